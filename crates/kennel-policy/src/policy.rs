@@ -1,0 +1,284 @@
+//! `Policy`: what a sandbox may do, as plain data.
+//!
+//! Every front end (kennel's settings, flags, the library's builder, the drop-ins) ends here, and nothing after
+//! this module can tell which one it was. Paths are absolute by now (`~` and relative paths are a front end's
+//! business); whether they exist, and where their symlinks lead, is for the resolver to find out.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::domain::HostRule;
+use crate::pattern::PathPattern;
+
+/// Everything a sandbox is allowed to do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Policy {
+    /// Which files can be read and written.
+    pub files: FilePolicy,
+    /// Which hosts can be reached.
+    pub network: NetworkPolicy,
+    /// How much of the machine can be used.
+    pub limits: Limits,
+    /// Which variables the command sees.
+    pub environment: EnvironmentPolicy,
+    /// Who the command is and how it starts.
+    pub process: ProcessPolicy,
+    /// Go on without what this host cannot enforce, and say so in the outcome.
+    pub best_effort: bool,
+}
+
+/// Where a rule came from, so that plans, errors and violations can speak in the user's words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Origin(pub String);
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which files can be read and written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FilePolicy {
+    /// What can be read when no rule speaks of it.
+    pub reads: ReadModel,
+    /// Hidden, with everything below.
+    pub deny_read: Vec<PathRule>,
+    /// Readable: carved out of `deny_read`, or listed under [`ReadModel::Listed`].
+    pub allow_read: Vec<PathRule>,
+    /// Writable, with everything below.
+    pub allow_write: Vec<PathRule>,
+    /// Read-only: carved out of `allow_write`.
+    pub deny_write: Vec<PathRule>,
+    /// Host paths that appear at another place inside.
+    pub mounts: Vec<MountPoint>,
+    /// Fresh, empty, writable folders that live in memory.
+    pub tmpfs: Vec<TmpfsMount>,
+    /// What `/tmp` is inside.
+    pub tmp: TmpMode,
+    /// Whether the host's `/run` shows inside (its sockets are the way to most of the host's daemons).
+    pub host_run: bool,
+    /// Under [`ReadModel::Listed`]: add the minimal system set (`/usr`, `/bin`, `/lib*`, parts of `/etc`).
+    pub system: bool,
+    /// Devices of the host's `/dev` to add to the minimal set (`/dev/kvm`, `/dev/dri`).
+    pub devices: Vec<PathRule>,
+}
+
+impl Default for FilePolicy {
+    fn default() -> Self {
+        FilePolicy {
+            reads: ReadModel::Open,
+            deny_read: Vec::new(),
+            allow_read: Vec::new(),
+            allow_write: Vec::new(),
+            deny_write: Vec::new(),
+            mounts: Vec::new(),
+            tmpfs: Vec::new(),
+            tmp: TmpMode::Private,
+            host_run: false,
+            system: true,
+            devices: Vec::new(),
+        }
+    }
+}
+
+/// What can be read when no rule speaks of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadModel {
+    /// Everything is readable but what `deny_read` names.
+    #[default]
+    Open,
+    /// Nothing exists but what is listed.
+    Listed,
+}
+
+/// One entry of a path list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathRule {
+    /// An absolute path or a glob.
+    pub pattern: PathPattern,
+    /// What to do when a path that is not a glob does not exist.
+    pub missing: Missing,
+    /// Whether a last component that is a symlink stands for its target; otherwise such an entry is skipped.
+    pub follow_link: bool,
+    /// Where the rule came from.
+    pub origin: Origin,
+}
+
+/// What to do about a listed path that does not exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// Leave it out.
+    #[default]
+    Skip,
+    /// Refuse to start.
+    Error,
+}
+
+/// A host path that appears inside, perhaps at another place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountPoint {
+    /// The host's path.
+    pub source: PathBuf,
+    /// Where it appears inside; an absolute path.
+    pub target: PathBuf,
+    /// Whether it can be written.
+    pub access: MountAccess,
+    /// Where the rule came from.
+    pub origin: Origin,
+}
+
+/// Whether a mount can be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MountAccess {
+    /// Only read.
+    #[default]
+    ReadOnly,
+    /// Read and written.
+    ReadWrite,
+}
+
+/// A fresh folder that lives in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TmpfsMount {
+    /// Where it appears inside; an absolute path.
+    pub target: PathBuf,
+    /// The most bytes it holds.
+    pub size: Option<u64>,
+    /// Where the rule came from.
+    pub origin: Origin,
+}
+
+/// What `/tmp` is inside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TmpMode {
+    /// A fresh, empty one that goes away with the sandbox.
+    #[default]
+    Private,
+    /// The host's, under the same rules as any other folder.
+    Host,
+}
+
+/// Which hosts can be reached.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NetworkPolicy {
+    /// The network the sandbox lives in.
+    pub mode: NetworkMode,
+    /// Hosts that can be reached in [`NetworkMode::Whitelist`].
+    pub allow: Vec<HostRule>,
+    /// Hosts that cannot be reached even so; checked first.
+    pub deny: Vec<HostRule>,
+    /// Whether, and to which unix sockets, the command can connect.
+    pub unix_sockets: UnixSockets,
+}
+
+/// The network a sandbox lives in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NetworkMode {
+    /// A network of its own with nothing but a loopback.
+    #[default]
+    None,
+    /// The host's network, unfiltered.
+    Host,
+    /// A network of its own from which only the allowed hosts can be reached.
+    Whitelist,
+}
+
+/// Which unix sockets a command can make or reach. The host's daemons (Docker, D-Bus, ssh-agent) listen on them,
+/// and a read-only mount does not keep a program from connecting.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum UnixSockets {
+    /// `socket(AF_UNIX)` fails with EPERM; `socketpair` works.
+    #[default]
+    None,
+    /// Any whose path the command can see.
+    All,
+}
+
+/// How much of the machine can be used. `None` means no limit of kennel's.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Limits {
+    /// Bytes of memory for everything inside together.
+    pub memory: Option<u64>,
+    /// Bytes of swap on top; 0 unless said otherwise when `memory` is set.
+    pub swap: Option<u64>,
+    /// CPUs' worth of time: 1.5 is one and a half.
+    pub cpus: Option<f64>,
+    /// Wall-clock time until everything inside is killed.
+    pub wall_time: Option<Duration>,
+    /// CPU time of one process.
+    pub cpu_time: Option<Duration>,
+    /// Processes and threads at once.
+    pub pids: Option<u32>,
+    /// Open descriptors of one process.
+    pub open_files: Option<u32>,
+    /// Bytes of the largest file that can be written.
+    pub file_size: Option<u64>,
+    /// Bytes of captured output, of each stream.
+    pub output: Option<u64>,
+    /// Bytes of the private `/tmp` and `/dev/shm` together.
+    pub tmp_size: Option<u64>,
+}
+
+/// Which variables the command sees.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnvironmentPolicy {
+    /// What the command starts from.
+    pub base: EnvironmentBase,
+    /// Names passed on from the caller even under [`EnvironmentBase::Clear`].
+    pub pass: Vec<OsString>,
+    /// Names never passed on.
+    pub unset: Vec<OsString>,
+    /// Variables set to a value; these win.
+    pub set: Vec<(OsString, OsString)>,
+}
+
+/// What the command's environment starts from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EnvironmentBase {
+    /// The caller's.
+    #[default]
+    Inherit,
+    /// Only `PATH`, `HOME`, `USER`, `LANG`, `TERM` and the like.
+    Clear,
+}
+
+/// Who the command is and how it starts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProcessPolicy {
+    /// Where the command starts; the caller's working directory when `None`.
+    pub workdir: Option<PathBuf>,
+    /// Who the command is inside.
+    pub user: UserMode,
+    /// The host name inside.
+    pub hostname: Option<String>,
+    /// Which system calls the command can make.
+    pub seccomp: SeccompProfile,
+    /// Descriptors above 2 that stay open, under the same numbers.
+    pub keep_fds: Vec<u32>,
+}
+
+/// Who the command is inside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UserMode {
+    /// The caller's own user.
+    #[default]
+    Self_,
+    /// User 0 of the sandbox's own user namespace, which is the caller outside; it has no capabilities.
+    Root,
+}
+
+/// Which system calls a command can make.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SeccompProfile {
+    /// What a computation needs: no sockets but unix pairs, no ptrace, no new namespaces, few ioctls.
+    Strict,
+    /// What normal software needs.
+    #[default]
+    Default,
+    /// All but what would undo the sandbox.
+    Permissive,
+    /// No filter.
+    None,
+}
