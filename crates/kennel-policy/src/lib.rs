@@ -1,1 +1,8 @@
-//! Placeholder.
+//! What a sandbox may do, and the grammars in which people say it.
+//!
+//! This crate is pure: text goes in, values come out, and nothing here looks at a disk, a clock or an operating
+//! system. Every front end ends in one [`policy::Policy`], and nothing that comes after can tell which it was.
+
+pub mod domain;
+pub mod pattern;
+pub mod policy;

@@ -1,0 +1,335 @@
+//! Path patterns: one entry of a path list, either an absolute path or a glob over absolute paths.
+//!
+//! The grammar is small on purpose. Within one component `*` stands for any run of characters, `?` for one, and
+//! `[a-z]`, `[!a-z]` or `[^a-z]` for one of a set; a component that is exactly `**` stands for any number of
+//! components, none included, so `dir/**` matches `dir` too. Names that start with a dot are ordinary names: a
+//! deny rule that overlooked hidden files would protect nothing. There are no escapes and no braces; a set of one
+//! (`[*]`, `[[]`) says a special character literally.
+//!
+//! Matching works on bytes, since names on Linux are bytes. Where they are valid UTF-8, `?` and sets take one
+//! character; a byte that is not counts as a character of its own.
+//!
+//! Cost is bounded: a match backtracks only to the last `*` (or `**`) it passed, so it takes at most the product
+//! of the two lengths, whatever the pattern.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// An absolute path, or a glob over absolute paths.
+///
+/// ```
+/// use kennel_policy::pattern::PathPattern;
+/// use std::path::Path;
+///
+/// let secrets = PathPattern::parse("/srv/**/*.pem")?;
+/// assert!(secrets.matches(Path::new("/srv/tls/site/key.pem")));
+/// assert!(!secrets.matches(Path::new("/srv/key.pem.txt")));
+/// assert_eq!(secrets.literal_prefix(), Path::new("/srv"));
+/// # Ok::<(), kennel_policy::pattern::PatternError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathPattern {
+    path: PathBuf,
+    prefix: PathBuf,
+    segments: Vec<Segment>,
+    glob: bool,
+}
+
+/// Why a text is no pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// Nothing at all.
+    #[error("the path is empty")]
+    Empty,
+    /// A pattern is matched against absolute paths only.
+    #[error("the path is not absolute")]
+    Relative,
+    /// No path of any system holds one.
+    #[error("the path holds a NUL byte")]
+    Nul,
+    /// Whether `..` goes where it seems to go depends on symlinks, which a glob cannot ask about.
+    #[error("a glob cannot hold `..`; write the folder it stands for")]
+    ParentInGlob,
+    /// A `[` with no `]`.
+    #[error("`[` opens a set that nothing closes; write `[[]` for the character itself")]
+    OpenSet,
+    /// A range such as `z-a`.
+    #[error("the range `{0}` is the wrong way round")]
+    EmptyRange(String),
+}
+
+/// One component of a pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Segment {
+    /// `**`
+    AnyDepth,
+    Literal(Box<[u8]>),
+    Glob(Box<[Token]>),
+}
+
+/// One piece of a component with special characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token {
+    Unit(Unit),
+    /// `?`
+    One,
+    /// `*`
+    Run,
+    Set {
+        negated: bool,
+        ranges: Box<[(Unit, Unit)]>,
+    },
+}
+
+/// A character, or a byte that is part of none (numbered after the last character).
+type Unit = u32;
+
+impl PathPattern {
+    /// The path itself, whatever characters it holds. It should be absolute: nothing matches one that is not.
+    ///
+    /// Repeated and trailing slashes and `.` are dropped; `..` stays, because only a file system can tell where
+    /// it leads.
+    #[must_use]
+    pub fn literal(path: impl AsRef<Path>) -> Self {
+        let path = tidy(path.as_ref());
+        let segments = components(&path).map(|c| Segment::Literal(c.into())).collect();
+        PathPattern { prefix: path.clone(), path, segments, glob: false }
+    }
+
+    /// A glob if the text holds `*`, `?` or `[`, else the path itself.
+    pub fn parse(text: impl AsRef<OsStr>) -> Result<Self, PatternError> {
+        let text = text.as_ref();
+        let bytes = text.as_encoded_bytes();
+        if bytes.is_empty() {
+            return Err(PatternError::Empty);
+        }
+        if bytes.contains(&0) {
+            return Err(PatternError::Nul);
+        }
+        if !Path::new(text).has_root() {
+            return Err(PatternError::Relative);
+        }
+        if !is_special(bytes) {
+            return Ok(Self::literal(text));
+        }
+
+        let path = tidy(Path::new(text));
+        let mut segments = Vec::new();
+        for component in components(&path) {
+            match component {
+                b".." => return Err(PatternError::ParentInGlob),
+                b"**" if segments.last() == Some(&Segment::AnyDepth) => {}
+                b"**" => segments.push(Segment::AnyDepth),
+                plain if !is_special(plain) => segments.push(Segment::Literal(plain.into())),
+                special => segments.push(Segment::Glob(tokens(special)?)),
+            }
+        }
+        let prefix = path.iter().take_while(|c| !is_special(c.as_encoded_bytes())).collect();
+        Ok(PathPattern { path, prefix, segments, glob: true })
+    }
+
+    /// Whether it can stand for more than one path.
+    #[must_use]
+    pub fn is_glob(&self) -> bool {
+        self.glob
+    }
+
+    /// The pattern as text, tidied.
+    #[must_use]
+    pub fn as_path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder that holds everything the glob can match; the whole path if it is none.
+    #[must_use]
+    pub fn literal_prefix(&self) -> &Path {
+        &self.prefix
+    }
+
+    /// Whether the whole path matches.
+    #[must_use]
+    pub fn matches(&self, path: &Path) -> bool {
+        let mut names = components(path);
+        let mut at = 0;
+        // Where to take up again after a mismatch: behind the last `**`, with one more name left to it.
+        let mut again: Option<(usize, _)> = None;
+        loop {
+            if self.segments.get(at) == Some(&Segment::AnyDepth) {
+                at += 1;
+                again = Some((at, names.clone()));
+                continue;
+            }
+            match names.next() {
+                None if at == self.segments.len() => return true,
+                // Giving more names to `**` leaves fewer for the rest, so no retry can help.
+                None => return false,
+                Some(name) if self.segments.get(at).is_some_and(|s| s.matches(name)) => at += 1,
+                Some(_) => {
+                    let Some((segment, rest)) = &mut again else { return false };
+                    rest.next();
+                    at = *segment;
+                    names = rest.clone();
+                }
+            }
+        }
+    }
+
+    /// Whether anything below this folder can match, so that a walk can leave out the rest.
+    #[must_use]
+    pub fn could_match_below(&self, folder: &Path) -> bool {
+        let mut segments = self.segments.iter();
+        for name in components(folder) {
+            match segments.next() {
+                Some(Segment::AnyDepth) => return true,
+                Some(segment) if segment.matches(name) => {}
+                _ => return false,
+            }
+        }
+        segments.next().is_some()
+    }
+}
+
+impl std::fmt::Display for PathPattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.path.display().fmt(f)
+    }
+}
+
+impl Segment {
+    fn matches(&self, name: &[u8]) -> bool {
+        match self {
+            Segment::AnyDepth => true,
+            Segment::Literal(literal) => **literal == *name,
+            Segment::Glob(tokens) => matches_name(tokens, name),
+        }
+    }
+}
+
+impl Token {
+    fn takes(&self, unit: Unit) -> bool {
+        match self {
+            Token::Unit(own) => *own == unit,
+            Token::One | Token::Run => true,
+            Token::Set { negated, ranges } => {
+                ranges.iter().any(|(low, high)| (*low..=*high).contains(&unit)) != *negated
+            }
+        }
+    }
+}
+
+fn matches_name(tokens: &[Token], mut rest: &[u8]) -> bool {
+    let mut at = 0;
+    let mut again: Option<(usize, &[u8])> = None;
+    loop {
+        if tokens.get(at) == Some(&Token::Run) {
+            at += 1;
+            again = Some((at, rest));
+            continue;
+        }
+        match next_unit(rest) {
+            None => return at == tokens.len(),
+            Some((unit, after)) if tokens.get(at).is_some_and(|t| t.takes(unit)) => {
+                at += 1;
+                rest = after;
+            }
+            Some(_) => {
+                let Some((token, from)) = &mut again else { return false };
+                let Some((_, after)) = next_unit(from) else { return false };
+                *from = after;
+                at = *token;
+                rest = after;
+            }
+        }
+    }
+}
+
+/// The first character of a name and what follows it.
+fn next_unit(bytes: &[u8]) -> Option<(Unit, &[u8])> {
+    let (&first, after) = bytes.split_first()?;
+    if first.is_ascii() {
+        return Some((first.into(), after));
+    }
+    // At most four bytes make a character, so this looks at no more than that.
+    let head = &bytes[..bytes.len().min(4)];
+    let valid = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        Err(error) => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
+    };
+    match valid.chars().next() {
+        Some(character) => Some((character.into(), &bytes[character.len_utf8()..])),
+        None => Some((u32::from(char::MAX) + 1 + Unit::from(first), after)),
+    }
+}
+
+fn tokens(component: &[u8]) -> Result<Box<[Token]>, PatternError> {
+    let mut tokens = Vec::new();
+    let mut rest = component;
+    while let Some((unit, after)) = next_unit(rest) {
+        rest = after;
+        let token = match char::from_u32(unit) {
+            Some('?') => Token::One,
+            Some('*') if tokens.last() == Some(&Token::Run) => continue,
+            Some('*') => Token::Run,
+            Some('[') => {
+                let (set, after) = set(rest)?;
+                rest = after;
+                set
+            }
+            _ => Token::Unit(unit),
+        };
+        tokens.push(token);
+    }
+    Ok(tokens.into())
+}
+
+/// A set, from behind its `[`. A `]` that comes first is one of its members.
+fn set(text: &[u8]) -> Result<(Token, &[u8]), PatternError> {
+    const CLOSE: Unit = ']' as Unit;
+    const DASH: Unit = '-' as Unit;
+
+    let (negated, mut rest) = match text {
+        [b'!' | b'^', rest @ ..] => (true, rest),
+        _ => (false, text),
+    };
+    let mut ranges = Vec::new();
+    loop {
+        let (low, after) = next_unit(rest).ok_or(PatternError::OpenSet)?;
+        if low == CLOSE && !ranges.is_empty() {
+            return Ok((Token::Set { negated, ranges: ranges.into() }, after));
+        }
+        rest = after;
+        let high = match next_unit(rest) {
+            // A `-` before the closing bracket is one of the members.
+            Some((DASH, after)) => match next_unit(after) {
+                Some((high, after)) if high != CLOSE => {
+                    rest = after;
+                    high
+                }
+                _ => low,
+            },
+            _ => low,
+        };
+        if low > high {
+            let show = |unit| char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER);
+            return Err(PatternError::EmptyRange(format!("{}-{}", show(low), show(high))));
+        }
+        ranges.push((low, high));
+    }
+}
+
+fn is_special(bytes: &[u8]) -> bool {
+    bytes.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['))
+}
+
+fn components(path: &Path) -> impl Iterator<Item = &[u8]> + Clone {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    bytes.split(|byte| *byte == b'/').filter(|name| !matches!(name, [] | [b'.']))
+}
+
+/// Without repeated and trailing slashes and without `.`, which are all that `components` drops.
+fn tidy(path: &Path) -> PathBuf {
+    path.components().collect()
+}
+
+#[cfg(test)]
+mod tests;
