@@ -4,5 +4,7 @@
 //! system. Every front end ends in one [`policy::Policy`], and nothing that comes after can tell which it was.
 
 pub mod domain;
+pub mod nearest;
 pub mod pattern;
 pub mod policy;
+pub mod quantity;

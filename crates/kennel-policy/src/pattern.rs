@@ -99,6 +99,16 @@ impl PathPattern {
     /// A glob if the text holds `*`, `?` or `[`, else the path itself.
     pub fn parse(text: impl AsRef<OsStr>) -> Result<Self, PatternError> {
         let text = text.as_ref();
+        if !text.is_empty() && !Path::new(text).has_root() {
+            return Err(PatternError::Relative);
+        }
+        Self::parse_in(Path::new("/"), text)
+    }
+
+    /// The same for a text that may be relative to a folder, whose own special characters mean themselves: in
+    /// `/app/[slug]` the text `*.ts` speaks of that folder and of no other.
+    pub fn parse_in(folder: &Path, text: impl AsRef<OsStr>) -> Result<Self, PatternError> {
+        let text = text.as_ref();
         let bytes = text.as_encoded_bytes();
         if bytes.is_empty() {
             return Err(PatternError::Empty);
@@ -106,16 +116,18 @@ impl PathPattern {
         if bytes.contains(&0) {
             return Err(PatternError::Nul);
         }
-        if !Path::new(text).has_root() {
-            return Err(PatternError::Relative);
-        }
+        let text = Path::new(text);
+        // `join` leaves a text that is absolute as it is.
+        let path = tidy(&folder.join(text));
         if !is_special(bytes) {
-            return Ok(Self::literal(text));
+            return Ok(Self::literal(path));
         }
 
-        let path = tidy(Path::new(text));
-        let mut segments = Vec::new();
-        for component in components(&path) {
+        let folder = if text.has_root() { tidy(Path::new("/")) } else { tidy(folder) };
+        let mut prefix = folder.clone();
+        prefix.extend(tidy(text).iter().take_while(|c| !is_special(c.as_encoded_bytes())));
+        let mut segments: Vec<_> = components(&folder).map(|c| Segment::Literal(c.into())).collect();
+        for component in components(text) {
             match component {
                 b".." => return Err(PatternError::ParentInGlob),
                 b"**" if segments.last() == Some(&Segment::AnyDepth) => {}
@@ -124,8 +136,7 @@ impl PathPattern {
                 special => segments.push(Segment::Glob(tokens(special)?)),
             }
         }
-        let prefix = path.iter().take_while(|c| !is_special(c.as_encoded_bytes())).collect();
-        Ok(PathPattern { path, prefix, segments, glob: true })
+        Ok(PathPattern { path, prefix: tidy(&prefix), segments, glob: true })
     }
 
     /// Whether it can stand for more than one path.

@@ -126,6 +126,23 @@ fn a_literal_keeps_its_special_characters() {
 }
 
 #[test]
+fn a_relative_glob_takes_its_folder_literally() {
+    let glob = PathPattern::parse_in(Path::new("/app/[slug]/"), "./src//*.ts").unwrap();
+    assert!(glob.matches(Path::new("/app/[slug]/src/x.ts")));
+    assert!(!glob.matches(Path::new("/app/s/src/x.ts")));
+    assert_eq!(glob.literal_prefix(), Path::new("/app/[slug]/src"));
+    assert_eq!(glob.as_path(), Path::new("/app/[slug]/src/*.ts"));
+
+    let plain = PathPattern::parse_in(Path::new("/app/[slug]"), "x/../y").unwrap();
+    assert!(!plain.is_glob());
+    assert_eq!(plain.as_path(), Path::new("/app/[slug]/x/../y"));
+
+    let absolute = PathPattern::parse_in(Path::new("/app"), "/srv/*").unwrap();
+    assert!(absolute.matches(Path::new("/srv/x")));
+    assert_eq!(absolute.literal_prefix(), Path::new("/srv"));
+}
+
+#[test]
 fn the_prefix_ends_before_the_first_special_component() {
     assert_eq!(glob("/a/b*/c").literal_prefix(), Path::new("/a"));
     assert_eq!(glob("/a/b/**").literal_prefix(), Path::new("/a/b"));
