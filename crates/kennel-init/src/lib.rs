@@ -1,1 +1,19 @@
-//! Placeholder.
+//! PID 1 of a sandbox, and the plan that it performs.
+//!
+//! Two things live here. [`plan`] holds the types of a plan, which the planner builds and a person can read.
+//! [`child`] is the program that performs one: without allocation, without libc. It is compiled twice: into this
+//! library, for callers that clone themselves and call [`child::run`]; and into [`PROGRAM`], a static executable of a
+//! few kilobytes that a large caller carries and executes instead.
+
+#![no_std]
+
+extern crate alloc;
+
+pub mod child;
+mod encode;
+pub mod plan;
+pub mod report;
+
+/// The executable: init as a program of its own. It expects the link to its controller as descriptor 3 and the
+/// encoded plan, as a file that can be mapped, as descriptor 4.
+pub static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kennel-init"));

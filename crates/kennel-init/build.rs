@@ -1,0 +1,37 @@
+//! Compiles init as a program of its own, for the library to carry.
+//!
+//! Cargo has no stable way to depend on another crate's executable, and init depends on nothing, so one call of the
+//! compiler does it.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=init");
+    println!("cargo::rerun-if-changed=src");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("kennel-init");
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
+        std::fs::write(out, b"").expect("an empty stand-in for other systems");
+        return;
+    }
+    let mut rustc = Command::new(env::var_os("RUSTC").expect("cargo sets RUSTC"));
+    rustc
+        .args(["--edition", "2024", "--crate-name", "kennel_init", "--crate-type", "bin", "init/main.rs"])
+        .args(["--target", &env::var("TARGET").expect("cargo sets TARGET")])
+        .args(["-C", "opt-level=s", "-C", "panic=abort", "-C", "strip=symbols", "-C", "codegen-units=1"])
+        .args(["-C", "relocation-model=static", "-C", "target-feature=+crt-static"])
+        .args(["-C", "link-arg=-nostartfiles", "-C", "link-arg=-nostdlib", "-C", "link-arg=-static"])
+        .args(["-C", "link-arg=-Wl,--build-id=none", "-C", "link-arg=-Wl,-z,noexecstack"])
+        .arg("-o")
+        .arg(&out);
+    if let Some(linker) = env::var_os("RUSTC_LINKER") {
+        rustc.arg("-C").arg({
+            let mut argument = std::ffi::OsString::from("linker=");
+            argument.push(linker);
+            argument
+        });
+    }
+    let status = rustc.status().expect("the compiler that cargo runs can be run");
+    assert!(status.success(), "compiling init failed");
+}

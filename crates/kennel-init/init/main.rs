@@ -1,0 +1,132 @@
+//! Init as a program of its own: no standard library, no C library, a few kilobytes.
+//!
+//! Started by an exec from a sealed memory file, so that PID 1 of a library's sandbox holds nothing of the program
+//! that uses the library. Descriptor 3 is the link to the controller, 4 the encoded plan.
+
+#![no_std]
+#![no_main]
+#![allow(dead_code, reason = "the same modules also serve the library, which uses more of them")]
+
+#[path = "../src/child/mod.rs"]
+mod child;
+#[path = "../src/report.rs"]
+mod report;
+
+use child::sys;
+
+const LINK: i32 = 3;
+const PLAN: i32 = 4;
+
+#[cfg(target_arch = "x86_64")]
+core::arch::global_asm!(".globl _start", "_start:", "xor ebp, ebp", "and rsp, -16", "call {main}", "ud2", main = sym main);
+#[cfg(target_arch = "aarch64")]
+core::arch::global_asm!(".globl _start", "_start:", "mov x29, xzr", "bl {main}", "brk 1", main = sym main);
+
+extern "C" fn main() -> ! {
+    let Some(plan) = plan() else { sys::exit(1) };
+    // SAFETY: this is a fresh process with one thread; it inherited no memory.
+    unsafe { child::run(plan, LINK, child::Inherited::default()) }
+}
+
+fn plan() -> Option<&'static [u8]> {
+    // The plan's own length stands in its first eight bytes.
+    let mut length = [0u8; 8];
+    if sys::read(PLAN, &mut length) != Ok(8) {
+        return None;
+    }
+    let length = usize::try_from(u64::from_le_bytes(length)).ok()?;
+    let start = sys::map_file(PLAN, length.checked_add(8)?).ok()?;
+    sys::close(PLAN);
+    // SAFETY: a private mapping of that many bytes of a sealed file; never unmapped.
+    Some(unsafe { core::slice::from_raw_parts(start.add(8), length) })
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    sys::exit(70)
+}
+
+// The compiler calls these by name for copies and comparisons; there is no C library to bring them.
+
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
+    let mut at = 0;
+    while at < count {
+        // SAFETY: the caller's promise. Volatile, so that the loop is not compiled into a call to itself.
+        unsafe { core::ptr::write_volatile(to.add(at), *from.add(at)) };
+        at += 1;
+    }
+    to
+}
+
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
+    if from.cast_mut() >= to {
+        // SAFETY: copying upwards is right when the source lies above.
+        return unsafe { memcpy(to, from, count) };
+    }
+    let mut at = count;
+    while at > 0 {
+        at -= 1;
+        // SAFETY: the caller's promise.
+        unsafe { core::ptr::write_volatile(to.add(at), *from.add(at)) };
+    }
+    to
+}
+
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memset(to: *mut u8, byte: i32, count: usize) -> *mut u8 {
+    let mut at = 0;
+    while at < count {
+        // SAFETY: the caller's promise.
+        unsafe { core::ptr::write_volatile(to.add(at), byte as u8) };
+        at += 1;
+    }
+    to
+}
+
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
+    let mut at = 0;
+    while at < count {
+        // SAFETY: the caller's promise. Volatile for the same reason as above.
+        let (x, y) = unsafe { (core::ptr::read_volatile(a.add(at)), core::ptr::read_volatile(b.add(at))) };
+        if x != y {
+            return i32::from(x) - i32::from(y);
+        }
+        at += 1;
+    }
+    0
+}
+
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { memcmp(a, b, count) }
+}
+
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn strlen(text: *const u8) -> usize {
+    let mut at = 0;
+    // SAFETY: the caller's promise: the text ends in NUL.
+    while unsafe { core::ptr::read_volatile(text.add(at)) } != 0 {
+        at += 1;
+    }
+    at
+}
+
+/// The precompiled core library names this in its unwind tables; nothing here unwinds.
+#[unsafe(no_mangle)]
+extern "C" fn rust_eh_personality() {}

@@ -1,0 +1,110 @@
+//! clone3 on a stack of its own: the vfork-like clone that shares the parent's memory.
+//!
+//! The parent thread stays suspended (CLONE_VFORK) until the child execs or exits, so the child may borrow
+//! anything of the caller's; but it runs in the caller's memory, so it may not allocate, lock, panic or return.
+
+use super::sys::{Result, nr_common, returned};
+
+/// Flags of clone3.
+#[allow(missing_docs, reason = "the kernel's own names")]
+pub mod flag {
+    pub const VM: u64 = 0x100;
+    pub const PIDFD: u64 = 0x1000;
+    pub const VFORK: u64 = 0x4000;
+    pub const NEWNS: u64 = 0x0002_0000;
+    pub const NEWCGROUP: u64 = 0x0200_0000;
+    pub const NEWUTS: u64 = 0x0400_0000;
+    pub const NEWIPC: u64 = 0x0800_0000;
+    pub const NEWUSER: u64 = 0x1000_0000;
+    pub const NEWPID: u64 = 0x2000_0000;
+    pub const NEWNET: u64 = 0x4000_0000;
+    pub const INTO_CGROUP: u64 = 0x2_0000_0000;
+}
+
+/// `struct clone_args` of linux/sched.h.
+#[repr(C)]
+#[derive(Default)]
+#[allow(missing_docs, reason = "the kernel's own names")]
+pub struct CloneArgs {
+    pub flags: u64,
+    pub pidfd: u64,
+    pub child_tid: u64,
+    pub parent_tid: u64,
+    pub exit_signal: u64,
+    pub stack: u64,
+    pub stack_size: u64,
+    pub tls: u64,
+    pub set_tid: u64,
+    pub set_tid_size: u64,
+    pub cgroup: u64,
+}
+
+/// Clones a child that calls `entry(argument)` on the stack named in `args`. Returns its pid.
+///
+/// # Safety
+/// `args.stack` and `args.stack_size` must describe writable memory, 16-byte aligned at its end, that nothing else
+/// uses while the child lives. `entry` must never return. With CLONE_VM, `entry` must keep to what may be done in
+/// somebody else's memory: no allocation, no locks, no panics, no libc.
+pub unsafe fn clone_on_stack(
+    args: &CloneArgs,
+    entry: unsafe extern "C" fn(*mut u8) -> !,
+    argument: *mut u8,
+) -> Result<i32> {
+    let ret: isize;
+    // SAFETY: in the parent only rax, rcx and r11 (x0 on arm64) change. The child gets the same registers but a
+    // fresh, aligned stack, and calls `entry`, which never comes back.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r13",
+            "call r12",
+            "ud2",
+            "2:",
+            inlateout("rax") nr_common::CLONE3 as isize => ret,
+            in("rdi") &raw const *args,
+            in("rsi") size_of::<CloneArgs>(),
+            in("r12") entry,
+            in("r13") argument,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "mov x0, x21",
+            "blr x20",
+            "brk 1",
+            "2:",
+            in("x8") nr_common::CLONE3,
+            inlateout("x0") &raw const *args as isize => ret,
+            in("x1") size_of::<CloneArgs>(),
+            in("x20") entry,
+            in("x21") argument,
+        );
+    }
+    returned(ret).map(|pid| pid as i32)
+}
+
+/// Clones a child with a copy of this process's memory, as fork does: returns 0 in the child.
+///
+/// # Safety
+/// The process must have a single thread: the child has only this one, and whatever lock another held stays held.
+pub unsafe fn clone_copy(args: &CloneArgs) -> Result<i32> {
+    // SAFETY: `args` is a valid clone_args without CLONE_VM, so the child runs on its own copy of this stack.
+    unsafe {
+        super::sys::syscall(
+            nr_common::CLONE3,
+            [&raw const *args as usize, size_of::<CloneArgs>(), 0, 0, 0, 0],
+        )
+    }
+    .map(|pid| pid as i32)
+}

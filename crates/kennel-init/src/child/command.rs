@@ -1,0 +1,200 @@
+//! Starting the command: between this clone and its exec nothing allocates, locks or formats.
+//!
+//! The child shares init's memory (CLONE_VM | CLONE_VFORK), so a failed exec is told by writing to a variable of
+//! init's, and init goes on only when the exec has happened or failed.
+
+use core::ffi::CStr;
+
+use super::clone::{CloneArgs, clone_on_stack, flag};
+use super::sys::{self, AT_FDCWD, Errno, Fd, Result, open};
+use super::tag;
+use super::wire::Reader;
+use crate::report::Report;
+
+const STACK: usize = 64 * 1024;
+const SIGCHLD: u64 = 17;
+const SIGPIPE: i32 = 13;
+const SIGKILL: usize = 9;
+const TIOCSPGRP: usize = 0x5410;
+
+/// What the child of the clone needs, all of it built before.
+struct Launch<'a> {
+    candidates: Reader<'a>,
+    candidate_count: usize,
+    /// One free slot, then the arguments, then null: the slot is for `/bin/sh` when a script names no interpreter.
+    arguments: *mut *const u8,
+    environment: *const *const u8,
+    terminal: u8,
+    tty: i32,
+    /// Whether the child must die with init by itself, because no PID namespace does it.
+    die_with_init: bool,
+    failure: Option<(u32, Errno)>,
+}
+
+/// Starts the command. Returns its pid, and the terminal if it has one.
+pub(super) fn start(reader: &mut Reader, link: i32) -> Result<(i32, Option<Fd>)> {
+    let terminal = reader.u8()?;
+    keep_only(reader, link)?;
+    let tty = if terminal == tag::TERMINAL_DETACHED {
+        None
+    } else {
+        // Without a /dev/tty the command simply runs without job control of ours.
+        sys::openat2(AT_FDCWD, c"/dev/tty", open::RDWR | open::NOCTTY, 0, 0).ok()
+    };
+    let candidate_count = reader.count()?;
+    let candidates = *reader;
+    for _ in 0..candidate_count {
+        reader.string()?;
+    }
+    let arguments = pointers(reader, 1)?;
+    let environment = pointers(reader, 0)?;
+    let mut launch = Launch {
+        candidates,
+        candidate_count,
+        arguments,
+        environment: environment.cast_const(),
+        terminal,
+        tty: tty.as_ref().map_or(-1, Fd::raw),
+        die_with_init: sys::getpid() != 1,
+        failure: None,
+    };
+    let stack = sys::map_memory(STACK)?;
+    let args = CloneArgs {
+        flags: flag::VM | flag::VFORK,
+        exit_signal: SIGCHLD,
+        stack: stack as u64,
+        stack_size: STACK as u64,
+        ..CloneArgs::default()
+    };
+    // SAFETY: the stack is fresh; `become_command` never returns and keeps to raw calls; `launch` outlives the
+    // child's use of it, because CLONE_VFORK holds this thread until the exec or the exit.
+    let pid = unsafe { clone_on_stack(&args, become_command, (&raw mut launch).cast()) }?;
+    if let Some((candidate, Errno(errno))) = launch.failure {
+        let _ = sys::send(link, &Report::NotExecuted { candidate, errno }.encode());
+        sys::exit(1);
+    }
+    sys::send(link, &Report::Started.encode())?;
+    Ok((pid, tty))
+}
+
+/// Closes every descriptor but the standard three, the link and those the command asked for.
+fn keep_only(reader: &mut Reader, link: i32) -> Result<()> {
+    let count = reader.count()?;
+    let kept = *reader;
+    for _ in 0..count {
+        sys::set_cloexec(reader.u32()?.cast_signed(), false)?;
+    }
+    sys::set_cloexec(link, true)?;
+    let mut from = 3u32;
+    loop {
+        // The lowest descriptor at or above `from` that stays.
+        let mut next = if link.cast_unsigned() >= from { link.cast_unsigned() } else { u32::MAX };
+        let mut list = kept;
+        for _ in 0..count {
+            let fd = list.u32()?;
+            if fd >= from && fd < next {
+                next = fd;
+            }
+        }
+        if next > from {
+            close_between(from, next - 1)?;
+        }
+        if next == u32::MAX {
+            return Ok(());
+        }
+        from = next + 1;
+    }
+}
+
+fn close_between(first: u32, last: u32) -> Result<()> {
+    match sys::close_range(first, last) {
+        // Before 5.9.
+        Err(Errno::ENOSYS) => {
+            (first..=last.min(first.saturating_add(65_536))).for_each(|fd| sys::close(fd.cast_signed()));
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// A null-terminated array of pointers to the strings that follow in `reader`, after `spare` free slots.
+fn pointers(reader: &mut Reader, spare: usize) -> Result<*mut *const u8> {
+    let count = reader.count()?;
+    let array: *mut *const u8 = sys::map_memory((count + spare + 1) * size_of::<usize>())?.cast();
+    for index in 0..count {
+        let string = reader.string()?;
+        // SAFETY: `array` has room for `spare + count + 1` pointers and is zeroed.
+        unsafe { *array.add(spare + index) = string.as_ptr().cast() };
+    }
+    Ok(array)
+}
+
+/// The child of the clone.
+///
+/// # Safety
+/// `argument` must point to a [`Launch`]; must run only in a child made by [`clone_on_stack`].
+unsafe extern "C" fn become_command(argument: *mut u8) -> ! {
+    // SAFETY: the parent passes its `launch` and waits.
+    let launch = unsafe { &mut *argument.cast::<Launch>() };
+    match launch.terminal {
+        tag::TERMINAL_DETACHED => drop(sys::setsid()),
+        terminal => {
+            let _ = sys::setpgid(0, 0);
+            if terminal == tag::TERMINAL_FOREGROUND && launch.tty >= 0 {
+                give_terminal(launch.tty, sys::getpid());
+            }
+        }
+    }
+    if launch.die_with_init {
+        const PR_SET_PDEATHSIG: usize = 1;
+        let _ = sys::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    }
+    // Rust's runtime ignores SIGPIPE, and an ignored signal stays ignored across exec.
+    sys::default_action(SIGPIPE);
+    let _ = sys::set_signal_mask(0);
+    // SAFETY: the arrays were built by `pointers`; the first argument slot is spare.
+    launch.failure = Some(unsafe { try_candidates(launch) });
+    sys::exit(127)
+}
+
+/// Goes through the candidates as execvp does. Returns why none could be executed.
+///
+/// # Safety
+/// The pointer arrays of `launch` must be whole.
+unsafe fn try_candidates(launch: &Launch) -> (u32, Errno) {
+    let mut candidates = launch.candidates;
+    let mut failure = (0, Errno::ENOENT);
+    for index in 0..launch.candidate_count {
+        let Ok(path) = candidates.string() else { return (0, Errno::EPROTO) };
+        // SAFETY: the caller's promise.
+        let errno = unsafe { execute(path, launch) };
+        match errno {
+            Errno::ENOENT | Errno::ENOTDIR => {}
+            // Remembered, but a later folder of PATH may hold one that can be executed.
+            Errno::EACCES => failure = (index as u32, errno),
+            _ => return (index as u32, errno),
+        }
+    }
+    failure
+}
+
+/// # Safety
+/// The pointer arrays of `launch` must be whole.
+unsafe fn execute(path: &CStr, launch: &Launch) -> Errno {
+    // SAFETY: slot 0 is spare, the arguments start at 1; both arrays end in null.
+    unsafe {
+        let errno = sys::execve(path, launch.arguments.add(1).cast_const(), launch.environment);
+        if errno == Errno::ENOEXEC {
+            // A script that names no interpreter is the shell's, as execvp and every shell have it.
+            *launch.arguments = c"sh".as_ptr().cast();
+            *launch.arguments.add(1) = path.as_ptr().cast();
+            return sys::execve(c"/bin/sh", launch.arguments.cast_const(), launch.environment);
+        }
+        errno
+    }
+}
+
+/// Makes `group` the foreground process group. SIGTTOU is blocked here, so this works from the background too.
+pub(super) fn give_terminal(tty: i32, group: i32) {
+    let _ = sys::ioctl(tty, TIOCSPGRP, &raw const group as usize);
+}

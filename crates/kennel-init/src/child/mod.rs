@@ -1,0 +1,161 @@
+//! What runs inside: the code of PID 1, from its first instruction to the end of the sandbox.
+//!
+//! PID 1 exists because a PID namespace needs a first process: the kernel kills everything inside when it ends,
+//! it inherits orphans, and signals from inside cannot end it. It performs the plan with the full capabilities of
+//! the new user namespace, drops them all, starts the command, and from then on only reaps, forwards signals, and
+//! watches the socket to its controller, whose closing is its own end.
+//!
+//! Everything below this module is free of allocation, locks and libc, so that it can run in a clone of the
+//! caller as well as in the tiny static program.
+
+pub mod clone;
+pub mod command;
+pub mod files;
+pub mod mounts;
+pub mod network;
+pub mod reaper;
+pub mod remount;
+pub mod restrict;
+pub mod sys;
+pub mod tag;
+pub mod wire;
+
+use crate::report::{Order, Report};
+use sys::{Errno, Fd, Result};
+use wire::Reader;
+
+/// Memory that PID 1 was born with and does not need: the caller's environment and heap.
+#[derive(Clone, Copy, Default)]
+pub struct Inherited {
+    /// Where the strings of the environment lie.
+    pub environment: (usize, usize),
+    /// Where the heap starts; everything above is given back.
+    pub heap: usize,
+}
+
+/// PID 1's view of the plan and what it has built so far.
+pub struct Setup<'a> {
+    /// The socket to the controller.
+    link: i32,
+    /// The top of the new root, or of the only one.
+    root: Fd,
+    /// Holds an empty folder `d` and an unreadable file `f` to bind over what is hidden.
+    masks: Option<Fd>,
+    /// Whether this kernel lacks mount_setattr (before 5.12).
+    remount: bool,
+    /// The steps, for the pass that remounts.
+    steps: Reader<'a>,
+    /// How many.
+    step_count: usize,
+}
+
+/// Performs `plan`, starts its command and stays until it ends.
+///
+/// # Safety
+/// This must be a process of its own, with a single thread, that the caller has given up: it never returns. The
+/// ranges in `inherited` must belong to nobody who still runs here.
+pub unsafe fn run(plan: &[u8], link: i32, inherited: Inherited) -> ! {
+    // Blocked from the start: a signal that arrives during set-up waits for the reaper.
+    let _ = sys::set_signal_mask(u64::MAX);
+    let mut reader = Reader::new(plan);
+    let (command, terminal) = match perform(&mut reader, link) {
+        Ok(ready) => ready,
+        Err((step, errno)) => fail(link, step, errno),
+    };
+    // SAFETY: the caller's own promise.
+    unsafe { forget(inherited) };
+    reaper::serve(command, terminal, link)
+}
+
+fn fail(link: i32, step: u32, Errno(errno): Errno) -> ! {
+    let _ = sys::send(link, &Report::Failed { step, errno }.encode());
+    sys::exit(1)
+}
+
+/// Goes through the steps and starts the command. An error names the step; past the last one, the command.
+fn perform(reader: &mut Reader, link: i32) -> core::result::Result<(i32, Option<Fd>), (u32, Errno)> {
+    let start = |reader: &mut Reader| -> Result<usize> {
+        if reader.u32()? != tag::MAGIC {
+            return Err(Errno::EPROTO);
+        }
+        reader.count()
+    };
+    let step_count = start(reader).map_err(|errno| (0, errno))?;
+    let root = sys::openat2(sys::AT_FDCWD, c"/", sys::open::PATH | sys::open::DIRECTORY, 0, 0)
+        .map_err(|errno| (0, errno))?;
+    let mut setup = Setup { link, root, masks: None, remount: false, steps: *reader, step_count };
+    for index in 0..step_count {
+        let at = index as u32;
+        let (tag, fields) = reader.step().map_err(|errno| (at, errno))?;
+        setup.step(tag, fields).map_err(|errno| (at, errno))?;
+    }
+    let past = step_count as u32;
+    // Last, because a process that is not dumpable owns nothing in /proc any more. From here on neither ptrace nor
+    // /proc/1/mem nor a core dump shows what PID 1 holds.
+    const PR_SET_DUMPABLE: usize = 4;
+    sys::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0).map_err(|errno| (past, errno))?;
+    command::start(reader, link).map_err(|errno| (past, errno))
+}
+
+impl Setup<'_> {
+    fn step(&mut self, tag: u8, mut fields: Reader) -> Result<()> {
+        match tag {
+            tag::PRIVATE_MOUNTS => mounts::make_private(),
+            tag::HOST_ROOT => self.host_root(&mut fields),
+            tag::TMPFS_ROOT => self.tmpfs_root(&mut fields),
+            tag::TMPFS => self.tmpfs(&mut fields),
+            tag::BIND => self.bind(&mut fields),
+            tag::MASK_DIR => self.mask(&mut fields, c"d"),
+            tag::MASK_FILE => self.mask(&mut fields, c"f"),
+            tag::PROC => self.proc(&mut fields),
+            tag::DEVPTS => self.devpts(&mut fields),
+            tag::READ_ONLY => self.read_only(&mut fields),
+            tag::PIVOT_ROOT => self.pivot_root(),
+            tag::MAKE_DIR => self.make_dir(&mut fields),
+            tag::MAKE_FILE => self.make_file(&mut fields),
+            tag::SYMLINK => self.symlink(&mut fields),
+            tag::WRITE_FILE => self.write_file(&mut fields),
+            tag::HOSTNAME => sys::sethostname(fields.string()?.to_bytes()),
+            tag::LOOPBACK_UP => network::loopback_up(),
+            tag::NETLINK => network::netlink(&mut fields),
+            tag::LISTEN => network::listen(&mut fields, self.link),
+            tag::CHANGE_DIR => self.change_dir(&mut fields),
+            tag::LIMIT => restrict::limit(&mut fields),
+            tag::AWAIT_CONTROLLER => await_controller(self.link),
+            tag::NO_NEW_PRIVILEGES => restrict::no_new_privileges(),
+            tag::LANDLOCK => restrict::landlock(&mut fields, self.root.raw()),
+            tag::DROP_CAPABILITIES => restrict::drop_capabilities(),
+            tag::FILTER => restrict::filter(&mut fields),
+            _ => Err(Errno::EPROTO),
+        }
+    }
+}
+
+/// Blocks until the controller says go; its end of the socket closing means that it is gone.
+fn await_controller(link: i32) -> Result<()> {
+    let mut message = [0; 16];
+    loop {
+        match sys::recv(link, &mut message) {
+            Ok(0) => return Err(Errno::ECANCELED),
+            Ok(n) if Order::decode(&message[..n]) == Some(Order::Go) => return Ok(()),
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Wipes what PID 1 was cloned with, so that whoever takes it over finds none of the caller's secrets.
+///
+/// # Safety
+/// The ranges must be mapped, writable, and used by nobody in this process.
+unsafe fn forget(inherited: Inherited) {
+    let (start, end) = inherited.environment;
+    if start != 0 && end > start {
+        // SAFETY: the caller says that these bytes are ours and unused. Volatile, so that the loop is not dropped
+        // as a store that nobody reads.
+        unsafe { (start..end).for_each(|at| core::ptr::write_volatile(at as *mut u8, 0)) };
+    }
+    if inherited.heap != 0 {
+        sys::brk(inherited.heap);
+    }
+}

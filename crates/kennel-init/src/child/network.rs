@@ -1,0 +1,63 @@
+//! The network steps: bring up the loopback, perform ready-made netlink batches, hand listeners to the controller.
+
+use super::sys::{self, Errno, Result};
+use super::wire::Reader;
+use crate::report::Report;
+
+const AF_INET: u32 = 2;
+const AF_NETLINK: u32 = 16;
+const SOCK_DGRAM: u32 = 2;
+const SOCK_RAW: u32 = 3;
+
+pub(super) fn loopback_up() -> Result<()> {
+    const SIOCSIFFLAGS: usize = 0x8914;
+    const IFF_UP: u8 = 1;
+    let socket = sys::socket(AF_INET, SOCK_DGRAM, 0)?;
+    // struct ifreq: the name in 16 bytes, then the flags.
+    let mut request = [0u8; 40];
+    request[..2].copy_from_slice(b"lo");
+    request[16] = IFF_UP;
+    sys::ioctl(socket.raw(), SIOCSIFFLAGS, request.as_ptr() as usize).map(drop)
+}
+
+/// Sends a batch and reads its acknowledgements; the first that holds an error is the step's.
+pub(super) fn netlink(fields: &mut Reader) -> Result<()> {
+    const NLMSG_ERROR: u16 = 2;
+    let (protocol, messages, mut expected) = (fields.u32()?, fields.bytes()?, fields.u32()?);
+    let socket = sys::socket(AF_NETLINK, SOCK_RAW, protocol)?;
+    sys::send(socket.raw(), messages)?;
+    let mut buffer = [0u8; 8192];
+    while expected > 0 {
+        let received = sys::recv(socket.raw(), &mut buffer)?;
+        let mut answers = &buffer[..received];
+        while answers.len() >= 20 {
+            let length = u32::from_ne_bytes([answers[0], answers[1], answers[2], answers[3]]) as usize;
+            let kind = u16::from_ne_bytes([answers[4], answers[5]]);
+            let error = i32::from_ne_bytes([answers[16], answers[17], answers[18], answers[19]]);
+            if kind == NLMSG_ERROR {
+                if error != 0 {
+                    return Err(Errno(-error));
+                }
+                expected = expected.saturating_sub(1);
+            }
+            let next = (length.max(16) + 3 & !3).min(answers.len());
+            answers = &answers[next..];
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn listen(fields: &mut Reader, link: i32) -> Result<()> {
+    const SOCK_STREAM: u32 = 1;
+    const SOCK_NONBLOCK: u32 = 0o4000;
+    let (family, kind, address, options) = (fields.u32()?, fields.u32()?, fields.bytes()?, fields.count()?);
+    let socket = sys::socket(family, kind | SOCK_NONBLOCK, 0)?;
+    for _ in 0..options {
+        sys::setsockopt_u32(&socket, fields.u32()?, fields.u32()?, fields.u32()?)?;
+    }
+    sys::bind(&socket, address)?;
+    if kind == SOCK_STREAM {
+        sys::listen(&socket, 1024)?;
+    }
+    sys::send_with_fd(link, &Report::Descriptor { tag: fields.u32()? }.encode(), socket.raw())
+}

@@ -1,0 +1,144 @@
+//! PID 1 while the command runs: reaps orphans, forwards signals to the command's process group, follows job
+//! control, and ends when the command ends or the controller is gone.
+
+use super::command::give_terminal;
+use super::sys::{self, AT_FDCWD, Errno, Fd, POLLIN, PollFd, open};
+use crate::report::{Order, Report};
+
+const CLD_EXITED: i32 = 1;
+const CLD_KILLED: i32 = 2;
+const CLD_DUMPED: i32 = 3;
+const CLD_STOPPED: i32 = 5;
+const SIGKILL: i32 = 9;
+const SIGCHLD: i32 = 17;
+const SIGCONT: i32 = 18;
+
+/// Serves until the end of the command, which is the end of this process.
+pub(super) fn serve(command: i32, tty: Option<Fd>, link: i32) -> ! {
+    // The command has its own copies. Holding these open would keep pipes from ending, and PID 1 is to hold nothing
+    // that is worth taking over.
+    (0..3).for_each(sys::close);
+    if sys::getpid() != 1 {
+        become_subreaper();
+    }
+    let Ok(signals) = sys::signalfd(u64::MAX) else { end(1) };
+    let mut ready = [
+        PollFd { fd: signals.raw(), events: POLLIN, revents: 0 },
+        PollFd { fd: link, events: POLLIN, revents: 0 },
+    ];
+    // A child that ended before the signal descriptor existed is found without a signal.
+    reap(command, link);
+    loop {
+        match sys::poll(&mut ready) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => end(1),
+        }
+        if ready[1].revents != 0 {
+            obey(command, tty.as_ref(), link);
+        }
+        if ready[0].revents != 0 {
+            take_signals(&signals, command, link);
+        }
+    }
+}
+
+/// Reads the order that waits on the link. No controller, no sandbox.
+fn obey(command: i32, tty: Option<&Fd>, link: i32) {
+    let mut message = [0; 16];
+    match sys::recv(link, &mut message) {
+        Ok(0) => end(1),
+        Ok(n) => {
+            if let Some(Order::Continue { foreground }) = Order::decode(&message[..n]) {
+                if let Some(tty) = tty.filter(|_| foreground) {
+                    give_terminal(tty.raw(), command);
+                }
+                let _ = sys::kill(-command, SIGCONT);
+            }
+        }
+        Err(Errno::EINTR | Errno::EAGAIN) => {}
+        Err(_) => end(1),
+    }
+}
+
+fn take_signals(signals: &Fd, command: i32, link: i32) {
+    // struct signalfd_siginfo is 128 bytes; the signal's number comes first.
+    let mut info = [0u8; 128];
+    while let Ok(128) = sys::read(signals.raw(), &mut info) {
+        match i32::from_ne_bytes([info[0], info[1], info[2], info[3]]) {
+            SIGCHLD => reap(command, link),
+            signal => drop(sys::kill(-command, signal)),
+        }
+    }
+}
+
+/// Takes every child that changed state; if the command ended, so does everything.
+fn reap(command: i32, link: i32) {
+    loop {
+        match sys::wait_any() {
+            Ok(Some(child)) if child.pid == command => match child.code {
+                CLD_EXITED => finish(link, Report::Exited { code: child.status }),
+                CLD_KILLED | CLD_DUMPED => finish(link, Report::Killed { signal: child.status }),
+                CLD_STOPPED => {
+                    let _ = sys::send(link, &Report::Stopped { signal: child.status }.encode());
+                }
+                _ => {}
+            },
+            Ok(Some(_)) | Err(Errno::EINTR) => {}
+            Ok(None) | Err(_) => return,
+        }
+    }
+}
+
+fn finish(link: i32, report: Report) -> ! {
+    let _ = sys::send(link, &report.encode());
+    end(0)
+}
+
+/// The end. In a PID namespace the kernel kills whatever is left as PID 1 goes; elsewhere it is done by hand.
+fn end(code: i32) -> ! {
+    if sys::getpid() != 1 {
+        kill_descendants();
+    }
+    sys::exit(code)
+}
+
+fn become_subreaper() {
+    const PR_SET_CHILD_SUBREAPER: usize = 36;
+    let _ = sys::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+}
+
+/// Without a PID namespace: kills children until none is left. Their orphans become children of this subreaper, so
+/// each round reaches one generation further down, and whoever forks in the meantime is found in the next.
+fn kill_descendants() {
+    loop {
+        let mut list = [0u8; 4096];
+        let count = sys::openat2(AT_FDCWD, c"/proc/thread-self/children", open::RDONLY, 0, 0)
+            .and_then(|file| sys::read(file.raw(), &mut list))
+            .unwrap_or(0);
+        for pid in list[..count].split(|byte| *byte == b' ') {
+            let pid = pid.iter().fold(0i32, |pid, digit| pid.wrapping_mul(10) + i32::from(digit & 15));
+            if pid > 1 {
+                let _ = sys::kill(pid, SIGKILL);
+            }
+        }
+        loop {
+            match sys::wait_any() {
+                Err(Errno::ECHILD) => return,
+                Ok(Some(_)) | Err(Errno::EINTR) => {}
+                // Nobody has ended yet: wait for the signal that says so, then look again.
+                Ok(None) | Err(_) => break,
+            }
+        }
+        if count == 0 {
+            return;
+        }
+        wait_for_child();
+    }
+}
+
+fn wait_for_child() {
+    let Ok(signals) = sys::signalfd(1 << (SIGCHLD - 1)) else { return };
+    let _ = sys::poll(&mut [PollFd { fd: signals.raw(), events: POLLIN, revents: 0 }]);
+    let mut info = [0u8; 128];
+    let _ = sys::read(signals.raw(), &mut info);
+}

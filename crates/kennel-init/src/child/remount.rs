@@ -1,0 +1,118 @@
+//! The old-kernel way of making mounts read-only.
+//!
+//! Before Linux 5.12 there is no mount_setattr: each mount is remounted by its path, once the new root stands, and
+//! the flags it has must be said again or the remount would drop nosuid, nodev and noexec (and, in a user
+//! namespace, where they are locked, fail).
+
+use core::ffi::CStr;
+
+use super::sys::{self, AT_FDCWD, Errno, Result, mount, open};
+use super::tag;
+use super::wire::Reader;
+
+/// Room for the mount table; one that is larger is refused.
+const TABLE: usize = 4 << 20;
+
+/// Gives every mount the flags that the last step at or above it asked for.
+pub(super) fn read_only(steps: Reader, count: usize) -> Result<()> {
+    let memory = sys::map_memory(TABLE)?;
+    // SAFETY: fresh memory of that size, used by nobody else.
+    let buffer = unsafe { core::slice::from_raw_parts_mut(memory, TABLE) };
+    let table = read_table(buffer)?;
+    for line in table.split_mut(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let mut columns = line.splitn_mut(7, |byte| *byte == b' ').skip(4);
+        let (Some(path), Some(options)) = (columns.next(), columns.next()) else { return Err(Errno::EPROTO) };
+        // The blank after the column becomes the NUL of the path, which only gets shorter by unescaping.
+        let length = unescape(path);
+        let Some(flags) = wanted(steps, count, &path[..length])? else { continue };
+        let mut name = [0u8; 4096];
+        name.get_mut(..length).ok_or(Errno::EINVAL)?.copy_from_slice(&path[..length]);
+        let name = CStr::from_bytes_until_nul(&name).map_err(|_| Errno::EINVAL)?;
+        sys::mount(name, mount::MS_REMOUNT | mount::MS_BIND | flags | flags_of(options))?;
+    }
+    Ok(())
+}
+
+fn read_table(buffer: &mut [u8]) -> Result<&mut [u8]> {
+    let file = sys::openat2(AT_FDCWD, c"/proc/self/mountinfo", open::RDONLY, 0, 0)?;
+    let mut filled = 0;
+    loop {
+        match sys::read(file.raw(), &mut buffer[filled..])? {
+            0 if filled == buffer.len() => return Err(Errno::EINVAL),
+            0 => return Ok(&mut buffer[..filled]),
+            n => filled += n,
+        }
+    }
+}
+
+/// Turns `\040` and its like back into bytes, in place; returns the new length.
+fn unescape(path: &mut [u8]) -> usize {
+    let (mut from, mut to) = (0, 0);
+    while from < path.len() {
+        let octal = path[from] == b'\\' && path.len() - from >= 4;
+        path[to] = if octal {
+            path[from + 1..from + 4]
+                .iter()
+                .fold(0u8, |value, digit| value << 3 | (digit.wrapping_sub(b'0') & 7))
+        } else {
+            path[from]
+        };
+        from += if octal { 4 } else { 1 };
+        to += 1;
+    }
+    to
+}
+
+/// The flags that the plan asks for on a mount at `path`; `None` to leave it alone. Later steps cover earlier ones.
+fn wanted(mut steps: Reader, count: usize, path: &[u8]) -> Result<Option<usize>> {
+    const READ: usize = mount::MS_RDONLY | mount::MS_NOSUID | mount::MS_NODEV;
+    let mut found = None;
+    for _ in 0..count {
+        let (step, mut fields) = steps.step()?;
+        let target = match step {
+            tag::HOST_ROOT | tag::TMPFS_ROOT => b"/",
+            tag::TMPFS
+            | tag::PROC
+            | tag::DEVPTS
+            | tag::BIND
+            | tag::MASK_DIR
+            | tag::MASK_FILE
+            | tag::READ_ONLY => fields.string()?.to_bytes(),
+            _ => continue,
+        };
+        // A mount of init's own is made read-only without what lies below it.
+        if !at_or_below(path, target) || (step == tag::READ_ONLY && path != target) {
+            continue;
+        }
+        found = match step {
+            tag::TMPFS_ROOT | tag::TMPFS | tag::PROC | tag::DEVPTS => None,
+            tag::BIND | tag::HOST_ROOT => Some(match fields.u8()? {
+                tag::ACCESS_WRITE => mount::MS_NOSUID | mount::MS_NODEV,
+                tag::ACCESS_DEVICE => mount::MS_NOSUID | mount::MS_NOEXEC,
+                _ => READ,
+            }),
+            _ => Some(READ),
+        };
+    }
+    Ok(found)
+}
+
+fn at_or_below(path: &[u8], top: &[u8]) -> bool {
+    path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest[0] == b'/' || top == b"/")
+}
+
+fn flags_of(options: &[u8]) -> usize {
+    options.split(|byte| *byte == b',').fold(0, |flags, option| {
+        flags
+            | match option {
+                b"ro" => mount::MS_RDONLY,
+                b"nosuid" => mount::MS_NOSUID,
+                b"nodev" => mount::MS_NODEV,
+                b"noexec" => mount::MS_NOEXEC,
+                b"noatime" => mount::MS_NOATIME,
+                b"nodiratime" => mount::MS_NODIRATIME,
+                b"relatime" => mount::MS_RELATIME,
+                _ => 0,
+            }
+    })
+}

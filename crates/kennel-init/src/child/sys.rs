@@ -1,0 +1,663 @@
+//! Raw system calls, for code that may not touch libc: no errno, no locks, no allocation.
+//!
+//! Everything here is a thin, typed line over one kernel call. The callers are PID 1 and the few instructions
+//! between a clone and an exec, where libc's state belongs to somebody else (a vfork child shares its parent's).
+
+#![allow(missing_docs, reason = "the names and arguments are the kernel's own; see its manual pages")]
+
+use core::ffi::CStr;
+
+/// A kernel error number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Errno(pub i32);
+
+pub type Result<T> = core::result::Result<T, Errno>;
+
+impl Errno {
+    pub const EPERM: Errno = Errno(1);
+    pub const ENOENT: Errno = Errno(2);
+    pub const EINTR: Errno = Errno(4);
+    pub const ENOEXEC: Errno = Errno(8);
+    pub const ECHILD: Errno = Errno(10);
+    pub const EAGAIN: Errno = Errno(11);
+    pub const EACCES: Errno = Errno(13);
+    pub const EEXIST: Errno = Errno(17);
+    pub const ENOTDIR: Errno = Errno(20);
+    pub const EINVAL: Errno = Errno(22);
+    pub const ENOSYS: Errno = Errno(38);
+    pub const EPROTO: Errno = Errno(71);
+    /// What was opened is not what the planner saw: somebody changed the path during set-up.
+    pub const ESTALE: Errno = Errno(116);
+    pub const ECANCELED: Errno = Errno(125);
+}
+
+#[cfg(target_arch = "x86_64")]
+pub mod nr {
+    pub const READ: usize = 0;
+    pub const WRITE: usize = 1;
+    pub const CLOSE: usize = 3;
+    pub const MMAP: usize = 9;
+    pub const BRK: usize = 12;
+    pub const RT_SIGACTION: usize = 13;
+    pub const RT_SIGPROCMASK: usize = 14;
+    pub const IOCTL: usize = 16;
+    pub const GETPID: usize = 39;
+    pub const SOCKET: usize = 41;
+    pub const SENDTO: usize = 44;
+    pub const RECVFROM: usize = 45;
+    pub const SENDMSG: usize = 46;
+    pub const BIND: usize = 49;
+    pub const LISTEN: usize = 50;
+    pub const SETSOCKOPT: usize = 54;
+    pub const EXECVE: usize = 59;
+    pub const KILL: usize = 62;
+    pub const FCNTL: usize = 72;
+    pub const FCHDIR: usize = 81;
+    pub const CHDIR: usize = 80;
+    pub const UMASK: usize = 95;
+    pub const SETPGID: usize = 109;
+    pub const SETSID: usize = 112;
+    pub const CAPSET: usize = 126;
+    pub const PRCTL: usize = 157;
+    pub const PIVOT_ROOT: usize = 155;
+    pub const MOUNT: usize = 165;
+    pub const UMOUNT2: usize = 166;
+    pub const SETHOSTNAME: usize = 170;
+    pub const EXIT_GROUP: usize = 231;
+    pub const WAITID: usize = 247;
+    pub const MKDIRAT: usize = 258;
+    pub const FCHMOD: usize = 91;
+    pub const SYMLINKAT: usize = 266;
+    pub const PPOLL: usize = 271;
+    pub const SIGNALFD4: usize = 289;
+    pub const DUP3: usize = 292;
+    pub const PRLIMIT64: usize = 302;
+    pub const SECCOMP: usize = 317;
+    pub const EXECVEAT: usize = 322;
+    pub const STATX: usize = 332;
+}
+
+#[cfg(target_arch = "aarch64")]
+pub mod nr {
+    pub const READ: usize = 63;
+    pub const WRITE: usize = 64;
+    pub const CLOSE: usize = 57;
+    pub const MMAP: usize = 222;
+    pub const BRK: usize = 214;
+    pub const RT_SIGACTION: usize = 134;
+    pub const RT_SIGPROCMASK: usize = 135;
+    pub const IOCTL: usize = 29;
+    pub const GETPID: usize = 172;
+    pub const SOCKET: usize = 198;
+    pub const SENDTO: usize = 206;
+    pub const RECVFROM: usize = 207;
+    pub const SENDMSG: usize = 211;
+    pub const BIND: usize = 200;
+    pub const LISTEN: usize = 201;
+    pub const SETSOCKOPT: usize = 208;
+    pub const EXECVE: usize = 221;
+    pub const KILL: usize = 129;
+    pub const FCNTL: usize = 25;
+    pub const FCHDIR: usize = 50;
+    pub const CHDIR: usize = 49;
+    pub const UMASK: usize = 166;
+    pub const SETPGID: usize = 154;
+    pub const SETSID: usize = 157;
+    pub const CAPSET: usize = 91;
+    pub const PRCTL: usize = 167;
+    pub const PIVOT_ROOT: usize = 41;
+    pub const MOUNT: usize = 40;
+    pub const UMOUNT2: usize = 39;
+    pub const SETHOSTNAME: usize = 161;
+    pub const EXIT_GROUP: usize = 94;
+    pub const WAITID: usize = 95;
+    pub const MKDIRAT: usize = 34;
+    pub const FCHMOD: usize = 52;
+    pub const SYMLINKAT: usize = 36;
+    pub const PPOLL: usize = 73;
+    pub const SIGNALFD4: usize = 74;
+    pub const DUP3: usize = 24;
+    pub const PRLIMIT64: usize = 261;
+    pub const SECCOMP: usize = 277;
+    pub const EXECVEAT: usize = 281;
+    pub const STATX: usize = 291;
+}
+
+/// Calls newer than 2019 have one number on every architecture.
+pub mod nr_common {
+    pub const OPEN_TREE: usize = 428;
+    pub const MOVE_MOUNT: usize = 429;
+    pub const FSOPEN: usize = 430;
+    pub const FSCONFIG: usize = 431;
+    pub const FSMOUNT: usize = 432;
+    pub const CLONE3: usize = 435;
+    pub const CLOSE_RANGE: usize = 436;
+    pub const OPENAT2: usize = 437;
+    pub const MOUNT_SETATTR: usize = 442;
+    pub const LANDLOCK_CREATE_RULESET: usize = 444;
+    pub const LANDLOCK_ADD_RULE: usize = 445;
+    pub const LANDLOCK_RESTRICT_SELF: usize = 446;
+}
+
+/// Makes a system call.
+///
+/// # Safety
+/// The arguments must be what the kernel expects of call `n`: pointers valid for what it reads and writes.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub unsafe fn syscall(n: usize, a: [usize; 6]) -> Result<usize> {
+    let ret: isize;
+    // SAFETY: the caller vouches for the arguments; the instruction clobbers only rcx, r11 and memory.
+    unsafe {
+        core::arch::asm!("syscall", inlateout("rax") n as isize => ret, in("rdi") a[0], in("rsi") a[1],
+            in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    returned(ret)
+}
+
+/// Makes a system call.
+///
+/// # Safety
+/// The arguments must be what the kernel expects of call `n`: pointers valid for what it reads and writes.
+#[cfg(target_arch = "aarch64")]
+#[inline]
+pub unsafe fn syscall(n: usize, a: [usize; 6]) -> Result<usize> {
+    let ret: isize;
+    // SAFETY: the caller vouches for the arguments; the instruction clobbers only x0 and memory.
+    unsafe {
+        core::arch::asm!("svc 0", in("x8") n, inlateout("x0") a[0] as isize => ret, in("x1") a[1],
+            in("x2") a[2], in("x3") a[3], in("x4") a[4], in("x5") a[5], options(nostack));
+    }
+    returned(ret)
+}
+
+/// What a raw return value means.
+#[inline]
+pub fn returned(ret: isize) -> Result<usize> {
+    if (-4095..0).contains(&ret) { Err(Errno(-ret as i32)) } else { Ok(ret as usize) }
+}
+
+/// A path argument: always NUL-terminated, because it comes as a `CStr`.
+fn at(path: &CStr) -> usize {
+    path.as_ptr() as usize
+}
+
+macro_rules! call {
+    ($n:expr $(, $a:expr)*) => {{
+        let list: &[usize] = &[$($a as usize),*];
+        let mut a = [0usize; 6];
+        a[..list.len()].copy_from_slice(list);
+        // SAFETY: every pointer passed below comes from a reference or slice that outlives the call.
+        unsafe { syscall($n, a) }
+    }};
+}
+
+pub const AT_FDCWD: i32 = -100;
+const AT_EMPTY_PATH: usize = 0x1000;
+
+/// An open descriptor that closes itself.
+pub struct Fd(pub i32);
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        let _ = call!(nr::CLOSE, self.0);
+    }
+}
+
+impl Fd {
+    pub fn raw(&self) -> i32 {
+        self.0
+    }
+}
+
+pub mod open {
+    pub const RDONLY: u64 = 0;
+    pub const WRONLY: u64 = 1;
+    pub const RDWR: u64 = 2;
+    pub const CREAT: u64 = 0o100;
+    pub const EXCL: u64 = 0o200;
+    pub const NOCTTY: u64 = 0o400;
+    #[cfg(target_arch = "x86_64")]
+    pub const DIRECTORY: u64 = 0o200000;
+    #[cfg(target_arch = "aarch64")]
+    pub const DIRECTORY: u64 = 0o40000;
+    #[cfg(target_arch = "x86_64")]
+    pub const NOFOLLOW: u64 = 0o400000;
+    #[cfg(target_arch = "aarch64")]
+    pub const NOFOLLOW: u64 = 0o100000;
+    pub const CLOEXEC: u64 = 0o2000000;
+    pub const PATH: u64 = 0o10000000;
+}
+
+pub mod resolve {
+    pub const NO_MAGICLINKS: u64 = 0x02;
+    pub const NO_SYMLINKS: u64 = 0x04;
+    pub const IN_ROOT: u64 = 0x10;
+}
+
+#[repr(C)]
+struct OpenHow {
+    flags: u64,
+    mode: u64,
+    resolve: u64,
+}
+
+pub fn openat2(dir: i32, path: &CStr, flags: u64, mode: u64, resolve: u64) -> Result<Fd> {
+    let how = OpenHow { flags: flags | open::CLOEXEC, mode, resolve };
+    call!(nr_common::OPENAT2, dir, at(path), &raw const how, size_of::<OpenHow>()).map(|fd| Fd(fd as i32))
+}
+
+pub fn mkdirat(dir: i32, path: &CStr, mode: u32) -> Result<()> {
+    call!(nr::MKDIRAT, dir, at(path), mode).map(drop)
+}
+
+pub fn symlinkat(target: &CStr, dir: i32, path: &CStr) -> Result<()> {
+    call!(nr::SYMLINKAT, at(target), dir, at(path)).map(drop)
+}
+
+pub fn fchmod(fd: i32, mode: u32) -> Result<()> {
+    call!(nr::FCHMOD, fd, mode).map(drop)
+}
+
+pub fn write(fd: i32, bytes: &[u8]) -> Result<usize> {
+    call!(nr::WRITE, fd, bytes.as_ptr(), bytes.len())
+}
+
+pub fn write_all(fd: i32, mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        match write(fd, bytes) {
+            Ok(n) => bytes = &bytes[n.min(bytes.len())..],
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+pub fn read(fd: i32, buffer: &mut [u8]) -> Result<usize> {
+    call!(nr::READ, fd, buffer.as_mut_ptr(), buffer.len())
+}
+
+/// Which file this is: the same pair that `stat` shows as device and inode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Identity {
+    pub device: u64,
+    pub inode: u64,
+}
+
+/// The identity of what `fd` refers to. Does not ask a network server, which might not answer.
+pub fn identity(fd: i32) -> Result<Identity> {
+    const AT_STATX_DONT_SYNC: usize = 0x4000;
+    const STATX_INO: usize = 0x100;
+    let mut statx = [0u64; 32];
+    call!(nr::STATX, fd, at(c""), AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, statx.as_mut_ptr())?;
+    // struct statx: stx_ino at byte 32, stx_dev_major and stx_dev_minor at bytes 136 and 140.
+    let (major, minor) = (statx[17] & 0xffff_ffff, statx[17] >> 32);
+    Ok(Identity { device: major << 32 | minor, inode: statx[4] })
+}
+
+pub mod mount {
+    pub const ATTR_RDONLY: u64 = 0x01;
+    pub const ATTR_NOSUID: u64 = 0x02;
+    pub const ATTR_NODEV: u64 = 0x04;
+    pub const ATTR_NOEXEC: u64 = 0x08;
+    pub const MS_RDONLY: usize = 1;
+    pub const MS_NOSUID: usize = 2;
+    pub const MS_NODEV: usize = 4;
+    pub const MS_NOEXEC: usize = 8;
+    pub const MS_REMOUNT: usize = 32;
+    pub const MS_NOATIME: usize = 1024;
+    pub const MS_NODIRATIME: usize = 2048;
+    pub const MS_BIND: usize = 4096;
+    pub const MS_REC: usize = 16384;
+    pub const MS_PRIVATE: usize = 1 << 18;
+    pub const MS_RELATIME: usize = 1 << 21;
+    pub const MNT_DETACH: usize = 2;
+}
+
+#[repr(C)]
+struct MountAttr {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    userns_fd: u64,
+}
+
+const AT_RECURSIVE: usize = 0x8000;
+
+/// A detached copy of the mount below `path`, with its submounts when `recursive`.
+pub fn clone_tree(dir: i32, path: &CStr, recursive: bool) -> Result<Fd> {
+    const OPEN_TREE_CLONE: usize = 1;
+    let mut flags = OPEN_TREE_CLONE | open::CLOEXEC as usize | AT_EMPTY_PATH;
+    if recursive {
+        flags |= AT_RECURSIVE;
+    }
+    call!(nr_common::OPEN_TREE, dir, at(path), flags).map(|fd| Fd(fd as i32))
+}
+
+/// Sets attributes on the mount that `fd` is the root of, and on all below it when `recursive`.
+pub fn mount_setattr(fd: i32, set: u64, recursive: bool) -> Result<()> {
+    let attr = MountAttr { set, clear: 0, propagation: 0, userns_fd: 0 };
+    let flags = AT_EMPTY_PATH | if recursive { AT_RECURSIVE } else { 0 };
+    call!(nr_common::MOUNT_SETATTR, fd, at(c""), flags, &raw const attr, size_of::<MountAttr>()).map(drop)
+}
+
+/// Attaches the mount `tree` on top of what `target` refers to.
+pub fn attach(tree: i32, target_dir: i32, target: &CStr) -> Result<()> {
+    const F_EMPTY_PATH: usize = 0x04;
+    const T_EMPTY_PATH: usize = 0x40;
+    call!(nr_common::MOVE_MOUNT, tree, at(c""), target_dir, at(target), F_EMPTY_PATH | T_EMPTY_PATH).map(drop)
+}
+
+/// A new file system instance being configured.
+pub fn fsopen(kind: &CStr) -> Result<Fd> {
+    call!(nr_common::FSOPEN, at(kind), 1).map(|fd| Fd(fd as i32))
+}
+
+pub fn fsconfig_string(fs: &Fd, key: &CStr, value: &CStr) -> Result<()> {
+    call!(nr_common::FSCONFIG, fs.0, 1, at(key), at(value), 0).map(drop)
+}
+
+pub fn fsconfig_flag(fs: &Fd, key: &CStr) -> Result<()> {
+    call!(nr_common::FSCONFIG, fs.0, 0, at(key), 0, 0).map(drop)
+}
+
+/// Creates the instance and returns it as a detached mount.
+pub fn fsmount(fs: &Fd, attributes: u64) -> Result<Fd> {
+    call!(nr_common::FSCONFIG, fs.0, 6, 0, 0, 0)?;
+    call!(nr_common::FSMOUNT, fs.0, 1, attributes).map(|fd| Fd(fd as i32))
+}
+
+/// The old call, for what the new ones cannot say or an old kernel does not have.
+pub fn mount(target: &CStr, flags: usize) -> Result<()> {
+    call!(nr::MOUNT, 0, at(target), 0, flags, 0).map(drop)
+}
+
+pub fn pivot_root_here() -> Result<()> {
+    call!(nr::PIVOT_ROOT, at(c"."), at(c".")).map(drop)
+}
+
+pub fn unmount_detached(path: &CStr) -> Result<()> {
+    call!(nr::UMOUNT2, at(path), mount::MNT_DETACH).map(drop)
+}
+
+pub fn chdir(path: &CStr) -> Result<()> {
+    call!(nr::CHDIR, at(path)).map(drop)
+}
+
+pub fn fchdir(fd: i32) -> Result<()> {
+    call!(nr::FCHDIR, fd).map(drop)
+}
+
+pub fn sethostname(name: &[u8]) -> Result<()> {
+    call!(nr::SETHOSTNAME, name.as_ptr(), name.len()).map(drop)
+}
+
+pub fn umask(mask: u32) {
+    let _ = call!(nr::UMASK, mask);
+}
+
+pub fn prctl(option: usize, a: usize, b: usize, c: usize, d: usize) -> Result<usize> {
+    call!(nr::PRCTL, option, a, b, c, d)
+}
+
+/// Sets this process's effective, permitted and inheritable capability sets.
+pub fn capset(effective: u64, permitted: u64, inheritable: u64) -> Result<()> {
+    let header: [u32; 2] = [0x2008_0522, 0];
+    let data: [u32; 6] = [
+        effective as u32,
+        permitted as u32,
+        inheritable as u32,
+        (effective >> 32) as u32,
+        (permitted >> 32) as u32,
+        (inheritable >> 32) as u32,
+    ];
+    call!(nr::CAPSET, header.as_ptr(), data.as_ptr()).map(drop)
+}
+
+pub fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<()> {
+    let limit = [soft, hard];
+    call!(nr::PRLIMIT64, 0, resource, limit.as_ptr(), 0).map(drop)
+}
+
+pub fn landlock_create(attributes: &[u64]) -> Result<Fd> {
+    call!(nr_common::LANDLOCK_CREATE_RULESET, attributes.as_ptr(), size_of_val(attributes), 0)
+        .map(|fd| Fd(fd as i32))
+}
+
+#[repr(C, packed)]
+struct PathBeneath {
+    access: u64,
+    parent: i32,
+}
+
+pub fn landlock_allow_path(rules: &Fd, parent: i32, access: u64) -> Result<()> {
+    let rule = PathBeneath { access, parent };
+    call!(nr_common::LANDLOCK_ADD_RULE, rules.0, 1, &raw const rule, 0).map(drop)
+}
+
+pub fn landlock_allow_port(rules: &Fd, port: u16, access: u64) -> Result<()> {
+    let rule = [access, u64::from(port)];
+    call!(nr_common::LANDLOCK_ADD_RULE, rules.0, 2, rule.as_ptr(), 0).map(drop)
+}
+
+pub fn landlock_restrict(rules: &Fd) -> Result<()> {
+    call!(nr_common::LANDLOCK_RESTRICT_SELF, rules.0, 0).map(drop)
+}
+
+/// Installs a filter of classic BPF instructions (8 bytes each). With `listener`, returns its notification fd.
+pub fn seccomp_filter(program: &[u8], flags: usize) -> Result<usize> {
+    #[repr(C)]
+    struct Program {
+        len: u16,
+        filter: *const u8,
+    }
+    let len = u16::try_from(program.len() / 8).map_err(|_| Errno::EINVAL)?;
+    let program = Program { len, filter: program.as_ptr() };
+    call!(nr::SECCOMP, 1, flags, &raw const program)
+}
+
+/// Closes every descriptor from `first` to `last`, both included.
+pub fn close_range(first: u32, last: u32) -> Result<()> {
+    call!(nr_common::CLOSE_RANGE, first, last, 0).map(drop)
+}
+
+pub fn close(fd: i32) {
+    let _ = call!(nr::CLOSE, fd);
+}
+
+pub fn dup3(from: i32, to: i32, cloexec: bool) -> Result<()> {
+    call!(nr::DUP3, from, to, if cloexec { open::CLOEXEC } else { 0 }).map(drop)
+}
+
+/// A copy of `fd` numbered `lowest` or above, closed at exec.
+pub fn dup_above(fd: i32, lowest: i32) -> Result<i32> {
+    const F_DUPFD_CLOEXEC: usize = 1030;
+    call!(nr::FCNTL, fd, F_DUPFD_CLOEXEC, lowest).map(|n| n as i32)
+}
+
+/// Sets whether `fd` closes at exec.
+pub fn set_cloexec(fd: i32, on: bool) -> Result<()> {
+    call!(nr::FCNTL, fd, 2, usize::from(on)).map(drop)
+}
+
+pub fn socket(domain: u32, kind: u32, protocol: u32) -> Result<Fd> {
+    const SOCK_CLOEXEC: u32 = 0o2000000;
+    call!(nr::SOCKET, domain, kind | SOCK_CLOEXEC, protocol).map(|fd| Fd(fd as i32))
+}
+
+pub fn bind(socket: &Fd, address: &[u8]) -> Result<()> {
+    call!(nr::BIND, socket.0, address.as_ptr(), address.len()).map(drop)
+}
+
+pub fn listen(socket: &Fd, backlog: u32) -> Result<()> {
+    call!(nr::LISTEN, socket.0, backlog).map(drop)
+}
+
+pub fn setsockopt_u32(socket: &Fd, level: u32, name: u32, value: u32) -> Result<()> {
+    call!(nr::SETSOCKOPT, socket.0, level, name, &raw const value, 4).map(drop)
+}
+
+pub fn send(socket: i32, bytes: &[u8]) -> Result<usize> {
+    const MSG_NOSIGNAL: usize = 0x4000;
+    call!(nr::SENDTO, socket, bytes.as_ptr(), bytes.len(), MSG_NOSIGNAL, 0, 0)
+}
+
+pub fn recv(socket: i32, buffer: &mut [u8]) -> Result<usize> {
+    call!(nr::RECVFROM, socket, buffer.as_mut_ptr(), buffer.len(), 0, 0, 0)
+}
+
+/// Sends `bytes` and one descriptor.
+pub fn send_with_fd(socket: i32, bytes: &[u8], fd: i32) -> Result<()> {
+    #[repr(C)]
+    struct Control {
+        len: usize,
+        level: i32,
+        kind: i32,
+        fd: i32,
+        padding: i32,
+    }
+    #[repr(C)]
+    struct Message {
+        name: usize,
+        name_len: u32,
+        iov: *const [usize; 2],
+        iov_len: usize,
+        control: *const Control,
+        control_len: usize,
+        flags: i32,
+    }
+    // SOL_SOCKET and SCM_RIGHTS; the length counts the header (16) and one int (4).
+    let control = Control { len: 20, level: 1, kind: 1, fd, padding: 0 };
+    let iov = [bytes.as_ptr() as usize, bytes.len()];
+    let message = Message {
+        name: 0,
+        name_len: 0,
+        iov: &raw const iov,
+        iov_len: 1,
+        control: &raw const control,
+        control_len: size_of::<Control>(),
+        flags: 0,
+    };
+    call!(nr::SENDMSG, socket, &raw const message, 0x4000).map(drop)
+}
+
+pub fn ioctl(fd: i32, request: usize, argument: usize) -> Result<usize> {
+    call!(nr::IOCTL, fd, request, argument)
+}
+
+pub fn kill(pid: i32, signal: i32) -> Result<()> {
+    call!(nr::KILL, pid, signal).map(drop)
+}
+
+pub fn getpid() -> i32 {
+    call!(nr::GETPID).map_or(0, |pid| pid as i32)
+}
+
+pub fn setpgid(pid: i32, group: i32) -> Result<()> {
+    call!(nr::SETPGID, pid, group).map(drop)
+}
+
+pub fn setsid() -> Result<()> {
+    call!(nr::SETSID).map(drop)
+}
+
+/// Replaces the set of blocked signals.
+pub fn set_signal_mask(mask: u64) -> Result<()> {
+    call!(nr::RT_SIGPROCMASK, 2, &raw const mask, 0, 8).map(drop)
+}
+
+/// Puts a signal's action back to the default.
+pub fn default_action(signal: i32) {
+    // struct kernel_sigaction, all zero: SIG_DFL, no flags, empty mask (it is 32 bytes on both architectures).
+    let action = [0u64; 4];
+    let _ = call!(nr::RT_SIGACTION, signal, action.as_ptr(), 0, 8);
+}
+
+/// A descriptor that reads as the signals in `mask`.
+pub fn signalfd(mask: u64) -> Result<Fd> {
+    const SFD_CLOEXEC: usize = 0o2000000;
+    const SFD_NONBLOCK: usize = 0o4000;
+    call!(nr::SIGNALFD4, -1isize, &raw const mask, 8, SFD_CLOEXEC | SFD_NONBLOCK).map(|fd| Fd(fd as i32))
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PollFd {
+    pub fd: i32,
+    pub events: i16,
+    pub revents: i16,
+}
+
+pub const POLLIN: i16 = 1;
+pub const POLLERR: i16 = 8;
+pub const POLLHUP: i16 = 16;
+
+/// Waits, without a time limit, until one of `fds` is ready.
+pub fn poll(fds: &mut [PollFd]) -> Result<usize> {
+    call!(nr::PPOLL, fds.as_mut_ptr(), fds.len(), 0, 0, 0)
+}
+
+/// A child that changed state.
+pub struct ChildState {
+    pub pid: i32,
+    /// CLD_EXITED 1, CLD_KILLED 2, CLD_DUMPED 3, CLD_STOPPED 5, CLD_CONTINUED 6.
+    pub code: i32,
+    pub status: i32,
+}
+
+/// Takes one child's change of state, if there is one. `None` when there is none now; `ECHILD` when no child is
+/// left.
+pub fn wait_any() -> Result<Option<ChildState>> {
+    const P_ALL: usize = 0;
+    const WNOHANG: usize = 1;
+    const WSTOPPED: usize = 2;
+    const WEXITED: usize = 4;
+    const WALL: usize = 0x4000_0000;
+    let mut info = [0i32; 32];
+    call!(nr::WAITID, P_ALL, 0, info.as_mut_ptr(), WNOHANG | WSTOPPED | WEXITED | WALL, 0)?;
+    // siginfo_t: si_code at int 2, si_pid at int 4, si_status at int 6.
+    if info[4] == 0 {
+        return Ok(None);
+    }
+    Ok(Some(ChildState { pid: info[4], code: info[2], status: info[6] }))
+}
+
+/// Fresh zeroed memory, never given back.
+pub fn map_memory(bytes: usize) -> Result<*mut u8> {
+    // PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS.
+    call!(nr::MMAP, 0, bytes, 3, 0x22, -1isize, 0).map(|address| address as *mut u8)
+}
+
+/// Maps all of a file for reading.
+pub fn map_file(fd: i32, bytes: usize) -> Result<*const u8> {
+    call!(nr::MMAP, 0, bytes, 1, 2, fd, 0).map(|address| address as *const u8)
+}
+
+/// Moves the end of the heap.
+pub fn brk(end: usize) {
+    let _ = call!(nr::BRK, end);
+}
+
+pub fn exit(code: i32) -> ! {
+    loop {
+        let _ = call!(nr::EXIT_GROUP, code);
+    }
+}
+
+/// Replaces this program. Returns only when it could not.
+///
+/// # Safety
+/// `argv` and `envp` must be null-terminated arrays of C strings.
+pub unsafe fn execve(path: &CStr, argv: *const *const u8, envp: *const *const u8) -> Errno {
+    call!(nr::EXECVE, at(path), argv, envp).err().unwrap_or(Errno::EINVAL)
+}
+
+/// Replaces this program by the one open as `fd`. Returns only when it could not.
+///
+/// # Safety
+/// `argv` and `envp` must be null-terminated arrays of C strings.
+pub unsafe fn execveat(fd: i32, argv: *const *const u8, envp: *const *const u8) -> Errno {
+    call!(nr::EXECVEAT, fd, at(c""), argv, envp, AT_EMPTY_PATH).err().unwrap_or(Errno::EINVAL)
+}

@@ -1,0 +1,149 @@
+//! From a [`Plan`] to the bytes that init reads. The reader is `child::wire`; the two are changed together.
+//!
+//! Little-endian and unaligned. A string carries its NUL, so that init can hand it to the kernel where it lies.
+
+use alloc::ffi::CString;
+use alloc::vec::Vec;
+
+use crate::child::tag;
+use crate::plan::{Access, Plan, Step, Terminal};
+
+#[derive(Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn u8(&mut self, value: u8) -> &mut Self {
+        self.0.push(value);
+        self
+    }
+    fn u32(&mut self, value: u32) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+    fn u64(&mut self, value: u64) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+    /// Lengths fit: the kernel takes no argument list, path or filter of 4 GiB.
+    fn len(&mut self, value: usize) -> &mut Self {
+        self.u32(u32::try_from(value).unwrap_or(u32::MAX))
+    }
+    fn bytes(&mut self, value: &[u8]) -> &mut Self {
+        self.len(value.len());
+        self.0.extend_from_slice(value);
+        self
+    }
+    fn string(&mut self, value: &CString) -> &mut Self {
+        self.bytes(value.as_bytes_with_nul())
+    }
+    fn strings(&mut self, values: &[CString]) -> &mut Self {
+        self.len(values.len());
+        for value in values {
+            self.string(value);
+        }
+        self
+    }
+}
+
+impl Plan {
+    /// The bytes that init performs.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::with_capacity(16 * 1024));
+        out.u32(tag::MAGIC).len(self.steps.len());
+        for planned in &self.steps {
+            // Each step is prefixed by its length, so that a reader can pass over it.
+            let at = out.0.len();
+            out.u32(0);
+            encode_step(&mut out, &planned.step);
+            let length = u32::try_from(out.0.len() - at - 4).unwrap_or(u32::MAX);
+            out.0[at..at + 4].copy_from_slice(&length.to_le_bytes());
+        }
+        let command = &self.command;
+        out.u8(match command.terminal {
+            Terminal::Detached => tag::TERMINAL_DETACHED,
+            Terminal::Background => tag::TERMINAL_BACKGROUND,
+            Terminal::Foreground => tag::TERMINAL_FOREGROUND,
+        });
+        out.len(command.keep.len());
+        for fd in &command.keep {
+            out.u32(fd.cast_unsigned());
+        }
+        out.strings(&command.candidates).strings(&command.arguments).strings(&command.environment);
+        out.0
+    }
+}
+
+fn encode_step(out: &mut Writer, step: &Step) {
+    match step {
+        Step::PrivateMounts => out.u8(tag::PRIVATE_MOUNTS),
+        Step::HostRoot { access, masks } => {
+            out.u8(tag::HOST_ROOT).u8(access_tag(*access)).u8(u8::from(*masks))
+        }
+        Step::TmpfsRoot { size, masks } => out.u8(tag::TMPFS_ROOT).u8(u8::from(*masks)).u64(*size),
+        Step::Tmpfs { target, size, inodes, mode } => {
+            out.u8(tag::TMPFS).string(target).u64(*size).u64(*inodes).u32(*mode)
+        }
+        Step::MakeDir { path, mode } => out.u8(tag::MAKE_DIR).string(path).u32(*mode),
+        Step::MakeFile { path } => out.u8(tag::MAKE_FILE).string(path),
+        Step::Symlink { path, points_to } => out.u8(tag::SYMLINK).string(path).string(points_to),
+        Step::WriteFile { path, contents, mode } => {
+            out.u8(tag::WRITE_FILE).string(path).bytes(contents).u32(*mode)
+        }
+        // The target comes first in every mounting step: the old-kernel way of making things read-only reads it.
+        Step::Bind { source, identity, target, access } => out
+            .u8(tag::BIND)
+            .string(target)
+            .u8(access_tag(*access))
+            .string(source)
+            .u64(identity.device)
+            .u64(identity.inode),
+        Step::MaskDir { target } => out.u8(tag::MASK_DIR).string(target),
+        Step::MaskFile { target } => out.u8(tag::MASK_FILE).string(target),
+        Step::Proc { target } => out.u8(tag::PROC).string(target),
+        Step::Devpts { target } => out.u8(tag::DEVPTS).string(target),
+        Step::ReadOnly { target } => out.u8(tag::READ_ONLY).string(target),
+        Step::PivotRoot => out.u8(tag::PIVOT_ROOT),
+        Step::Hostname { name } => out.u8(tag::HOSTNAME).string(name),
+        Step::LoopbackUp => out.u8(tag::LOOPBACK_UP),
+        Step::Netlink { protocol, messages, acknowledgements } => {
+            out.u8(tag::NETLINK).u32(*protocol).bytes(messages).u32(*acknowledgements)
+        }
+        Step::Listen { family, kind, address, options, tag: name } => {
+            out.u8(tag::LISTEN).u32(*family).u32(*kind).bytes(address).len(options.len());
+            for [level, option, value] in options {
+                out.u32(*level).u32(*option).u32(*value);
+            }
+            out.u32(*name)
+        }
+        Step::ChangeDir { path } => out.u8(tag::CHANGE_DIR).string(path),
+        Step::Limit { resource, soft, hard } => out.u8(tag::LIMIT).u32(*resource).u64(*soft).u64(*hard),
+        Step::AwaitController => out.u8(tag::AWAIT_CONTROLLER),
+        Step::NoNewPrivileges => out.u8(tag::NO_NEW_PRIVILEGES),
+        Step::Landlock { attributes, paths, ports } => {
+            out.u8(tag::LANDLOCK).len(attributes.len());
+            for attribute in attributes {
+                out.u64(*attribute);
+            }
+            out.len(paths.len());
+            for (path, access) in paths {
+                out.string(path).u64(*access);
+            }
+            out.len(ports.len());
+            for (port, access) in ports {
+                out.u32(u32::from(*port)).u64(*access);
+            }
+            out
+        }
+        Step::DropCapabilities => out.u8(tag::DROP_CAPABILITIES),
+        Step::Filter { program } => out.u8(tag::FILTER).bytes(program),
+    };
+}
+
+fn access_tag(access: Access) -> u8 {
+    match access {
+        Access::Read => tag::ACCESS_READ,
+        Access::Write => tag::ACCESS_WRITE,
+        Access::Device => tag::ACCESS_DEVICE,
+    }
+}

@@ -1,0 +1,227 @@
+//! The plan: the exact, ordered steps that turn a fresh set of namespaces into the sandbox, as a plain value.
+//!
+//! Nothing in it refers to the process that made it: no descriptors, no pointers. A test can compare it, a person
+//! can read it (`kennel plan`), and [`Plan::encode`] turns it into the bytes that init performs.
+
+use alloc::ffi::CString;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+pub use crate::child::sys::Identity;
+
+/// All that init does before the command runs, and the command.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// Performed in this order, each completely, or the sandbox does not start.
+    pub steps: Vec<Planned>,
+    /// What is started at the end.
+    pub command: Command,
+}
+
+/// A step and why it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// What is done.
+    pub step: Step,
+    /// The policy rule behind it, in the user's words.
+    pub reason: String,
+}
+
+/// One thing init does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Cut every mount off from the host's, so that neither side sees what the other mounts from now on.
+    PrivateMounts,
+    /// The new root is a copy of the host's mount tree.
+    HostRoot {
+        /// What may be done in it.
+        access: Access,
+        /// Whether later steps hide things.
+        masks: bool,
+    },
+    /// The new root is an empty file system in memory.
+    TmpfsRoot {
+        /// The most bytes it holds.
+        size: u64,
+        /// Whether later steps hide things.
+        masks: bool,
+    },
+    /// An empty file system in memory.
+    Tmpfs {
+        /// Where, inside.
+        target: CString,
+        /// The most bytes it holds.
+        size: u64,
+        /// The most files it holds.
+        inodes: u64,
+        /// Permissions of its top folder.
+        mode: u32,
+    },
+    /// A folder, with any parents that are missing; one that exists is left as it is.
+    MakeDir {
+        /// Where, inside.
+        path: CString,
+        /// Permissions.
+        mode: u32,
+    },
+    /// An empty file to mount on; one that exists is left as it is.
+    MakeFile {
+        /// Where, inside.
+        path: CString,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// Where, inside.
+        path: CString,
+        /// What it says.
+        points_to: CString,
+    },
+    /// A small file with given contents.
+    WriteFile {
+        /// Where, inside.
+        path: CString,
+        /// What it holds.
+        contents: Vec<u8>,
+        /// Permissions.
+        mode: u32,
+    },
+    /// A part of the host's tree appears inside.
+    Bind {
+        /// The host's path, free of symlinks.
+        source: CString,
+        /// What the planner saw there; anything else by now means that somebody swapped it.
+        identity: Identity,
+        /// Where, inside.
+        target: CString,
+        /// What may be done below it.
+        access: Access,
+    },
+    /// A folder is hidden: in its place stands an empty one.
+    MaskDir {
+        /// Where, inside.
+        target: CString,
+    },
+    /// A file is hidden: in its place stands one that nobody may open.
+    MaskFile {
+        /// Where, inside.
+        target: CString,
+    },
+    /// The process file system of the new PID namespace, read-only.
+    Proc {
+        /// Where, inside.
+        target: CString,
+    },
+    /// Pseudo-terminals of the sandbox's own.
+    Devpts {
+        /// Where, inside.
+        target: CString,
+    },
+    /// A mount made by an earlier step can be written no more.
+    ReadOnly {
+        /// Where, inside.
+        target: CString,
+    },
+    /// The new root becomes `/` and the old one is gone.
+    PivotRoot,
+    /// The name of the machine inside.
+    Hostname {
+        /// The name.
+        name: CString,
+    },
+    /// The loopback interface of the new network namespace is brought up.
+    LoopbackUp,
+    /// A ready-made batch of netlink messages.
+    Netlink {
+        /// Which netlink family it speaks.
+        protocol: u32,
+        /// The messages.
+        messages: Vec<u8>,
+        /// How many acknowledgements to wait for.
+        acknowledgements: u32,
+    },
+    /// A socket made inside the sandbox's network namespace and handed to the controller.
+    Listen {
+        /// `AF_INET` or `AF_INET6`.
+        family: u32,
+        /// `SOCK_STREAM` or `SOCK_DGRAM`.
+        kind: u32,
+        /// The address, as the kernel lays it out.
+        address: Vec<u8>,
+        /// Level, name and value of socket options to set before the bind.
+        options: Vec<[u32; 3]>,
+        /// How the controller knows it.
+        tag: u32,
+    },
+    /// The folder in which the command starts.
+    ChangeDir {
+        /// Where, inside.
+        path: CString,
+    },
+    /// A resource limit of every process inside.
+    Limit {
+        /// The kernel's number of the resource.
+        resource: u32,
+        /// What is enforced.
+        soft: u64,
+        /// How far the command may raise it.
+        hard: u64,
+    },
+    /// Wait until the controller says go.
+    AwaitController,
+    /// No program started from here on gains anything from setuid bits or file capabilities.
+    NoNewPrivileges,
+    /// Landlock: a second lock on the same doors, which holds even where a mount would not.
+    Landlock {
+        /// The kernel's attributes: handled file rights, handled network rights, scopes.
+        attributes: Vec<u64>,
+        /// Rights below a path, inside.
+        paths: Vec<(CString, u64)>,
+        /// Rights on a TCP port.
+        ports: Vec<(u16, u64)>,
+    },
+    /// All capability sets are emptied, the bounding set too.
+    DropCapabilities,
+    /// A seccomp filter, ready-made.
+    Filter {
+        /// Classic BPF instructions as the kernel lays them out.
+        program: Vec<u8>,
+    },
+}
+
+/// What may be done below a bind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read.
+    Read,
+    /// Read and write.
+    Write,
+    /// Use a device node.
+    Device,
+}
+
+/// What is started, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Command {
+    /// Paths to try in turn, as a shell goes through `PATH`.
+    pub candidates: Vec<CString>,
+    /// Arguments, the name first.
+    pub arguments: Vec<CString>,
+    /// `NAME=value` pairs.
+    pub environment: Vec<CString>,
+    /// How the command stands to the caller's terminal.
+    pub terminal: Terminal,
+    /// Descriptors above 2 that the command gets.
+    pub keep: Vec<i32>,
+}
+
+/// How the command stands to the caller's terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Terminal {
+    /// A session of its own, without a terminal.
+    #[default]
+    Detached,
+    /// A process group of its own in the caller's session, in the background until it asks for the terminal.
+    Background,
+    /// A process group of its own that gets the terminal at once.
+    Foreground,
+}

@@ -1,0 +1,124 @@
+//! What init and its controller tell each other over their socket pair: messages of 16 bytes.
+
+/// From init to the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// A step could not be done.
+    Failed {
+        /// Its place in the plan.
+        step: u32,
+        /// What the kernel said.
+        errno: i32,
+    },
+    /// The command could not be executed.
+    NotExecuted {
+        /// Which of the candidates said so.
+        candidate: u32,
+        /// What the kernel said.
+        errno: i32,
+    },
+    /// The command runs.
+    Started,
+    /// The command was stopped by a signal of job control.
+    Stopped {
+        /// Which.
+        signal: i32,
+    },
+    /// The command ended by itself.
+    Exited {
+        /// Its exit code.
+        code: i32,
+    },
+    /// A signal ended the command.
+    Killed {
+        /// Which.
+        signal: i32,
+    },
+    /// A descriptor travels with this message.
+    Descriptor {
+        /// How the plan calls it.
+        tag: u32,
+    },
+}
+
+/// From the controller to init.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Go on with the step that waits.
+    Go,
+    /// Continue the stopped command.
+    Continue {
+        /// Give it the terminal first.
+        foreground: bool,
+    },
+}
+
+/// A message as it travels.
+pub type Message = [u8; 16];
+
+fn message(kind: u32, a: u32, b: u32) -> Message {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&kind.to_le_bytes());
+    bytes[4..8].copy_from_slice(&a.to_le_bytes());
+    bytes[8..12].copy_from_slice(&b.to_le_bytes());
+    bytes
+}
+
+fn fields(bytes: &[u8]) -> Option<(u32, u32, u32)> {
+    let field = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    Some((field(0)?, field(4)?, field(8)?))
+}
+
+impl Report {
+    /// As it travels.
+    #[must_use]
+    pub fn encode(self) -> Message {
+        match self {
+            Report::Failed { step, errno } => message(1, step, errno.cast_unsigned()),
+            Report::NotExecuted { candidate, errno } => message(2, candidate, errno.cast_unsigned()),
+            Report::Started => message(3, 0, 0),
+            Report::Stopped { signal } => message(4, signal.cast_unsigned(), 0),
+            Report::Exited { code } => message(5, code.cast_unsigned(), 0),
+            Report::Killed { signal } => message(6, signal.cast_unsigned(), 0),
+            Report::Descriptor { tag } => message(7, tag, 0),
+        }
+    }
+
+    /// From what arrived; `None` if it is not a report.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Report> {
+        let (kind, a, b) = fields(bytes)?;
+        Some(match kind {
+            1 => Report::Failed { step: a, errno: b.cast_signed() },
+            2 => Report::NotExecuted { candidate: a, errno: b.cast_signed() },
+            3 => Report::Started,
+            4 => Report::Stopped { signal: a.cast_signed() },
+            5 => Report::Exited { code: a.cast_signed() },
+            6 => Report::Killed { signal: a.cast_signed() },
+            7 => Report::Descriptor { tag: a },
+            _ => return None,
+        })
+    }
+}
+
+impl Order {
+    /// As it travels.
+    #[must_use]
+    pub fn encode(self) -> Message {
+        match self {
+            Order::Go => message(1, 0, 0),
+            Order::Continue { foreground } => message(2, u32::from(foreground), 0),
+        }
+    }
+
+    /// From what arrived; `None` if it is not an order.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Order> {
+        let (kind, a, _) = fields(bytes)?;
+        match kind {
+            1 => Some(Order::Go),
+            2 => Some(Order::Continue { foreground: a != 0 }),
+            _ => None,
+        }
+    }
+}
