@@ -145,7 +145,7 @@ pub(super) fn find_unified(
             // Only the caller's own cgroup is ever cleared: what is in one above it is not the caller's
             // business.
             Standing::Crowded { controllers } if path == seat.own => {
-                crowded = Some(Place::Crowded { dir, controllers })
+                crowded = Some(Place::Crowded { dir, controllers });
             }
             Standing::Crowded { .. } => {}
             standing @ Standing::Lacking(_) => obstacles.push((path, standing)),

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::controller::{Controller, ControllerSet};
+use super::dir::read_whole;
 
 /// How this host lays out its hierarchies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +67,7 @@ impl Hierarchies {
     /// of the last time.
     pub fn of_caller() -> io::Result<Arc<Self>> {
         static KNOWN: Mutex<Option<(Vec<u8>, Arc<Hierarchies>)>> = Mutex::new(None);
-        let places = std::fs::read("/proc/self/cgroup")?;
+        let places = read_whole("/proc/self/cgroup")?.into_bytes();
         let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match &*known {
             Some((then, hierarchies)) if *then == places => Ok(hierarchies.clone()),

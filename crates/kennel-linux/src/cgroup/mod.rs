@@ -49,7 +49,7 @@ use name::Owner;
 /// crate gives its constant on glibc, which is 0 for that reason.
 pub const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// The period over which the CPU limit holds: the kernel's own default. A sandbox of half a CPU may run for
+/// The period over which the CPU limit holds: the kernel's own default, which v1 directories keep. A sandbox of half a CPU may run for
 /// 50 ms of every 100.
 const PERIOD_US: u64 = 100_000;
 

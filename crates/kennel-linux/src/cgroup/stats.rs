@@ -34,7 +34,7 @@ pub struct FinalStats {
     pub pids_max_hits: Option<u64>,
     /// How many processes the kernel's out-of-memory killer took, whoever's memory had run out.
     pub oom_kills: Option<u64>,
-    /// Whether this sandbox was at its own memory limit and nothing more could be reclaimed.
+    /// Whether it was this sandbox's own limit that was reached when the out-of-memory killer came.
     pub memory_exhausted: Option<bool>,
     /// Directories that could not be removed, because something in them could not be killed (a process in an
     /// uninterruptible wait, say). A later run removes them.

@@ -18,6 +18,8 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
+const NOWHERE: [PathBuf; 0] = [];
+
 /// The tests measure time and count directories, so they run one at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -159,8 +161,8 @@ fn own_directories() -> Vec<PathBuf> {
 
 #[track_caller]
 fn assert_nothing_left(stats: &FinalStats) {
-    assert_eq!(stats.left_behind, [PathBuf::new(); 0]);
-    assert_eq!(own_directories(), [PathBuf::new(); 0]);
+    assert_eq!(stats.left_behind, NOWHERE);
+    assert_eq!(own_directories(), NOWHERE);
 }
 
 #[test]
@@ -352,7 +354,7 @@ fn dropping_a_cgroup_ends_what_is_inside_and_removes_it() {
     worker.go();
     drop(cgroup);
     assert_eq!(worker.wait().terminating_signal(), Some(Signal::KILL.as_raw()));
-    assert_eq!(own_directories(), [PathBuf::new(); 0]);
+    assert_eq!(own_directories(), NOWHERE);
 }
 
 #[test]
@@ -395,9 +397,9 @@ fn two_hundred_cgroups_leave_nothing_behind() {
         assert_eq!(worker.wait().exit_status(), Some(0));
         let stats = cgroup.finish();
         assert_eq!(stats.oom_kills, Some(0));
-        assert_eq!(stats.left_behind, [PathBuf::new(); 0]);
+        assert_eq!(stats.left_behind, NOWHERE);
     }
-    assert_eq!(own_directories(), [PathBuf::new(); 0]);
+    assert_eq!(own_directories(), NOWHERE);
 }
 
 #[test]

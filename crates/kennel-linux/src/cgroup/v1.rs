@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::CgroupLimits;
 use super::controller::{Controller, ControllerSet};
 use super::dir::{Dir, is_busy};
 use super::error::CgroupError;
 use super::kill::{DEPTH, hold, kill_listed};
 use super::stats::{FinalStats, Usage, keyed, single};
-use super::{CgroupLimits, PERIOD_US};
 
 /// The sandbox's directory in one hierarchy.
 #[derive(Debug)]
@@ -68,16 +68,10 @@ impl Leaves {
         if let Some(dir) = self.with(Controller::Cpu)
             && let Some(quota) = limits.cpu_quota_us()
         {
-            // A new cgroup has the period of 100 ms that the quota is reckoned by; only an unusual host
-            // differs.
-            let set = |file: &'static str, value| {
-                dir.write_number(file, value)
-                    .map_err(|error| CgroupError::system("limiting CPU", dir.file(file), error))
-            };
-            if dir.read("cpu.cfs_period_us").ok().and_then(|text| single(&text)) != Some(PERIOD_US) {
-                set("cpu.cfs_period_us", PERIOD_US)?;
-            }
-            set("cpu.cfs_quota_us", quota)?;
+            // A new cgroup has the kernel's default period, whatever its parent's is.
+            let file = "cpu.cfs_quota_us";
+            dir.write_number(file, quota)
+                .map_err(|error| CgroupError::system("limiting CPU", dir.file(file), error))?;
         }
         if let Some(dir) = self.with(Controller::Pids)
             && let Some(pids) = limits.pids
@@ -120,7 +114,10 @@ impl Leaves {
             stats.peak_memory = number(dir, "memory.max_usage_in_bytes");
             // The count is in this file since 4.13.
             stats.oom_kills = dir.read("memory.oom_control").ok().and_then(|text| keyed(&text, "oom_kill"));
-            stats.memory_exhausted = stats.peak_memory.zip(number(dir, "memory.limit_in_bytes")).map(reached);
+            stats.memory_exhausted = match stats.oom_kills {
+                Some(0) => Some(false),
+                _ => stats.peak_memory.zip(number(dir, "memory.limit_in_bytes")).map(reached),
+            };
         }
         if let Some(dir) = self.with(Controller::Pids) {
             stats.max_pids_seen = number(dir, "pids.peak");
