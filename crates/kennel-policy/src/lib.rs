@@ -4,7 +4,11 @@
 //! system. Every front end ends in one [`policy::Policy`], and nothing that comes after can tell which it was.
 
 pub mod domain;
+pub mod merge;
 pub mod nearest;
+pub mod ostext;
 pub mod pattern;
 pub mod policy;
+pub mod profiles;
 pub mod quantity;
+pub mod settings;

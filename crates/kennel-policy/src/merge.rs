@@ -1,0 +1,340 @@
+//! Several sources, one [`Policy`].
+//!
+//! From weakest to strongest: kennel's defaults, the profile, the user's settings file, each `--settings` file in
+//! order, the flags. A single value of a stronger source replaces that of a weaker one; lists grow.
+//!
+//! A settings file that was merely *found*, in the working directory, comes from whoever wrote that directory, which
+//! may be the very code that is to be confined. It is applied last and can only tighten; what would loosen is left
+//! out and noted.
+
+use std::ffi::OsString;
+use std::fmt;
+
+use crate::domain::HostRule;
+use crate::nearest::nearest;
+use crate::policy::{
+    EnvironmentBase, EnvironmentPolicy, FilePolicy, Limits, Missing, NetworkMode, NetworkPolicy, Origin,
+    PathRule, Policy, ProcessPolicy, ReadModel, SeccompProfile, TmpMode, UnixSockets, UserMode,
+};
+use crate::profiles;
+use crate::settings::keys::{self, Kind};
+use crate::settings::{Base, PathEntry, Settings, SettingsError, Stated};
+
+mod tighten;
+
+/// Everything that was said, by whom.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sources {
+    /// The caller's working directory and home, for the profile's relative paths.
+    pub base: Base,
+    /// The user's own settings file.
+    pub user: Option<Settings>,
+    /// The files given by `--settings`, in order.
+    pub files: Vec<Settings>,
+    /// What the flags say.
+    pub flags: Settings,
+    /// The settings file found in the working directory.
+    pub project: Option<Settings>,
+}
+
+impl Sources {
+    /// Nothing but flags.
+    #[must_use]
+    pub fn flags(base: Base, flags: Settings) -> Self {
+        Sources { base, user: None, files: Vec::new(), flags, project: None }
+    }
+}
+
+/// A policy, and what was left out on the way to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Merged {
+    /// The policy.
+    pub policy: Policy,
+    /// What the settings file found in the working directory said in vain.
+    pub notes: Vec<Note>,
+}
+
+/// Something that a settings file found in the working directory said, and that was not applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Where it said so.
+    pub origin: Origin,
+    /// The setting.
+    pub key: String,
+    /// The file.
+    pub file: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Note { origin, key, file } = self;
+        write!(
+            f,
+            "{origin}: {key} is not applied: a settings file found in the working directory may only tighten; \
+             pass --settings {file} to trust it"
+        )
+    }
+}
+
+/// Why sources do not go together.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum MergeError {
+    /// No such profile.
+    #[error(
+        "{origin}: there is no profile `{name}`; {}",
+        hint.map_or_else(|| format!("there are {}", profiles::NAMES.join(", ")), |near| format!("did you mean `{near}`?"))
+    )]
+    UnknownProfile {
+        /// Its name.
+        name: String,
+        /// Who asked for it.
+        origin: Origin,
+        /// The profile that was probably meant.
+        hint: Option<&'static str>,
+    },
+    /// A profile that does not read, such as for want of a home.
+    #[error(transparent)]
+    Profile(#[from] SettingsError),
+    /// Hosts are listed where the mode leaves nothing to choose.
+    #[error(transparent)]
+    Ungated(Box<Ungated>),
+}
+
+/// A rule about hosts, and a network mode under which nothing asks about hosts.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "{list} `{rule}` ({}) has no meaning with network mode `{mode}` ({mode_origin}); \
+     use mode `allow-list` to reach only chosen hosts",
+    rule.origin
+)]
+pub struct Ungated {
+    /// The list's key.
+    pub list: &'static str,
+    /// Its first entry.
+    pub rule: HostRule,
+    /// The mode.
+    pub mode: &'static str,
+    /// Where the mode was said.
+    pub mode_origin: Origin,
+}
+
+/// Puts the sources together.
+pub fn merge(sources: Sources) -> Result<Merged, MergeError> {
+    let Sources { base, user, files, flags, project } = sources;
+    let mut said = Settings::default();
+    for source in user.into_iter().chain(files).chain([flags]) {
+        overlay(&mut said, source);
+    }
+
+    let mut whole = defaults();
+    if let Some(profile) = said.profile.take() {
+        let start = said.process.workdir.as_ref().map_or(base.folder, |stated| stated.value.clone());
+        let settings = profiles::settings(&profile.value, &Base { folder: start, home: base.home });
+        let Some(settings) = settings else {
+            let hint = nearest(&profile.value, profiles::NAMES);
+            return Err(MergeError::UnknownProfile { name: profile.value, origin: profile.origin, hint });
+        };
+        overlay(&mut whole, settings?);
+    }
+    overlay(&mut whole, said);
+    settle_network(&mut whole)?;
+
+    let notes = match project {
+        Some(project) => tighten::tighten(&mut whole, project),
+        None => Vec::new(),
+    };
+    if whole.network.mode.as_ref().is_some_and(|mode| mode.value == NetworkMode::None) {
+        whole.network.allow.clear();
+    }
+    check_network(&whole)?;
+    Ok(Merged { policy: policy(whole), notes })
+}
+
+/// Lays what a stronger source says over the rest.
+fn overlay(under: &mut Settings, mut over: Settings) {
+    fn replace<T>(under: &mut Option<Stated<T>>, over: Option<Stated<T>>) {
+        if over.is_some() {
+            *under = over;
+        }
+    }
+    for key in keys::SECTIONS.iter().flat_map(|section| section.keys) {
+        match &key.kind {
+            Kind::Bool(slot) => replace(slot(under), slot(&mut over).take()),
+            Kind::Profile(slot) | Kind::Hostname(slot) => replace(slot(under), slot(&mut over).take()),
+            Kind::Folder(slot) => replace(slot(under), slot(&mut over).take()),
+            Kind::Size(slot, _) => replace(slot(under), slot(&mut over).take()),
+            Kind::Time(slot) => replace(slot(under), slot(&mut over).take()),
+            Kind::Cpus(slot) => replace(slot(under), slot(&mut over).take()),
+            Kind::Count(slot) => replace(slot(under), slot(&mut over).take()),
+            Kind::Choice(choices) => {
+                if let Some(stated) = choices.take(&mut over) {
+                    choices.state(under, stated.value, stated.origin);
+                }
+            }
+            Kind::Paths(list) => list(under).append(list(&mut over)),
+            Kind::Hosts(list, _) => list(under).append(list(&mut over)),
+            Kind::Mounts(list) => list(under).append(list(&mut over)),
+            Kind::Tmpfs(list) => list(under).append(list(&mut over)),
+            Kind::Names(list) => list(under).append(list(&mut over)),
+            Kind::Variables(list) => list(under).append(list(&mut over)),
+        }
+    }
+    under.process.keep_fds.append(&mut over.process.keep_fds);
+}
+
+/// What holds when nobody says anything. The network mode is not here: it follows from the allow list.
+fn defaults() -> Settings {
+    fn say<T>(value: T) -> Option<Stated<T>> {
+        Some(Stated { value, origin: Origin("default".to_owned()) })
+    }
+    let files = FilePolicy::default();
+    let mut settings = Settings { best_effort: say(false), ..Settings::default() };
+    settings.files.reads = say(files.reads);
+    settings.files.tmp = say(files.tmp);
+    settings.files.host_run = say(files.host_run);
+    settings.files.system = say(files.system);
+    settings.network.unix_sockets = say(UnixSockets::default());
+    settings.environment.clear = say(false);
+    settings.process.user = say(UserMode::default());
+    settings.process.seccomp = say(SeccompProfile::default());
+    settings
+}
+
+/// Without a mode, hosts that are allowed make it an allow list.
+fn settle_network(settings: &mut Settings) -> Result<(), MergeError> {
+    let network = &mut settings.network;
+    if network.mode.is_none() {
+        let (value, origin) = match network.allow.first() {
+            Some(rule) => (NetworkMode::Whitelist, rule.origin.clone()),
+            None => (NetworkMode::None, Origin("default".to_owned())),
+        };
+        network.mode = Some(Stated { value, origin });
+    }
+    check_network(settings)
+}
+
+fn check_network(settings: &Settings) -> Result<(), MergeError> {
+    let network = &settings.network;
+    let Some(mode) = &network.mode else { return Ok(()) };
+    let (word, list, rule) = match mode.value {
+        NetworkMode::Whitelist => return Ok(()),
+        // Denying on top of nothing is merely redundant.
+        NetworkMode::None => ("none", "network.allow", network.allow.first()),
+        NetworkMode::Host if network.allow.is_empty() => ("host", "network.deny", network.deny.first()),
+        NetworkMode::Host => ("host", "network.allow", network.allow.first()),
+    };
+    match rule {
+        None => Ok(()),
+        Some(rule) => {
+            let (rule, mode_origin) = (rule.clone(), mode.origin.clone());
+            Err(MergeError::Ungated(Box::new(Ungated { list, rule, mode: word, mode_origin })))
+        }
+    }
+}
+
+/// The settings as a policy. Everything has been said by now, or is a default.
+fn policy(settings: Settings) -> Policy {
+    let Settings { best_effort, files, network, limits, environment, process, .. } = settings;
+    let reads = value(files.reads).unwrap_or_default();
+    // Under open reads an allowed path is a hole in a denied one, and a hole in nothing is harmless. Under listed reads
+    // it is what the command was to work on.
+    let missing_read = if reads == ReadModel::Listed { Missing::Error } else { Missing::Skip };
+    Policy {
+        best_effort: value(best_effort).unwrap_or_default(),
+        files: FilePolicy {
+            reads,
+            deny_read: rules(files.deny_read, Missing::Skip, Follow::Always),
+            allow_read: rules(files.allow_read, missing_read, Follow::Named),
+            // A place to write that is not there is a typing mistake, or will be noticed as lost output.
+            allow_write: rules(files.allow_write, Missing::Error, Follow::Named),
+            deny_write: rules(files.deny_write, Missing::Skip, Follow::Always),
+            mounts: files.mounts,
+            tmpfs: files.tmpfs,
+            tmp: value::<TmpMode>(files.tmp).unwrap_or_default(),
+            host_run: value(files.host_run).unwrap_or_default(),
+            system: value(files.system).unwrap_or(true),
+            devices: rules(files.devices, Missing::Error, Follow::Named),
+        },
+        network: NetworkPolicy {
+            mode: value(network.mode).unwrap_or_default(),
+            allow: network.allow,
+            deny: network.deny,
+            unix_sockets: value(network.unix_sockets).unwrap_or_default(),
+        },
+        limits: Limits {
+            memory: value(limits.memory).flatten(),
+            // Unsaid, swap is none as soon as memory is bounded; without a bound of its own it has to say so.
+            swap: value(limits.swap).map(|swap| swap.unwrap_or(u64::MAX)),
+            cpus: value(limits.cpus).flatten(),
+            wall_time: value(limits.timeout).flatten(),
+            cpu_time: value(limits.cpu_time).flatten(),
+            pids: value(limits.pids).flatten(),
+            open_files: value(limits.open_files).flatten(),
+            file_size: value(limits.file_size).flatten(),
+            output: value(limits.output).flatten(),
+            tmp_size: value(limits.tmp_size).flatten(),
+        },
+        environment: EnvironmentPolicy {
+            base: match value(environment.clear) {
+                Some(true) => EnvironmentBase::Clear,
+                _ => EnvironmentBase::Inherit,
+            },
+            pass: environment.pass.into_iter().map(|stated| stated.value).collect(),
+            unset: environment.unset.into_iter().map(|stated| stated.value).collect(),
+            set: last_of_each(environment.set),
+        },
+        process: ProcessPolicy {
+            workdir: value(process.workdir),
+            user: value(process.user).unwrap_or_default(),
+            hostname: value(process.hostname),
+            seccomp: value(process.seccomp).unwrap_or_default(),
+            keep_fds: process.keep_fds,
+        },
+    }
+}
+
+/// Whether an entry that is a symlink stands for its target.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Follow {
+    /// Yes: what is denied is the thing, under whatever name.
+    Always,
+    /// Only when it was named. What a glob finds may have been put there by an earlier run, as a link to a place that
+    /// nobody meant to allow.
+    Named,
+}
+
+fn rules(entries: Vec<PathEntry>, missing: Missing, follow: Follow) -> Vec<PathRule> {
+    let rule = |entry: PathEntry| PathRule {
+        follow_link: follow == Follow::Always || !entry.pattern.is_glob(),
+        pattern: entry.pattern,
+        missing: entry.missing.unwrap_or(missing),
+        origin: entry.origin,
+    };
+    entries.into_iter().map(rule).collect()
+}
+
+/// Each variable once, with the value that was said last.
+fn last_of_each(said: Vec<Stated<(OsString, OsString)>>) -> Vec<(OsString, OsString)> {
+    let mut set: Vec<(OsString, OsString)> = Vec::with_capacity(said.len());
+    let mut places = std::collections::HashMap::with_capacity(said.len());
+    for Stated { value: (name, value), .. } in said {
+        match places.get(&name) {
+            Some(&place) => {
+                let (_, old): &mut (OsString, OsString) = &mut set[place];
+                *old = value;
+            }
+            None => {
+                places.insert(name.clone(), set.len());
+                set.push((name, value));
+            }
+        }
+    }
+    set
+}
+
+fn value<T>(stated: Option<Stated<T>>) -> Option<T> {
+    stated.map(|stated| stated.value)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+use std::time::Duration;
+
+use super::*;
+use crate::settings::{Format, Provenance, parse};
+
+fn base() -> Base {
+    Base { folder: "/work".into(), home: Some("/home/me".into()) }
+}
+
+fn file(name: &str, text: &str) -> Settings {
+    parse(text.as_bytes(), Format::Toml, Provenance::File(name), &base())
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn sources() -> Sources {
+    Sources::flags(base(), Settings::default())
+}
+
+fn merged(sources: Sources) -> Merged {
+    merge(sources).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What a project's file makes of a trusted one, and what it notes.
+fn tightened(trusted: &str, project: &str) -> (Policy, Vec<String>) {
+    let merged = merged(Sources {
+        files: vec![file("trusted.toml", trusted)],
+        project: Some(file("kennel.toml", project)),
+        ..sources()
+    });
+    (merged.policy, merged.notes.iter().map(ToString::to_string).collect())
+}
+
+fn paths(rules: &[PathRule]) -> Vec<String> {
+    rules.iter().map(|rule| rule.pattern.to_string()).collect()
+}
+
+#[test]
+fn nothing_said_is_the_default_policy() {
+    assert_eq!(merged(sources()).policy, Policy::default());
+}
+
+#[test]
+fn stronger_sources_replace_values_and_lists_grow() {
+    let policy = merged(Sources {
+        user: Some(file("user.toml", "[limits]\nmemory = 1\npids = 1\n[files]\nallow_write = [\"/u\"]")),
+        files: vec![
+            file("a.toml", "[limits]\nmemory = 2\ncpus = 2\n[files]\nallow_write = [\"/a\"]"),
+            file("b.toml", "[limits]\nmemory = 3\n[environment]\nset = { A = \"b\", B = \"b\" }"),
+        ],
+        flags: file("flags", "[limits]\nmemory = 4\n[environment]\nset = { A = \"f\" }"),
+        ..sources()
+    })
+    .policy;
+    assert_eq!((policy.limits.memory, policy.limits.pids, policy.limits.cpus), (Some(4), Some(1), Some(2.0)));
+    assert_eq!(paths(&policy.files.allow_write), ["/u", "/a"]);
+    assert_eq!(policy.files.allow_write[1].origin.to_string(), "a.toml:5");
+    assert_eq!(policy.environment.set, [("A".into(), "f".into()), ("B".into(), "b".into())]);
+}
+
+#[test]
+fn a_profile_is_below_all_other_sources() {
+    let policy = merged(Sources {
+        user: Some(file(
+            "user.toml",
+            "profile = \"judge\"\n[limits]\nmemory = \"1G\"\ntimeout = \"unlimited\"",
+        )),
+        ..sources()
+    })
+    .policy;
+    assert_eq!(policy.limits.memory, Some(1 << 30));
+    assert_eq!(policy.limits.wall_time, None);
+    assert_eq!(policy.limits.cpu_time, Some(Duration::from_secs(10)));
+    assert_eq!(policy.files.reads, ReadModel::Listed);
+    assert_eq!(policy.process.seccomp, SeccompProfile::Strict);
+}
+
+#[test]
+fn a_profile_speaks_of_where_the_command_starts() {
+    let with = |text: &str| {
+        let policy = merged(Sources { flags: file("flags", text), ..sources() }).policy;
+        paths(&policy.files.allow_write)
+    };
+    assert_eq!(with("profile = \"build\""), ["/work"]);
+    assert_eq!(with("profile = \"build\"\n[process]\nworkdir = \"/other\""), ["/other"]);
+}
+
+#[test]
+fn an_unknown_profile_names_the_nearest() {
+    let error = |name: &str| {
+        merge(Sources { user: Some(file("u.toml", &format!("profile = \"{name}\""))), ..sources() })
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(error("agnet"), "u.toml:1: there is no profile `agnet`; did you mean `agent`?");
+    assert_eq!(
+        error("kubernetes"),
+        "u.toml:1: there is no profile `kubernetes`; there are default, judge, agent, build, data"
+    );
+}
+
+#[test]
+fn missing_paths_have_a_default_for_each_list() {
+    let lists =
+        "allow_read = [\"/r\"]\nallow_write = [\"/w\"]\ndevices = [\"/dev/kvm\"]\ndeny_read = [\"/d\"]";
+    let with = |reads: &str| {
+        merged(Sources { flags: file("f", &format!("[files]\n{reads}\n{lists}")), ..sources() }).policy.files
+    };
+    let open = with("");
+    assert_eq!(open.allow_read[0].missing, Missing::Skip);
+    assert_eq!(open.allow_write[0].missing, Missing::Error);
+    assert_eq!(open.devices[0].missing, Missing::Error);
+    let listed = with("reads = \"listed\"");
+    assert_eq!(listed.allow_read[0].missing, Missing::Error);
+}
+
+#[test]
+fn what_a_glob_finds_is_not_followed_out_of_an_allow_list() {
+    let text = "[files]\nallow_write = [\"/a\", \"/b/*\"]\ndeny_read = [\"/c/*\"]";
+    let files = merged(Sources { flags: file("f", text), ..sources() }).policy.files;
+    assert!(files.allow_write[0].follow_link);
+    assert!(!files.allow_write[1].follow_link);
+    assert!(files.deny_read[0].follow_link);
+}
+
+#[test]
+fn allowed_hosts_make_an_allow_list() {
+    let mode =
+        |text: &str| merge(Sources { flags: file("f", text), ..sources() }).map(|m| m.policy.network.mode);
+    assert_eq!(mode("[network]\nallow = [\"x.com\"]"), Ok(NetworkMode::Whitelist));
+    assert_eq!(mode("[network]\ndeny = [\"x.com\"]"), Ok(NetworkMode::None));
+    assert_eq!(mode("[network]\nmode = \"allow-list\""), Ok(NetworkMode::Whitelist));
+    assert_eq!(mode("profile = \"agent\"\n[network]\nallow = [\"x.com\"]"), Ok(NetworkMode::Whitelist));
+}
+
+#[test]
+fn hosts_that_no_gate_would_see_are_an_error() {
+    let error = |text: &str| merge(Sources { flags: file("f", text), ..sources() }).unwrap_err().to_string();
+    assert_eq!(
+        error("[network]\nmode = \"none\"\nallow = [\"x.com\"]"),
+        "network.allow `x.com` (f:3) has no meaning with network mode `none` (f:2); \
+         use mode `allow-list` to reach only chosen hosts"
+    );
+    assert!(error("[network]\nmode = \"host\"\nallow = [\"x.com\"]").contains("mode `host` (f:2)"));
+    assert!(error("[network]\nmode = \"host\"\ndeny = [\"x.com\"]").contains("network.deny `x.com` (f:3)"));
+    assert!(error("profile = \"judge\"\n[network]\nallow = [\"x.com\"]").contains("(profile judge)"));
+}
+
+#[test]
+fn unlimited_swap_is_not_the_same_as_unsaid() {
+    let swap = |text: &str| merged(Sources { flags: file("f", text), ..sources() }).policy.limits.swap;
+    assert_eq!(swap("[limits]\nmemory = \"1G\""), None);
+    assert_eq!(swap("[limits]\nswap = \"unlimited\""), Some(u64::MAX));
+}
+
+#[test]
+fn a_found_file_adds_denies_and_lowers_limits() {
+    let trusted = "[files]\nallow_write = [\"/work\"]\nreads = \"open\"\ntmp = \"host\"\nhost_run = true\n\
+                   [network]\nmode = \"allow-list\"\nallow = [\"x.com\"]\nunix_sockets = \"all\"\n\
+                   [limits]\nmemory = \"1G\"\ncpus = 2\n\
+                   [process]\nseccomp = \"permissive\"\nuser = \"root\"";
+    let project = "best_effort = false\n\
+                   [files]\ndeny_read = [\"/s\"]\ndeny_write = [\"/work/.git\"]\nreads = \"listed\"\ntmp = \"private\"\nhost_run = false\n\
+                   [network]\ndeny = [\"*\"]\nunix_sockets = \"none\"\n\
+                   [limits]\nmemory = \"512M\"\ncpus = 1\npids = 10\ntimeout = 5\n\
+                   [environment]\nunset = [\"TOKEN\"]\nclear = true\n\
+                   [process]\nseccomp = \"strict\"\nuser = \"self\"";
+    let (policy, notes) = tightened(trusted, project);
+    assert_eq!(notes, [""; 0]);
+    assert_eq!(paths(&policy.files.deny_read), ["/s"]);
+    assert_eq!(paths(&policy.files.deny_write), ["/work/.git"]);
+    assert_eq!(
+        (policy.files.reads, policy.files.tmp, policy.files.host_run),
+        (ReadModel::Listed, TmpMode::Private, false)
+    );
+    assert_eq!(policy.network.deny.len(), 1);
+    assert_eq!(policy.network.unix_sockets, UnixSockets::None);
+    assert_eq!(
+        (policy.limits.memory, policy.limits.cpus, policy.limits.pids),
+        (Some(512 << 20), Some(1.0), Some(10))
+    );
+    assert_eq!(policy.limits.wall_time, Some(Duration::from_secs(5)));
+    assert_eq!(policy.environment.unset, ["TOKEN"]);
+    assert_eq!(policy.environment.base, EnvironmentBase::Clear);
+    assert_eq!((policy.process.seccomp, policy.process.user), (SeccompProfile::Strict, UserMode::Self_));
+}
+
+#[test]
+fn a_found_file_can_loosen_nothing() {
+    // Every key, each with a value that is looser than what is trusted.
+    let trusted = "[files]\nreads = \"listed\"\nsystem = false\n[limits]\nmemory = 10\nswap = 10\ncpus = 1\ntimeout = 1\n\
+                   cpu_time = 1\npids = 1\nopen_files = 1\nfile_size = 1\noutput = 1\ntmp_size = 1\n\
+                   [environment]\nclear = true\n[process]\nseccomp = \"strict\"";
+    let project = "profile = \"agent\"\nbest_effort = true\n\
+                   [files]\nreads = \"open\"\nallow_read = [\"/r\"]\nallow_write = [\"/w\", \"/x\"]\n\
+                   mounts = [{ source = \"/\", target = \"/m\" }]\ntmpfs = [\"/t\"]\ntmp = \"host\"\nhost_run = true\n\
+                   system = true\ndevices = [\"/dev/kvm\"]\n\
+                   [network]\nmode = \"host\"\nallow = [\"x.com\"]\nunix_sockets = \"all\"\n\
+                   [limits]\nmemory = 11\nswap = 11\ncpus = 2\ntimeout = \"unlimited\"\ncpu_time = 2\npids = 2\n\
+                   open_files = 2\nfile_size = 2\noutput = 2\ntmp_size = 2\n\
+                   [environment]\nclear = false\npass = [\"A\"]\nset = { LD_PRELOAD = \"x\" }\n\
+                   [process]\nworkdir = \"/\"\nuser = \"root\"\nhostname = \"h\"\nseccomp = \"none\"";
+    let (policy, notes) = tightened(trusted, project);
+    assert_eq!(policy, merged(Sources { files: vec![file("trusted.toml", trusted)], ..sources() }).policy);
+
+    let tightening = ["files.deny_read", "files.deny_write", "network.deny", "environment.unset"];
+    for (name, _) in keys::all() {
+        let noted = notes.iter().any(|note| note.contains(&format!(": {name} is not applied")));
+        assert_eq!(noted, !tightening.contains(&name.as_str()), "{name}: {notes:#?}");
+    }
+    let note = "kennel.toml:6: files.allow_write is not applied: a settings file found in the working directory may \
+                only tighten; pass --settings kennel.toml to trust it";
+    assert!(notes.contains(&note.to_owned()), "{notes:#?}");
+}
+
+#[test]
+fn a_found_file_that_agrees_says_nothing() {
+    let same = "[limits]\nmemory = 10\n[network]\nmode = \"none\"\nunix_sockets = \"none\"\n[files]\nhost_run = false";
+    assert_eq!(tightened(same, same).1, [""; 0]);
+}
+
+#[test]
+fn a_found_file_can_take_the_network_away() {
+    let (policy, notes) = tightened("[network]\nallow = [\"x.com\"]", "[network]\nmode = \"none\"");
+    assert_eq!(policy.network.mode, NetworkMode::None);
+    assert!(policy.network.allow.is_empty());
+    assert!(notes.is_empty());
+}
+
+#[test]
+fn a_deny_that_no_gate_would_see_is_an_error_also_when_found() {
+    let error = merge(Sources {
+        flags: file("f", "[network]\nmode = \"host\""),
+        project: Some(file("kennel.toml", "[network]\ndeny = [\"x.com\"]")),
+        ..sources()
+    });
+    assert!(matches!(error, Err(MergeError::Ungated(ungated)) if ungated.list == "network.deny"));
+}
+
+#[test]
+fn a_found_file_cannot_add_swap_to_bounded_memory() {
+    let (policy, notes) = tightened("[limits]\nmemory = \"1G\"", "[limits]\nswap = \"1G\"");
+    assert_eq!(policy.limits.swap, Some(0));
+    assert_eq!(notes.len(), 1);
+    let (policy, notes) = tightened("", "[limits]\nswap = \"1G\"\nmemory = \"1G\"");
+    assert_eq!((policy.limits.memory, policy.limits.swap), (Some(1 << 30), Some(1 << 30)));
+    assert!(notes.is_empty());
+}

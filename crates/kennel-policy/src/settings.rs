@@ -1,0 +1,232 @@
+//! kennel's own settings: what a settings file, a profile or the flags say, before they are put together.
+//!
+//! TOML and JSON are two spellings of one schema. [`keys`] is its only definition: the reader, the search for the
+//! nearest key, the flags and the JSON Schema all go by that table. A [`Settings`] says only what its source said;
+//! [`crate::merge`] puts several together and makes a [`crate::policy::Policy`] of them.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::domain::HostRule;
+use crate::pattern::PathPattern;
+use crate::policy::{
+    Missing, MountPoint, NetworkMode, Origin, ReadModel, SeccompProfile, TmpMode, TmpfsMount, UnixSockets,
+    UserMode,
+};
+
+mod json;
+pub mod keys;
+mod place;
+mod read;
+mod schema;
+mod text;
+mod tree;
+
+pub use place::Base;
+pub use read::{Provenance, parse};
+pub use schema::schema;
+pub use text::ValueError;
+
+/// What one source says. What it does not say is `None`, or an empty list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// The file it came from, as the user would name it.
+    pub file: Option<String>,
+    /// The profile that all of this is on top of.
+    pub profile: Option<Stated<String>>,
+    /// Go on without what this host cannot enforce.
+    pub best_effort: Option<Stated<bool>>,
+    /// `[files]`
+    pub files: FileSettings,
+    /// `[network]`
+    pub network: NetworkSettings,
+    /// `[limits]`
+    pub limits: LimitSettings,
+    /// `[environment]`
+    pub environment: EnvironmentSettings,
+    /// `[process]`
+    pub process: ProcessSettings,
+}
+
+/// A value and where it was said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stated<T> {
+    /// The value.
+    pub value: T,
+    /// Where it was said.
+    pub origin: Origin,
+}
+
+/// `[files]`
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the table of keys documents them, and `FilePolicy` what they mean")]
+pub struct FileSettings {
+    pub reads: Option<Stated<ReadModel>>,
+    pub deny_read: Vec<PathEntry>,
+    pub allow_read: Vec<PathEntry>,
+    pub allow_write: Vec<PathEntry>,
+    pub deny_write: Vec<PathEntry>,
+    pub mounts: Vec<MountPoint>,
+    pub tmpfs: Vec<TmpfsMount>,
+    pub tmp: Option<Stated<TmpMode>>,
+    pub host_run: Option<Stated<bool>>,
+    pub system: Option<Stated<bool>>,
+    pub devices: Vec<PathEntry>,
+}
+
+/// One entry of a path list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathEntry {
+    /// Absolute: relative paths and `~` have been resolved.
+    pub pattern: PathPattern,
+    /// What to do when it does not exist; the list's default when `None`.
+    pub missing: Option<Missing>,
+    /// Where it was said.
+    pub origin: Origin,
+}
+
+/// `[network]`
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the table of keys documents them, and `NetworkPolicy` what they mean")]
+pub struct NetworkSettings {
+    pub mode: Option<Stated<NetworkMode>>,
+    pub allow: Vec<HostRule>,
+    pub deny: Vec<HostRule>,
+    pub unix_sockets: Option<Stated<UnixSockets>>,
+}
+
+/// `[limits]`; a stated `None` takes away a limit that an earlier source set.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the table of keys documents them, and `Limits` what they mean")]
+pub struct LimitSettings {
+    pub memory: Option<Stated<Option<u64>>>,
+    pub swap: Option<Stated<Option<u64>>>,
+    pub cpus: Option<Stated<Option<f64>>>,
+    pub timeout: Option<Stated<Option<Duration>>>,
+    pub cpu_time: Option<Stated<Option<Duration>>>,
+    pub pids: Option<Stated<Option<u32>>>,
+    pub open_files: Option<Stated<Option<u32>>>,
+    pub file_size: Option<Stated<Option<u64>>>,
+    pub output: Option<Stated<Option<u64>>>,
+    pub tmp_size: Option<Stated<Option<u64>>>,
+}
+
+/// `[environment]`
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the table of keys documents them, and `EnvironmentPolicy` what they mean")]
+pub struct EnvironmentSettings {
+    pub clear: Option<Stated<bool>>,
+    pub pass: Vec<Stated<OsString>>,
+    pub unset: Vec<Stated<OsString>>,
+    pub set: Vec<Stated<(OsString, OsString)>>,
+}
+
+/// `[process]`
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the table of keys documents them, and `ProcessPolicy` what they mean")]
+pub struct ProcessSettings {
+    pub workdir: Option<Stated<PathBuf>>,
+    pub user: Option<Stated<UserMode>>,
+    pub hostname: Option<Stated<String>>,
+    pub seccomp: Option<Stated<SeccompProfile>>,
+    /// Descriptors are the caller's, so no file can name them; only a flag can.
+    pub keep_fds: Vec<u32>,
+}
+
+/// The two spellings of settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// TOML.
+    Toml,
+    /// JSON.
+    Json,
+}
+
+impl Format {
+    /// By the file's extension, and where that says nothing, by the first character: only JSON starts with `{`.
+    #[must_use]
+    pub fn of(file: &Path, text: &[u8]) -> Self {
+        match file.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => Format::Json,
+            Some("toml") => Format::Toml,
+            _ if text.trim_ascii_start().first() == Some(&b'{') => Format::Json,
+            _ => Format::Toml,
+        }
+    }
+}
+
+/// Why a settings file was not accepted: the file, the line where there is one, and what is wrong there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}{}: {problem}", line.map(|line| format!(":{line}")).unwrap_or_default())]
+pub struct SettingsError {
+    /// The file as the user would name it.
+    pub file: String,
+    /// The line, counted from one.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub problem: Box<Problem>,
+}
+
+/// What can be wrong with a settings file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// More than a mebibyte.
+    #[error("the file is larger than 1 MiB, which no settings file needs to be")]
+    TooLarge,
+    /// Lists and tables within each other, more than 64 deep.
+    #[error("the values are nested more than 64 deep")]
+    TooDeep,
+    /// Not UTF-8.
+    #[error("the file is not UTF-8 text")]
+    NotText,
+    /// Not TOML, or not JSON.
+    #[error("{0}")]
+    Syntax(String),
+    /// A key of a JSON object that was there already.
+    #[error("the key `{0}` is given twice")]
+    DuplicateKey(String),
+    /// A key that means nothing here.
+    #[error("unknown key `{key}`{}{}", place(inside), hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default())]
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// The section or entry it was found in; empty at the top.
+        inside: String,
+        /// The key that was probably meant.
+        hint: Option<String>,
+    },
+    /// An entry without something it needs.
+    #[error("`{inside}` has an entry without `{key}`")]
+    MissingKey {
+        /// The key it needs.
+        key: &'static str,
+        /// The list it is in.
+        inside: String,
+    },
+    /// A boolean where a list belongs, and so on.
+    #[error("`{key}` is {found}, but has to be {expected}")]
+    Type {
+        /// The key.
+        key: String,
+        /// What belongs there.
+        expected: String,
+        /// What was there.
+        found: &'static str,
+    },
+    /// The right type, but not a value that makes sense.
+    #[error("`{key}`: {error}")]
+    Value {
+        /// The key.
+        key: String,
+        /// What is wrong with it.
+        error: ValueError,
+    },
+}
+
+fn place(inside: &str) -> String {
+    if inside.is_empty() { String::new() } else { format!(" in `{inside}`") }
+}
+
+#[cfg(test)]
+mod tests;

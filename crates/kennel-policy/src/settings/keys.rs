@@ -1,0 +1,574 @@
+//! The table of keys: every setting's name, type, place, meaning, and how it may be tightened.
+//!
+//! Nothing else in kennel lists the settings. The reader walks this table, the nearest key is searched in it, the
+//! JSON Schema and the reference page are printed from it, merging goes through it, and a flag names its row.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{PathEntry, Settings, Stated};
+use crate::domain::{HostRule, ListKind};
+use crate::policy::{
+    MountPoint, NetworkMode, Origin, ReadModel, SeccompProfile, TmpMode, TmpfsMount, UnixSockets, UserMode,
+};
+
+/// A table of the settings; the first one is the top, and has no name.
+pub struct Section {
+    /// Its name; empty for the top.
+    pub name: &'static str,
+    /// What its keys are about.
+    pub doc: &'static str,
+    /// Its keys.
+    pub keys: &'static [Key],
+}
+
+/// One setting.
+pub struct Key {
+    /// Its name within its section.
+    pub name: &'static str,
+    /// What it holds, and where in [`Settings`].
+    pub kind: Kind,
+    /// What it is when nobody says; empty for nothing.
+    pub default: &'static str,
+    /// What a settings file found in the working directory can do with it.
+    pub tighten: Tighten,
+    /// What it means, in one line.
+    pub doc: &'static str,
+}
+
+/// Where a single value is kept.
+pub type Slot<T> = fn(&mut Settings) -> &mut Option<Stated<T>>;
+/// Where a list is kept.
+pub type List<T> = fn(&mut Settings) -> &mut Vec<T>;
+
+/// What a setting holds.
+pub enum Kind {
+    /// True or false.
+    Bool(Slot<bool>),
+    /// A name of a profile.
+    Profile(Slot<String>),
+    /// A host name.
+    Hostname(Slot<String>),
+    /// A folder.
+    Folder(Slot<PathBuf>),
+    /// One of a few words.
+    Choice(&'static (dyn Choices + Sync)),
+    /// Bytes.
+    Size(Slot<Option<u64>>, Zero),
+    /// Time.
+    Time(Slot<Option<Duration>>),
+    /// CPUs.
+    Cpus(Slot<Option<f64>>),
+    /// A positive number.
+    Count(Slot<Option<u32>>),
+    /// Paths and globs.
+    Paths(List<PathEntry>),
+    /// Hosts.
+    Hosts(List<HostRule>, ListKind),
+    /// Mounts.
+    Mounts(List<MountPoint>),
+    /// Folders in memory.
+    Tmpfs(List<TmpfsMount>),
+    /// Names of variables.
+    Names(List<Stated<OsString>>),
+    /// Variables.
+    Variables(List<Stated<(OsString, OsString)>>),
+}
+
+/// Whether a size can be zero. Where it cannot, zero would mean the opposite: a tmpfs of size 0 has no bound.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Zero {
+    /// Zero means zero.
+    Allowed,
+    /// Zero is a mistake.
+    Refused,
+}
+
+/// What a settings file that nobody vouched for can do with a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tighten {
+    /// Nothing.
+    No,
+    /// Add entries: the list takes something away.
+    Add,
+    /// Lower it.
+    Lower,
+    /// Move it towards the first word, the strictest.
+    Stricter,
+    /// Set it to this.
+    To(bool),
+}
+
+/// A setting that is one of a few words.
+pub trait Choices {
+    /// The words, the strictest first.
+    fn words(&self) -> Vec<&'static str>;
+    /// Says the word with this index.
+    fn state(&self, settings: &mut Settings, index: usize, origin: Origin);
+    /// Takes what was said, as an index.
+    fn take(&self, settings: &mut Settings) -> Option<Stated<usize>>;
+    /// The index of what was said.
+    fn stated(&self, settings: &mut Settings) -> Option<usize>;
+}
+
+struct Words<T: 'static> {
+    words: &'static [(&'static str, T)],
+    slot: Slot<T>,
+}
+
+impl<T: Clone + PartialEq> Words<T> {
+    fn index(&self, value: &T) -> Option<usize> {
+        self.words.iter().position(|(_, own)| own == value)
+    }
+}
+
+impl<T: Clone + PartialEq> Choices for Words<T> {
+    fn words(&self) -> Vec<&'static str> {
+        self.words.iter().map(|(word, _)| *word).collect()
+    }
+
+    fn state(&self, settings: &mut Settings, index: usize, origin: Origin) {
+        if let Some((_, value)) = self.words.get(index) {
+            *(self.slot)(settings) = Some(Stated { value: value.clone(), origin });
+        }
+    }
+
+    fn take(&self, settings: &mut Settings) -> Option<Stated<usize>> {
+        let stated = (self.slot)(settings).take()?;
+        Some(Stated { value: self.index(&stated.value)?, origin: stated.origin })
+    }
+
+    fn stated(&self, settings: &mut Settings) -> Option<usize> {
+        (self.slot)(settings).as_ref().and_then(|stated| self.index(&stated.value))
+    }
+}
+
+/// The row of a key by its full name, such as `limits.memory`.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Key> {
+    let (section, key) = name.split_once('.').unwrap_or(("", name));
+    SECTIONS.iter().find(|own| own.name == section)?.keys.iter().find(|own| own.name == key)
+}
+
+/// Every key with its full name.
+pub fn all() -> impl Iterator<Item = (String, &'static Key)> {
+    SECTIONS.iter().flat_map(|section| {
+        section.keys.iter().map(|key| {
+            let name = if section.name.is_empty() {
+                key.name.to_owned()
+            } else {
+                format!("{}.{}", section.name, key.name)
+            };
+            (name, key)
+        })
+    })
+}
+
+/// The whole table.
+pub static SECTIONS: &[Section] = &[
+    Section {
+        name: "",
+        doc: "What is not about one subject.",
+        keys: &[
+            Key {
+                name: "profile",
+                kind: Kind::Profile(|s| &mut s.profile),
+                default: "default",
+                tighten: Tighten::No,
+                doc: "The built-in profile that all other settings are on top of.",
+            },
+            Key {
+                name: "best_effort",
+                kind: Kind::Bool(|s| &mut s.best_effort),
+                default: "false",
+                tighten: Tighten::To(false),
+                doc: "Go on without what this host cannot enforce, and list it in the outcome.",
+            },
+        ],
+    },
+    Section {
+        name: "files",
+        doc: "Which files can be read and written.",
+        keys: &[
+            Key {
+                name: "reads",
+                kind: Kind::Choice(&Words {
+                    words: &[("listed", ReadModel::Listed), ("open", ReadModel::Open)],
+                    slot: |s| &mut s.files.reads,
+                }),
+                default: "open",
+                tighten: Tighten::Stricter,
+                doc: "What can be read when no rule speaks of it: everything, or only what is listed.",
+            },
+            Key {
+                name: "deny_read",
+                kind: Kind::Paths(|s| &mut s.files.deny_read),
+                default: "",
+                tighten: Tighten::Add,
+                doc: "Paths that are hidden, with everything below.",
+            },
+            Key {
+                name: "allow_read",
+                kind: Kind::Paths(|s| &mut s.files.allow_read),
+                default: "",
+                tighten: Tighten::No,
+                doc: "Paths that can be read: carved out of deny_read, or listed under listed reads.",
+            },
+            Key {
+                name: "allow_write",
+                kind: Kind::Paths(|s| &mut s.files.allow_write),
+                default: "",
+                tighten: Tighten::No,
+                doc: "Paths that can be written, with everything below.",
+            },
+            Key {
+                name: "deny_write",
+                kind: Kind::Paths(|s| &mut s.files.deny_write),
+                default: "",
+                tighten: Tighten::Add,
+                doc: "Paths that stay read-only: carved out of allow_write.",
+            },
+            Key {
+                name: "mounts",
+                kind: Kind::Mounts(|s| &mut s.files.mounts),
+                default: "",
+                tighten: Tighten::No,
+                doc: "Host paths that appear at another place inside.",
+            },
+            Key {
+                name: "tmpfs",
+                kind: Kind::Tmpfs(|s| &mut s.files.tmpfs),
+                default: "",
+                tighten: Tighten::No,
+                doc: "Fresh, empty, writable folders that live in memory.",
+            },
+            Key {
+                name: "tmp",
+                kind: Kind::Choice(&Words {
+                    words: &[("private", TmpMode::Private), ("host", TmpMode::Host)],
+                    slot: |s| &mut s.files.tmp,
+                }),
+                default: "private",
+                tighten: Tighten::Stricter,
+                doc: "What /tmp is inside: a fresh one, or the host's under the same rules as any other folder.",
+            },
+            Key {
+                name: "host_run",
+                kind: Kind::Bool(|s| &mut s.files.host_run),
+                default: "false",
+                tighten: Tighten::To(false),
+                doc: "Whether the host's /run shows inside; most of the host's daemons listen there.",
+            },
+            Key {
+                name: "system",
+                kind: Kind::Bool(|s| &mut s.files.system),
+                default: "true",
+                tighten: Tighten::To(false),
+                doc: "Under listed reads: add the minimal system set (/usr, /bin, /lib*, parts of /etc).",
+            },
+            Key {
+                name: "devices",
+                kind: Kind::Paths(|s| &mut s.files.devices),
+                default: "",
+                tighten: Tighten::No,
+                doc: "Devices of the host's /dev to add to the minimal set, such as /dev/kvm.",
+            },
+        ],
+    },
+    Section {
+        name: "network",
+        doc: "Which hosts can be reached.",
+        keys: &[
+            Key {
+                name: "mode",
+                kind: Kind::Choice(&Words {
+                    words: &[
+                        ("none", NetworkMode::None),
+                        ("allow-list", NetworkMode::Whitelist),
+                        ("host", NetworkMode::Host),
+                    ],
+                    slot: |s| &mut s.network.mode,
+                }),
+                default: "none, or allow-list when allow has entries",
+                tighten: Tighten::Stricter,
+                doc: "No network but a loopback, only the allowed hosts, or the host's network unfiltered.",
+            },
+            Key {
+                name: "allow",
+                kind: Kind::Hosts(|s| &mut s.network.allow, ListKind::Allow),
+                default: "",
+                tighten: Tighten::No,
+                doc: "Hosts that can be reached: names, *.suffixes, addresses, networks; each with :port or without.",
+            },
+            Key {
+                name: "deny",
+                kind: Kind::Hosts(|s| &mut s.network.deny, ListKind::Deny),
+                default: "",
+                tighten: Tighten::Add,
+                doc: "Hosts that cannot be reached even so; checked before allow.",
+            },
+            Key {
+                name: "unix_sockets",
+                kind: Kind::Choice(&Words {
+                    words: &[("none", UnixSockets::None), ("all", UnixSockets::All)],
+                    slot: |s| &mut s.network.unix_sockets,
+                }),
+                default: "none",
+                tighten: Tighten::Stricter,
+                doc: "Whether the command can make unix sockets and so reach the host's daemons (Docker, D-Bus).",
+            },
+        ],
+    },
+    Section {
+        name: "limits",
+        doc: "How much of the machine can be used. The word \"unlimited\" takes a limit away.",
+        keys: &[
+            Key {
+                name: "memory",
+                kind: Kind::Size(|s| &mut s.limits.memory, Zero::Refused),
+                default: "",
+                tighten: Tighten::Lower,
+                doc: "Memory for everything inside together.",
+            },
+            Key {
+                name: "swap",
+                kind: Kind::Size(|s| &mut s.limits.swap, Zero::Allowed),
+                default: "0 when memory is set",
+                tighten: Tighten::Lower,
+                doc: "Swap on top of memory.",
+            },
+            Key {
+                name: "cpus",
+                kind: Kind::Cpus(|s| &mut s.limits.cpus),
+                default: "",
+                tighten: Tighten::Lower,
+                doc: "CPUs' worth of time: 1.5 is one and a half.",
+            },
+            Key {
+                name: "timeout",
+                kind: Kind::Time(|s| &mut s.limits.timeout),
+                default: "",
+                tighten: Tighten::Lower,
+                doc: "Wall-clock time until everything inside is killed.",
+            },
+            Key {
+                name: "cpu_time",
+                kind: Kind::Time(|s| &mut s.limits.cpu_time),
+                default: "",
+                tighten: Tighten::Lower,
+                doc: "CPU time of one process.",
+            },
+            Key {
+                name: "pids",
+                kind: Kind::Count(|s| &mut s.limits.pids),
+                default: "",
+                tighten: Tighten::Lower,
+                doc: "Processes and threads at once.",
+            },
+            Key {
+                name: "open_files",
+                kind: Kind::Count(|s| &mut s.limits.open_files),
+                default: "",
+                tighten: Tighten::Lower,
+                doc: "Open descriptors of one process.",
+            },
+            Key {
+                name: "file_size",
+                kind: Kind::Size(|s| &mut s.limits.file_size, Zero::Allowed),
+                default: "",
+                tighten: Tighten::Lower,
+                doc: "Size of the largest file that can be written.",
+            },
+            Key {
+                name: "output",
+                kind: Kind::Size(|s| &mut s.limits.output, Zero::Allowed),
+                default: "",
+                tighten: Tighten::Lower,
+                doc: "Captured output, of each stream.",
+            },
+            Key {
+                name: "tmp_size",
+                kind: Kind::Size(|s| &mut s.limits.tmp_size, Zero::Refused),
+                default: "",
+                tighten: Tighten::Lower,
+                doc: "Size of the private /tmp and /dev/shm together.",
+            },
+        ],
+    },
+    Section {
+        name: "environment",
+        doc: "Which variables the command sees.",
+        keys: &[
+            Key {
+                name: "clear",
+                kind: Kind::Bool(|s| &mut s.environment.clear),
+                default: "false",
+                tighten: Tighten::To(true),
+                doc: "Start from PATH, HOME, USER, LANG, TERM and the like instead of all variables.",
+            },
+            Key {
+                name: "pass",
+                kind: Kind::Names(|s| &mut s.environment.pass),
+                default: "",
+                tighten: Tighten::No,
+                doc: "Variables passed on even so.",
+            },
+            Key {
+                name: "unset",
+                kind: Kind::Names(|s| &mut s.environment.unset),
+                default: "",
+                tighten: Tighten::Add,
+                doc: "Variables never passed on.",
+            },
+            Key {
+                name: "set",
+                kind: Kind::Variables(|s| &mut s.environment.set),
+                default: "",
+                tighten: Tighten::No,
+                doc: "Variables set to a value; these win.",
+            },
+        ],
+    },
+    Section {
+        name: "process",
+        doc: "Who the command is and how it starts.",
+        keys: &[
+            Key {
+                name: "workdir",
+                kind: Kind::Folder(|s| &mut s.process.workdir),
+                default: "where kennel was called",
+                tighten: Tighten::No,
+                doc: "Where the command starts.",
+            },
+            Key {
+                name: "user",
+                kind: Kind::Choice(&Words {
+                    words: &[("self", UserMode::Self_), ("root", UserMode::Root)],
+                    slot: |s| &mut s.process.user,
+                }),
+                default: "self",
+                tighten: Tighten::Stricter,
+                doc: "Who the command is inside: the caller, or a root without capabilities.",
+            },
+            Key {
+                name: "hostname",
+                kind: Kind::Hostname(|s| &mut s.process.hostname),
+                default: "",
+                tighten: Tighten::No,
+                doc: "The host name inside.",
+            },
+            Key {
+                name: "seccomp",
+                kind: Kind::Choice(&Words {
+                    words: &[
+                        ("strict", SeccompProfile::Strict),
+                        ("default", SeccompProfile::Default),
+                        ("permissive", SeccompProfile::Permissive),
+                        ("none", SeccompProfile::None),
+                    ],
+                    slot: |s| &mut s.process.seccomp,
+                }),
+                default: "default",
+                tighten: Tighten::Stricter,
+                doc: "Which system calls the command can make.",
+            },
+        ],
+    },
+];
+
+/// What the entries of a list of tables hold.
+pub struct Shape {
+    /// The one field that a plain string stands for; none if there is no such short form.
+    pub short: Option<&'static str>,
+    /// Its fields.
+    pub fields: &'static [Field],
+}
+
+/// One field of an entry.
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: FieldKind,
+    /// Whether an entry needs it.
+    pub required: bool,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+/// What a field of an entry holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum FieldKind {
+    /// Text, paths and hosts included.
+    Text,
+    /// True or false.
+    Bool,
+    /// Bytes.
+    Size,
+    /// One of a few words.
+    Words(&'static [&'static str]),
+}
+
+/// An entry of a path list.
+pub static PATH: Shape = Shape {
+    short: Some("path"),
+    fields: &[
+        Field { name: "path", kind: FieldKind::Text, required: true, doc: "A path or a glob." },
+        Field {
+            name: "literal",
+            kind: FieldKind::Bool,
+            required: false,
+            doc: "Whether `*`, `?` and `[` mean themselves.",
+        },
+        Field {
+            name: "missing",
+            kind: FieldKind::Words(&["skip", "error"]),
+            required: false,
+            doc: "What to do when the path does not exist.",
+        },
+    ],
+};
+
+/// An entry of a domain list.
+pub static HOST: Shape = Shape {
+    short: Some("host"),
+    fields: &[
+        Field {
+            name: "host",
+            kind: FieldKind::Text,
+            required: true,
+            doc: "A name, *.suffix, address or network, with :port or without.",
+        },
+        Field {
+            name: "reason",
+            kind: FieldKind::Text,
+            required: false,
+            doc: "Why, in your words; told to whoever is refused.",
+        },
+    ],
+};
+
+/// A mount.
+pub static MOUNT: Shape = Shape {
+    short: None,
+    fields: &[
+        Field { name: "source", kind: FieldKind::Text, required: true, doc: "The host's path." },
+        Field { name: "target", kind: FieldKind::Text, required: true, doc: "Where it appears inside." },
+        Field {
+            name: "access",
+            kind: FieldKind::Words(&["read-only", "read-write"]),
+            required: false,
+            doc: "Whether it can be written; not unless said.",
+        },
+    ],
+};
+
+/// A folder in memory.
+pub static TMPFS: Shape = Shape {
+    short: Some("target"),
+    fields: &[
+        Field { name: "target", kind: FieldKind::Text, required: true, doc: "Where it appears inside." },
+        Field { name: "size", kind: FieldKind::Size, required: false, doc: "The most it holds." },
+    ],
+};

@@ -1,0 +1,370 @@
+//! From the tree of a settings file to [`Settings`], by the table of keys.
+
+use std::ffi::OsStr;
+
+use super::keys::{self, Field, FieldKind, Key, Kind, SECTIONS, Section, Shape, Zero};
+use super::text::{self, UNLIMITED, ValueError};
+use super::tree::{self, Entry, Fault, Node, Value};
+use super::{Base, Format, PathEntry, Problem, Settings, SettingsError, Stated};
+use crate::nearest::nearest;
+use crate::pattern::PathPattern;
+use crate::policy::{Missing, MountAccess, MountPoint, Origin, TmpfsMount};
+
+/// Far above any real settings file, far below what could hurt.
+const MAX_SIZE: usize = 1 << 20;
+
+/// How the rules of a text name where they came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provenance<'a> {
+    /// A file, as the user would name it; rules add their line.
+    File(&'a str),
+    /// A built-in profile.
+    Profile(&'a str),
+}
+
+/// Reads the settings in a text.
+///
+/// ```
+/// use kennel_policy::settings::{Base, Format, Provenance, parse};
+///
+/// let base = Base { folder: "/work".into(), home: None };
+/// let text = "[files]\nallow_write = [\"out\"]\n";
+/// let settings = parse(text.as_bytes(), Format::Toml, Provenance::File("kennel.toml"), &base)?;
+/// assert_eq!(settings.files.allow_write[0].pattern.as_path().to_str(), Some("/work/out"));
+/// assert_eq!(settings.files.allow_write[0].origin.to_string(), "kennel.toml:2");
+///
+/// let text = "{\n  \"files\": { \"alow_write\": [] }\n}";
+/// let error = parse(text.as_bytes(), Format::Json, Provenance::File("kennel.json"), &base).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "kennel.json:2: unknown key `alow_write` in `files`; did you mean `allow_write`?"
+/// );
+/// # Ok::<(), kennel_policy::settings::SettingsError>(())
+/// ```
+pub fn parse(
+    bytes: &[u8],
+    format: Format,
+    provenance: Provenance<'_>,
+    base: &Base,
+) -> Result<Settings, SettingsError> {
+    let name = match provenance {
+        Provenance::File(name) => name.to_owned(),
+        Provenance::Profile(name) => format!("profile {name}"),
+    };
+    let whole = |problem| SettingsError { file: name.clone(), line: None, problem: Box::new(problem) };
+    if bytes.len() > MAX_SIZE {
+        return Err(whole(Problem::TooLarge));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| whole(Problem::NotText))?;
+
+    let mut reader =
+        Reader { text, name: &name, provenance, base, settings: Settings::default(), seen: (0, 1) };
+    let read = tree::read(text, format).and_then(|root| reader.document(&root));
+    match read {
+        Ok(()) => {
+            let mut settings = reader.settings;
+            settings.file = matches!(provenance, Provenance::File(_)).then_some(name);
+            Ok(settings)
+        }
+        Err(fault) => {
+            let line = Some(tree::line_of(text, fault.at));
+            Err(SettingsError { file: name, line, problem: Box::new(fault.problem) })
+        }
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    name: &'a str,
+    provenance: Provenance<'a>,
+    base: &'a Base,
+    settings: Settings,
+    /// The last place whose line was asked for, and that line: places come in order, so counting goes on from there
+    /// and thousands of rules cost one pass over the text.
+    seen: (usize, usize),
+}
+
+impl Reader<'_> {
+    fn document(&mut self, root: &Node<'_>) -> Result<(), Fault> {
+        let Some((top, sections)) = SECTIONS.split_first() else { return Ok(()) };
+        for entry in table(root, "the file")? {
+            if let Some(section) = sections.iter().find(|section| section.name == entry.key) {
+                for entry in table(&entry.node, section.name)? {
+                    self.entry(section, entry)?;
+                }
+            } else {
+                self.entry(top, entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, section: &Section, entry: &Entry<'_>) -> Result<(), Fault> {
+        // Editors look for the schema under this name.
+        if section.name.is_empty() && entry.key == "$schema" && matches!(entry.node.value, Value::Text(_)) {
+            return Ok(());
+        }
+        match section.keys.iter().find(|key| key.name == entry.key) {
+            Some(key) => self.setting(key, &full_name(section, key.name), &entry.node),
+            None => Err(unknown_key(section, entry)),
+        }
+    }
+
+    fn setting(&mut self, key: &Key, name: &str, node: &Node<'_>) -> Result<(), Fault> {
+        match &key.kind {
+            Kind::Bool(slot) => {
+                let value = boolean(name, node)?;
+                *slot(&mut self.settings) = Some(Stated { value, origin: self.origin(node) });
+            }
+            Kind::Profile(_) | Kind::Hostname(_) | Kind::Folder(_) | Kind::Choice(_) => {
+                let Value::Text(text) = &node.value else { return Err(wrong_type(name, "a string", node)) };
+                self.state(key, name, text, node)?;
+            }
+            Kind::Size(..) => self.limit(key, name, node, "a size such as \"512M\", or a number of bytes")?,
+            Kind::Time(_) => {
+                self.limit(key, name, node, "a duration such as \"30s\", or a number of seconds")?;
+            }
+            Kind::Cpus(_) | Kind::Count(_) => {
+                self.limit(key, name, node, &format!("a number, or \"{UNLIMITED}\""))?;
+            }
+            Kind::Paths(list) => {
+                for item in items(name, node)? {
+                    let entry = self.path(name, item)?;
+                    list(&mut self.settings).push(entry);
+                }
+            }
+            Kind::Hosts(list, kind) => {
+                for item in items(name, node)? {
+                    let [host, reason] = fields(name, item, &keys::HOST)?;
+                    let mut rule = text::host(text_of(host), *kind, self.origin(item))
+                        .map_err(|error| value(name, item, error))?;
+                    rule.reason = reason.map(|reason| text_of(Some(reason)).to_owned());
+                    list(&mut self.settings).push(rule);
+                }
+            }
+            Kind::Mounts(list) => {
+                for item in items(name, node)? {
+                    let mount = self.mount(name, item)?;
+                    list(&mut self.settings).push(mount);
+                }
+            }
+            Kind::Tmpfs(list) => {
+                for item in items(name, node)? {
+                    let mount = self.tmpfs(name, item)?;
+                    list(&mut self.settings).push(mount);
+                }
+            }
+            Kind::Names(list) => {
+                for item in items(name, node)? {
+                    let Value::Text(text) = &item.value else {
+                        return Err(wrong_type(name, "a list of strings", item));
+                    };
+                    let entry = text::name(OsStr::new(&**text)).map_err(|error| value(name, item, error))?;
+                    let origin = self.origin(item);
+                    list(&mut self.settings).push(Stated { value: entry, origin });
+                }
+            }
+            Kind::Variables(list) => {
+                for Entry { key, node, at } in table(node, name)? {
+                    let Value::Text(text) = &node.value else {
+                        return Err(wrong_type(&format!("{name}.{}", key.escape_debug()), "a string", node));
+                    };
+                    let pair = text::variable(OsStr::new(&**key), OsStr::new(&**text));
+                    let pair = pair.map_err(|error| Fault { at: *at, problem: problem(name, error) })?;
+                    let origin = self.origin(node);
+                    list(&mut self.settings).push(Stated { value: pair, origin });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A limit: numbers and texts go the same way, so `memory = 1024` and `memory = "1K"` are the same.
+    fn limit(&mut self, key: &Key, name: &str, node: &Node<'_>, expected: &str) -> Result<(), Fault> {
+        match &node.value {
+            Value::Text(text) | Value::Number(text) => self.state(key, name, text, node),
+            _ => Err(wrong_type(name, expected, node)),
+        }
+    }
+
+    fn state(&mut self, key: &Key, name: &str, text: &str, node: &Node<'_>) -> Result<(), Fault> {
+        let origin = self.origin(node);
+        key.kind
+            .state(&mut self.settings, OsStr::new(text), self.base, origin)
+            .map_err(|error| value(name, node, error))
+    }
+
+    fn path(&mut self, name: &str, item: &Node<'_>) -> Result<PathEntry, Fault> {
+        let [path, literal, missing] = fields(name, item, &keys::PATH)?;
+        let is_literal = matches!(literal, Some(Node { value: Value::Bool(true), .. }));
+        let missing = match text_of(missing) {
+            "skip" => Some(Missing::Skip),
+            "error" => Some(Missing::Error),
+            _ => None,
+        };
+        let text = OsStr::new(text_of(path));
+        let pattern =
+            if is_literal { self.base.path(text).map(PathPattern::literal) } else { self.base.pattern(text) };
+        let pattern = pattern.map_err(|error| value(name, item, error))?;
+        Ok(PathEntry { pattern, missing, origin: self.origin(item) })
+    }
+
+    fn mount(&mut self, name: &str, item: &Node<'_>) -> Result<MountPoint, Fault> {
+        let [source, target, access] = fields(name, item, &keys::MOUNT)?;
+        let read = || {
+            let source = self.base.path(OsStr::new(text_of(source)))?;
+            let target = text::target(OsStr::new(text_of(target)), self.base)?;
+            Ok((source, target))
+        };
+        let (source, target) = read().map_err(|error| value(name, item, error))?;
+        let access = match text_of(access) {
+            "read-write" => MountAccess::ReadWrite,
+            _ => MountAccess::ReadOnly,
+        };
+        Ok(MountPoint { source, target, access, origin: self.origin(item) })
+    }
+
+    fn tmpfs(&mut self, name: &str, item: &Node<'_>) -> Result<TmpfsMount, Fault> {
+        let [target, size] = fields(name, item, &keys::TMPFS)?;
+        let read = || {
+            let target = text::target(OsStr::new(text_of(target)), self.base)?;
+            let size = size.map(|size| text::size(text_of(Some(size)), Zero::Refused)).transpose()?;
+            Ok((target, size))
+        };
+        let (target, size) = read().map_err(|error| value(name, item, error))?;
+        Ok(TmpfsMount { target, size, origin: self.origin(item) })
+    }
+
+    fn origin(&mut self, node: &Node<'_>) -> Origin {
+        match self.provenance {
+            Provenance::Profile(_) => Origin(self.name.to_owned()),
+            Provenance::File(_) => {
+                let (from, line) = if node.at >= self.seen.0 { self.seen } else { (0, 1) };
+                let between = self.text.as_bytes().get(from..node.at).unwrap_or_default();
+                let line = line + between.iter().filter(|byte| **byte == b'\n').count();
+                self.seen = (node.at, line);
+                Origin(format!("{}:{line}", self.name))
+            }
+        }
+    }
+}
+
+fn full_name(section: &Section, key: &str) -> String {
+    if section.name.is_empty() { key.to_owned() } else { format!("{}.{key}", section.name) }
+}
+
+fn unknown_key(section: &Section, entry: &Entry<'_>) -> Fault {
+    let key = entry.key.as_ref();
+    let elsewhere = SECTIONS.iter().find(|other| other.keys.iter().any(|own| own.name == key));
+    let mut candidates: Vec<&str> = section.keys.iter().map(|own| own.name).collect();
+    if section.name.is_empty() {
+        candidates.extend(SECTIONS.iter().map(|own| own.name).filter(|name| !name.is_empty()));
+    }
+    let hint = match elsewhere {
+        Some(other) if other.name.is_empty() => Some(format!("`{key}` belongs at the top")),
+        Some(other) => Some(format!("`{key}` belongs in `{}`", other.name)),
+        None => nearest(key, candidates).map(|near| format!("did you mean `{near}`?")),
+    };
+    let problem =
+        Problem::UnknownKey { key: key.escape_debug().to_string(), inside: section.name.to_owned(), hint };
+    Fault { at: entry.at, problem }
+}
+
+/// The fields of an entry, in the order of its shape; every one that is there has the type that the shape says.
+fn fields<'n, 'i, const N: usize>(
+    name: &str,
+    item: &'n Node<'i>,
+    shape: &'static Shape,
+) -> Result<[Option<&'n Node<'i>>; N], Fault> {
+    let mut found = [None; N];
+    match (&item.value, shape.short) {
+        (Value::Text(_), Some(short)) => {
+            for (slot, field) in found.iter_mut().zip(shape.fields) {
+                *slot = (field.name == short).then_some(item);
+            }
+        }
+        (Value::Table(entries), _) => {
+            for entry in entries {
+                let key = entry.key.as_ref();
+                let Some(index) = shape.fields.iter().position(|field| field.name == key) else {
+                    let near = nearest(key, shape.fields.iter().map(|field| field.name));
+                    let problem = Problem::UnknownKey {
+                        key: key.escape_debug().to_string(),
+                        inside: name.to_owned(),
+                        hint: near.map(|near| format!("did you mean `{near}`?")),
+                    };
+                    return Err(Fault { at: entry.at, problem });
+                };
+                check_field(name, &shape.fields[index], &entry.node)?;
+                found[index] = Some(&entry.node);
+            }
+        }
+        (_, Some(_)) => return Err(wrong_type(name, "a list of strings or tables", item)),
+        (_, None) => return Err(wrong_type(name, "a list of tables", item)),
+    }
+    for (slot, field) in found.iter().zip(shape.fields) {
+        if field.required && slot.is_none() {
+            let problem = Problem::MissingKey { key: field.name, inside: name.to_owned() };
+            return Err(Fault { at: item.at, problem });
+        }
+    }
+    Ok(found)
+}
+
+fn check_field(name: &str, field: &Field, node: &Node<'_>) -> Result<(), Fault> {
+    let name = format!("{name}.{}", field.name);
+    match (field.kind, &node.value) {
+        (FieldKind::Text, Value::Text(_))
+        | (FieldKind::Bool, Value::Bool(_))
+        | (FieldKind::Size, Value::Text(_) | Value::Number(_)) => Ok(()),
+        (FieldKind::Words(words), Value::Text(text)) => {
+            text::word(text, words).map(|_| ()).map_err(|error| value(&name, node, error))
+        }
+        (FieldKind::Text | FieldKind::Words(_), _) => Err(wrong_type(&name, "a string", node)),
+        (FieldKind::Bool, _) => Err(wrong_type(&name, "true or false", node)),
+        (FieldKind::Size, _) => Err(wrong_type(&name, "a size such as \"512M\", or a number of bytes", node)),
+    }
+}
+
+/// The text of a field whose type was checked; empty when it is not there.
+fn text_of<'n>(node: Option<&'n Node<'_>>) -> &'n str {
+    match node.map(|node| &node.value) {
+        Some(Value::Text(text) | Value::Number(text)) => text,
+        _ => "",
+    }
+}
+
+fn table<'n, 'i>(node: &'n Node<'i>, name: &str) -> Result<&'n [Entry<'i>], Fault> {
+    match &node.value {
+        Value::Table(entries) => Ok(entries),
+        _ => Err(wrong_type(name, "a table", node)),
+    }
+}
+
+fn items<'n, 'i>(name: &str, node: &'n Node<'i>) -> Result<&'n [Node<'i>], Fault> {
+    match &node.value {
+        Value::List(items) => Ok(items),
+        _ => Err(wrong_type(name, "a list", node)),
+    }
+}
+
+fn boolean(name: &str, node: &Node<'_>) -> Result<bool, Fault> {
+    match node.value {
+        Value::Bool(value) => Ok(value),
+        _ => Err(wrong_type(name, "true or false", node)),
+    }
+}
+
+fn wrong_type(name: &str, expected: &str, node: &Node<'_>) -> Fault {
+    let problem =
+        Problem::Type { key: name.to_owned(), expected: expected.to_owned(), found: node.value.kind() };
+    Fault { at: node.at, problem }
+}
+
+fn value(name: &str, node: &Node<'_>, error: ValueError) -> Fault {
+    Fault { at: node.at, problem: problem(name, error) }
+}
+
+fn problem(name: &str, error: ValueError) -> Problem {
+    Problem::Value { key: name.to_owned(), error }
+}

@@ -1,0 +1,124 @@
+//! The settings as JSON Schema (draft 2020-12), printed from the table of keys.
+
+use serde_json::{Map, Value, json};
+
+use super::keys::{self, Field, FieldKind, Key, Kind, SECTIONS, Shape, Zero};
+use super::text::UNLIMITED;
+use crate::profiles;
+
+/// The JSON Schema of a settings file; it is the same for TOML.
+#[must_use]
+pub fn schema() -> Value {
+    let mut properties = Map::new();
+    properties
+        .insert("$schema".to_owned(), json!({ "type": "string", "description": "Where this schema is." }));
+    for section in SECTIONS {
+        let keys = section.keys.iter().map(|key| (key.name.to_owned(), of_key(key)));
+        if section.name.is_empty() {
+            properties.extend(keys);
+        } else {
+            let table = json!({
+                "type": "object",
+                "description": section.doc,
+                "properties": keys.collect::<Map<_, _>>(),
+                "additionalProperties": false,
+            });
+            properties.insert(section.name.to_owned(), table);
+        }
+    }
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "kennel settings",
+        "description": "What a sandbox may do. kennel reads this from TOML and JSON alike.",
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": false,
+        "$defs": {
+            "path": entry(&keys::PATH),
+            "host": entry(&keys::HOST),
+            "mount": entry(&keys::MOUNT),
+            "tmpfs": entry(&keys::TMPFS),
+            "size": size(0),
+            "positive_size": size(1),
+            "duration": {
+                "description": "Seconds, or a number with a unit: 500ms, 30s, 1m30s, 2h.",
+                "anyOf": [
+                    { "type": "number", "exclusiveMinimum": 0 },
+                    { "type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$|^[0-9]+(\.[0-9]+)?$" },
+                ],
+            },
+        },
+    })
+}
+
+fn of_key(key: &Key) -> Value {
+    let reference = |name: &str| json!({ "$ref": format!("#/$defs/{name}") });
+    let list_of = |items: Value| json!({ "type": "array", "items": items });
+    let limit = |value: Value| json!({ "anyOf": [value, { "const": UNLIMITED }] });
+    let mut schema = match &key.kind {
+        Kind::Bool(_) => json!({ "type": "boolean" }),
+        Kind::Profile(_) => json!({ "enum": profiles::NAMES }),
+        Kind::Hostname(_) => json!({ "type": "string", "pattern": "^[A-Za-z0-9.-]{1,64}$" }),
+        Kind::Folder(_) => json!({ "type": "string", "minLength": 1 }),
+        Kind::Choice(choices) => json!({ "enum": choices.words() }),
+        Kind::Size(_, Zero::Allowed) => limit(reference("size")),
+        Kind::Size(_, Zero::Refused) => limit(reference("positive_size")),
+        Kind::Time(_) => limit(reference("duration")),
+        Kind::Cpus(_) => limit(json!({ "type": "number", "minimum": 0.01, "maximum": 65536 })),
+        Kind::Count(_) => limit(json!({ "type": "integer", "minimum": 1, "maximum": 1 << 22 })),
+        Kind::Paths(_) => list_of(reference("path")),
+        Kind::Hosts(..) => list_of(reference("host")),
+        Kind::Mounts(_) => list_of(reference("mount")),
+        Kind::Tmpfs(_) => list_of(reference("tmpfs")),
+        Kind::Names(_) => list_of(json!({ "type": "string", "pattern": "^[^=]+$" })),
+        Kind::Variables(_) => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+    };
+    schema["description"] = key.doc.into();
+    if let (Kind::Bool(_), Ok(default)) = (&key.kind, key.default.parse::<bool>()) {
+        schema["default"] = default.into();
+    }
+    if let Kind::Choice(choices) = &key.kind
+        && choices.words().contains(&key.default)
+    {
+        schema["default"] = key.default.into();
+    }
+    schema
+}
+
+fn entry(shape: &Shape) -> Value {
+    let properties: Map<_, _> =
+        shape.fields.iter().map(|field| (field.name.to_owned(), of_field(field))).collect();
+    let required: Vec<_> =
+        shape.fields.iter().filter(|field| field.required).map(|field| field.name).collect();
+    let table = json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    });
+    match shape.short {
+        Some(_) => json!({ "anyOf": [{ "type": "string", "minLength": 1 }, table] }),
+        None => table,
+    }
+}
+
+fn of_field(field: &Field) -> Value {
+    let mut schema = match field.kind {
+        FieldKind::Text => json!({ "type": "string" }),
+        FieldKind::Bool => json!({ "type": "boolean" }),
+        FieldKind::Size => json!({ "$ref": "#/$defs/positive_size" }),
+        FieldKind::Words(words) => json!({ "enum": words }),
+    };
+    schema["description"] = field.doc.into();
+    schema
+}
+
+fn size(minimum: u8) -> Value {
+    json!({
+        "description": "Bytes, or a number with K, M, G or T (powers of 1024): 512M, 1.5G.",
+        "anyOf": [
+            { "type": "integer", "minimum": minimum },
+            { "type": "string", "pattern": r"^[0-9]+[bB]?$|^[0-9]+(\.[0-9]+)?[KMGTkmgt]([iI]?[bB])?$" },
+        ],
+    })
+}

@@ -1,0 +1,543 @@
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::keys::{Choices, Kind, SECTIONS, Shape};
+use super::*;
+use crate::policy::MountAccess;
+
+fn base() -> Base {
+    Base { folder: "/work/app".into(), home: Some("/home/me".into()) }
+}
+
+fn toml(text: &str) -> Settings {
+    parse(text.as_bytes(), Format::Toml, Provenance::File("kennel.toml"), &base())
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn error(text: &str) -> String {
+    let format = Format::of(Path::new("settings"), text.as_bytes());
+    let name = if format == Format::Json { "kennel.json" } else { "kennel.toml" };
+    parse(text.as_bytes(), format, Provenance::File(name), &base()).unwrap_err().to_string()
+}
+
+/// Every key, in both spellings.
+const WHOLE_TOML: &str = r#"
+"$schema" = "https://example.com/kennel.json"
+profile = "agent"
+best_effort = true
+
+[files]
+reads = "listed"
+deny_read = ["~/.ssh", { path = "/srv/**/*.pem" }]
+allow_read = ["data", { path = "/app/[slug]", literal = true, missing = "skip" }]
+allow_write = [".", "~"]
+deny_write = [".git/hooks"]
+mounts = [
+    { source = "models", target = "/models" },
+    { source = "/srv/cache", target = "/cache", access = "read-write" },
+]
+tmpfs = ["/scratch", { target = "/big", size = "1G" }, { target = "/small", size = 4096 }]
+tmp = "host"
+host_run = true
+system = false
+devices = ["/dev/kvm"]
+
+[network]
+mode = "allow-list"
+allow = ["Example.com", { host = "*.example.org:443", reason = "the API" }]
+deny = ["169.254.0.0/16"]
+unix_sockets = "all"
+
+[limits]
+memory = "1.5G"
+swap = 0
+cpus = 1.5
+timeout = "1m30s"
+cpu_time = 10
+pids = 64
+open_files = 256
+file_size = "100M"
+output = "unlimited"
+tmp_size = 0x100000
+
+[environment]
+clear = true
+pass = ["LANG"]
+unset = ["SECRET"]
+set = { MODE = "test", EMPTY = "" }
+
+[process]
+workdir = "sub"
+user = "root"
+hostname = "box"
+seccomp = "strict"
+"#;
+
+const WHOLE_JSON: &str = r#"{
+    "$schema": "https://example.com/kennel.json",
+    "profile": "agent",
+    "best_effort": true,
+    "files": {
+        "reads": "listed",
+        "deny_read": ["~/.ssh", { "path": "/srv/**/*.pem" }],
+        "allow_read": ["data", { "path": "/app/[slug]", "literal": true, "missing": "skip" }],
+        "allow_write": [".", "~"],
+        "deny_write": [".git/hooks"],
+        "mounts": [
+            { "source": "models", "target": "/models" },
+            { "source": "/srv/cache", "target": "/cache", "access": "read-write" }
+        ],
+        "tmpfs": ["/scratch", { "target": "/big", "size": "1G" }, { "target": "/small", "size": 4096 }],
+        "tmp": "host",
+        "host_run": true,
+        "system": false,
+        "devices": ["/dev/kvm"]
+    },
+    "network": {
+        "mode": "allow-list",
+        "allow": ["Example.com", { "host": "*.example.org:443", "reason": "the API" }],
+        "deny": ["169.254.0.0/16"],
+        "unix_sockets": "all"
+    },
+    "limits": {
+        "memory": "1.5G",
+        "swap": 0,
+        "cpus": 1.5,
+        "timeout": "1m30s",
+        "cpu_time": 10,
+        "pids": 64,
+        "open_files": 256,
+        "file_size": "100M",
+        "output": "unlimited",
+        "tmp_size": 1048576
+    },
+    "environment": {
+        "clear": true,
+        "pass": ["LANG"],
+        "unset": ["SECRET"],
+        "set": { "MODE": "test", "EMPTY": "" }
+    },
+    "process": { "workdir": "sub", "user": "root", "hostname": "box", "seccomp": "strict" }
+}"#;
+
+#[test]
+fn every_key_is_read() {
+    let settings = toml(WHOLE_TOML);
+    let files = &settings.files;
+    let paths = |list: &[PathEntry]| -> Vec<String> { list.iter().map(|e| e.pattern.to_string()).collect() };
+    assert_eq!(paths(&files.deny_read), ["/home/me/.ssh", "/srv/**/*.pem"]);
+    assert_eq!(paths(&files.allow_read), ["/work/app/data", "/app/[slug]"]);
+    assert!(files.deny_read[1].pattern.is_glob());
+    assert!(!files.allow_read[1].pattern.is_glob());
+    assert_eq!(files.allow_read[1].missing, Some(Missing::Skip));
+    assert_eq!(paths(&files.allow_write), ["/work/app", "/home/me"]);
+    assert_eq!(files.mounts[0].source, Path::new("/work/app/models"));
+    assert_eq!(files.mounts[0].access, MountAccess::ReadOnly);
+    assert_eq!(files.mounts[1].access, MountAccess::ReadWrite);
+    let tmpfs: Vec<_> = files.tmpfs.iter().map(|t| (t.target.to_str().unwrap(), t.size)).collect();
+    assert_eq!(tmpfs, [("/scratch", None), ("/big", Some(1 << 30)), ("/small", Some(4096))]);
+    assert_eq!(settings.network.allow[0].to_string(), "example.com");
+    assert_eq!(settings.network.allow[1].reason.as_deref(), Some("the API"));
+    assert_eq!(settings.network.mode.as_ref().unwrap().value, NetworkMode::Whitelist);
+    let limits = &settings.limits;
+    assert_eq!(limits.memory.as_ref().unwrap().value, Some(3 << 29));
+    assert_eq!(limits.timeout.as_ref().unwrap().value, Some(Duration::from_secs(90)));
+    assert_eq!(limits.cpu_time.as_ref().unwrap().value, Some(Duration::from_secs(10)));
+    assert_eq!(limits.output.as_ref().unwrap().value, None);
+    assert_eq!(limits.tmp_size.as_ref().unwrap().value, Some(1 << 20));
+    assert_eq!(settings.process.workdir.as_ref().unwrap().value, Path::new("/work/app/sub"));
+    assert_eq!(settings.environment.set[0].value, ("MODE".into(), "test".into()));
+}
+
+#[test]
+fn toml_and_json_say_the_same() {
+    let json = parse(WHOLE_JSON.as_bytes(), Format::Json, Provenance::Profile("x"), &base()).unwrap();
+    let toml = parse(WHOLE_TOML.as_bytes(), Format::Toml, Provenance::Profile("x"), &base()).unwrap();
+    assert_eq!(json, toml);
+}
+
+#[test]
+fn rules_know_their_line() {
+    let settings =
+        toml("\n[files]\nallow_write = [\n    \"a\",\n    { path = \"b\" },\n]\ndeny_read = [\"c\"]\n");
+    let lines: Vec<_> = settings.files.allow_write.iter().map(|e| e.origin.to_string()).collect();
+    assert_eq!(lines, ["kennel.toml:4", "kennel.toml:5"]);
+    assert_eq!(settings.files.deny_read[0].origin.to_string(), "kennel.toml:7");
+}
+
+#[test]
+fn an_unknown_key_names_the_nearest() {
+    let cases = [
+        ("profil = \"agent\"", "kennel.toml:1: unknown key `profil`; did you mean `profile`?"),
+        ("[file]\nx = 1", "kennel.toml:1: unknown key `file`; did you mean `files`?"),
+        (
+            "[files]\n\nalow_write = []",
+            "kennel.toml:3: unknown key `alow_write` in `files`; did you mean `allow_write`?",
+        ),
+        (
+            "[network]\nmemory = 1",
+            "kennel.toml:2: unknown key `memory` in `network`; `memory` belongs in `limits`",
+        ),
+        ("memory = 1", "kennel.toml:1: unknown key `memory`; `memory` belongs in `limits`"),
+        (
+            "[files]\nprofile = \"x\"",
+            "kennel.toml:2: unknown key `profile` in `files`; `profile` belongs at the top",
+        ),
+        ("colour = 1", "kennel.toml:1: unknown key `colour`"),
+        (
+            "[files]\nallow_read = [{ path = \"a\", mising = \"skip\" }]",
+            "kennel.toml:2: unknown key `mising` in `files.allow_read`; did you mean `missing`?",
+        ),
+        (
+            "{\n\"limits\": {\n\"mem\\nory\": 1}}",
+            "kennel.json:3: unknown key `mem\\nory` in `limits`; did you mean `memory`?",
+        ),
+    ];
+    for (text, message) in cases {
+        assert_eq!(error(text), message);
+    }
+}
+
+#[test]
+fn the_first_mistake_of_a_file_is_reported() {
+    assert_eq!(error("zzz = 1\naaa = 1"), "kennel.toml:1: unknown key `zzz`");
+}
+
+#[test]
+fn a_wrong_type_says_what_belongs_there() {
+    let cases = [
+        ("files = 1", "kennel.toml:1: `files` is a number, but has to be a table"),
+        (
+            "[files]\nallow_write = \"x\"",
+            "kennel.toml:2: `files.allow_write` is a string, but has to be a list",
+        ),
+        (
+            "[files]\nallow_write = [1]",
+            "kennel.toml:2: `files.allow_write` is a number, but has to be a list of strings or tables",
+        ),
+        (
+            "[files]\nmounts = [\"x\"]",
+            "kennel.toml:2: `files.mounts` is a string, but has to be a list of tables",
+        ),
+        (
+            "[files]\nmounts = [{ source = \"x\" }]",
+            "kennel.toml:2: `files.mounts` has an entry without `target`",
+        ),
+        (
+            "[files]\nhost_run = \"yes\"",
+            "kennel.toml:2: `files.host_run` is a string, but has to be true or false",
+        ),
+        (
+            "[limits]\nmemory = true",
+            "kennel.toml:2: `limits.memory` is a boolean, but has to be a size such as \"512M\", or a number of bytes",
+        ),
+        (
+            "[limits]\ntimeout = 1979-05-27",
+            "kennel.toml:2: `limits.timeout` is a date, but has to be a duration such as \"30s\", or a number of seconds",
+        ),
+        (
+            "[environment]\nset = { A = 1 }",
+            "kennel.toml:2: `environment.set.A` is a number, but has to be a string",
+        ),
+        (
+            "{\"limits\": {\"memory\": null}}",
+            "kennel.json:1: `limits.memory` is null, but has to be a size such as \"512M\", or a number of bytes",
+        ),
+        (
+            "[files]\nallow_read = [{ path = \"a\", literal = 1 }]",
+            "kennel.toml:2: `files.allow_read.literal` is a number, but has to be true or false",
+        ),
+    ];
+    for (text, message) in cases {
+        assert_eq!(error(text), message);
+    }
+}
+
+#[test]
+fn a_value_that_makes_no_sense_says_why() {
+    let cases = [
+        (
+            "[files]\nreads = \"opne\"",
+            "kennel.toml:2: `files.reads`: `opne` is not one of `listed`, `open`; did you mean `open`?",
+        ),
+        ("[files]\nallow_write = [\"\"]", "kennel.toml:2: `files.allow_write`: ``: the path is empty"),
+        (
+            "[files]\nallow_write = [\"a/../*\"]",
+            "kennel.toml:2: `files.allow_write`: `a/../*`: a glob cannot hold `..`; write the folder it stands for",
+        ),
+        (
+            "[files]\nallow_write = [\"~you/x\"]",
+            "kennel.toml:2: `files.allow_write`: `~you/x`: only `~` and `~/…` are known; write another user's home in full, or `./~…` for such a name",
+        ),
+        (
+            "[files]\ntmpfs = [\"x\"]",
+            "kennel.toml:2: `files.tmpfs`: `x` is not a place inside the sandbox; write an absolute path without `..`",
+        ),
+        (
+            "[files]\ntmpfs = [{ target = \"/x\", size = 0 }]",
+            "kennel.toml:2: `files.tmpfs`: 0 leaves nothing to run with; leave it out for no limit",
+        ),
+        (
+            "[limits]\nmemory = 0",
+            "kennel.toml:2: `limits.memory`: 0 leaves nothing to run with; leave it out for no limit",
+        ),
+        (
+            "[limits]\npids = 1.5",
+            "kennel.toml:2: `limits.pids`: `1.5` is not a whole number from 1 to 4194304",
+        ),
+        (
+            "[limits]\nmemory = -1",
+            "kennel.toml:2: `limits.memory`: `-1` is not a size; write bytes, or a number with K, M, G or T, such as `512M` or `1.5G`",
+        ),
+        (
+            "[limits]\ncpus = inf",
+            "kennel.toml:2: `limits.cpus`: `inf` is not a number of CPUs; write such as `1.5`, from 0.01 to 65536",
+        ),
+        (
+            "[network]\nallow = [\"https://x.com\"]",
+            "kennel.toml:2: `network.allow`: `https://x.com` is a URL; write only its host, such as `example.com` or `example.com:443`",
+        ),
+        (
+            "[environment]\npass = [\"A=B\"]",
+            "kennel.toml:2: `environment.pass`: `A=B` is not a variable's name; it cannot be empty or hold `=` or NUL",
+        ),
+        (
+            "[process]\nhostname = \"a b\"",
+            "kennel.toml:2: `process.hostname`: `a b` is not a host name; write at most 64 letters, digits, `-` and `.`",
+        ),
+    ];
+    for (text, message) in cases {
+        assert_eq!(error(text), message);
+    }
+}
+
+#[test]
+fn broken_files_are_refused_with_the_line() {
+    assert!(error("a = [\n1,\n").starts_with("kennel.toml:"));
+    assert_eq!(
+        error("{\n\"profile\": \"a\",\n\"profile\": \"b\"}"),
+        "kennel.json:3: the key `profile` is given twice"
+    );
+    assert!(error("profile = \"a\"\nprofile = \"b\"").starts_with("kennel.toml:2: "));
+    let read =
+        |bytes: &[u8]| parse(bytes, Format::Toml, Provenance::File("f"), &base()).unwrap_err().to_string();
+    assert_eq!(read(b"\xff"), "f: the file is not UTF-8 text");
+    assert_eq!(
+        read(&vec![b'\n'; (1 << 20) + 1]),
+        "f: the file is larger than 1 MiB, which no settings file needs to be"
+    );
+    let deep = |n: usize| format!("x = {}{}", "[".repeat(n), "]".repeat(n));
+    for levels in [70, 100, 100_000] {
+        assert_eq!(
+            error(&deep(levels)),
+            "kennel.toml:1: the values are nested more than 64 deep",
+            "{levels}"
+        );
+    }
+    assert_eq!(
+        error(&format!("{} = 1", vec!["a"; 70].join("."))),
+        "kennel.toml:1: the values are nested more than 64 deep"
+    );
+}
+
+#[test]
+fn no_home_is_an_error_only_where_it_is_needed() {
+    let base = Base { folder: "/".into(), home: None };
+    let read = |text: &str| parse(text.as_bytes(), Format::Toml, Provenance::File("f"), &base);
+    assert!(read("[files]\nallow_write = [\"/x\"]").is_ok());
+    let message = read("[files]\nallow_write = [\"~/x\"]").unwrap_err().to_string();
+    assert_eq!(message, "f:2: `files.allow_write`: `~` stands for the home folder, and HOME is not set");
+}
+
+#[test]
+fn many_rules_cost_one_pass() {
+    let lines: Vec<String> = (0..20_000).map(|i| format!("    \"/srv/{i}\",")).collect();
+    let text = format!("[files]\nallow_read = [\n{}\n]\n", lines.join("\n"));
+    let start = std::time::Instant::now();
+    let settings = toml(&text);
+    assert_eq!(settings.files.allow_read[19_999].origin.to_string(), "kennel.toml:20002");
+    // Counting lines from the top for each rule would take about 4 G steps.
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_flag_says_what_a_file_says() {
+    let mut flags = Settings::default();
+    for (key, text) in [
+        ("files.mounts", "models:/models"),
+        ("files.mounts", "/srv/cache:/cache:rw"),
+        ("files.tmpfs", "/big:1G"),
+        ("environment.set", "MODE=a=b"),
+        ("limits.memory", "1.5G"),
+        ("best_effort", "true"),
+    ] {
+        let kind = &keys::find(key).unwrap().kind;
+        kind.state(&mut flags, text.as_ref(), &base(), Origin("--x".to_owned())).unwrap();
+    }
+    let file = toml(WHOLE_TOML);
+    assert_eq!(flags.files.mounts.len(), 2);
+    for (flag, file) in flags.files.mounts.iter().zip(&file.files.mounts) {
+        assert_eq!((&flag.source, &flag.target, flag.access), (&file.source, &file.target, file.access));
+    }
+    assert_eq!(flags.files.tmpfs[0].size, Some(1 << 30));
+    assert_eq!(flags.environment.set[0].value, ("MODE".into(), "a=b".into()));
+    assert_eq!(flags.limits.memory.unwrap().value, Some(3 << 29));
+
+    let fail = |key: &str, text: &str| {
+        let kind = &keys::find(key).unwrap().kind;
+        kind.state(&mut Settings::default(), text.as_ref(), &base(), Origin::default())
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        fail("files.mounts", "/a"),
+        "`/a` is not a mount; write SOURCE:TARGET, with :rw behind it to make it writable"
+    );
+    assert!(fail("files.mounts", "/a:/b:/c").contains("is not a mount"));
+    assert!(fail("files.mounts", "/a:b").contains("not a place inside"));
+    assert!(fail("files.tmpfs", "/a:lots").contains("is not a size"));
+    assert_eq!(fail("environment.set", "NAME"), "`NAME` is not a variable; write NAME=VALUE");
+}
+
+#[cfg(unix)]
+#[test]
+fn paths_and_variables_need_not_be_text() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let mut flags = Settings::default();
+    let mut say = |key: &str, bytes: &[u8]| {
+        keys::find(key).unwrap().kind.state(&mut flags, OsStr::from_bytes(bytes), &base(), Origin::default())
+    };
+    say("files.allow_write", b"\xff/x").unwrap();
+    say("environment.set", b"A=\xff").unwrap();
+    assert!(say("limits.memory", b"\xff").unwrap_err().to_string().contains("is not UTF-8 text"));
+    assert_eq!(flags.files.allow_write[0].pattern.as_path().as_os_str().as_bytes(), b"/work/app/\xff/x");
+    assert_eq!(flags.environment.set[0].value.1.as_bytes(), b"\xff");
+}
+
+#[test]
+fn descriptors_to_keep_are_above_two() {
+    let mut flags = Settings::default();
+    flags.keep_fd("3".as_ref()).unwrap();
+    assert_eq!(flags.process.keep_fds, [3]);
+    for text in ["2", "-1", "x", "99999999999"] {
+        assert!(flags.keep_fd(text.as_ref()).is_err(), "{text}");
+    }
+}
+
+/// Checks a value against the parts of JSON Schema that ours uses.
+fn conforms(
+    value: &serde_json::Value,
+    schema: &serde_json::Value,
+    root: &serde_json::Value,
+) -> Result<(), String> {
+    use serde_json::Value::{Array, Bool, Number, Object, String};
+    if let Some(reference) = schema["$ref"].as_str() {
+        let target =
+            root.pointer(reference.trim_start_matches('#')).ok_or(format!("{reference} leads nowhere"))?;
+        return conforms(value, target, root);
+    }
+    if let Some(any) = schema["anyOf"].as_array() {
+        let fit = any.iter().any(|schema| conforms(value, schema, root).is_ok());
+        return if fit { Ok(()) } else { Err(format!("{value} fits none of {schema}")) };
+    }
+    if let Some(words) = schema["enum"].as_array() {
+        return if words.contains(value) { Ok(()) } else { Err(format!("{value} is not among {schema}")) };
+    }
+    if !schema["const"].is_null() {
+        return if *value == schema["const"] { Ok(()) } else { Err(format!("{value} is not {schema}")) };
+    }
+    match (schema["type"].as_str(), value) {
+        (Some("object"), Object(entries)) => {
+            for (key, value) in entries {
+                let additional = &schema["additionalProperties"];
+                match schema["properties"].get(key) {
+                    Some(schema) => conforms(value, schema, root)?,
+                    None if additional.is_object() => conforms(value, additional, root)?,
+                    None => return Err(format!("{key} is not in the schema")),
+                }
+            }
+            Ok(())
+        }
+        (Some("array"), Array(items)) => {
+            items.iter().try_for_each(|item| conforms(item, &schema["items"], root))
+        }
+        (Some("string"), String(_)) | (Some("boolean"), Bool(_)) | (Some("number"), Number(_)) => Ok(()),
+        (Some("integer"), Number(number)) if number.is_u64() => Ok(()),
+        _ => Err(format!("{value} is not {schema}")),
+    }
+}
+
+#[test]
+fn what_the_reader_accepts_is_in_the_schema() {
+    let sample: serde_json::Value = serde_json::from_str(WHOLE_JSON).unwrap();
+    let schema = schema();
+    conforms(&sample, &schema, &schema).unwrap();
+    let wrong = serde_json::json!({ "files": { "alow_write": [] } });
+    assert!(conforms(&wrong, &schema, &schema).is_err());
+}
+
+#[test]
+fn what_is_in_the_schema_is_in_the_sample_that_the_reader_accepts() {
+    let sample: serde_json::Value = serde_json::from_str(WHOLE_JSON).unwrap();
+    let schema = schema();
+    for (name, property) in schema["properties"].as_object().unwrap() {
+        assert!(sample.get(name).is_some(), "{name} is not in the sample");
+        for key in property["properties"].as_object().into_iter().flat_map(|p| p.keys()) {
+            assert!(sample[name].get(key).is_some(), "{name}.{key} is not in the sample");
+        }
+    }
+    let shapes: [&Shape; 4] = [&keys::PATH, &keys::HOST, &keys::MOUNT, &keys::TMPFS];
+    for field in shapes.iter().flat_map(|shape| shape.fields) {
+        assert!(WHOLE_JSON.contains(&format!("\"{}\":", field.name)), "{} is not in the sample", field.name);
+    }
+}
+
+#[test]
+fn every_word_of_a_choice_is_read() {
+    for section in SECTIONS {
+        for key in section.keys {
+            let Kind::Choice(choices) = &key.kind else { continue };
+            let choices: &dyn Choices = *choices;
+            for (index, word) in choices.words().iter().enumerate() {
+                let mut settings = toml(&format!("[{}]\n{} = \"{word}\"", section.name, key.name));
+                assert_eq!(choices.stated(&mut settings), Some(index));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_is_known_by_its_extension_or_its_first_character() {
+    assert_eq!(Format::of(Path::new("a.json"), b""), Format::Json);
+    assert_eq!(Format::of(Path::new("a.toml"), b"{"), Format::Toml);
+    assert_eq!(Format::of(Path::new("/dev/stdin"), b"\n {"), Format::Json);
+    assert_eq!(Format::of(Path::new("/dev/stdin"), b"[files]"), Format::Toml);
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        for format in [Format::Toml, Format::Json] {
+            let _ = parse(&bytes, format, Provenance::File("f"), &base());
+        }
+    }
+
+    #[test]
+    fn cut_and_spliced_settings_never_panic(
+        from in 0..WHOLE_TOML.len(),
+        length in 0..80usize,
+        insert in "[\\[\\]{}=\",.a-z0-9\\n\\\\]{0,12}",
+    ) {
+        for (text, format) in [(WHOLE_TOML, Format::Toml), (WHOLE_JSON, Format::Json)] {
+            let from = from.min(text.len());
+            let to = (from + length).min(text.len());
+            let spliced = [&text[..from], &insert, &text[to..]].concat();
+            if let Err(error) = parse(spliced.as_bytes(), format, Provenance::File("f"), &base()) {
+                let line = error.line.unwrap_or(1);
+                prop_assert!((1..=spliced.matches('\n').count() + 1).contains(&line), "{error}");
+            }
+        }
+    }
+}

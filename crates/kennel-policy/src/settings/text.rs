@@ -1,0 +1,246 @@
+//! One setting from one text: what a flag's value means. The strings of a settings file go the same way.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use super::keys::{Choices, Kind, Zero};
+use super::{Base, PathEntry, Settings, Stated};
+use crate::domain::{HostRule, HostRuleError, ListKind};
+use crate::nearest::nearest;
+use crate::ostext::{rsplit_once, split_once};
+use crate::pattern::PatternError;
+use crate::policy::{MountAccess, MountPoint, Origin, TmpfsMount};
+use crate::quantity::{self, QuantityError};
+
+/// The word that takes a limit away.
+pub(super) const UNLIMITED: &str = "unlimited";
+
+/// Why a text is no value of a setting.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// No size, duration or number.
+    #[error(transparent)]
+    Quantity(#[from] QuantityError),
+    /// A size or time of zero where zero would leave nothing, or mean no bound.
+    #[error("0 leaves nothing to run with; leave it out for no limit")]
+    Zero,
+    /// No host.
+    #[error(transparent)]
+    Host(#[from] HostRuleError),
+    /// No path.
+    #[error("`{text}`: {error}")]
+    Path {
+        /// The path as it was typed.
+        text: String,
+        /// What is wrong with it.
+        error: PatternError,
+    },
+    /// A `~` and no home.
+    #[error("`~` stands for the home folder, and HOME is not set")]
+    NoHome,
+    /// `~someone`
+    #[error(
+        "`{0}`: only `~` and `~/…` are known; write another user's home in full, or `./~…` for such a name"
+    )]
+    OtherHome(String),
+    /// A place inside the sandbox that is not absolute, or goes up.
+    #[error("`{0}` is not a place inside the sandbox; write an absolute path without `..`")]
+    Target(String),
+    /// None of the words.
+    #[error("`{text}` is not one of {words}{}", hint.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default())]
+    Word {
+        /// What was said.
+        text: String,
+        /// What can be.
+        words: String,
+        /// What was probably meant.
+        hint: Option<&'static str>,
+    },
+    /// Bytes where text belongs.
+    #[error("`{0}` is not UTF-8 text")]
+    NotText(String),
+    /// Not `SOURCE:TARGET`.
+    #[error("`{0}` is not a mount; write SOURCE:TARGET, with :rw behind it to make it writable")]
+    Mount(String),
+    /// Not `NAME=VALUE`.
+    #[error("`{0}` is not a variable; write NAME=VALUE")]
+    Variable(String),
+    /// No name of a variable.
+    #[error("`{0}` is not a variable's name; it cannot be empty or hold `=` or NUL")]
+    Name(String),
+    /// No host name.
+    #[error("`{0}` is not a host name; write at most 64 letters, digits, `-` and `.`")]
+    Hostname(String),
+    /// A descriptor that is there anyway, or no number.
+    #[error("`{0}` is not a descriptor to keep; write a number above 2")]
+    Descriptor(String),
+}
+
+impl ValueError {
+    pub(super) fn path(text: &OsStr, error: PatternError) -> Self {
+        ValueError::Path { text: text.to_string_lossy().into_owned(), error }
+    }
+}
+
+impl Settings {
+    /// Adds a descriptor that stays open.
+    pub fn keep_fd(&mut self, text: &OsStr) -> Result<(), ValueError> {
+        let bad = || ValueError::Descriptor(text.to_string_lossy().into_owned());
+        let number =
+            text.to_str().and_then(|text| quantity::count(text, 3, i32::MAX as u32).ok()).ok_or_else(bad)?;
+        self.process.keep_fds.push(number);
+        Ok(())
+    }
+}
+
+impl Kind {
+    /// Whether the setting takes a value at all when it is a flag.
+    #[must_use]
+    pub fn is_switch(&self) -> bool {
+        matches!(self, Kind::Bool(_))
+    }
+
+    /// Says the setting with this text as its value: sets a single value, adds to a list.
+    pub fn state(
+        &self,
+        settings: &mut Settings,
+        text: &OsStr,
+        base: &Base,
+        origin: Origin,
+    ) -> Result<(), ValueError> {
+        match self {
+            Kind::Bool(slot) => {
+                let value = word(utf8(text)?, &["false", "true"])? == 1;
+                *slot(settings) = Some(Stated { value, origin });
+            }
+            Kind::Profile(slot) => *slot(settings) = Some(Stated { value: utf8(text)?.to_owned(), origin }),
+            Kind::Hostname(slot) => *slot(settings) = Some(Stated { value: hostname(utf8(text)?)?, origin }),
+            Kind::Folder(slot) => *slot(settings) = Some(Stated { value: base.path(text)?, origin }),
+            Kind::Choice(choices) => {
+                let index = choose(*choices, utf8(text)?)?;
+                choices.state(settings, index, origin);
+            }
+            Kind::Size(slot, zero) => {
+                let value = limit(text, |text| size(text, *zero))?;
+                *slot(settings) = Some(Stated { value, origin });
+            }
+            Kind::Time(slot) => {
+                let value = limit(text, |text| match quantity::duration(text)? {
+                    zero if zero.is_zero() => Err(ValueError::Zero),
+                    time => Ok(time),
+                })?;
+                *slot(settings) = Some(Stated { value, origin });
+            }
+            Kind::Cpus(slot) => {
+                let value = limit(text, |text| Ok(quantity::cpus(text)?))?;
+                *slot(settings) = Some(Stated { value, origin });
+            }
+            Kind::Count(slot) => {
+                // The kernel's largest pid, which is above what any of these can be.
+                let value = limit(text, |text| Ok(quantity::count(text, 1, 1 << 22)?))?;
+                *slot(settings) = Some(Stated { value, origin });
+            }
+            Kind::Paths(list) => {
+                list(settings).push(PathEntry { pattern: base.pattern(text)?, missing: None, origin });
+            }
+            Kind::Hosts(list, kind) => list(settings).push(host(utf8(text)?, *kind, origin)?),
+            Kind::Mounts(list) => list(settings).push(mount(text, base, origin)?),
+            Kind::Tmpfs(list) => {
+                let (path, bytes) = match rsplit_once(text, b':') {
+                    Some((path, bytes)) => (path, Some(size(utf8(bytes)?, Zero::Refused)?)),
+                    None => (text, None),
+                };
+                list(settings).push(TmpfsMount { target: target(path, base)?, size: bytes, origin });
+            }
+            Kind::Names(list) => list(settings).push(Stated { value: name(text)?, origin }),
+            Kind::Variables(list) => {
+                let bad = || ValueError::Variable(text.to_string_lossy().into_owned());
+                let (name, value) = split_once(text, b'=').ok_or_else(bad)?;
+                list(settings).push(Stated { value: variable(name, value)?, origin });
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn utf8(text: &OsStr) -> Result<&str, ValueError> {
+    text.to_str().ok_or_else(|| ValueError::NotText(text.to_string_lossy().into_owned()))
+}
+
+/// The index of a word.
+pub(super) fn word(text: &str, words: &[&'static str]) -> Result<usize, ValueError> {
+    words.iter().position(|word| *word == text).ok_or_else(|| ValueError::Word {
+        text: text.escape_debug().to_string(),
+        words: words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+        hint: nearest(text, words.iter().copied()),
+    })
+}
+
+pub(super) fn choose(choices: &dyn Choices, text: &str) -> Result<usize, ValueError> {
+    word(text, &choices.words())
+}
+
+fn limit<T>(text: &OsStr, read: impl Fn(&str) -> Result<T, ValueError>) -> Result<Option<T>, ValueError> {
+    let text = utf8(text)?;
+    if text == UNLIMITED { Ok(None) } else { read(text).map(Some) }
+}
+
+pub(super) fn size(text: &str, zero: Zero) -> Result<u64, ValueError> {
+    match quantity::size(text)? {
+        0 if zero == Zero::Refused => Err(ValueError::Zero),
+        bytes => Ok(bytes),
+    }
+}
+
+pub(super) fn host(text: &str, kind: ListKind, origin: Origin) -> Result<HostRule, ValueError> {
+    Ok(HostRule::parse(text, kind)?.from_origin(origin))
+}
+
+fn mount(text: &OsStr, base: &Base, origin: Origin) -> Result<MountPoint, ValueError> {
+    let bad = || ValueError::Mount(text.to_string_lossy().into_owned());
+    let (paths, access) = match rsplit_once(text, b':') {
+        Some((paths, access)) if access == "rw" => (paths, MountAccess::ReadWrite),
+        Some((paths, access)) if access == "ro" => (paths, MountAccess::ReadOnly),
+        _ => (text, MountAccess::ReadOnly),
+    };
+    let (source, inside) = split_once(paths, b':').ok_or_else(bad)?;
+    // A path with a colon could be split in two ways; a settings file can say which.
+    if source.is_empty() || inside.is_empty() || inside.as_encoded_bytes().contains(&b':') {
+        return Err(bad());
+    }
+    Ok(MountPoint { source: base.path(source)?, target: target(inside, base)?, access, origin })
+}
+
+/// A place inside the sandbox. There `..` has no meaning yet, since nothing is mounted.
+pub(super) fn target(text: &OsStr, base: &Base) -> Result<PathBuf, ValueError> {
+    let starts = text.as_encoded_bytes().first();
+    let path = base.path(text)?;
+    let goes_up = path.components().any(|part| part == std::path::Component::ParentDir);
+    if goes_up || !matches!(starts, Some(b'/' | b'~')) {
+        return Err(ValueError::Target(text.to_string_lossy().into_owned()));
+    }
+    Ok(path)
+}
+
+pub(super) fn name(text: &OsStr) -> Result<OsString, ValueError> {
+    if text.is_empty() || text.as_encoded_bytes().iter().any(|byte| matches!(byte, b'=' | 0)) {
+        return Err(ValueError::Name(text.to_string_lossy().escape_debug().to_string()));
+    }
+    Ok(text.to_owned())
+}
+
+pub(super) fn variable(key: &OsStr, value: &OsStr) -> Result<(OsString, OsString), ValueError> {
+    let key = name(key)?;
+    if value.as_encoded_bytes().contains(&0) {
+        // The value may be a secret, so it is not shown.
+        return Err(ValueError::Variable(format!("{}=…", key.to_string_lossy())));
+    }
+    Ok((key, value.to_owned()))
+}
+
+pub(super) fn hostname(text: &str) -> Result<String, ValueError> {
+    // 64 bytes is the kernel's __NEW_UTS_LEN.
+    let valid = (1..=64).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'));
+    if valid { Ok(text.to_owned()) } else { Err(ValueError::Hostname(text.escape_debug().to_string())) }
+}
