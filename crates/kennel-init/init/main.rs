@@ -1,7 +1,8 @@
 //! Init as a program of its own: no standard library, no C library, a few kilobytes.
 //!
 //! Started by an exec from a sealed memory file, so that PID 1 of a library's sandbox holds nothing of the program
-//! that uses the library. Descriptor 3 is the link to the controller, 4 the encoded plan.
+//! that uses the library. Its two arguments are the numbers of descriptors: the link to the controller, and the
+//! encoded plan.
 
 #![no_std]
 #![no_main]
@@ -14,29 +15,48 @@ mod report;
 
 use child::sys;
 
-const LINK: i32 = 3;
-const PLAN: i32 = 4;
-
 #[cfg(target_arch = "x86_64")]
-core::arch::global_asm!(".globl _start", "_start:", "xor ebp, ebp", "and rsp, -16", "call {main}", "ud2", main = sym main);
+core::arch::global_asm!(".globl _start", "_start:", "xor ebp, ebp", "mov rdi, rsp", "and rsp, -16", "call {main}", "ud2", main = sym main);
 #[cfg(target_arch = "aarch64")]
-core::arch::global_asm!(".globl _start", "_start:", "mov x29, xzr", "bl {main}", "brk 1", main = sym main);
+core::arch::global_asm!(".globl _start", "_start:", "mov x29, xzr", "mov x0, sp", "bl {main}", "brk 1", main = sym main);
 
-extern "C" fn main() -> ! {
-    let Some(plan) = plan() else { sys::exit(1) };
+/// # Safety
+/// `stack` must be the stack pointer at the program's first instruction: the argument count, then the arguments.
+unsafe extern "C" fn main(stack: *const usize) -> ! {
+    // SAFETY: the kernel lays out the count and that many strings; the launcher passes three.
+    let (count, link, plan) = unsafe { (*stack, *stack.add(2), *stack.add(3)) };
+    if count != 3 {
+        sys::exit(64);
+    }
+    // SAFETY: both are NUL-terminated strings of the kernel's making, and stay where they are.
+    let (link, plan) = unsafe { (number(link as *const u8), number(plan as *const u8)) };
+    let Some(plan) = mapped(plan) else { sys::exit(65) };
     // SAFETY: this is a fresh process with one thread; it inherited no memory.
-    unsafe { child::run(plan, LINK, child::Inherited::default()) }
+    unsafe { child::run(plan, link, child::Inherited::default()) }
 }
 
-fn plan() -> Option<&'static [u8]> {
-    // The plan's own length stands in its first eight bytes.
+/// # Safety
+/// `digits` must be NUL-terminated.
+unsafe fn number(digits: *const u8) -> i32 {
+    let mut value = 0i32;
+    let mut at = 0;
+    // SAFETY: the caller's promise.
+    while let digit @ b'0'..=b'9' = unsafe { *digits.add(at) } {
+        value = value.wrapping_mul(10).wrapping_add(i32::from(digit - b'0'));
+        at += 1;
+    }
+    value
+}
+
+/// The plan, mapped. Its length stands in its first eight bytes.
+fn mapped(plan: i32) -> Option<&'static [u8]> {
     let mut length = [0u8; 8];
-    if sys::read(PLAN, &mut length) != Ok(8) {
+    if sys::read(plan, &mut length) != Ok(8) {
         return None;
     }
     let length = usize::try_from(u64::from_le_bytes(length)).ok()?;
-    let start = sys::map_file(PLAN, length.checked_add(8)?).ok()?;
-    sys::close(PLAN);
+    let start = sys::map_file(plan, length.checked_add(8)?).ok()?;
+    sys::close(plan);
     // SAFETY: a private mapping of that many bytes of a sealed file; never unmapped.
     Some(unsafe { core::slice::from_raw_parts(start.add(8), length) })
 }

@@ -14,6 +14,6 @@ mod encode;
 pub mod plan;
 pub mod report;
 
-/// The executable: init as a program of its own. It expects the link to its controller as descriptor 3 and the
-/// encoded plan, as a file that can be mapped, as descriptor 4.
+/// The executable: init as a program of its own. Its arguments are the number of the descriptor of the link to its
+/// controller, and that of a file that holds the length of the encoded plan in eight bytes, then the plan.
 pub static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kennel-init"));

@@ -1,1 +1,18 @@
-//! Placeholder.
+//! Linux: from a policy to a running sandbox.
+//!
+//! The rooms, in order: [`resolve`] looks at the disk, [`plan`] turns what it found into steps, [`launch`] clones PID
+//! 1 into its namespaces, [`supervise`] waits for the end. [`sandbox`] walks through all of them. Elsewhere than on
+//! Linux this crate is empty.
+
+#![cfg(target_os = "linux")]
+
+pub mod describe;
+pub mod host;
+pub mod landlock;
+pub mod launch;
+pub mod outcome;
+pub mod plan;
+pub mod resolve;
+pub mod sandbox;
+pub mod seccomp;
+pub mod supervise;

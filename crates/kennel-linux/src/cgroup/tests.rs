@@ -139,6 +139,18 @@ fn spin(time: Duration) -> i32 {
     0
 }
 
+/// Uses so much CPU time, however long that takes on a busy machine.
+fn work(time: Duration) -> i32 {
+    let spent = || {
+        let mut clock = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: writes the time to the variable it is given.
+        unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut clock) };
+        Duration::new(clock.tv_sec as u64, clock.tv_nsec as u32)
+    };
+    while spent() < time {}
+    0
+}
+
 /// All directories that belong to this process, on every hierarchy.
 fn own_directories() -> Vec<PathBuf> {
     let me = Owner::current().unwrap();
@@ -284,8 +296,9 @@ fn a_busy_process_gets_the_share_of_a_cpu_it_may_have() {
     let stats = cgroup.finish();
     let used = stats.cpu_user.unwrap() + stats.cpu_system.unwrap();
     let share = used.as_secs_f64() / wall.as_secs_f64();
-    assert!((0.4..=0.55).contains(&share), "{share} of a CPU: {used:?} in {wall:?}");
-    assert!(stats.cpu_throttled.unwrap() > Duration::from_millis(500), "{stats:?}");
+    // The lower bound leaves room for a machine on which others are busy too.
+    assert!((0.3..=0.55).contains(&share), "{share} of a CPU: {used:?} in {wall:?}");
+    assert!(stats.cpu_throttled.unwrap() > Duration::from_millis(200), "{stats:?}");
     assert_nothing_left(&stats);
 }
 
@@ -296,7 +309,7 @@ fn what_is_used_can_be_seen_while_it_runs() {
     let Some(mut cgroup) = cgroup(&limits) else { return };
     let (ready, told) = rustix::pipe::pipe().unwrap();
     let mut worker = Worker::new(|| {
-        let status = fill(16 * MIB) + spin(Duration::from_millis(50));
+        let status = fill(16 * MIB) + work(Duration::from_millis(50));
         fork(pause);
         let _ = rustix::io::write(&told, b".");
         status + pause()

@@ -1,0 +1,86 @@
+//! Steps in words, for `kennel plan` and for errors.
+
+use std::ffi::CString;
+
+use kennel_init::plan::{Access, Step};
+
+/// A name that a stranger may have chosen, safe to print: control characters cannot move the cursor or colour the
+/// terminal.
+#[must_use]
+pub fn show(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character.is_control() || ('\u{202a}'..='\u{202e}').contains(&character) {
+                out.extend(character.escape_default());
+            } else {
+                out.push(character);
+            }
+        }
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out
+}
+
+fn name(path: &CString) -> String {
+    show(path.as_bytes())
+}
+
+/// What a step does, on what.
+#[must_use]
+pub fn describe_step(step: &Step) -> String {
+    match step {
+        Step::PrivateMounts => "cut the mounts off from the host's".into(),
+        Step::HostRoot { access: Access::Write, .. } => "show the host's files, writable".into(),
+        Step::HostRoot { .. } => "show the host's files, read-only".into(),
+        Step::TmpfsRoot { .. } => "start from an empty root".into(),
+        Step::Tmpfs { target, size, .. } => format!("mount a tmpfs of {size} bytes on {}", name(target)),
+        Step::MakeDir { path, .. } => format!("make the folder {}", name(path)),
+        Step::MakeFile { path } => format!("make a place to mount on, {}", name(path)),
+        Step::Symlink { path, points_to } => format!("make the link {} to {}", name(path), name(points_to)),
+        Step::WriteFile { path, contents, .. } => format!("write {} bytes to {}", contents.len(), name(path)),
+        Step::Bind { source, target, access, .. } => {
+            let how = match access {
+                Access::Read => "read-only",
+                Access::Write => "writable",
+                Access::Device => "as a device",
+            };
+            if source == target {
+                format!("show {} {how}", name(target))
+            } else {
+                format!("show {} at {} {how}", name(source), name(target))
+            }
+        }
+        Step::MaskDir { target } => format!("hide the folder {}", name(target)),
+        Step::MaskFile { target } => format!("hide the file {}", name(target)),
+        Step::Proc { target } => format!("mount proc on {}", name(target)),
+        Step::Devpts { target } => format!("mount devpts on {}", name(target)),
+        Step::ReadOnly { target } => format!("make {} read-only", name(target)),
+        Step::PivotRoot => "make the new root the only one".into(),
+        Step::Hostname { name: host } => format!("set the host name to {}", name(host)),
+        Step::LoopbackUp => "bring up the loopback interface".into(),
+        Step::Netlink { messages, .. } => format!("configure the network ({} bytes of netlink)", messages.len()),
+        Step::Listen { tag, .. } => format!("open door {tag} of the network gate"),
+        Step::ChangeDir { path } => format!("change to {}", name(path)),
+        Step::Limit { resource, soft, .. } => format!("limit {} to {soft}", resource_name(*resource)),
+        Step::AwaitController => "wait for the controller".into(),
+        Step::NoNewPrivileges => "forbid gaining privileges by exec".into(),
+        Step::Landlock { paths, .. } => format!("restrict with Landlock ({} paths)", paths.len()),
+        Step::DropCapabilities => "drop all capabilities".into(),
+        Step::Filter { program } => format!("filter system calls ({} instructions)", program.len() / 8),
+    }
+}
+
+fn resource_name(resource: u32) -> &'static str {
+    match resource {
+        0 => "CPU seconds",
+        1 => "file size",
+        3 => "stack size",
+        4 => "core dumps",
+        6 => "processes of the user",
+        7 => "open files",
+        _ => "a resource",
+    }
+}

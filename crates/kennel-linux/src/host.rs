@@ -1,0 +1,173 @@
+//! What this host offers, and what to do about what it does not: for `kennel doctor`, and for errors that must say
+//! the same.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use crate::landlock::Abi;
+
+/// Something that a host offers or lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at.
+    pub subject: &'static str,
+    /// How it stands.
+    pub state: State,
+    /// In words.
+    pub detail: String,
+    /// What to do about it.
+    pub remedy: Option<String>,
+}
+
+/// How something stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// There.
+    Good,
+    /// Missing, but kennel's promises hold without it.
+    Weaker,
+    /// Missing, and `kennel run` needs it.
+    Missing,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            State::Good => "ok",
+            State::Weaker => "weaker",
+            State::Missing => "missing",
+        })
+    }
+}
+
+fn setting(name: &str) -> Option<String> {
+    fs::read_to_string(Path::new("/proc/sys").join(name)).ok().map(|text| text.trim().to_owned())
+}
+
+/// Why user namespaces may be denied here, from the switches that deny them. Ordered by how often they do.
+#[must_use]
+pub fn namespace_denial() -> (String, String) {
+    if setting("kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
+        return (
+            "AppArmor restricts unprivileged user namespaces (kernel.apparmor_restrict_unprivileged_userns = 1)".into(),
+            "install an AppArmor profile that allows `userns` for the kennel binary (docs/hosts.md has one), or \
+             run `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
+                .into(),
+        );
+    }
+    if setting("kernel/unprivileged_userns_clone").as_deref() == Some("0") {
+        return (
+            "unprivileged user namespaces are switched off (kernel.unprivileged_userns_clone = 0)".into(),
+            "run `sudo sysctl kernel.unprivileged_userns_clone=1`".into(),
+        );
+    }
+    if setting("user/max_user_namespaces").as_deref() == Some("0") {
+        return (
+            "no user namespaces may be made (user.max_user_namespaces = 0)".into(),
+            "run `sudo sysctl user.max_user_namespaces=15000`".into(),
+        );
+    }
+    if in_container() {
+        return (
+            "the container's seccomp or AppArmor profile denies namespaces".into(),
+            "start the container with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined \
+             --security-opt systempaths=unconfined`, or use `--best-effort`"
+                .into(),
+        );
+    }
+    (
+        "the kernel denies user namespaces to this process".into(),
+        "look for a seccomp filter or a security module around it; `--best-effort` goes on without".into(),
+    )
+}
+
+fn in_container() -> bool {
+    Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists() || std::env::var_os("container").is_some()
+}
+
+/// Looks at everything. `trial` runs a command that does nothing in a sandbox with the default policy, and says what
+/// came of it.
+pub fn findings(trial: impl FnOnce() -> Result<(), String>) -> Vec<Finding> {
+    let mut list = vec![kernel(), namespaces(), landlock(), seccomp()];
+    list.push(match trial() {
+        Ok(()) => Finding {
+            subject: "sandbox",
+            state: State::Good,
+            detail: "a command ran with the default policy".into(),
+            remedy: None,
+        },
+        Err(error) => Finding {
+            subject: "sandbox",
+            state: State::Missing,
+            detail: error,
+            remedy: Some("the lines above say what is missing; `kennel run --best-effort` goes on with what there is".into()),
+        },
+    });
+    list
+}
+
+fn kernel() -> Finding {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let (state, remedy) = match version {
+        (0..=4, _) | (5, 0..=5) => (State::Missing, Some("kennel needs Linux 5.6 or later".to_owned())),
+        (5, 6..=12) => (State::Weaker, Some("Linux 5.13 brings Landlock, a second lock on the file rules".into())),
+        _ => (State::Good, None),
+    };
+    Finding { subject: "kernel", state, detail: format!("Linux {release}"), remedy }
+}
+
+fn namespaces() -> Finding {
+    let refused = crate::sandbox::try_namespaces().err();
+    match refused {
+        None => Finding {
+            subject: "namespaces",
+            state: State::Good,
+            detail: "user, mount, PID, IPC, UTS, cgroup and network namespaces can be made".into(),
+            remedy: None,
+        },
+        Some(error) => {
+            let (why, remedy) = namespace_denial();
+            Finding {
+                subject: "namespaces",
+                state: State::Missing,
+                detail: format!("{error}: {why}"),
+                remedy: Some(remedy),
+            }
+        }
+    }
+}
+
+fn landlock() -> Finding {
+    let abi = Abi::of_this_kernel();
+    let (state, detail, remedy) = match abi {
+        Abi::None => (
+            State::Weaker,
+            "not available".to_owned(),
+            Some("boot a kernel 5.13 or later with `landlock` in its `lsm=` list".to_owned()),
+        ),
+        Abi::V6 => (State::Good, "files, TCP, devices, signals and abstract sockets".into(), None),
+        older => (
+            State::Weaker,
+            format!("{older:?}: without the scopes for signals and abstract sockets"),
+            Some("Linux 6.12 has them; the namespaces cover the same".into()),
+        ),
+    };
+    Finding { subject: "landlock", state, detail, remedy }
+}
+
+fn seccomp() -> Finding {
+    let actions = setting("kernel/seccomp/actions_avail").unwrap_or_default();
+    if actions.contains("errno") {
+        Finding { subject: "seccomp", state: State::Good, detail: "system calls can be filtered".into(), remedy: None }
+    } else {
+        Finding {
+            subject: "seccomp",
+            state: State::Missing,
+            detail: "not built into this kernel".into(),
+            remedy: Some("boot a kernel with CONFIG_SECCOMP_FILTER".into()),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The quick way: clone this process and go on as PID 1 in the child.
+
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use kennel_init::child::clone::{CloneArgs, clone_copy, flag};
+use kennel_init::child::{self, Inherited, sys};
+use kennel_init::report::Report;
+
+use super::{Init, Launch, LaunchError, link, raw};
+
+/// The step number under which the child reports that its id maps were refused.
+pub const ID_MAPS: u32 = u32::MAX;
+
+/// Clones PID 1 off this process.
+///
+/// # Safety
+/// This process must have a single thread. `inherited` must describe this process's own memory: PID 1 gives up the
+/// heap and wipes the environment.
+pub unsafe fn launch(launch: &Launch, inherited: Inherited) -> Result<Init, LaunchError> {
+    let (ours, theirs) = link()?;
+    let mut pidfd: i32 = -1;
+    let mut args = CloneArgs {
+        flags: launch.namespaces | flag::PIDFD,
+        pidfd: &raw mut pidfd as u64,
+        ..CloneArgs::default()
+    };
+    if let Some(cgroup) = &launch.cgroup {
+        args.flags |= flag::INTO_CGROUP;
+        args.cgroup = u64::from(raw(cgroup).cast_unsigned());
+    }
+    // SAFETY: a single thread, as the caller promises.
+    match unsafe { clone_copy(&args) } {
+        Ok(0) => {
+            // SAFETY: this is the child; the caller's promise covers what is left of its memory.
+            unsafe { become_init(launch, raw(&ours), raw(&theirs), inherited) }
+        }
+        Ok(pid) => {
+            // SAFETY: the kernel has just put a fresh descriptor there.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            Ok(Init { pid, pidfd, link: ours })
+        }
+        Err(sys::Errno(errno)) => Err(LaunchError::Clone(std::io::Error::from_raw_os_error(errno))),
+    }
+}
+
+/// The child. Allocates nothing: its heap is about to go.
+///
+/// # Safety
+/// Must be the only thread of a fresh child.
+unsafe fn become_init(launch: &Launch, ours: i32, theirs: i32, inherited: Inherited) -> ! {
+    const PR_SET_PDEATHSIG: usize = 1;
+    const SIGKILL: usize = 9;
+    // The controller is one thread, so its death is the process's. The link tells of it as well; this is at once.
+    let _ = sys::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    // Out of the caller's process group, so that what the terminal or `kill 0` sends there is not forwarded twice.
+    let _ = sys::setpgid(0, 0);
+    // Or the link would never close: its other end would live on in here.
+    sys::close(ours);
+    if launch.namespaces & flag::NEWUSER != 0 {
+        if let Err(sys::Errno(errno)) = launch.ids.write() {
+            let _ = sys::send(theirs, &Report::Failed { step: ID_MAPS, errno }.encode());
+            sys::exit(1);
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { child::run(launch.plan, theirs, inherited) }
+}

@@ -1,0 +1,160 @@
+//! The library's way: a clone that shares memory, and an exec of init's own program.
+//!
+//! The caller may be huge and have hundreds of threads. Nothing of it is copied: CLONE_VM | CLONE_VFORK suspends
+//! only the calling thread for the dozen system calls that `vfork_child` makes.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::OnceLock;
+
+use kennel_init::child::clone::{CloneArgs, clone_on_stack, flag};
+use kennel_init::child::sys;
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::vfork_child::{self, Failure, Orders};
+use super::{Init, Launch, LaunchError, link, raw};
+
+const STACK: usize = 64 * 1024;
+
+/// Starts init as a program of its own. `stdio` becomes its standard input, output and error; `keep` stays open
+/// under the same numbers.
+pub fn launch(launch: &Launch, stdio: [BorrowedFd; 3], keep: &[i32]) -> Result<Init, LaunchError> {
+    let program = program()?;
+    let plan = memory_file("kennel-plan", &[&(launch.plan.len() as u64).to_le_bytes(), launch.plan], false)?;
+    let (ours, theirs) = link()?;
+    let mut free = (3..).filter(|number| !keep.contains(number));
+    let (link_number, plan_number) = (free.next().unwrap_or(3), free.next().unwrap_or(4));
+    let arguments = [CString::from(c"kennel-init"), decimal(link_number), decimal(plan_number)];
+    let mut orders = Orders {
+        ids: (launch.namespaces & flag::NEWUSER != 0).then_some(launch.ids),
+        stdio: stdio.map(|fd| raw(&fd)),
+        link: (raw(&theirs), link_number),
+        plan: (raw(&plan), plan_number),
+        keep,
+        program: raw(&program),
+        arguments: [
+            arguments[0].as_ptr().cast(),
+            arguments[1].as_ptr().cast(),
+            arguments[2].as_ptr().cast(),
+            std::ptr::null(),
+        ],
+        failure: None,
+    };
+    let stack = Stack::new()?;
+    let mut pidfd: i32 = -1;
+    let mut args = CloneArgs {
+        flags: launch.namespaces | flag::PIDFD | flag::VM | flag::VFORK,
+        pidfd: &raw mut pidfd as u64,
+        // No exit signal: the caller's own SIGCHLD handler and wait loops do not see this child.
+        stack: stack.0 as u64,
+        stack_size: STACK as u64,
+        ..CloneArgs::default()
+    };
+    if let Some(cgroup) = &launch.cgroup {
+        args.flags |= flag::INTO_CGROUP;
+        args.cgroup = u64::from(raw(cgroup).cast_unsigned());
+    }
+    // A handler of the caller's that ran in the child would run in the caller's memory.
+    let blocked = SignalsBlocked::new();
+    // SAFETY: a fresh stack; `run` never returns and keeps to raw calls; `orders` outlives the child's use of it.
+    let cloned = unsafe { clone_on_stack(&args, vfork_child::run, (&raw mut orders).cast()) };
+    drop(blocked);
+    let from_errno = |sys::Errno(errno)| io::Error::from_raw_os_error(errno);
+    let pid = cloned.map_err(|errno| LaunchError::Clone(from_errno(errno)))?;
+    // SAFETY: the kernel has just put a fresh descriptor there.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    let init = Init { pid, pidfd, link: ours };
+    match orders.failure {
+        None => Ok(init),
+        Some(failure) => {
+            let _ = crate::supervise::reap(init.pidfd.as_fd());
+            Err(match failure {
+                Failure::IdMaps(errno) => LaunchError::IdMaps(from_errno(errno)),
+                Failure::Exec(errno) => LaunchError::Exec(from_errno(errno)),
+            })
+        }
+    }
+}
+
+fn decimal(number: i32) -> CString {
+    CString::new(number.to_string()).unwrap_or_default()
+}
+
+/// Init's program in a sealed memory file, made once per process.
+fn program() -> io::Result<BorrowedFd<'static>> {
+    static PROGRAM: OnceLock<OwnedFd> = OnceLock::new();
+    if let Some(fd) = PROGRAM.get() {
+        return Ok(fd.as_fd());
+    }
+    let file = memory_file("kennel-init", &[kennel_init::PROGRAM], true)?;
+    Ok(PROGRAM.get_or_init(|| file).as_fd())
+}
+
+fn memory_file(name: &str, parts: &[&[u8]], executable: bool) -> io::Result<OwnedFd> {
+    let sealing = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let exec = if executable { MemfdFlags::EXEC } else { MemfdFlags::NOEXEC_SEAL };
+    let file = match rustix::fs::memfd_create(name, sealing | exec) {
+        // Before 6.3 the flag is unknown and every memory file is executable.
+        Err(rustix::io::Errno::INVAL) => rustix::fs::memfd_create(name, sealing)?,
+        other => other?,
+    };
+    for part in parts {
+        let mut rest = *part;
+        while !rest.is_empty() {
+            rest = &rest[rustix::io::write(&file, rest)?..];
+        }
+    }
+    rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0))?;
+    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&file, seals)?;
+    Ok(file)
+}
+
+/// Memory for the child's stack; returned when the child has left it.
+struct Stack(*mut std::ffi::c_void);
+
+impl Stack {
+    fn new() -> io::Result<Stack> {
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let start = unsafe {
+            rustix::mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                STACK,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::STACK,
+            )?
+        };
+        Ok(Stack(start))
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new`; the child has executed or exited, so nobody stands on it.
+        let _ = unsafe { rustix::mm::munmap(self.0, STACK) };
+    }
+}
+
+/// All signals of this thread are blocked while it lives.
+struct SignalsBlocked(libc::sigset_t);
+
+impl SignalsBlocked {
+    fn new() -> Self {
+        // SAFETY: both sets are plain memory that the calls fill in.
+        unsafe {
+            let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+            SignalsBlocked(before)
+        }
+    }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        // SAFETY: the set that was in force before.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+    }
+}

@@ -1,0 +1,93 @@
+//! Making PID 1: the clone into the new namespaces, by one of two ways.
+//!
+//! [`copy`] clones this process and calls init's code in the child: the quickest, for small single-threaded programs
+//! (kennel's own command line). [`exec`] makes a vfork-like clone that shares memory and executes init's tiny static
+//! program from a sealed memory file: for library callers of any size and number of threads.
+
+pub mod copy;
+pub mod exec;
+mod id_maps;
+mod vfork_child;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use kennel_init::child::clone::flag;
+use kennel_policy::policy::{NetworkMode, Policy};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use crate::plan::Tier;
+pub use id_maps::IdMaps;
+
+/// PID 1, as its controller holds it.
+#[derive(Debug)]
+pub struct Init {
+    /// Its pid in the controller's namespace.
+    pub pid: i32,
+    /// Refers to it for as long as it is held, even after it died.
+    pub pidfd: OwnedFd,
+    /// The socket over which it reports; closing it ends the sandbox.
+    pub link: OwnedFd,
+}
+
+/// Why there is no PID 1.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The kernel refused the namespaces.
+    #[error("cloning into new namespaces: {0}")]
+    Clone(#[source] io::Error),
+    /// The kernel refused the mapping of users.
+    #[error("mapping the user into the new user namespace: {0}")]
+    IdMaps(#[source] io::Error),
+    /// Init's program could not be executed.
+    #[error("executing init from memory: {0}")]
+    Exec(#[source] io::Error),
+    /// Sockets, memory files or the like.
+    #[error("preparing the launch: {0}")]
+    Prepare(#[from] io::Error),
+}
+
+impl LaunchError {
+    /// Whether this says that namespaces are denied here, as opposed to something having run out.
+    #[must_use]
+    pub fn denied(&self) -> bool {
+        let (LaunchError::Clone(error) | LaunchError::IdMaps(error)) = self else { return false };
+        matches!(
+            error.raw_os_error(),
+            // ENOSPC: user.max_user_namespaces is 0. EINVAL, ENOSYS: built without, or clone3 filtered.
+            Some(libc::EPERM | libc::EACCES | libc::ENOSPC | libc::EUSERS | libc::EINVAL | libc::ENOSYS)
+        )
+    }
+}
+
+/// What both ways need.
+pub struct Launch<'a> {
+    /// The encoded plan.
+    pub plan: &'a [u8],
+    /// clone3's namespace flags.
+    pub namespaces: u64,
+    /// Who the command is.
+    pub ids: &'a IdMaps,
+    /// The cgroup to be born in.
+    pub cgroup: Option<BorrowedFd<'a>>,
+}
+
+/// The namespaces that a policy needs.
+#[must_use]
+pub fn namespaces(policy: &Policy, tier: Tier) -> u64 {
+    if tier == Tier::LandlockOnly {
+        return 0;
+    }
+    let shared = flag::NEWUSER | flag::NEWNS | flag::NEWPID | flag::NEWIPC | flag::NEWUTS | flag::NEWCGROUP;
+    if policy.network.mode == NetworkMode::Host { shared } else { shared | flag::NEWNET }
+}
+
+/// A pair of sockets that keep message boundaries: the controller's end and init's.
+fn link() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+fn raw(fd: &impl AsFd) -> i32 {
+    use std::os::fd::AsRawFd;
+    fd.as_fd().as_raw_fd()
+}

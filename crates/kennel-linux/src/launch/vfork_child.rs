@@ -1,0 +1,97 @@
+//! The few instructions between a library's clone and the exec of init.
+//!
+//! They run in the caller's memory while its thread is suspended, so: no allocation, no locks, no libc, no panics,
+//! no unwinding. Everything was built before; what is left is a dozen system calls.
+
+use kennel_init::child::sys::{self, Errno, Result};
+
+use super::IdMaps;
+
+/// What the child needs, and where it says why it failed.
+pub(super) struct Orders<'a> {
+    pub ids: Option<&'a IdMaps>,
+    /// Descriptors that become 0, 1 and 2.
+    pub stdio: [i32; 3],
+    /// Init's socket and its number in the new program.
+    pub link: (i32, i32),
+    /// The plan's file and its number in the new program.
+    pub plan: (i32, i32),
+    /// Descriptors of the caller's that the command gets, under their own numbers.
+    pub keep: &'a [i32],
+    /// Init's program.
+    pub program: i32,
+    pub arguments: [*const u8; 4],
+    pub failure: Option<Failure>,
+}
+
+/// What went wrong in the child.
+#[derive(Clone, Copy)]
+pub(super) enum Failure {
+    IdMaps(Errno),
+    Exec(Errno),
+}
+
+/// The child's whole life.
+///
+/// # Safety
+/// `orders` must point to [`Orders`] that stay in place until the exec or the exit; only for
+/// `clone_on_stack`.
+pub(super) unsafe extern "C" fn run(orders: *mut u8) -> ! {
+    // SAFETY: the launcher passes its own orders and is suspended meanwhile.
+    let orders = unsafe { &mut *orders.cast::<Orders>() };
+    if let Some(ids) = orders.ids {
+        if let Err(errno) = ids.write().and_then(|()| keep_capabilities()) {
+            orders.failure = Some(Failure::IdMaps(errno));
+            sys::exit(1);
+        }
+    }
+    let errno = match arrange(orders) {
+        Ok(program) => {
+            let environment = [core::ptr::null::<u8>()];
+            // SAFETY: both arrays end in null; the strings are the launcher's.
+            unsafe { sys::execveat(program, orders.arguments.as_ptr(), environment.as_ptr()) }
+        }
+        Err(errno) => errno,
+    };
+    orders.failure = Some(Failure::Exec(errno));
+    sys::exit(1)
+}
+
+/// An exec by anyone but user 0 drops all capabilities; init needs a few of the namespace's to set it up.
+fn keep_capabilities() -> Result<()> {
+    const PR_CAP_AMBIENT: usize = 47;
+    const PR_CAP_AMBIENT_RAISE: usize = 2;
+    const SETPCAP: usize = 8;
+    const NET_BIND_SERVICE: usize = 10;
+    const NET_ADMIN: usize = 12;
+    const SYS_ADMIN: usize = 21;
+    const KEPT: [usize; 4] = [SETPCAP, NET_BIND_SERVICE, NET_ADMIN, SYS_ADMIN];
+    let set = KEPT.iter().fold(0u64, |set, capability| set | 1 << capability);
+    sys::capset(set, set, set)?;
+    for capability in KEPT {
+        sys::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0)?;
+    }
+    Ok(())
+}
+
+/// Puts every descriptor where the new program expects it. First all are copied out of the way, because a target
+/// number may be another's source.
+fn arrange(orders: &Orders) -> Result<i32> {
+    let clear = orders.keep.iter().fold(16, |most, fd| most.max(fd + 1)).max(orders.plan.1 + 1);
+    let mut stdio = orders.stdio;
+    for fd in &mut stdio {
+        *fd = sys::dup_above(*fd, clear)?;
+    }
+    let link = sys::dup_above(orders.link.0, clear)?;
+    let plan = sys::dup_above(orders.plan.0, clear)?;
+    let program = sys::dup_above(orders.program, clear)?;
+    for (to, from) in (0..).zip(stdio) {
+        sys::dup3(from, to, false)?;
+    }
+    sys::dup3(link, orders.link.1, false)?;
+    sys::dup3(plan, orders.plan.1, false)?;
+    for fd in orders.keep {
+        sys::set_cloexec(*fd, false)?;
+    }
+    Ok(program)
+}

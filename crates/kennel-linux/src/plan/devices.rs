@@ -1,0 +1,50 @@
+//! The minimal /dev: the nodes every program may expect, terminals and shared memory of the sandbox's own.
+
+use std::ffi::CString;
+
+use kennel_init::plan::{Access, Identity, Step};
+
+use super::{Caller, PlanError, Steps, c_path};
+
+/// The nodes. Bound from the host, because a user namespace may not make devices.
+pub const NODES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+
+const LINKS: &[(&str, &str)] = &[
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+
+fn inside(name: &str) -> CString {
+    CString::new(format!("/dev/{name}")).unwrap_or_default()
+}
+
+/// Makes /dev. `shared_memory` is the most that /dev/shm holds.
+pub(super) fn make(steps: &mut Steps, caller: &Caller, shared_memory: u64, inodes: u64) -> Result<(), PlanError> {
+    let reason = "every sandbox has a minimal /dev of its own";
+    steps.add(Step::Tmpfs { target: c"/dev".into(), size: 64 << 10, inodes: 256, mode: 0o755 }, reason);
+    for node in NODES {
+        device(steps, inside(node), inside(node), Identity::default(), reason);
+    }
+    for (name, points_to) in LINKS {
+        let points_to = CString::new(*points_to).unwrap_or_default();
+        steps.add(Step::Symlink { path: inside(name), points_to }, reason);
+    }
+    steps.add(Step::MakeDir { path: inside("pts"), mode: 0o755 }, reason);
+    steps.add(Step::Devpts { target: inside("pts") }, reason);
+    steps.add(Step::MakeDir { path: inside("shm"), mode: 0o755 }, reason);
+    steps.add(Step::Tmpfs { target: inside("shm"), size: shared_memory, inodes, mode: 0o1777 }, reason);
+    if let Some((path, identity)) = &caller.tty {
+        // Programs ask for the name of their terminal; the host's name for it does not exist inside.
+        let reason = "the caller's terminal, for programs that ask for its name";
+        device(steps, c_path(path)?, inside("console"), *identity, reason);
+    }
+    Ok(())
+}
+
+pub(super) fn device(steps: &mut Steps, source: CString, target: CString, identity: Identity, reason: &str) {
+    steps.add(Step::MakeFile { path: target.clone() }, reason);
+    steps.add(Step::Bind { source, identity, target, access: Access::Device }, reason);
+}

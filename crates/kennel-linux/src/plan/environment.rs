@@ -1,0 +1,82 @@
+//! Which variables the command sees.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use kennel_policy::policy::{EnvironmentBase, Policy, TmpMode};
+
+/// What passes even when the environment is cleared: who and where the user is, and how to speak to the terminal.
+const BASIC: &[&str] = &[
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "NO_COLOR",
+];
+
+/// The command's variables. `inherited` is the caller's, of which only what passes is looked at twice: what does not
+/// is never copied, so that no secret of the caller's lies about in the memory that PID 1 is cloned with.
+pub fn environment<'a>(
+    policy: &Policy,
+    inherited: impl Iterator<Item = (&'a OsStr, &'a OsStr)>,
+) -> Vec<(OsString, OsString)> {
+    let wanted = &policy.environment;
+    let passes = |name: &OsStr| {
+        if wanted.unset.iter().any(|unset| unset == name) {
+            return false;
+        }
+        wanted.base == EnvironmentBase::Inherit
+            || wanted.pass.iter().any(|pass| pass == name)
+            || BASIC.iter().any(|basic| OsStr::new(basic) == name)
+            || name.as_bytes().starts_with(b"LC_")
+    };
+    let mut variables: Vec<(OsString, OsString)> = inherited
+        .filter(|(name, _)| passes(name) && !name.is_empty())
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    let mut set = |name: &OsStr, value: &OsStr| {
+        variables.retain(|(other, _)| other != name);
+        variables.push((name.to_owned(), value.to_owned()));
+    };
+    if policy.files.tmp == TmpMode::Private {
+        // The caller's may name a folder that is not writable, or not there, inside.
+        set(OsStr::new("TMPDIR"), OsStr::new("/tmp"));
+    }
+    for (name, value) in &wanted.set {
+        set(name, value);
+    }
+    variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kennel_policy::policy::EnvironmentPolicy;
+
+    fn with(environment: EnvironmentPolicy) -> Vec<String> {
+        let policy = Policy { environment, ..Policy::default() };
+        let inherited = [("PATH", "/bin"), ("TOKEN", "secret"), ("KEEP", "1"), ("LC_ALL", "C")];
+        let inherited = inherited.iter().map(|(name, value)| (OsStr::new(*name), OsStr::new(*value)));
+        super::environment(&policy, inherited)
+            .into_iter()
+            .map(|(name, value)| format!("{}={}", name.display(), value.display()))
+            .collect()
+    }
+
+    #[test]
+    fn the_callers_variables_pass_unless_the_policy_says_otherwise() {
+        assert_eq!(
+            with(EnvironmentPolicy::default()),
+            ["PATH=/bin", "TOKEN=secret", "KEEP=1", "LC_ALL=C", "TMPDIR=/tmp"]
+        );
+        let unset = EnvironmentPolicy { unset: vec!["TOKEN".into()], ..Default::default() };
+        assert_eq!(with(unset), ["PATH=/bin", "KEEP=1", "LC_ALL=C", "TMPDIR=/tmp"]);
+    }
+
+    #[test]
+    fn a_cleared_environment_keeps_the_basics_and_what_is_passed_by_name() {
+        let clear = EnvironmentPolicy {
+            base: EnvironmentBase::Clear,
+            pass: vec!["KEEP".into()],
+            set: vec![("PATH".into(), "/opt/bin".into())],
+            ..Default::default()
+        };
+        assert_eq!(with(clear), ["KEEP=1", "LC_ALL=C", "TMPDIR=/tmp", "PATH=/opt/bin"]);
+    }
+}

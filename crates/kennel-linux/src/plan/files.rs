@@ -1,0 +1,251 @@
+//! The file rules as mounts, and as Landlock rules.
+
+use std::path::Path;
+
+use kennel_init::plan::{Access, Step};
+use kennel_policy::policy::Policy;
+
+use super::{Caller, PlanError, Steps, Tier, c_path, devices};
+use crate::landlock::{Abi, Place, Right};
+use crate::resolve::{Kind, Point, Resolved, Source, State, Zone};
+
+/// What the private /tmp and /dev/shm hold unless the policy says otherwise.
+const SCRATCH_BYTES: u64 = 2 << 30;
+/// And how many files.
+const SCRATCH_INODES: u64 = 256 << 10;
+/// A tree that only holds mount points.
+const SKELETON_BYTES: u64 = 16 << 20;
+
+/// Adds the mount steps; returns what Landlock is to allow on top.
+pub(super) fn mounts(
+    steps: &mut Steps,
+    policy: &Policy,
+    resolved: &Resolved,
+    caller: &Caller,
+    tier: Tier,
+) -> Result<Vec<Place>, PlanError> {
+    let points = &resolved.points;
+    let scratch = policy.limits.tmp_size.unwrap_or(SCRATCH_BYTES);
+    steps.add(Step::PrivateMounts, "every sandbox");
+    root(steps, points);
+    let mut places = vec![place(Path::new("/"), Kind::Folder, Right::Read)?];
+    let mut sealed = Vec::new();
+    let mut above: Vec<&Point> = Vec::new();
+    for (index, point) in points.iter().enumerate() {
+        while above.pop_if(|last| !point.path.starts_with(&last.path)).is_some() {}
+        if point.path == Path::new("/") {
+            if let State::Host { write: true, .. } = point.state {
+                places.push(place(&point.path, Kind::Folder, Right::Write)?);
+            }
+            above.push(point);
+            continue;
+        }
+        let made_anew = above.last().is_some_and(|last| last.is_made_anew());
+        let target = c_path(&point.path)?;
+        let stand = |kind: Kind, steps: &mut Steps| {
+            if made_anew {
+                let path = target.clone();
+                let step = match kind {
+                    Kind::Folder => Step::MakeDir { path, mode: 0o755 },
+                    Kind::File => Step::MakeFile { path },
+                };
+                steps.add(step, &point.reason);
+            }
+        };
+        match &point.state {
+            State::Host { source, write } => {
+                stand(source.kind, steps);
+                let access = if *write { Access::Write } else { Access::Read };
+                bind(steps, source, target, access, &point.reason)?;
+                if *write {
+                    places.push(place(&point.path, source.kind, Right::Write)?);
+                }
+            }
+            State::Device(source) => {
+                let reason = &point.reason;
+                if source.kind == Kind::Folder {
+                    stand(Kind::Folder, steps);
+                    bind(steps, source, target, Access::Device, reason)?;
+                } else {
+                    devices::device(steps, c_path(&source.path)?, target, source.identity, reason);
+                }
+            }
+            State::Hidden { kind: Kind::File } if !absent_from_dev(point) => {
+                steps.add(Step::MaskFile { target }, &point.reason);
+            }
+            State::Hidden { kind: Kind::Folder } if shows_something(points, index) => {
+                let inodes = SCRATCH_INODES;
+                let tmpfs = Step::Tmpfs { target: target.clone(), size: SKELETON_BYTES, inodes, mode: 0o755 };
+                steps.add(tmpfs, &point.reason);
+                sealed.push((target, &point.reason));
+            }
+            State::Hidden { kind: Kind::Folder } if !absent_from_dev(point) => {
+                steps.add(Step::MaskDir { target }, &point.reason);
+            }
+            State::Hidden { .. } => continue,
+            State::Fresh(zone) => {
+                stand(Kind::Folder, steps);
+                let (size, mode) = match zone {
+                    Zone::Proc => {
+                        proc(steps, tier, &point.reason);
+                        above.push(point);
+                        continue;
+                    }
+                    Zone::Dev => {
+                        devices::make(steps, caller, scratch, SCRATCH_INODES)?;
+                        places.push(place(&point.path, Kind::Folder, Right::Devices)?);
+                        sealed.push((target, &point.reason));
+                        above.push(point);
+                        continue;
+                    }
+                    Zone::Tmp => (scratch, 0o1777),
+                    Zone::Memory { size } => (size.unwrap_or(scratch), 0o1777),
+                    Zone::Run | Zone::Rebuilt | Zone::Root => (SKELETON_BYTES, 0o755),
+                };
+                steps.add(
+                    Step::Tmpfs { target: target.clone(), size, inodes: SCRATCH_INODES, mode },
+                    &point.reason,
+                );
+                if mode == 0o1777 {
+                    places.push(place(&point.path, Kind::Folder, Right::Write)?);
+                } else {
+                    sealed.push((target, &point.reason));
+                }
+            }
+        }
+        above.push(point);
+    }
+    links(steps, resolved)?;
+    if points.first().is_some_and(|point| point.path == Path::new("/") && point.is_made_anew()) {
+        sealed.push((c"/".into(), &points[0].reason));
+    }
+    for (target, reason) in sealed {
+        steps.add(Step::ReadOnly { target }, reason);
+    }
+    steps.add(Step::PivotRoot, "every sandbox: the host's own tree is gone");
+    Ok(places)
+}
+
+impl Point {
+    /// Whether what stands here is a tree of kennel's own, in which places to mount on have to be made.
+    fn is_made_anew(&self) -> bool {
+        matches!(self.state, State::Hidden { .. } | State::Fresh(_))
+    }
+}
+
+fn root(steps: &mut Steps, points: &[Point]) {
+    let masks = points.iter().any(|point| matches!(point.state, State::Hidden { .. }));
+    match points.first().filter(|point| point.path == Path::new("/")) {
+        Some(Point { state: State::Host { write: true, .. }, reason, .. }) => {
+            steps.add(Step::HostRoot { access: Access::Write, masks }, reason);
+        }
+        Some(point) if point.is_made_anew() => {
+            steps.add(Step::TmpfsRoot { size: SKELETON_BYTES, masks }, &point.reason);
+        }
+        _ => steps.add(Step::HostRoot { access: Access::Read, masks }, "everything is readable by default"),
+    }
+}
+
+fn proc(steps: &mut Steps, tier: Tier, reason: &str) {
+    let target = c"/proc".to_owned();
+    match tier {
+        Tier::HostProc => {
+            let (source, identity) = (target.clone(), kennel_init::plan::Identity::default());
+            steps.add(Step::Bind { source, identity, target, access: Access::Read }, "best effort: the host's /proc");
+        }
+        _ => steps.add(Step::Proc { target }, reason),
+    }
+}
+
+fn bind(
+    steps: &mut Steps,
+    source: &Source,
+    target: std::ffi::CString,
+    access: Access,
+    reason: &str,
+) -> Result<(), PlanError> {
+    let step = Step::Bind { source: c_path(&source.path)?, identity: source.identity, target, access };
+    steps.add(step, reason);
+    Ok(())
+}
+
+/// Whether something below a hidden folder is shown after all.
+fn shows_something(points: &[Point], index: usize) -> bool {
+    let top = &points[index].path;
+    points[index + 1..]
+        .iter()
+        .take_while(|point| point.path.starts_with(top))
+        .any(|point| !matches!(point.state, State::Hidden { .. }))
+}
+
+/// A denied path below /dev or /proc that the fresh one does not have needs no mask.
+fn absent_from_dev(point: &Point) -> bool {
+    point.path.strip_prefix("/dev").is_ok_and(|name| !devices::NODES.iter().any(|node| Path::new(node) == name))
+}
+
+/// Symlinks on the way to what is shown, wherever the tree is made anew.
+fn links(steps: &mut Steps, resolved: &Resolved) -> Result<(), PlanError> {
+    let mut made = std::collections::BTreeSet::new();
+    for (path, points_to) in &resolved.links {
+        let nearest = path.ancestors().skip(1).find_map(|above| {
+            resolved.points.binary_search_by(|point| point.path.as_path().cmp(above)).ok()
+        });
+        let anew = nearest.is_some_and(|index| resolved.points[index].is_made_anew());
+        if anew && made.insert(path) {
+            let step = Step::Symlink { path: c_path(path)?, points_to: c_path(points_to)? };
+            steps.add(step, "a link on the way to what is listed");
+        }
+    }
+    Ok(())
+}
+
+fn place(path: &Path, kind: Kind, right: Right) -> Result<Place, PlanError> {
+    Ok(Place { path: c_path(path)?, folder: kind == Kind::Folder, right })
+}
+
+/// Without namespaces: what Landlock alone can express, or an error for what it cannot. It only ever adds rights
+/// below a path, so nothing can be carved out of what is allowed.
+pub(super) fn landlock_only(resolved: &Resolved, abi: Abi) -> Result<Vec<Place>, PlanError> {
+    if abi == Abi::None {
+        return Err(PlanError::NothingToEnforceWith);
+    }
+    let listed = resolved.points.iter().any(|point| point.state == State::Fresh(Zone::Root));
+    let mut places = Vec::new();
+    if !listed {
+        places.push(place(Path::new("/"), Kind::Folder, Right::Read)?);
+    }
+    for node in devices::NODES {
+        places.push(place(Path::new(&format!("/dev/{node}")), Kind::File, Right::Devices)?);
+    }
+    for point in &resolved.points {
+        let cannot = || Err(PlanError::NotWithLandlock { rule: point.reason.clone() });
+        match &point.state {
+            State::Host { source, .. } if source.path != point.path => return cannot(),
+            State::Host { source, write } => {
+                let right = if *write { Right::Write } else { Right::Read };
+                let above = resolved.points.iter().any(|other| {
+                    point.path != other.path
+                        && point.path.starts_with(&other.path)
+                        && matches!(other.state, State::Host { write: true, .. })
+                });
+                if !*write && above {
+                    return cannot();
+                }
+                places.push(place(&point.path, source.kind, right)?);
+            }
+            State::Hidden { .. } if !listed => return cannot(),
+            State::Hidden { .. } => {
+                let shown = resolved.points.iter().any(|other| {
+                    point.path.starts_with(&other.path) && matches!(other.state, State::Host { .. })
+                });
+                if shown {
+                    return cannot();
+                }
+            }
+            State::Device(source) => places.push(place(&point.path, source.kind, Right::Devices)?),
+            State::Fresh(Zone::Memory { .. } | Zone::Rebuilt) => return cannot(),
+            State::Fresh(_) => {}
+        }
+    }
+    Ok(places)
+}

@@ -1,0 +1,195 @@
+//! From what a policy means to the exact steps: pure, so that a test compares plans and `kennel plan` prints them.
+
+mod devices;
+mod environment;
+mod files;
+
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use kennel_init::plan::{Command, Identity, Plan, Planned, Step, Terminal};
+use kennel_policy::policy::{NetworkMode, Policy};
+
+use crate::landlock::{self, Abi};
+use crate::resolve::Resolved;
+use crate::seccomp;
+
+pub use environment::environment;
+
+/// What the plan needs to know of the process that asks for the sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// How the command stands to the caller's terminal.
+    pub terminal: Terminal,
+    /// The terminal's device, to be known inside as /dev/console.
+    pub tty: Option<(PathBuf, Identity)>,
+}
+
+/// How much of a sandbox this host gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Tier {
+    /// Namespaces, mounts, Landlock, seccomp.
+    #[default]
+    Full,
+    /// All of it, but the host's own /proc, because a container masks parts of it.
+    HostProc,
+    /// Landlock and seccomp only, where namespaces are denied.
+    LandlockOnly,
+}
+
+/// Why a policy cannot be planned.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// Something holds a NUL byte.
+    #[error("planning: {what} holds a NUL byte, which no system call takes")]
+    Nul {
+        /// What.
+        what: String,
+    },
+    /// The tier without namespaces cannot express a rule.
+    #[error(
+        "planning without namespaces: Landlock cannot express {rule}\n\
+         help: allow user namespaces (`kennel doctor` says how), or drop the rule"
+    )]
+    NotWithLandlock {
+        /// The rule.
+        rule: String,
+    },
+    /// Not even Landlock.
+    #[error(
+        "planning without namespaces: this kernel has no Landlock\nhelp: `kennel doctor` says what is missing here"
+    )]
+    NothingToEnforceWith,
+}
+
+/// The ordered steps for `policy`.
+///
+/// # Errors
+/// When a name cannot be passed to the kernel, or the tier cannot express a rule.
+pub fn plan(
+    policy: &Policy,
+    resolved: &Resolved,
+    caller: &Caller,
+    command: &[OsString],
+    variables: &[(OsString, OsString)],
+    abi: Abi,
+    tier: Tier,
+) -> Result<Plan, PlanError> {
+    let mut steps = Steps::default();
+    let places = match tier {
+        Tier::Full | Tier::HostProc => files::mounts(&mut steps, policy, resolved, caller, tier)?,
+        Tier::LandlockOnly => files::landlock_only(resolved, abi)?,
+    };
+    if tier != Tier::LandlockOnly {
+        if let Some(name) = &policy.process.hostname {
+            steps.add(Step::Hostname { name: c_string(OsStr::new(name), "the host name")? }, "hostname");
+        }
+        if policy.network.mode != NetworkMode::Host {
+            steps.add(Step::LoopbackUp, "a network of the sandbox's own has a loopback");
+        }
+    }
+    let workdir = resolved.workdir.as_deref().unwrap_or(Path::new("/"));
+    steps.add(Step::ChangeDir { path: c_path(workdir)? }, "the working directory");
+    limits(&mut steps, policy);
+    steps.add(Step::NoNewPrivileges, "every sandbox");
+    if let Some(step) = landlock::step(abi, &places, None, true) {
+        steps.add(step, "every sandbox: a second lock on the file rules; signals and abstract sockets stay inside");
+    }
+    steps.add(Step::DropCapabilities, "every sandbox");
+    let wish = seccomp::Wish {
+        profile: policy.process.seccomp,
+        unix_sockets: &policy.network.unix_sockets,
+        inet_sockets: tier != Tier::LandlockOnly || policy.network.mode == NetworkMode::Host,
+    };
+    if let Some(program) = seccomp::filter(&wish) {
+        steps.add(Step::Filter { program }, "the seccomp profile");
+    }
+    Ok(Plan { steps: steps.0, command: start(policy, caller, command, variables)? })
+}
+
+fn limits(steps: &mut Steps, policy: &Policy) {
+    const RLIMIT_CPU: u32 = 0;
+    const RLIMIT_FSIZE: u32 = 1;
+    const RLIMIT_CORE: u32 = 4;
+    const RLIMIT_NOFILE: u32 = 7;
+    let mut limit = |resource, value: u64, hard: u64, reason| {
+        steps.add(Step::Limit { resource, soft: value, hard }, reason);
+    };
+    limit(RLIMIT_CORE, 0, 0, "every sandbox: no core dumps");
+    if let Some(count) = policy.limits.open_files {
+        limit(RLIMIT_NOFILE, count.into(), count.into(), "limits.open_files");
+    }
+    if let Some(bytes) = policy.limits.file_size {
+        limit(RLIMIT_FSIZE, bytes, bytes, "limits.file_size");
+    }
+    if let Some(time) = policy.limits.cpu_time {
+        // At the soft limit SIGXCPU, which a program can catch; a second later SIGKILL, which it cannot.
+        let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+        limit(RLIMIT_CPU, seconds, seconds + 1, "limits.cpu_time");
+    }
+}
+
+fn start(
+    policy: &Policy,
+    caller: &Caller,
+    command: &[OsString],
+    variables: &[(OsString, OsString)],
+) -> Result<Command, PlanError> {
+    let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
+    let path = variables.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value.as_os_str());
+    let mut candidates = Vec::new();
+    for candidate in candidates_for(name, path) {
+        candidates.push(c_string(&candidate, "the command")?);
+    }
+    let mut environment = Vec::with_capacity(variables.len());
+    for (key, value) in variables {
+        let mut pair = key.clone();
+        pair.push("=");
+        pair.push(value);
+        environment.push(c_string(&pair, "an environment variable")?);
+    }
+    Ok(Command {
+        candidates,
+        arguments: command.iter().map(|word| c_string(word, "an argument")).collect::<Result<_, _>>()?,
+        environment,
+        terminal: caller.terminal,
+        keep: policy.process.keep_fds.iter().filter_map(|fd| i32::try_from(*fd).ok()).collect(),
+    })
+}
+
+/// The paths to try for a command, as a shell looks through `PATH`.
+fn candidates_for(name: &OsStr, path: Option<&OsStr>) -> Vec<OsString> {
+    if name.as_bytes().contains(&b'/') {
+        return vec![name.to_owned()];
+    }
+    let path = path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"));
+    path.as_bytes()
+        .split(|byte| *byte == b':')
+        .map(|folder| {
+            let folder = if folder.is_empty() { b".".as_slice() } else { folder };
+            let mut candidate = OsString::from(OsStr::from_bytes(folder));
+            candidate.push("/");
+            candidate.push(name);
+            candidate
+        })
+        .collect()
+}
+
+/// The list under construction.
+#[derive(Default)]
+struct Steps(Vec<Planned>);
+
+impl Steps {
+    fn add(&mut self, step: Step, reason: &str) {
+        self.0.push(Planned { step, reason: reason.to_owned() });
+    }
+}
+
+fn c_string(text: &OsStr, what: &str) -> Result<CString, PlanError> {
+    CString::new(text.as_bytes()).map_err(|_| PlanError::Nul { what: what.to_owned() })
+}
+
+fn c_path(path: &Path) -> Result<CString, PlanError> {
+    c_string(path.as_os_str(), "a path")
+}

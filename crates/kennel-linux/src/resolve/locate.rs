@@ -1,0 +1,144 @@
+//! Where a path really leads, asked once and remembered by identity.
+//!
+//! The answer is a path free of symlinks and the device and inode found there. Init opens that path again with
+//! symlinks refused and compares, so that nothing swapped in between is ever mounted.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use kennel_init::plan::Identity;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+
+/// What kind of thing a path names, as far as a mount cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A folder.
+    Folder,
+    /// Anything else.
+    File,
+}
+
+/// What was found at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The path without symlinks.
+    pub path: PathBuf,
+    /// Folder or not.
+    pub kind: Kind,
+    /// Which file it is.
+    pub identity: Identity,
+    /// How many names it has.
+    pub links: u32,
+}
+
+/// The answer to "what is there".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// Something.
+    Found(Found),
+    /// Nothing; this is where it would be.
+    Missing(PathBuf),
+    /// The caller may not look.
+    Forbidden,
+}
+
+/// More symlinks than this in one path is a loop, to the kernel too.
+const MOST_LINKS: usize = 40;
+
+/// Finds out where `path`, which is absolute, leads. `O_PATH` asks nothing of the file system that holds the last
+/// component: no automount is triggered.
+pub fn locate(path: &Path) -> io::Result<Location> {
+    let mut path = path.to_path_buf();
+    for _ in 0..MOST_LINKS {
+        match rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(fd) => return describe(fd.as_fd()).map(Location::Found),
+            Err(Errno::NOENT) => {}
+            Err(Errno::NOTDIR) => return Ok(Location::Missing(path)),
+            Err(Errno::ACCESS) => return Ok(Location::Forbidden),
+            Err(error) => return Err(error.into()),
+        }
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Ok(Location::Missing(path));
+        };
+        let folder = match locate(parent)? {
+            Location::Found(folder) => folder.path,
+            Location::Missing(folder) => return Ok(Location::Missing(folder.join(name))),
+            Location::Forbidden => return Ok(Location::Forbidden),
+        };
+        match rustix::fs::readlinkat(CWD, folder.join(name), Vec::new()) {
+            // A dangling link: what it names is what is missing.
+            Ok(target) => path = folder.join(Path::new(OsStr::from_bytes(target.as_bytes()))),
+            Err(_) => return Ok(Location::Missing(folder.join(name))),
+        }
+    }
+    Err(Errno::LOOP.into())
+}
+
+fn describe(fd: rustix::fd::BorrowedFd) -> io::Result<Found> {
+    let stat = rustix::fs::statx(
+        fd,
+        c"",
+        AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC,
+        StatxFlags::TYPE | StatxFlags::INO | StatxFlags::NLINK,
+    )?;
+    let name = rustix::fs::readlinkat(CWD, proc_name(fd), Vec::with_capacity(256))?;
+    let kind = if FileType::from_raw_mode(u32::from(stat.stx_mode)) == FileType::Directory {
+        Kind::Folder
+    } else {
+        Kind::File
+    };
+    Ok(Found {
+        path: PathBuf::from(OsStr::from_bytes(name.as_bytes())),
+        kind,
+        identity: Identity {
+            device: u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor),
+            inode: stat.stx_ino,
+        },
+        links: stat.stx_nlink,
+    })
+}
+
+fn proc_name(fd: rustix::fd::BorrowedFd) -> String {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+/// Whether the last component of `path` is itself a symlink.
+#[must_use]
+pub fn is_link(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_symlink())
+}
+
+/// The symlinks that a walk along `path` passes through, each with what it says. Where a sandbox's tree is made
+/// anew, these are made too, so that the path a person wrote works inside.
+#[must_use]
+pub fn links_on_the_way(path: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let mut links = Vec::new();
+    let mut rest = path.to_path_buf();
+    'again: for _ in 0..MOST_LINKS {
+        let mut here = PathBuf::from("/");
+        let components: Vec<_> = rest.components().collect();
+        for (index, component) in components.iter().enumerate() {
+            match component {
+                Component::Normal(name) => here.push(name),
+                Component::ParentDir => {
+                    here.pop();
+                }
+                _ => continue,
+            }
+            if let Ok(target) = std::fs::read_link(&here) {
+                let after: PathBuf = components[index + 1..].iter().collect();
+                let folder = here.parent().unwrap_or(Path::new("/")).to_path_buf();
+                rest = folder.join(&target).join(after);
+                links.push((here, target));
+                continue 'again;
+            }
+        }
+        break;
+    }
+    links
+}

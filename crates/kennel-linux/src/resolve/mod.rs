@@ -1,0 +1,759 @@
+//! What a policy means on this disk, now: the only room that looks at the live file system.
+//!
+//! Every rule becomes a *point*: a path free of symlinks, what stands there, and what the sandbox may do from there
+//! down. The most specific rule wins, at a tie the deny, and a write rule never undoes a deny of reading.
+
+mod locate;
+mod walk;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use kennel_init::plan::Identity;
+use kennel_policy::policy::{FilePolicy, Missing, MountAccess, NetworkMode, PathRule, Policy, ReadModel, TmpMode};
+
+pub use locate::{Found, Kind, Location, is_link, locate};
+pub use walk::{MOST_ENTRIES, WalkError};
+
+/// What a policy means on this disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// Where the answer changes, parents before children.
+    pub points: Vec<Point>,
+    /// Symlinks to make inside, where the tree is made anew.
+    pub links: Vec<(PathBuf, PathBuf)>,
+    /// Where the command starts; `None` when its folder does not exist inside.
+    pub workdir: Option<PathBuf>,
+}
+
+/// A path at which what the sandbox may do changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// The path inside.
+    pub path: PathBuf,
+    /// What stands there from here on down.
+    pub state: State,
+    /// The rule behind it, in the user's words.
+    pub reason: String,
+}
+
+/// What stands at a point and below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The host's files.
+    Host {
+        /// Which.
+        source: Source,
+        /// Whether they can be written.
+        write: bool,
+    },
+    /// The host's files are hidden.
+    Hidden {
+        /// Folder or file.
+        kind: Kind,
+    },
+    /// Something that kennel makes.
+    Fresh(Zone),
+    /// A device of the host's.
+    Device(Source),
+}
+
+/// A place on the host to mount from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Its path without symlinks.
+    pub path: PathBuf,
+    /// Folder or file.
+    pub kind: Kind,
+    /// Which file it is.
+    pub identity: Identity,
+}
+
+/// A part of the tree that kennel makes anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zone {
+    /// `/` when only what is listed exists.
+    Root,
+    /// `/dev`.
+    Dev,
+    /// `/proc`.
+    Proc,
+    /// `/tmp`.
+    Tmp,
+    /// `/run`.
+    Run,
+    /// A folder of the host's whose entries all show, and in which a mount needs a place that does not exist.
+    Rebuilt,
+    /// A file system in memory that the user asked for.
+    Memory {
+        /// The most bytes it holds.
+        size: Option<u64>,
+    },
+}
+
+/// Why a policy has no meaning here.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// A listed path is not there.
+    #[error(
+        "resolving {rule}: {}: no such file or directory\nhelp: create it first, or mark the entry `missing = \"skip\"`",
+        .path.display()
+    )]
+    Missing {
+        /// The rule.
+        rule: String,
+        /// The path.
+        path: PathBuf,
+    },
+    /// The caller may not look at a listed path.
+    #[error("resolving {rule}: {}: permission denied", .path.display())]
+    Forbidden {
+        /// The rule.
+        rule: String,
+        /// The path.
+        path: PathBuf,
+    },
+    /// A denied path is not there and could be created.
+    #[error(
+        "resolving {rule}: {} does not exist, and the sandbox could create it because {above} is writable\n\
+         help: create it before the run, or deny the folder that would hold it",
+        .path.display()
+    )]
+    AbsentDeny {
+        /// The rule.
+        rule: String,
+        /// The path.
+        path: PathBuf,
+        /// The writable folder.
+        above: String,
+    },
+    /// A denied path is a symlink that the sandbox could replace.
+    #[error(
+        "resolving {rule}: {} is a symlink inside a writable folder, where the sandbox could replace it\n\
+         help: deny the folder that holds it, or name the link's target instead",
+        .path.display()
+    )]
+    ReplaceableLink {
+        /// The rule.
+        rule: String,
+        /// The path.
+        path: PathBuf,
+    },
+    /// A denied file can be reached under another name.
+    #[error(
+        "resolving {rule}: {} has {links} hard links, and not all of them are denied\n\
+         help: deny its other names too (find them with `find / -samefile`), or give the file a copy of its own",
+        .path.display()
+    )]
+    HardLinks {
+        /// The rule.
+        rule: String,
+        /// The path.
+        path: PathBuf,
+        /// How many.
+        links: u32,
+    },
+    /// A mount would show what a rule hides.
+    #[error("resolving {mount}: its source is hidden by {rule}\nhelp: drop one of the two rules")]
+    HiddenSource {
+        /// The mount.
+        mount: String,
+        /// The deny.
+        rule: String,
+    },
+    /// Something is not what a rule needs it to be.
+    #[error("resolving {rule}: {}: {what}", .path.display())]
+    Unfit {
+        /// The rule.
+        rule: String,
+        /// The path.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// A glob matched too much.
+    #[error("expanding globs: {0}\nhelp: start the pattern at a deeper folder")]
+    Walk(#[from] WalkError),
+    /// The system failed.
+    #[error("resolving {rule}: {}: {source}", .path.display())]
+    System {
+        /// The rule.
+        rule: String,
+        /// The path.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+/// The four lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum List {
+    DenyRead,
+    AllowRead,
+    AllowWrite,
+    DenyWrite,
+}
+
+impl List {
+    fn name(self) -> &'static str {
+        match self {
+            List::DenyRead => "deny_read",
+            List::AllowRead => "allow_read",
+            List::AllowWrite => "allow_write",
+            List::DenyWrite => "deny_write",
+        }
+    }
+
+    fn denies(self) -> bool {
+        matches!(self, List::DenyRead | List::DenyWrite)
+    }
+}
+
+/// What the rules say of one path.
+#[derive(Clone, Debug, Default)]
+struct Said {
+    deny_read: Option<String>,
+    allow_read: Option<String>,
+    allow_write: Option<String>,
+    deny_write: Option<String>,
+    /// Shown inside because the command starts there.
+    workdir: bool,
+    zone: Option<Zone>,
+    found: Option<Found>,
+}
+
+/// What holds at a path, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    Hidden(String),
+    Fresh(Zone),
+    Host { write: bool, reason: String },
+}
+
+/// A deny whose path is not there, or is a link that can be replaced.
+struct Loose {
+    path: PathBuf,
+    rule: String,
+    link: bool,
+}
+
+struct Resolver<'a> {
+    files: &'a FilePolicy,
+    said: BTreeMap<PathBuf, Said>,
+    loose: Vec<Loose>,
+    links: Vec<(PathBuf, PathBuf)>,
+}
+
+/// Finds out what `policy` means on this disk for a caller whose working directory is `cwd`.
+pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
+    let files = &policy.files;
+    let mut resolver = Resolver { files, said: BTreeMap::new(), loose: Vec::new(), links: Vec::new() };
+    resolver.zones();
+    resolver.list(List::DenyRead, &files.deny_read)?;
+    resolver.list(List::AllowRead, &files.allow_read)?;
+    resolver.list(List::AllowWrite, &files.allow_write)?;
+    resolver.list(List::DenyWrite, &files.deny_write)?;
+    resolver.globs()?;
+    let workdir = resolver.workdir(policy, cwd)?;
+    if files.reads == ReadModel::Listed && files.system {
+        resolver.system();
+    }
+    if policy.network.mode != NetworkMode::None {
+        resolver.name_servers();
+    }
+    let mut points = resolver.points();
+    resolver.mounts(&mut points)?;
+    resolver.devices(&mut points)?;
+    resolver.check_loose()?;
+    resolver.check_hard_links(&points)?;
+    pin(&mut points)?;
+    points.sort_by(|a, b| a.path.cmp(&b.path));
+    let workdir = workdir.filter(|path| visible(&points, path));
+    Ok(Resolved { points, links: resolver.links, workdir })
+}
+
+/// The minimal system set of listed reads: what a dynamically linked program, a shell and an interpreter need.
+pub const SYSTEM: &[&str] = &[
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/run/current-system/sw",
+    "/etc/alternatives", "/etc/bash.bashrc", "/etc/ca-certificates", "/etc/debian_version", "/etc/fonts",
+    "/etc/group", "/etc/gai.conf", "/etc/host.conf", "/etc/hosts", "/etc/inputrc", "/etc/java-17-openjdk",
+    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/locale.alias", "/etc/localtime",
+    "/etc/mime.types", "/etc/nsswitch.conf", "/etc/os-release", "/etc/passwd", "/etc/pki", "/etc/profile",
+    "/etc/protocols", "/etc/resolv.conf", "/etc/services", "/etc/shells", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
+    "/etc/terminfo", "/etc/timezone", "/sys/devices/system/cpu",
+];
+
+fn system_error(rule: &str, path: &Path) -> impl FnOnce(io::Error) -> ResolveError {
+    let (rule, path) = (rule.to_owned(), path.to_path_buf());
+    move |source| ResolveError::System { rule, path, source }
+}
+
+fn describe(list: List, rule: &PathRule) -> String {
+    let shown = rule.pattern.as_path().display().to_string();
+    let shown: String = shown.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    format!("{} {shown} ({})", list.name(), rule.origin)
+}
+
+impl Resolver<'_> {
+    fn at(&mut self, path: &Path) -> &mut Said {
+        self.said.entry(path.to_path_buf()).or_default()
+    }
+
+    fn zones(&mut self) {
+        let mut zones = vec![("/dev", Zone::Dev), ("/proc", Zone::Proc)];
+        if self.files.tmp == TmpMode::Private {
+            zones.push(("/tmp", Zone::Tmp));
+        }
+        if !self.files.host_run {
+            zones.push(("/run", Zone::Run));
+        }
+        if self.files.reads == ReadModel::Listed {
+            zones.push(("/", Zone::Root));
+        }
+        for (path, zone) in zones {
+            self.at(Path::new(path)).zone = Some(zone);
+        }
+    }
+
+    fn list(&mut self, list: List, rules: &[PathRule]) -> Result<(), ResolveError> {
+        for rule in rules.iter().filter(|rule| !rule.pattern.is_glob()) {
+            let (path, reason) = (rule.pattern.as_path(), describe(list, rule));
+            let link = is_link(path);
+            if link && !rule.follow_link {
+                continue;
+            }
+            match locate(path).map_err(system_error(&reason, path))? {
+                Location::Found(found) => {
+                    if link && list.denies() {
+                        let folder = path.parent().map(locate).transpose().map_err(system_error(&reason, path))?;
+                        if let (Some(Location::Found(folder)), Some(name)) = (folder, path.file_name()) {
+                            self.loose.push(Loose {
+                                path: folder.path.join(name),
+                                rule: reason.clone(),
+                                link: true,
+                            });
+                        }
+                    }
+                    if !list.denies() && found.path != path {
+                        self.links.extend(locate::links_on_the_way(path));
+                    }
+                    self.say(list, found, &reason);
+                }
+                Location::Missing(path) if list.denies() => {
+                    self.loose.push(Loose { path, rule: reason, link: false });
+                }
+                // What the caller may not look at, the sandbox, which is the same user, may not either.
+                Location::Forbidden if list.denies() => {}
+                _ if rule.missing == Missing::Skip => {}
+                Location::Missing(path) => return Err(ResolveError::Missing { rule: reason, path }),
+                Location::Forbidden => {
+                    return Err(ResolveError::Forbidden { rule: reason, path: path.to_path_buf() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, list: List, found: Found, reason: &str) {
+        let said = self.at(&found.path);
+        let slot = match list {
+            List::DenyRead => &mut said.deny_read,
+            List::AllowRead => &mut said.allow_read,
+            List::AllowWrite => &mut said.allow_write,
+            List::DenyWrite => &mut said.deny_write,
+        };
+        slot.get_or_insert_with(|| reason.to_owned());
+        said.found = Some(found);
+    }
+
+    fn globs(&mut self) -> Result<(), ResolveError> {
+        let lists = [
+            (List::DenyRead, &self.files.deny_read),
+            (List::AllowRead, &self.files.allow_read),
+            (List::AllowWrite, &self.files.allow_write),
+            (List::DenyWrite, &self.files.deny_write),
+        ];
+        let globs: Vec<(List, &PathRule)> = lists
+            .iter()
+            .flat_map(|(list, rules)| rules.iter().map(|rule| (*list, rule)))
+            .filter(|(_, rule)| rule.pattern.is_glob())
+            .collect();
+        if globs.is_empty() {
+            return Ok(());
+        }
+        let patterns: Vec<_> = globs.iter().map(|(_, rule)| &rule.pattern).collect();
+        let mut matches = Vec::new();
+        walk::expand(&patterns, |index, path| matches.push((index, path.to_path_buf())))?;
+        for (index, path) in matches {
+            let (list, rule) = globs[index];
+            // Below what another match of the same list already covers there is nothing to add.
+            if path.parent().is_some_and(|above| self.covered(list, above)) || (is_link(&path) && !list.denies()) {
+                continue;
+            }
+            let reason = describe(list, rule);
+            if let Location::Found(found) = locate(&path).map_err(system_error(&reason, &path))? {
+                self.say(list, found, &reason);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `path` already has what `list` gives, with no rule of another list in between.
+    fn covered(&self, list: List, path: &Path) -> bool {
+        path.ancestors().find_map(|above| self.said.get(above)).is_some_and(|said| match list {
+            List::DenyRead => said.deny_read.is_some(),
+            List::AllowRead => said.allow_read.is_some() && said.deny_read.is_none(),
+            List::AllowWrite => said.allow_write.is_some() && said.deny_write.is_none(),
+            List::DenyWrite => said.deny_write.is_some(),
+        })
+    }
+
+    /// The command's folder shows inside, if only to be read, even where a fresh zone would cover it.
+    fn workdir(&mut self, policy: &Policy, cwd: &Path) -> Result<Option<PathBuf>, ResolveError> {
+        let asked = policy.process.workdir.as_deref();
+        let path = asked.unwrap_or(cwd);
+        match locate(path).map_err(system_error("workdir", path))? {
+            Location::Found(found) if found.kind == Kind::Folder => {
+                let place = found.path.clone();
+                if self.files.reads == ReadModel::Open {
+                    let said = self.at(&place);
+                    said.workdir = true;
+                    said.found = Some(found);
+                }
+                Ok(Some(place))
+            }
+            // A target of a mount, or a folder of a fresh zone, exists only inside.
+            Location::Missing(place) if asked.is_some() => Ok(Some(place)),
+            Location::Found(_) => Err(ResolveError::Unfit {
+                rule: "workdir".into(),
+                path: path.to_path_buf(),
+                what: "not a directory",
+            }),
+            _ => Ok(None),
+        }
+    }
+
+    fn system(&mut self) {
+        for path in SYSTEM.iter().map(Path::new) {
+            if let Ok(Location::Found(found)) = locate(path) {
+                self.links.extend(locate::links_on_the_way(path));
+                self.say(List::AllowRead, found, "the minimal system set");
+            }
+        }
+    }
+
+    /// On many hosts /etc/resolv.conf is a link into /run, which is hidden: that one file shows through.
+    fn name_servers(&mut self) {
+        if let Ok(Location::Found(found)) = locate(Path::new("/etc/resolv.conf")) {
+            if found.path.starts_with("/run") {
+                self.say(List::AllowRead, found, "the network needs /etc/resolv.conf");
+            }
+        }
+    }
+
+    /// What holds at `path`: the first rule on the way up that decides.
+    fn verdict(&self, path: &Path) -> Verdict {
+        let mut opened = false;
+        let mut read = None;
+        for above in path.ancestors() {
+            let Some(said) = self.said.get(above) else { continue };
+            if let Some(rule) = &said.deny_read {
+                return Verdict::Hidden(rule.clone());
+            }
+            if let Some(rule) = &said.allow_read {
+                read = Some(rule.clone());
+                break;
+            }
+            opened |= said.allow_write.is_some() || said.workdir;
+            if let Some(zone) = said.zone.filter(|_| !opened) {
+                return Verdict::Fresh(zone);
+            }
+        }
+        for above in path.ancestors() {
+            let Some(said) = self.said.get(above) else { continue };
+            if let Some(rule) = &said.deny_write {
+                return Verdict::Host { write: false, reason: rule.clone() };
+            }
+            if let Some(rule) = &said.allow_write {
+                return Verdict::Host { write: true, reason: rule.clone() };
+            }
+        }
+        let reason = read.unwrap_or_else(|| {
+            let workdir = self.said.get(path).is_some_and(|said| said.workdir);
+            (if workdir { "the working directory" } else { "everything is readable by default" }).into()
+        });
+        Verdict::Host { write: false, reason }
+    }
+
+    /// One point for each path at which the verdict differs from that of the folder above.
+    fn points(&self) -> Vec<Point> {
+        let mut points = Vec::new();
+        for (path, said) in &self.said {
+            let verdict = self.verdict(path);
+            let above = path.parent().map(|above| self.verdict(above));
+            let same = match (&verdict, &above) {
+                (Verdict::Hidden(_), Some(Verdict::Hidden(_) | Verdict::Fresh(_))) => true,
+                (Verdict::Host { write: a, .. }, Some(Verdict::Host { write: b, .. })) => a == b,
+                (Verdict::Fresh(a), Some(Verdict::Fresh(b))) => a == b,
+                _ => false,
+            };
+            let under = path.ancestors().skip(1).find_map(|above| self.said.get(above)?.zone);
+            let made_up = matches!(under, Some(Zone::Dev | Zone::Proc));
+            if (same && said.zone.is_none()) || (made_up && !matches!(verdict, Verdict::Hidden(_))) {
+                continue;
+            }
+            let (state, reason) = match (verdict, &said.found) {
+                (Verdict::Fresh(zone), _) => (State::Fresh(zone), zone.reason().into()),
+                (Verdict::Hidden(rule), Some(found)) => (State::Hidden { kind: found.kind }, rule),
+                (Verdict::Host { write, reason }, Some(found)) => {
+                    (State::Host { source: found.clone().into(), write }, reason)
+                }
+                // A zone that a rule above opened again: it simply stays what the rule makes of it.
+                (_, None) => continue,
+            };
+            points.push(Point { path: path.clone(), state, reason });
+        }
+        points
+    }
+
+    /// Host folders that appear at other places, with the denies that hold for them.
+    fn mounts(&mut self, points: &mut Vec<Point>) -> Result<(), ResolveError> {
+        for mount in &self.files.mounts {
+            let reason = format!("mount {} at {} ({})", mount.source.display(), mount.target.display(), mount.origin);
+            let found = match locate(&mount.source).map_err(system_error(&reason, &mount.source))? {
+                Location::Found(found) => found,
+                Location::Missing(path) => return Err(ResolveError::Missing { rule: reason, path }),
+                Location::Forbidden => {
+                    return Err(ResolveError::Forbidden { rule: reason, path: mount.source.clone() });
+                }
+            };
+            let above = found.path.ancestors().find_map(|above| self.said.get(above));
+            if let Some(rule) = above.and_then(|said| said.deny_read.clone()) {
+                return Err(ResolveError::HiddenSource { mount: reason, rule });
+            }
+            let write = mount.access == MountAccess::ReadWrite;
+            self.make_room(points, &mount.target, &reason)?;
+            points.retain(|point| point.path != mount.target);
+            for (path, said) in self.said.range(found.path.clone()..) {
+                let Ok(below) = path.strip_prefix(&found.path) else { break };
+                if below.as_os_str().is_empty() {
+                    continue;
+                }
+                let inside = mount.target.join(below);
+                if let (Some(rule), Some(found)) = (&said.deny_read, &said.found) {
+                    let state = State::Hidden { kind: found.kind };
+                    points.push(Point { path: inside, state, reason: rule.clone() });
+                } else if let (Some(rule), Some(found), true) = (&said.deny_write, &said.found, write) {
+                    let state = State::Host { source: found.clone().into(), write: false };
+                    points.push(Point { path: inside, state, reason: rule.clone() });
+                }
+            }
+            points.push(Point {
+                path: mount.target.clone(),
+                state: State::Host { source: found.into(), write },
+                reason,
+            });
+        }
+        for tmpfs in &self.files.tmpfs {
+            let reason = format!("tmpfs {} ({})", tmpfs.target.display(), tmpfs.origin);
+            self.make_room(points, &tmpfs.target, &reason)?;
+            points.retain(|point| point.path != tmpfs.target);
+            let state = State::Fresh(Zone::Memory { size: tmpfs.size });
+            points.push(Point { path: tmpfs.target.clone(), state, reason });
+        }
+        Ok(())
+    }
+
+    /// Sees to it that a mount at `target` has a place to stand on. One that does not exist on the host cannot be
+    /// made in a read-only tree, and must not be made in a writable one: the nearest folder above it is built anew,
+    /// with all its entries, in memory.
+    fn make_room(&mut self, points: &mut Vec<Point>, target: &Path, rule: &str) -> Result<(), ResolveError> {
+        let unfit = |what| ResolveError::Unfit { rule: rule.into(), path: target.to_path_buf(), what };
+        if target == Path::new("/") {
+            return Err(unfit("the root itself cannot be mounted over"));
+        }
+        let nearest = target
+            .ancestors()
+            .skip(1)
+            .find_map(|above| points.iter().find(|point| point.path == above).map(|point| &point.state));
+        let writable = match nearest {
+            None => false,
+            Some(State::Host { write, .. }) => *write,
+            Some(_) => return Ok(()),
+        };
+        match locate(target).map_err(system_error(rule, target))? {
+            Location::Found(found) if found.path == target => return Ok(()),
+            Location::Found(_) => return Err(unfit("leads through a symlink; name the place it points to")),
+            _ if writable => {
+                return Err(unfit("does not exist, and making it would leave it on the host; create it first"));
+            }
+            _ => {}
+        }
+        let mut folder = target.parent();
+        while let Some(path) = folder.filter(|path| !path.is_dir()) {
+            folder = path.parent();
+        }
+        let folder = folder.unwrap_or(Path::new("/")).to_path_buf();
+        let entries = std::fs::read_dir(&folder).map_err(system_error(rule, &folder))?;
+        let zone = if folder == Path::new("/") { Zone::Root } else { Zone::Rebuilt };
+        points.retain(|point| point.path != folder);
+        points.push(Point { path: folder.clone(), state: State::Fresh(zone), reason: rule.to_owned() });
+        for (index, entry) in entries.flatten().enumerate() {
+            if index == 4096 {
+                return Err(unfit("does not exist, and its folder has too many entries to be built anew"));
+            }
+            let path = entry.path();
+            if let Ok(points_to) = std::fs::read_link(&path) {
+                self.links.push((path, points_to));
+            } else if points.iter().all(|point| point.path != path) {
+                if let Ok(Location::Found(found)) = locate(&path) {
+                    let state = State::Host { source: found.into(), write: false };
+                    points.push(Point { path, state, reason: "everything is readable by default".into() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn devices(&mut self, points: &mut Vec<Point>) -> Result<(), ResolveError> {
+        for rule in &self.files.devices {
+            let path = rule.pattern.as_path();
+            let reason = format!("device {} ({})", path.display(), rule.origin);
+            match locate(path).map_err(system_error(&reason, path))? {
+                Location::Found(found) if found.path.starts_with("/dev") => points.push(Point {
+                    path: path.to_path_buf(),
+                    state: State::Device(found.into()),
+                    reason,
+                }),
+                Location::Found(found) => {
+                    return Err(ResolveError::Unfit { rule: reason, path: found.path, what: "not below /dev" });
+                }
+                _ if rule.missing == Missing::Skip => {}
+                _ => return Err(ResolveError::Missing { rule: reason, path: path.to_path_buf() }),
+            }
+        }
+        Ok(())
+    }
+
+    /// A deny with nothing to mount on holds only where nothing can be created.
+    fn check_loose(&self) -> Result<(), ResolveError> {
+        for loose in &self.loose {
+            let Some(folder) = loose.path.parent() else { continue };
+            if let Verdict::Host { write: true, reason } = self.verdict(folder) {
+                let (rule, path) = (loose.rule.clone(), loose.path.clone());
+                return Err(if loose.link {
+                    ResolveError::ReplaceableLink { rule, path }
+                } else {
+                    ResolveError::AbsentDeny { rule, path, above: reason }
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// A denied file is protected under the names that are denied; another name would lead around the rule.
+    fn check_hard_links(&self, points: &[Point]) -> Result<(), ResolveError> {
+        let denied = |said: &Said| said.deny_read.is_some() || said.deny_write.is_some();
+        for point in points {
+            let Some((said, found)) = self.said.get(&point.path).and_then(|said| Some((said, said.found.as_ref()?)))
+            else {
+                continue;
+            };
+            if found.kind == Kind::Folder || found.links < 2 || !denied(said) {
+                continue;
+            }
+            let names = self.said.values().filter(|other| {
+                denied(other) && other.found.as_ref().is_some_and(|other| other.identity == found.identity)
+            });
+            if names.count() < found.links as usize {
+                return Err(ResolveError::HardLinks {
+                    rule: point.reason.clone(),
+                    path: found.path.clone(),
+                    links: found.links,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Zone {
+    fn reason(self) -> &'static str {
+        match self {
+            Zone::Root => "only what is listed exists",
+            Zone::Dev => "every sandbox has a minimal /dev of its own",
+            Zone::Proc => "every sandbox has a /proc of its own",
+            Zone::Tmp => "/tmp is private by default",
+            Zone::Run => "/run is hidden by default",
+            Zone::Rebuilt => "makes room for a mount at a place that does not exist on the host",
+            Zone::Memory { .. } => "a file system in memory",
+        }
+    }
+}
+
+impl From<Found> for Source {
+    fn from(found: Found) -> Source {
+        Source { path: found.path, kind: found.kind, identity: found.identity }
+    }
+}
+
+/// Keeps the folders between a writable place and what is protected below it from being moved away: a mount point
+/// cannot be renamed. Otherwise `mv .git x; mkdir .git` would leave the protected path free to be made anew.
+fn pin(points: &mut Vec<Point>) -> Result<(), ResolveError> {
+    let writable: BTreeMap<PathBuf, (PathBuf, bool)> = points
+        .iter()
+        .filter_map(|point| match &point.state {
+            State::Host { source, write } => Some((point.path.clone(), (source.path.clone(), *write))),
+            _ => None,
+        })
+        .collect();
+    let taken: BTreeSet<&Path> = points.iter().map(|point| point.path.as_path()).collect();
+    let mut pins: BTreeMap<PathBuf, Point> = BTreeMap::new();
+    for point in points.iter() {
+        let protected = match &point.state {
+            State::Hidden { .. } => true,
+            State::Host { write, .. } => !write,
+            _ => false,
+        };
+        let Some(root) = point.path.ancestors().skip(1).find_map(|above| writable.get_key_value(above)) else {
+            continue;
+        };
+        let (top, (host_top, true)) = root else { continue };
+        if !protected {
+            continue;
+        }
+        for between in point.path.ancestors().skip(1).take_while(|above| above != top) {
+            if pins.contains_key(between) || taken.contains(between) {
+                continue;
+            }
+            let host = host_top.join(between.strip_prefix(top).unwrap_or(between));
+            let reason = format!("keeps it in its place: {}", point.reason);
+            let Location::Found(found) = locate(&host).map_err(system_error(&reason, &host))? else { continue };
+            pins.insert(
+                between.to_path_buf(),
+                Point {
+                    path: between.to_path_buf(),
+                    state: State::Host { source: found.into(), write: true },
+                    reason,
+                },
+            );
+        }
+    }
+    points.extend(pins.into_values());
+    Ok(())
+}
+
+/// Whether a path exists inside, going by the nearest point at or above it.
+fn visible(points: &[Point], path: &Path) -> bool {
+    let nearest = path.ancestors().find_map(|above| points.iter().find(|point| point.path == above));
+    match nearest {
+        None => true,
+        Some(point) => match point.state {
+            State::Host { .. } | State::Device(_) => true,
+            State::Hidden { .. } => false,
+            State::Fresh(_) => point.path == path,
+        },
+    }
+}

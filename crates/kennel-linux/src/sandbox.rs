@@ -1,0 +1,261 @@
+//! The main line: from a policy to a running sandbox, on whichever tier this host gives.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::time::Instant;
+
+use kennel_init::child::Inherited;
+use kennel_init::plan::Plan;
+use kennel_policy::policy::{NetworkMode, Policy};
+
+use crate::host;
+use crate::landlock::Abi;
+use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
+use crate::outcome::Outcome;
+use crate::plan::{Caller, PlanError, Tier, plan};
+use crate::resolve::{ResolveError, Resolved, resolve};
+use crate::supervise::signals::Signals;
+use crate::supervise::{Attended, Running, StartError, terminal};
+
+/// Why there is no sandbox.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The policy asks for what kennel cannot enforce yet.
+    #[error("{0}")]
+    NotEnforced(String),
+    /// The policy does not fit this disk.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// The policy cannot be planned.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The host denies namespaces.
+    #[error("{error}: {why}\nhelp: {remedy}\nhelp: `kennel doctor` shows what this host offers")]
+    Denied {
+        /// What the system said.
+        error: String,
+        /// Why, probably.
+        why: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// PID 1 could not be made.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// PID 1 could not set the sandbox up, or not start the command.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The system failed this process.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was being done.
+        doing: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::System { doing, source }
+}
+
+/// A policy that has been looked at on this disk, ready to be planned for any tier.
+#[derive(Debug)]
+pub struct Prepared<'a> {
+    policy: &'a Policy,
+    resolved: Resolved,
+    command: &'a [OsString],
+    variables: Vec<(OsString, OsString)>,
+    caller: Caller,
+    abi: Abi,
+    ids: IdMaps,
+}
+
+impl<'a> Prepared<'a> {
+    /// Resolves `policy` for a caller in `cwd` with the environment `inherited`.
+    ///
+    /// # Errors
+    /// When the policy does not fit this disk, or asks for what cannot be enforced.
+    pub fn new<'e>(
+        policy: &'a Policy,
+        command: &'a [OsString],
+        cwd: &Path,
+        inherited: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+        caller: Caller,
+    ) -> Result<Prepared<'a>, Error> {
+        enforceable(policy)?;
+        let resolved = resolve(policy, cwd)?;
+        let variables = crate::plan::environment(policy, inherited);
+        let ids = IdMaps::of_caller(policy.process.user);
+        Ok(Prepared { policy, resolved, command, variables, caller, abi: Abi::of_this_kernel(), ids })
+    }
+
+    /// The plan for a tier.
+    ///
+    /// # Errors
+    /// When the tier cannot express the policy.
+    pub fn plan(&self, tier: Tier) -> Result<Plan, PlanError> {
+        let Prepared { policy, resolved, caller, command, variables, abi, .. } = self;
+        plan(policy, resolved, caller, command, variables, *abi, tier)
+    }
+
+    /// Starts it on the best tier that this host gives: the full one, or with best effort the next.
+    /// `launch` makes PID 1. Returns what is not enforced.
+    fn start(
+        &self,
+        mut launch: impl FnMut(&Launch) -> Result<Init, LaunchError>,
+    ) -> Result<(Running, Vec<String>), Error> {
+        let mut tier = Tier::Full;
+        loop {
+            let error = match self.start_on(tier, &mut launch) {
+                Ok(running) => return Ok((running, self.not_enforced(tier))),
+                Err(error) => error,
+            };
+            tier = match (tier, &error) {
+                (Tier::Full, Error::Start(StartError::Step { proc: true, .. })) => Tier::HostProc,
+                (Tier::Full | Tier::HostProc, error) if namespaces_denied(error) => Tier::LandlockOnly,
+                _ => return Err(error),
+            };
+            if !self.policy.best_effort {
+                return Err(explain(error));
+            }
+        }
+    }
+
+    fn start_on(
+        &self,
+        tier: Tier,
+        launch: &mut impl FnMut(&Launch) -> Result<Init, LaunchError>,
+    ) -> Result<Running, Error> {
+        let plan = self.plan(tier)?;
+        let encoded = plan.encode();
+        let started = Instant::now();
+        let namespaces = launch::namespaces(self.policy, tier);
+        let init = launch(&Launch { plan: &encoded, namespaces, ids: &self.ids, cgroup: None })?;
+        let mut running = Running::new(init, started, self.policy.limits.wall_time);
+        running.await_start(&plan)?;
+        Ok(running)
+    }
+
+    fn not_enforced(&self, tier: Tier) -> Vec<String> {
+        let mut list: Vec<String> = Vec::new();
+        let mut lacks = |what: &str| list.push(what.to_owned());
+        match tier {
+            Tier::Full => {}
+            Tier::HostProc => lacks("a /proc of the sandbox's own: processes outside can be seen"),
+            Tier::LandlockOnly => {
+                lacks("namespaces: processes, IPC and host names of the host can be seen");
+                lacks("a private /tmp: the host's shows, read-only unless a rule allows writing");
+                if self.policy.network.mode == NetworkMode::None {
+                    lacks("a network of the sandbox's own: sockets of the internet families are refused instead");
+                }
+            }
+        }
+        if self.abi == Abi::None {
+            lacks("Landlock: the mounts alone hold the file rules");
+        }
+        if self.policy.best_effort { list } else { Vec::new() }
+    }
+}
+
+/// Asking for what nothing enforces yet fails closed.
+fn enforceable(policy: &Policy) -> Result<(), Error> {
+    let limits = &policy.limits;
+    let missing = [
+        (policy.network.mode == NetworkMode::Whitelist, "a network with an allow list"),
+        (limits.memory.is_some() || limits.swap.is_some(), "a memory limit"),
+        (limits.cpus.is_some(), "a limit on CPUs"),
+        (limits.pids.is_some(), "a limit on processes"),
+    ];
+    match missing.iter().find(|(asked, _)| *asked) {
+        Some((_, what)) => Err(Error::NotEnforced(format!(
+            "the policy asks for {what}, which this version of kennel cannot enforce\nhelp: drop it from the policy"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn namespaces_denied(error: &Error) -> bool {
+    let refused = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES));
+    match error {
+        Error::Launch(error) => error.denied(),
+        Error::Start(StartError::IdMaps(_)) => true,
+        // AppArmor lets the clone through and denies what the new namespace is for.
+        Error::Start(StartError::Step { source, .. }) => refused(source),
+        _ => false,
+    }
+}
+
+fn explain(error: Error) -> Error {
+    if let Error::Start(StartError::Step { proc: true, .. }) = &error {
+        return Error::Denied {
+            error: error.to_string(),
+            why: "parts of /proc are masked here, as containers do, and the kernel then denies a fresh one".into(),
+            remedy: "start the container with `--security-opt systempaths=unconfined`, or use `--best-effort`".into(),
+        };
+    }
+    let (why, remedy) = host::namespace_denial();
+    Error::Denied { error: error.to_string(), why, remedy }
+}
+
+/// Runs a command attached to this process's terminal and standard streams, and waits for it.
+///
+/// # Safety
+/// This process must have a single thread, and `inherited` must describe its own memory (see
+/// [`launch::copy::launch`]).
+///
+/// # Errors
+/// When there is no sandbox; nothing is left of it then.
+pub unsafe fn run_attached<'e>(
+    policy: &Policy,
+    command: &[OsString],
+    cwd: &Path,
+    environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+    inherited: Inherited,
+) -> Result<Outcome, Error> {
+    let (caller, mut terminal) = terminal::caller();
+    let prepared = Prepared::new(policy, command, cwd, environment, caller)?;
+    // Before the clone: a signal that comes meanwhile is forwarded once the command runs.
+    let signals = Signals::take().map_err(system("taking signals over"))?;
+    // SAFETY: the caller's promises.
+    let (mut running, not_enforced) = prepared.start(|launch| unsafe { launch::copy::launch(launch, inherited) })?;
+    let attended = Attended { signals: Some(&signals), terminal: terminal.as_mut(), streams: None };
+    let mut outcome = running.wait(attended).map_err(system("waiting for the sandbox"))?;
+    outcome.not_enforced = not_enforced;
+    Ok(outcome)
+}
+
+/// Starts a command from a program of any size and number of threads. `stdio` becomes its standard streams.
+/// Returns the sandbox and what is not enforced.
+///
+/// # Errors
+/// When there is no sandbox; nothing is left of it then.
+pub fn start<'e>(
+    policy: &Policy,
+    command: &[OsString],
+    cwd: &Path,
+    environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+    stdio: [BorrowedFd; 3],
+) -> Result<(Running, Vec<String>), Error> {
+    let prepared = Prepared::new(policy, command, cwd, environment, Caller::default())?;
+    let keep: Vec<i32> = policy.process.keep_fds.iter().filter_map(|fd| i32::try_from(*fd).ok()).collect();
+    prepared.start(|launch| launch::exec::launch(launch, stdio, &keep))
+}
+
+/// Tries whether this host lets this process make every namespace that a sandbox has.
+///
+/// # Errors
+/// What the kernel said when it did not.
+pub fn try_namespaces() -> Result<(), LaunchError> {
+    let policy = Policy::default();
+    let ids = IdMaps::of_caller(policy.process.user);
+    let namespaces = launch::namespaces(&policy, Tier::Full);
+    let plan = Plan { command: kennel_init::plan::Command::default(), ..Plan::default() }.encode();
+    let stdio = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    let init = launch::exec::launch(&Launch { plan: &plan, namespaces, ids: &ids, cgroup: None }, stdio, &[])?;
+    // It has no command, so it ends by itself; dropping waits for that.
+    drop(Running::new(init, Instant::now(), None));
+    Ok(())
+}

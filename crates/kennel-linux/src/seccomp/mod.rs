@@ -1,0 +1,143 @@
+//! Which system calls a command can make: the four profiles.
+//!
+//! `default` names every call that normal software makes; a call it does not name does not exist (ENOSYS), so that
+//! programs take their fallback and a call of a future kernel is not open by accident. What is known and denied
+//! fails with EPERM. `strict` takes more away, `permissive` only what would undo the sandbox.
+
+pub mod bpf;
+mod calls;
+
+use bpf::{Rule, Table, Test, Verdict};
+use kennel_policy::policy::{SeccompProfile, UnixSockets};
+use std::collections::BTreeMap;
+
+const EPERM: Verdict = Verdict::Errno(libc::EPERM as u32);
+const ENOSYS: Verdict = Verdict::Errno(libc::ENOSYS as u32);
+const EAFNOSUPPORT: Verdict = Verdict::Errno(libc::EAFNOSUPPORT as u32);
+
+/// What of a policy a filter depends on.
+#[derive(Clone, Debug)]
+pub struct Wish<'a> {
+    /// The profile.
+    pub profile: SeccompProfile,
+    /// Whether unix sockets can be made.
+    pub unix_sockets: &'a UnixSockets,
+    /// Whether TCP and UDP sockets can be made. They can wherever the sandbox has a network of its own.
+    pub inet_sockets: bool,
+}
+
+/// The filter for a policy; `None` when it asks for none.
+#[must_use]
+pub fn filter(wish: &Wish) -> Option<Vec<u8>> {
+    table(wish).map(|table| bpf::bytes(&table.compile()))
+}
+
+fn table(wish: &Wish) -> Option<Table> {
+    let mut table = match wish.profile {
+        SeccompProfile::None => return None,
+        SeccompProfile::Permissive => Table { rules: BTreeMap::new(), otherwise: Verdict::Allow },
+        SeccompProfile::Default | SeccompProfile::Strict => {
+            let allow = calls::NORMAL.iter().map(|&call| (number(call), Rule::Always(Verdict::Allow)));
+            Table { rules: allow.collect(), otherwise: ENOSYS }
+        }
+    };
+    deny(&mut table, calls::UNDOES_THE_SANDBOX);
+    table.rules.insert(number(libc::SYS_ioctl), terminal_injection());
+    if wish.profile != SeccompProfile::Permissive {
+        deny(&mut table, calls::KERNEL_SURFACE);
+        namespaces(&mut table);
+        table.rules.insert(number(libc::SYS_personality), personalities());
+    }
+    if wish.profile == SeccompProfile::Strict {
+        deny(&mut table, calls::NOT_FOR_COMPUTATION);
+    }
+    table.rules.insert(number(libc::SYS_socket), sockets(wish));
+    Some(table)
+}
+
+fn number(call: libc::c_long) -> u32 {
+    u32::try_from(call).unwrap_or(u32::MAX)
+}
+
+fn deny(table: &mut Table, list: &[libc::c_long]) {
+    for &call in list {
+        table.rules.insert(number(call), Rule::Always(EPERM));
+    }
+}
+
+/// TIOCSTI types into the terminal as if the user had; TIOCLINUX can paste there. Both are the way from a sandbox
+/// that shares its caller's terminal to the caller's shell.
+fn terminal_injection() -> Rule {
+    const TIOCSTI: u32 = 0x5412;
+    const TIOCLINUX: u32 = 0x541c;
+    Rule::When(
+        vec![(Test::OneOf { argument: 1, mask: u32::MAX, values: vec![TIOCSTI, TIOCLINUX] }, EPERM)],
+        Verdict::Allow,
+    )
+}
+
+/// New namespaces bring capabilities over most of the kernel's attack surface. clone3 passes its flags in memory,
+/// which a filter cannot read: it does not exist, and every C library then uses clone.
+fn namespaces(table: &mut Table) {
+    const NEW_NAMESPACE: u32 = (libc::CLONE_NEWNS
+        | libc::CLONE_NEWCGROUP
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUSER
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWNET)
+        .cast_unsigned();
+    const CLONE_NEWTIME: u32 = 0x80;
+    let unless = |bits| Rule::When(vec![(Test::AnyBit { argument: 0, bits }, EPERM)], Verdict::Allow);
+    // To clone, the low byte is the exit signal, and 0x80 no namespace.
+    table.rules.insert(number(libc::SYS_clone), unless(NEW_NAMESPACE));
+    table.rules.insert(number(libc::SYS_unshare), unless(NEW_NAMESPACE | CLONE_NEWTIME));
+    table.rules.insert(number(libc::SYS_clone3), Rule::Always(ENOSYS));
+}
+
+/// Ordinary Linux, its 32-bit look, no address randomisation (debuggers), and the query.
+fn personalities() -> Rule {
+    let values = vec![0, 0x0008, 0x0004_0000, 0x0002_0000, 0x0002_0008, u32::MAX];
+    Rule::When(vec![(Test::OneOf { argument: 0, mask: u32::MAX, values }, Verdict::Allow)], EPERM)
+}
+
+/// Families that normal software uses. The others (packet, vsock, AF_ALG, Bluetooth, …) are kernel surface, or ways
+/// past a network namespace. Of netlink only protocol 0, the route queries with which every C library lists
+/// interfaces.
+fn sockets(wish: &Wish) -> Rule {
+    let family = |family: i32| Test::OneOf { argument: 0, mask: u32::MAX, values: vec![family.cast_unsigned()] };
+    let unix = if *wish.unix_sockets == UnixSockets::None { EPERM } else { Verdict::Allow };
+    let mut tests = vec![(family(libc::AF_UNIX), unix)];
+    if wish.inet_sockets && wish.profile != SeccompProfile::Strict {
+        tests.push((family(libc::AF_INET), Verdict::Allow));
+        tests.push((family(libc::AF_INET6), Verdict::Allow));
+        tests.push((Test::AnyBit { argument: 2, bits: u32::MAX }, EPERM));
+        tests.push((family(libc::AF_NETLINK), Verdict::Allow));
+    }
+    Rule::When(tests, EAFNOSUPPORT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(profile: SeccompProfile) -> Wish<'static> {
+        Wish { profile, unix_sockets: &UnixSockets::None, inet_sockets: true }
+    }
+
+    #[test]
+    fn no_call_is_both_normal_and_denied_by_the_default_profile() {
+        for call in calls::UNDOES_THE_SANDBOX.iter().chain(calls::KERNEL_SURFACE) {
+            assert!(!calls::NORMAL.contains(call), "call {call} stands in two lists");
+        }
+    }
+
+    #[test]
+    fn the_filters_fit_the_kernel_and_a_search_is_short() {
+        for profile in [SeccompProfile::Strict, SeccompProfile::Default, SeccompProfile::Permissive] {
+            let program = table(&wish(profile)).map(|table| table.compile()).unwrap_or_default();
+            assert!((10..1000).contains(&program.len()), "{profile:?}: {} instructions", program.len());
+        }
+        assert!(filter(&wish(SeccompProfile::None)).is_none());
+    }
+}

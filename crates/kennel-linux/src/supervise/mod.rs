@@ -1,0 +1,361 @@
+//! The controller's side while a sandbox runs: it waits, keeps the clock, forwards signals, carries the output, and
+//! sees that nothing is left.
+//!
+//! One loop of poll over descriptors: the link to init, init's pidfd, and where wanted the signals, the standard
+//! streams and the terminal. There is no thread that could die, and no sleep.
+
+pub mod signals;
+pub mod streams;
+pub mod terminal;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use kennel_init::plan::Plan;
+use kennel_init::report::{Order, Report};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::Signal;
+
+use crate::describe::describe_step;
+use crate::launch::{Init, copy::ID_MAPS};
+use crate::outcome::{Ended, Outcome};
+use signals::Signals;
+use streams::Streams;
+use terminal::Terminal;
+
+/// Why a sandbox did not get as far as its command.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A step of the plan failed.
+    #[error("{step}: {source}\nreason: {reason}")]
+    Step {
+        /// What was being done, and on what.
+        step: String,
+        /// The rule behind it.
+        reason: String,
+        /// Whether it was the mount of /proc, which containers often forbid.
+        proc: bool,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The user could not be mapped.
+    #[error("mapping the user into the new user namespace: {0}")]
+    IdMaps(#[source] io::Error),
+    /// The command could not be executed.
+    #[error("executing {command}: {source}")]
+    NotExecuted {
+        /// Which path.
+        command: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// PID 1 ended without a word.
+    #[error("setting up the sandbox: init was killed before the command started")]
+    Gone,
+    /// Talking to init failed.
+    #[error("waiting for the sandbox: {0}")]
+    Link(#[source] io::Error),
+}
+
+/// A sandbox with a PID 1.
+#[derive(Debug)]
+pub struct Running {
+    init: Init,
+    started: Instant,
+    deadline: Option<Instant>,
+    ended: Option<Ended>,
+    timed_out: bool,
+    reaped: bool,
+}
+
+/// What the controller takes part in while it waits.
+#[derive(Default)]
+pub struct Attended<'a> {
+    /// Signals to forward.
+    pub signals: Option<&'a Signals>,
+    /// The terminal to share.
+    pub terminal: Option<&'a mut Terminal>,
+    /// Output to capture and input to feed.
+    pub streams: Option<&'a mut Streams>,
+}
+
+impl Running {
+    /// Takes over a PID 1 that was launched at `started`.
+    #[must_use]
+    pub fn new(init: Init, started: Instant, wall_time: Option<Duration>) -> Running {
+        let deadline = wall_time.and_then(|limit| started.checked_add(limit));
+        Running { init, started, deadline, ended: None, timed_out: false, reaped: false }
+    }
+
+    /// PID 1's pid in this process's namespace.
+    #[must_use]
+    pub fn init_pid(&self) -> i32 {
+        self.init.pid
+    }
+
+    /// Lets init go on past [`kennel_init::plan::Step::AwaitController`].
+    pub fn go(&self) -> io::Result<()> {
+        self.order(Order::Go)
+    }
+
+    /// Waits until the command runs.
+    ///
+    /// # Errors
+    /// When a step failed or the command could not be executed; nothing is left of the sandbox then.
+    pub fn await_start(&mut self, plan: &Plan) -> Result<(), StartError> {
+        loop {
+            match self.receive() {
+                Ok(Some(Report::Started)) => return Ok(()),
+                Ok(Some(Report::Failed { step, errno })) => {
+                    self.end();
+                    return Err(step_error(plan, step, io::Error::from_raw_os_error(errno)));
+                }
+                Ok(Some(Report::NotExecuted { candidate, errno })) => {
+                    self.end();
+                    let tried = plan.command.candidates.get(candidate as usize);
+                    let name = plan.command.arguments.first();
+                    let not_found = errno == libc::ENOENT;
+                    let command = if not_found { name } else { tried.or(name) };
+                    let command = command.map(|name| crate::describe::show(name.as_bytes())).unwrap_or_default();
+                    let source = io::Error::from_raw_os_error(errno);
+                    return Err(StartError::NotExecuted { command, source });
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    self.end();
+                    return Err(StartError::Gone);
+                }
+                Err(error) => {
+                    self.end();
+                    return Err(StartError::Link(error));
+                }
+            }
+        }
+    }
+
+    /// Waits for the end, taking part in what `attended` names.
+    ///
+    /// # Errors
+    /// Only when the system fails this process itself; the sandbox is ended then.
+    pub fn wait(&mut self, mut attended: Attended) -> io::Result<Outcome> {
+        let result = self.watch(&mut attended);
+        if result.is_err() {
+            self.end();
+        }
+        if let Some(terminal) = attended.terminal {
+            terminal.take_back();
+        }
+        result
+    }
+
+    fn watch(&mut self, attended: &mut Attended) -> io::Result<Outcome> {
+        loop {
+            let ready = self.poll(attended)?;
+            if ready.link {
+                while let Some(report) = self.receive_now()? {
+                    self.hear(report, attended)?;
+                }
+            }
+            if ready.signals {
+                if let Some(signals) = attended.signals {
+                    signals.each(|signal| self.signal(signal));
+                }
+            }
+            if let Some(streams) = &mut attended.streams {
+                streams.carry();
+            }
+            if ready.gone {
+                let usage = reap(self.init.pidfd.as_fd())?;
+                self.reaped = true;
+                if let Some(streams) = &mut attended.streams {
+                    streams.drain();
+                }
+                return Ok(self.outcome(&usage));
+            }
+            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                self.deadline = None;
+                self.timed_out = true;
+                self.kill();
+            }
+        }
+    }
+
+    fn hear(&mut self, report: Report, attended: &mut Attended) -> io::Result<()> {
+        match report {
+            Report::Exited { code } => self.ended = Some(Ended::Exited(code)),
+            Report::Killed { signal } => self.ended = Some(Ended::Signalled(signal)),
+            Report::Stopped { signal } => {
+                // Without a terminal there is nobody to continue it but whoever stopped it.
+                if let Some(terminal) = &mut attended.terminal {
+                    let foreground = terminal.stopped(signal);
+                    self.order(Order::Continue { foreground })?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn outcome(&self, usage: &libc::rusage) -> Outcome {
+        let ended = match self.ended {
+            _ if self.timed_out => Ended::TimedOut,
+            Some(ended) => ended,
+            None => Ended::Killed,
+        };
+        Outcome {
+            ended,
+            wall_time: self.started.elapsed(),
+            cpu_user: duration(usage.ru_utime),
+            cpu_system: duration(usage.ru_stime),
+            peak_memory: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+            not_enforced: Vec::new(),
+        }
+    }
+
+    /// Sends a signal to the command's process group, through PID 1.
+    pub fn signal(&self, signal: Signal) {
+        let _ = rustix::process::pidfd_send_signal(&self.init.pidfd, signal);
+    }
+
+    /// Kills everything inside: with PID 1 gone the kernel leaves nothing.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Kills and waits until nothing is left.
+    fn end(&mut self) {
+        if !self.reaped {
+            self.kill();
+            let _ = reap(self.init.pidfd.as_fd());
+            self.reaped = true;
+        }
+    }
+
+    fn order(&self, order: Order) -> io::Result<()> {
+        rustix::net::send(&self.init.link, &order.encode(), rustix::net::SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    fn receive(&self) -> io::Result<Option<Report>> {
+        self.receive_with(rustix::net::RecvFlags::empty())
+    }
+
+    fn receive_now(&self) -> io::Result<Option<Report>> {
+        match self.receive_with(rustix::net::RecvFlags::DONTWAIT) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            other => other,
+        }
+    }
+
+    /// The next report; `None` at the end of the link. A peer that died with a message of ours unread resets it.
+    fn receive_with(&self, flags: rustix::net::RecvFlags) -> io::Result<Option<Report>> {
+        let mut message = [0u8; 16];
+        loop {
+            match rustix::net::recv(&self.init.link, &mut message, flags) {
+                Ok((_, 0)) | Err(Errno::CONNRESET) => return Ok(None),
+                Ok((_, n)) => match Report::decode(&message[..n.min(16)]) {
+                    Some(report) => return Ok(Some(report)),
+                    None => continue,
+                },
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn poll(&self, attended: &Attended) -> io::Result<Ready> {
+        let mut fds = vec![
+            PollFd::new(&self.init.pidfd, PollFlags::IN),
+            PollFd::new(&self.init.link, PollFlags::IN),
+        ];
+        if let Some(signals) = attended.signals {
+            fds.push(PollFd::new(signals, PollFlags::IN));
+        }
+        if let Some(streams) = &attended.streams {
+            streams.register(&mut fds);
+        }
+        let timeout = self.deadline.map(|deadline| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: i64::from(left.subsec_nanos()) as _ }
+        });
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let hit = |fd: &PollFd| !fd.revents().is_empty();
+        Ok(Ready {
+            gone: hit(&fds[0]),
+            // Its end is the pidfd's to tell; a hang-up here would only spin.
+            link: fds[1].revents().contains(PollFlags::IN),
+            signals: attended.signals.is_some() && hit(&fds[2]),
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+struct Ready {
+    gone: bool,
+    link: bool,
+    signals: bool,
+}
+
+fn step_error(plan: &Plan, index: u32, source: io::Error) -> StartError {
+    if index == ID_MAPS {
+        return StartError::IdMaps(source);
+    }
+    match plan.steps.get(index as usize) {
+        Some(planned) => StartError::Step {
+            step: describe_step(&planned.step),
+            reason: planned.reason.clone(),
+            proc: matches!(planned.step, kennel_init::plan::Step::Proc { .. }),
+            source,
+        },
+        None => StartError::Step {
+            step: "starting the command".into(),
+            reason: "the command itself".into(),
+            proc: false,
+            source,
+        },
+    }
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_usec).unwrap_or(0) * 1000)
+}
+
+/// Waits for the process behind `pidfd` and takes what it and its descendants used. `__WALL`, because it was cloned
+/// without an exit signal.
+pub(crate) fn reap(pidfd: BorrowedFd) -> io::Result<libc::rusage> {
+    use std::os::fd::AsRawFd;
+    const P_PIDFD: libc::c_int = 3;
+    loop {
+        // SAFETY: both are plain memory of the right size that the kernel fills in.
+        let (result, usage) = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let mut usage: libc::rusage = std::mem::zeroed();
+            let result = libc::syscall(
+                libc::SYS_waitid,
+                P_PIDFD,
+                pidfd.as_raw_fd(),
+                &raw mut info,
+                libc::WEXITED | libc::__WALL,
+                &raw mut usage,
+            );
+            (result, usage)
+        };
+        if result == 0 {
+            return Ok(usage);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The command's standard streams, carried by the controller: input fed, output captured up to a cap.
+//!
+//! Output beyond the cap is read and dropped, so that the command goes on as it would, while the controller's memory
+//! stays bounded whatever it writes.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+
+/// What was captured of one stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// The bytes, up to the cap.
+    pub bytes: Vec<u8>,
+    /// Whether there were more.
+    pub truncated: bool,
+}
+
+/// The controller's ends of the pipes.
+#[derive(Debug)]
+pub struct Streams {
+    input: Option<(OwnedFd, Vec<u8>, usize)>,
+    outputs: [Option<OwnedFd>; 2],
+    captured: [Captured; 2],
+    cap: usize,
+}
+
+/// The command's ends, to be closed here once it runs.
+#[derive(Debug)]
+pub struct ChildEnds {
+    /// Standard input, output and error.
+    pub fds: [OwnedFd; 3],
+}
+
+impl Streams {
+    /// Makes the pipes. Without `input` the command reads an empty one.
+    pub fn new(input: Option<Vec<u8>>, cap: usize) -> io::Result<(Streams, ChildEnds)> {
+        let (stdin, to_stdin) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let (from_stdout, stdout) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let (from_stderr, stderr) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        for ours in [&to_stdin, &from_stdout, &from_stderr] {
+            // Only this end: the flag belongs to the open file, and each end of a pipe is one of its own.
+            rustix::fs::fcntl_setfl(ours, rustix::fs::OFlags::NONBLOCK)?;
+        }
+        let input = input.filter(|bytes| !bytes.is_empty()).map(|bytes| (to_stdin, bytes, 0));
+        let streams = Streams {
+            input,
+            outputs: [Some(from_stdout), Some(from_stderr)],
+            captured: [Captured::default(), Captured::default()],
+            cap,
+        };
+        Ok((streams, ChildEnds { fds: [stdin, stdout, stderr] }))
+    }
+
+    pub(super) fn register<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        if let Some((fd, ..)) = &self.input {
+            fds.push(PollFd::new(fd, PollFlags::OUT));
+        }
+        fds.extend(self.outputs.iter().flatten().map(|fd| PollFd::new(fd, PollFlags::IN)));
+    }
+
+    /// Moves what can be moved without waiting.
+    pub(super) fn carry(&mut self) {
+        if let Some((fd, bytes, at)) = &mut self.input {
+            let closed = loop {
+                match rustix::io::write(&*fd, &bytes[*at..]) {
+                    Ok(n) => *at += n,
+                    Err(Errno::INTR) => {}
+                    Err(Errno::AGAIN) => break false,
+                    // The command does not want any more (EPIPE; Rust's runtime ignores the signal).
+                    Err(_) => break true,
+                }
+                if *at == bytes.len() {
+                    break true;
+                }
+            };
+            if closed {
+                self.input = None;
+            }
+        }
+        for (output, captured) in self.outputs.iter_mut().zip(&mut self.captured) {
+            // One buffer's worth of each in turn: a flood on one stream does not starve the other, or the clock.
+            if output.as_ref().is_some_and(|fd| read_some(fd, captured, self.cap).is_break()) {
+                *output = None;
+            }
+        }
+    }
+
+    /// Takes what is left in the pipes once every writer is gone.
+    pub(super) fn drain(&mut self) {
+        for (output, captured) in self.outputs.iter_mut().zip(&mut self.captured) {
+            // Bounded by the pipe's capacity: nobody inside is left to write.
+            for _ in 0..64 {
+                if output.as_ref().is_none_or(|fd| read_some(fd, captured, self.cap).is_break()) {
+                    break;
+                }
+            }
+            *output = None;
+        }
+    }
+
+    /// What was captured: standard output and standard error.
+    #[must_use]
+    pub fn into_captured(self) -> [Captured; 2] {
+        self.captured
+    }
+}
+
+fn read_some(fd: impl AsFd, captured: &mut Captured, cap: usize) -> std::ops::ControlFlow<()> {
+    let mut buffer = [0u8; 64 * 1024];
+    match rustix::io::read(fd, &mut buffer) {
+        Ok(0) => std::ops::ControlFlow::Break(()),
+        Ok(n) => {
+            let room = cap - captured.bytes.len().min(cap);
+            captured.bytes.extend_from_slice(&buffer[..n.min(room)]);
+            captured.truncated |= n > room;
+            std::ops::ControlFlow::Continue(())
+        }
+        Err(Errno::AGAIN | Errno::INTR) => std::ops::ControlFlow::Continue(()),
+        Err(_) => std::ops::ControlFlow::Break(()),
+    }
+}
