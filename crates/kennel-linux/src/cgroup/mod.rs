@@ -18,6 +18,7 @@ mod error;
 mod hierarchy;
 mod kill;
 mod name;
+mod pressure;
 mod probe;
 mod scope;
 pub mod stale;
@@ -37,6 +38,7 @@ use rustix::process::Pid;
 pub use controller::{Controller, ControllerSet};
 pub use error::{CgroupError, Lack};
 pub use hierarchy::Layout;
+pub use pressure::Pressure;
 pub use probe::{Availability, Host, Route};
 pub use stats::{FinalStats, Usage};
 
@@ -49,8 +51,8 @@ use name::Owner;
 /// crate gives its constant on glibc, which is 0 for that reason.
 pub const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// The period over which the CPU limit holds: the kernel's own default, which v1 directories keep. A sandbox of half a CPU may run for
-/// 50 ms of every 100.
+/// The period over which the CPU limit holds: the kernel's own default, which v1 directories keep. A sandbox
+/// of half a CPU may run for 50 ms of every 100.
 const PERIOD_US: u64 = 100_000;
 
 /// How long the end of a sandbox's processes is waited for after SIGKILL. One that is in an uninterruptible
@@ -127,6 +129,7 @@ pub struct Cgroup {
     unified: Option<v2::Leaf>,
     legacy: v1::Leaves,
     pending: Option<Pending>,
+    limits: CgroupLimits,
     /// The most that [`Cgroup::usage`] has seen, for kernels that keep no peak.
     seen_memory: AtomicU64,
     seen_tasks: AtomicU64,
@@ -139,7 +142,6 @@ struct Pending {
     seat: Seat,
     name: String,
     controllers: ControllerSet,
-    limits: CgroupLimits,
 }
 
 impl Cgroup {
@@ -167,10 +169,11 @@ impl Cgroup {
             unified: None,
             legacy: v1::Leaves::default(),
             pending: None,
+            limits: *limits,
             seen_memory: AtomicU64::new(0),
             seen_tasks: AtomicU64::new(0),
         };
-        cgroup.make_unified(&hierarchies, &name, required.without(on_v1), wanted.without(on_v1), limits)?;
+        cgroup.make_unified(&hierarchies, &name, required.without(on_v1), wanted.without(on_v1))?;
         cgroup.make_legacy(&hierarchies, &name, required, wanted, want_stats)?;
         cgroup.legacy.set_limits(limits)?;
         if cgroup.unified.is_none() && cgroup.pending.is_none() && cgroup.legacy.0.is_empty() {
@@ -189,7 +192,6 @@ impl Cgroup {
         name: &str,
         required: ControllerSet,
         wanted: ControllerSet,
-        limits: &CgroupLimits,
     ) -> Result<(), CgroupError> {
         let Some(seat) = &hierarchies.unified else {
             let absent: Vec<_> = required.iter().map(|controller| (controller, None)).collect();
@@ -206,11 +208,11 @@ impl Cgroup {
         }
         match delegate::prepare(delegate::find_unified(seat, required, wanted)?)? {
             Base::Directory(parent, controllers) => {
-                self.unified.insert(v2::Leaf::make(parent, name, controllers)?).set_limits(limits)
+                self.unified.insert(v2::Leaf::make(parent, name, controllers)?).set_limits(&self.limits)
             }
             Base::Systemd(manager, controllers) => {
                 let (seat, name) = (seat.clone(), name.to_owned());
-                self.pending = Some(Pending { manager, seat, name, controllers, limits: *limits });
+                self.pending = Some(Pending { manager, seat, name, controllers });
                 Ok(())
             }
         }
@@ -313,7 +315,7 @@ impl Cgroup {
         delegate::turn_on(&leaf.parent, pending.controllers).map_err(|error| {
             CgroupError::system("turning controllers on", leaf.parent.file("cgroup.subtree_control"), error)
         })?;
-        leaf.set_limits(&pending.limits)
+        leaf.set_limits(&self.limits)
     }
 
     /// What the sandbox uses now.
@@ -326,6 +328,20 @@ impl Cgroup {
         self.seen_memory.fetch_max(usage.memory_now.unwrap_or(0), Ordering::Relaxed);
         self.seen_tasks.fetch_max(usage.processes.unwrap_or(0), Ordering::Relaxed);
         usage
+    }
+
+    /// Has the kernel reclaim from 90 % of the memory limit on, and tell when that is reached; `None` without
+    /// a memory limit and on cgroup v1, which has no such mark. Only for a caller that polls: above the mark
+    /// the sandbox is slowed down until [`Pressure::relieve`] is called.
+    pub fn watch_pressure(&self) -> Result<Option<Pressure>, CgroupError> {
+        match (&self.unified, self.limits.memory) {
+            (Some(leaf), Some(limit)) if leaf.controllers.contains(Controller::Memory) => {
+                Pressure::set(&leaf.dir, limit).map(Some).map_err(|error| {
+                    CgroupError::system("watching memory", leaf.dir.file("memory.high"), error)
+                })
+            }
+            _ => Ok(None),
+        }
     }
 
     /// How many processes the out-of-memory killer has taken so far.

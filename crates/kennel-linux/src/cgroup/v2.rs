@@ -44,7 +44,6 @@ impl Leaf {
         if self.controllers.contains(Controller::Memory) {
             if let Some(memory) = limits.memory {
                 set("limiting memory", "memory.max", &memory.to_string())?;
-                set("limiting memory", "memory.high", &high_mark(memory).to_string())?;
                 if limits.oom == OomScope::Everything {
                     set("limiting memory", "memory.oom.group", "1")?;
                 }
@@ -156,21 +155,5 @@ impl Leaf {
 
     fn number(&self, file: &str) -> Option<u64> {
         single(&self.dir.read(file).ok()?)
-    }
-}
-
-/// Where the kernel starts to slow a sandbox down and to reclaim in earnest: 90 % of its limit.
-fn high_mark(memory: u64) -> u64 {
-    memory / 10 * 9
-}
-
-#[cfg(test)]
-mod tests {
-    use super::high_mark;
-
-    #[test]
-    fn the_high_mark_is_nine_tenths_for_any_limit() {
-        assert_eq!(high_mark(100 << 20), 90 << 20);
-        assert_eq!(high_mark(u64::MAX), u64::MAX / 10 * 9);
     }
 }
