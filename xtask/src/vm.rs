@@ -1,0 +1,522 @@
+//! `cargo xtask vm-test`: the limits suite on a machine of its own, with another kernel and the unified
+//! cgroup v2 hierarchy that the developer's host may not have.
+//!
+//! A Debian cloud kernel is booted in qemu with an initramfs that this file writes: busybox, `vm/init.sh`,
+//! and the test programs, which are static and need nothing else. Nothing is installed on the host except, as
+//! root and where it is missing, qemu itself; packages are unpacked into the user's cache folder. Where
+//! something cannot be had, the lane is skipped and says why.
+
+use std::error::Error;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+type Failure = Box<dyn Error>;
+
+/// What runs in the machine, as root and as a user: the tests of a package whose names hold `filter`.
+struct Suite {
+    package: &'static str,
+    /// Which of the package's test programs, in cargo's words.
+    target: &'static [&'static str],
+    filter: &'static str,
+}
+
+const SUITES: &[Suite] = &[Suite { package: "kennel-linux", target: &["--lib"], filter: "cgroup::" }];
+
+/// One program to run in the machine.
+pub struct Job {
+    /// The program on the host; static.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+/// Runs the suites in the machine.
+///
+/// # Errors
+///
+/// A test that failed, or a machine that did not come to an end.
+pub fn vm_test() -> Result<(), Failure> {
+    let machine = match Machine::prepare() {
+        Ok(machine) => machine,
+        Err(reason) => {
+            println!("SKIPPED: vm-test: {reason}");
+            return Ok(());
+        }
+    };
+    let mut jobs = Vec::new();
+    for suite in SUITES {
+        for program in cargo_build(&["test", "--no-run", "--package", suite.package], suite.target)? {
+            let arguments = [suite.filter, "--nocapture", "--test-threads=1"];
+            let arguments =
+                arguments.into_iter().filter(|argument| !argument.is_empty()).map(str::to_owned).collect();
+            jobs.push(Job { program, arguments });
+        }
+    }
+    let kennel = cargo_build(&["build", "--package", "kennel-cli"], &[])?;
+    machine.run(&jobs, &kennel)
+}
+
+/// Builds and returns the programs that came of it.
+fn cargo_build(command: &[&str], target: &[&str]) -> Result<Vec<PathBuf>, Failure> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(command)
+        .args(target)
+        .arg("--message-format=json-render-diagnostics")
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        return Err(
+            format!("building for the machine: cargo {}: {}", command.join(" "), output.status).into()
+        );
+    }
+    let messages = String::from_utf8(output.stdout)?;
+    let programs: Vec<PathBuf> = messages.lines().filter_map(executable_of).collect();
+    if programs.is_empty() {
+        return Err(
+            format!("building for the machine: cargo {}: no program came of it", command.join(" ")).into()
+        );
+    }
+    Ok(programs)
+}
+
+/// The program that one of cargo's JSON messages speaks of. A path with a quote or a backslash in it is not
+/// one.
+fn executable_of(message: &str) -> Option<PathBuf> {
+    let (_, rest) = message.split_once(r#""executable":""#)?;
+    let (path, _) = rest.split_once('"')?;
+    (!path.contains('\\')).then(|| PathBuf::from(path))
+}
+
+/// A kernel, a busybox and a qemu.
+pub struct Machine {
+    state: PathBuf,
+    qemu: PathBuf,
+    kernel: PathBuf,
+    busybox: PathBuf,
+}
+
+/// How a machine is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Accelerator {
+    Kvm,
+    Emulation,
+}
+
+/// How a machine ended.
+enum Ending {
+    Exit(i32),
+    /// It did not come up; what its console said.
+    NoBoot(Vec<String>),
+    /// It came up and did not come to an end.
+    NoEnd(String),
+}
+
+impl Machine {
+    /// Gets together what is needed; what cannot be had is the reason to skip.
+    pub fn prepare() -> Result<Self, String> {
+        if std::env::consts::ARCH != "x86_64" {
+            return Err(format!("the lane has no kernel for {}", std::env::consts::ARCH));
+        }
+        let state = cache_folder()?.join("kennel-lanes").join("vm");
+        fs::create_dir_all(&state).map_err(|error| format!("{}: {error}", state.display()))?;
+        let qemu = qemu()?;
+        // 6.12 on Debian 12: recent enough for every cgroup file that kennel reads.
+        let suite = std::env::var("KENNEL_VM_SUITE").unwrap_or_else(|_| "bookworm-backports".to_owned());
+        let kernel = unpacked(&state, &suite, "linux-image-cloud-amd64", is_kernel)?;
+        let base = suite.trim_end_matches("-backports");
+        let busybox = unpacked(&state, base, "busybox-static", |path| path.ends_with("bin/busybox"))?;
+        Ok(Self { state, qemu, kernel, busybox })
+    }
+
+    /// Boots and runs every job, as root and as a user; `tools` are programs that the jobs use.
+    pub fn run(&self, jobs: &[Job], tools: &[PathBuf]) -> Result<(), Failure> {
+        let initramfs = self.state.join(format!("initramfs-{}", std::process::id()));
+        fs::write(&initramfs, self.initramfs(jobs, tools)?)?;
+        let ending = self.boot_best(&initramfs);
+        fs::remove_file(&initramfs)?;
+        match ending? {
+            Ending::Exit(0) => Ok(()),
+            Ending::Exit(status) => {
+                Err(format!("vm-test: jobs failed in the machine (status {status})").into())
+            }
+            Ending::NoBoot(console) => {
+                let last = &console[console.len().saturating_sub(40)..];
+                Err(format!("vm-test: the machine did not come up:\n{}", last.join("\n")).into())
+            }
+            Ending::NoEnd(why) => Err(format!("vm-test: the machine did not come to an end: {why}").into()),
+        }
+    }
+
+    /// With KVM where it works, else by emulation. `/dev/kvm` alone tells little: inside of another virtual
+    /// machine it may be there and boot nothing, so the first failure is remembered.
+    fn boot_best(&self, initramfs: &Path) -> Result<Ending, Failure> {
+        let no_kvm = self.state.join("kvm-does-not-boot");
+        let device = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm");
+        if device.is_ok() && !no_kvm.exists() {
+            match self.boot(initramfs, Accelerator::Kvm)? {
+                Ending::NoBoot(_) => fs::write(&no_kvm, "remove this file to try KVM again\n")?,
+                ending => return Ok(ending),
+            }
+        }
+        self.boot(initramfs, Accelerator::Emulation)
+    }
+
+    fn boot(&self, initramfs: &Path, accelerator: Accelerator) -> Result<Ending, Failure> {
+        let (accel, cpu, boot_time) = match accelerator {
+            Accelerator::Kvm => ("kvm", "host", Duration::from_secs(15)),
+            // Without cmpxchg16b: qemu 7.2 emulates it wrongly now and then, and the kernel's allocator trips
+            // over it.
+            Accelerator::Emulation => ("tcg,thread=multi", "max,-cx16", Duration::from_secs(120)),
+        };
+        let mut qemu = Command::new(&self.qemu)
+            .args(["-accel", accel, "-cpu", cpu, "-M", "q35", "-m", "1024", "-smp", "2"])
+            .args(["-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot"])
+            .args(["-append", "console=ttyS0 quiet loglevel=3 panic=-1 rdinit=/init"])
+            .arg("-kernel")
+            .arg(&self.kernel)
+            .arg("-initrd")
+            .arg(initramfs)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            // With KVM that boots nothing qemu prints the registers of the processor.
+            .stderr(if accelerator == Accelerator::Kvm { Stdio::null() } else { Stdio::inherit() })
+            .spawn()?;
+        let lines = lines_of(&mut qemu)?;
+        let ending = watch(&lines, boot_time, Duration::from_secs(900));
+        // After its last line the machine powers off, but it is not needed any more.
+        qemu.kill()?;
+        qemu.wait()?;
+        Ok(ending)
+    }
+
+    /// The machine's root file system, as an archive that the kernel unpacks.
+    fn initramfs(&self, jobs: &[Job], tools: &[PathBuf]) -> io::Result<Vec<u8>> {
+        let mut archive = Archive::default();
+        for folder in ["bin", "etc", "home", "vm", "vm/bin"] {
+            archive.folder(folder, 0);
+        }
+        archive.folder("home/u", 1000);
+        archive.file("init", 0o755, include_bytes!("../vm/init.sh"));
+        archive.file("bin/busybox", 0o755, &fs::read(&self.busybox)?);
+        archive.file("etc/passwd", 0o644, b"root:x:0:0::/root:/bin/sh\nu:x:1000:1000::/home/u:/bin/sh\n");
+        archive.file("etc/group", 0o644, b"root:x:0:\nu:x:1000:\n");
+        for program in jobs.iter().map(|job| &job.program).chain(tools) {
+            archive.file(&format!("vm/bin/{}", name_of(program)), 0o755, &fs::read(program)?);
+        }
+        let mut script = String::new();
+        for who in ["root", "user"] {
+            for job in jobs {
+                let name = name_of(&job.program);
+                let _ = write!(script, "job {} {who} /vm/bin/{}", quoted(&name), quoted(&name));
+                for argument in &job.arguments {
+                    let _ = write!(script, " {}", quoted(argument));
+                }
+                script.push('\n');
+            }
+        }
+        archive.file("vm/jobs", 0o644, script.as_bytes());
+        Ok(archive.finish())
+    }
+}
+
+fn name_of(program: &Path) -> String {
+    program.file_name().unwrap_or(OsStr::new("program")).to_string_lossy().into_owned()
+}
+
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// The machine's console, line by line, so that it can be waited for with a limit.
+fn lines_of(qemu: &mut Child) -> Result<Receiver<String>, Failure> {
+    let console = qemu.stdout.take().ok_or("qemu without a console")?;
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(console).split(b'\n') {
+            let Ok(line) = line else { break };
+            if sender.send(String::from_utf8_lossy(&line).trim_end().to_owned()).is_err() {
+                break;
+            }
+        }
+    });
+    Ok(receiver)
+}
+
+/// Prints what the machine says until it says how it ended.
+fn watch(lines: &Receiver<String>, boot_time: Duration, run_time: Duration) -> Ending {
+    let started = Instant::now();
+    let mut deadline = started + boot_time;
+    let mut is_up = false;
+    let mut console = Vec::new();
+    loop {
+        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => {
+                if let Some(status) = line.strip_prefix("KENNEL-VM-EXIT ") {
+                    println!("the machine ended after {:.1} s", started.elapsed().as_secs_f64());
+                    return Ending::Exit(status.parse().unwrap_or(1));
+                }
+                if let Some(kernel) = line.strip_prefix("KENNEL-VM-UP ") {
+                    is_up = true;
+                    deadline = Instant::now() + run_time;
+                    println!("Linux {kernel} is up after {:.1} s", started.elapsed().as_secs_f64());
+                } else if is_up {
+                    println!("{line}");
+                } else {
+                    console.push(line);
+                }
+            }
+            Err(_) if !is_up => return Ending::NoBoot(console),
+            Err(RecvTimeoutError::Timeout) => return Ending::NoEnd(format!("no end after {run_time:?}")),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Ending::NoEnd("it stopped without a status".to_owned());
+            }
+        }
+    }
+}
+
+fn cache_folder() -> Result<PathBuf, String> {
+    if let Some(folder) = std::env::var_os("XDG_CACHE_HOME").filter(|folder| !folder.is_empty()) {
+        return Ok(folder.into());
+    }
+    std::env::var_os("HOME")
+        .map(|home| Path::new(&home).join(".cache"))
+        .ok_or_else(|| "neither XDG_CACHE_HOME nor HOME is set".to_owned())
+}
+
+fn qemu() -> Result<PathBuf, String> {
+    const PROGRAM: &str = "qemu-system-x86_64";
+    if let Some(path) = in_path(PROGRAM) {
+        return Ok(path);
+    }
+    // Only root can install, and only where there is an apt-get; anywhere else this fails and is the reason.
+    run(Command::new("apt-get").args(["install", "-y", "-qq", "--no-install-recommends", "qemu-system-x86"]))
+        .map_err(|error| format!("no {PROGRAM}, and it could not be installed: {error}"))?;
+    in_path(PROGRAM).ok_or_else(|| format!("no {PROGRAM}"))
+}
+
+fn in_path(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|folder| folder.join(program))
+        .find(|path| path.is_file())
+}
+
+/// A file of a Debian package, fetched and unpacked once. The package may be one that only depends on the one
+/// with the file, as the kernel's are.
+fn unpacked(
+    state: &Path,
+    suite: &str,
+    package: &str,
+    is_wanted: fn(&Path) -> bool,
+) -> Result<PathBuf, String> {
+    let folder = state.join(format!("{package}-{suite}"));
+    if let Some(path) = find_file(&folder, is_wanted) {
+        return Ok(path);
+    }
+    let apt = Apt::new(state, suite)?;
+    apt.update()?;
+    let versioned = apt.dependency(package).unwrap_or_else(|| package.to_owned());
+    // From some release on the image is in a package of its own beside the modules.
+    let binary = versioned.replacen("linux-image-", "linux-binary-", 1);
+    let real = if binary != versioned && apt.knows(&binary) { binary } else { versioned };
+    let partial = state.join(format!("{package}-{suite}.partial"));
+    let _ = fs::remove_dir_all(&partial);
+    fs::create_dir_all(&partial).map_err(|error| format!("{}: {error}", partial.display()))?;
+    let archive = apt.download(&real, &partial)?;
+    run(Command::new("dpkg-deb").arg("--extract").arg(&archive).arg(&partial))?;
+    let _ = fs::remove_file(&archive);
+    let _ = fs::remove_dir_all(&folder);
+    fs::rename(&partial, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    find_file(&folder, is_wanted).ok_or_else(|| format!("package {real} of {suite} does not have the file"))
+}
+
+fn is_kernel(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"))
+}
+
+fn find_file(folder: &Path, is_wanted: fn(&Path) -> bool) -> Option<PathBuf> {
+    for entry in fs::read_dir(folder).ok()?.flatten() {
+        let kind = entry.file_type().ok()?;
+        if kind.is_dir() {
+            if let Some(path) = find_file(&entry.path(), is_wanted) {
+                return Some(path);
+            }
+        } else if kind.is_file() && is_wanted(&entry.path()) {
+            return Some(entry.path());
+        }
+    }
+    None
+}
+
+/// apt with a state of its own, so that the host's package lists stay as they are and no root is needed.
+struct Apt {
+    options: Vec<String>,
+}
+
+impl Apt {
+    fn new(state: &Path, suite: &str) -> Result<Self, String> {
+        let mirror = mirror().ok_or("no Debian mirror is configured on this host")?;
+        let folder = state.join("apt").join(suite);
+        let place = folder.display();
+        for below in ["lists/partial", "cache/archives/partial"] {
+            fs::create_dir_all(folder.join(below)).map_err(|error| format!("{place}: {error}"))?;
+        }
+        let sources = format!(
+            "deb [arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {mirror} {suite} main\n"
+        );
+        for (name, text) in [("sources.list", sources.as_str()), ("status", "")] {
+            fs::write(folder.join(name), text).map_err(|error| format!("{place}: {error}"))?;
+        }
+        let options = [
+            format!("Dir::Etc::sourcelist={place}/sources.list"),
+            "Dir::Etc::sourceparts=/dev/null".to_owned(),
+            "Dir::Etc::preferencesparts=/dev/null".to_owned(),
+            format!("Dir::State::lists={place}/lists"),
+            format!("Dir::State::status={place}/status"),
+            format!("Dir::Cache={place}/cache"),
+            "APT::Architecture=amd64".to_owned(),
+            "APT::Architectures::=amd64".to_owned(),
+            "Acquire::Languages=none".to_owned(),
+            "Debug::NoLocking=1".to_owned(),
+        ];
+        Ok(Self { options: options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect() })
+    }
+
+    fn update(&self) -> Result<(), String> {
+        run(Command::new("apt-get").args(&self.options).args(["update", "-qq"])).map(drop)
+    }
+
+    /// What a package that stands for the current kernel depends on.
+    fn dependency(&self, package: &str) -> Option<String> {
+        let text = run(Command::new("apt-cache").args(&self.options).args(["depends", package])).ok()?;
+        let name = text.lines().find_map(|line| line.trim().strip_prefix("Depends: ").map(str::to_owned))?;
+        name.starts_with("linux-image-").then_some(name)
+    }
+
+    fn knows(&self, package: &str) -> bool {
+        run(Command::new("apt-cache").args(&self.options).args(["show", "--no-all-versions", package]))
+            .is_ok_and(|text| !text.is_empty())
+    }
+
+    fn download(&self, package: &str, into: &Path) -> Result<PathBuf, String> {
+        run(Command::new("apt-get")
+            .args(&self.options)
+            .args(["download", "-qq", package])
+            .current_dir(into))?;
+        find_file(into, |path| path.extension().is_some_and(|extension| extension == "deb"))
+            .ok_or_else(|| format!("apt-get did not download {package}"))
+    }
+}
+
+/// The mirror that the host itself uses, from either form of apt's list of sources.
+fn mirror() -> Option<String> {
+    let mut files: Vec<PathBuf> = fs::read_dir("/etc/apt/sources.list.d")
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    files.retain(|path| {
+        path.extension().is_some_and(|extension| extension == "sources" || extension == "list")
+    });
+    files.sort();
+    files.push("/etc/apt/sources.list".into());
+    files.iter().filter_map(|path| fs::read_to_string(path).ok()).find_map(|text| {
+        text.lines().find_map(|line| {
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            let uri = match words.as_slice() {
+                ["URIs:", uri, ..] => uri,
+                ["deb", uri, ..] if uri.contains("://") => uri,
+                ["deb", options, uri, ..] if options.starts_with('[') => uri,
+                _ => return None,
+            };
+            uri.trim_end_matches('/').ends_with("/debian").then(|| (*uri).to_owned())
+        })
+    })
+}
+
+fn run(command: &mut Command) -> Result<String, String> {
+    let shown = format!("{}", command.get_program().display());
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{shown}: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{shown}: {}", said.lines().last().unwrap_or("failed without a word")))
+}
+
+/// A cpio archive in the `newc` form, which is what the kernel takes for an initramfs.
+#[derive(Default)]
+struct Archive {
+    bytes: Vec<u8>,
+    entries: u32,
+}
+
+impl Archive {
+    fn folder(&mut self, path: &str, owner: u32) {
+        self.entry(path, 0o040_755, owner, &[]);
+    }
+
+    fn file(&mut self, path: &str, mode: u32, content: &[u8]) {
+        self.entry(path, 0o100_000 | mode, 0, content);
+    }
+
+    fn entry(&mut self, path: &str, mode: u32, owner: u32, content: &[u8]) {
+        self.entries += 1;
+        let size = u32::try_from(content.len()).expect("a file of the machine is below 4 GiB");
+        let name_size = u32::try_from(path.len() + 1).expect("a path is short");
+        // Inode, mode, owner, group, links, time, size, four device numbers, length of the name, checksum.
+        let fields = [self.entries, mode, owner, owner, 1, 0, size, 0, 0, 0, 0, name_size, 0];
+        self.bytes.extend(b"070701");
+        for field in fields {
+            self.bytes.extend(format!("{field:08x}").as_bytes());
+        }
+        self.bytes.extend(path.as_bytes());
+        self.bytes.push(0);
+        self.pad();
+        self.bytes.extend(content);
+        self.pad();
+    }
+
+    fn pad(&mut self) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.entry("TRAILER!!!", 0, 0, &[]);
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_archive_has_the_form_that_cpio_has() {
+        let mut archive = Archive::default();
+        archive.file("a", 0o644, b"hello");
+        let bytes = archive.finish();
+        assert!(bytes.starts_with(b"070701"));
+        assert_eq!(&bytes[6 + 8..6 + 16], b"000081a4");
+        assert_eq!(&bytes[110..112], b"a\0");
+        assert_eq!(&bytes[112..117], b"hello");
+        assert_eq!(&bytes[120..126], b"070701");
+        assert_eq!(bytes.len() % 4, 0);
+    }
+
+    #[test]
+    fn the_program_is_found_in_cargos_message() {
+        let message = r#"{"reason":"compiler-artifact","executable":"/t/debug/deps/x-1","fresh":true}"#;
+        assert_eq!(executable_of(message), Some(PathBuf::from("/t/debug/deps/x-1")));
+        assert_eq!(executable_of(r#"{"reason":"compiler-artifact","executable":null}"#), None);
+    }
+
+    #[test]
+    fn a_word_is_quoted_for_the_machines_shell() {
+        assert_eq!(quoted("a'b c"), r"'a'\''b c'");
+    }
+}
