@@ -1,0 +1,119 @@
+//! The command line: what can be typed, and what was.
+//!
+//! [`table`] is the one home of every flag. The parser, `--help`, the man page and the completions of three shells
+//! are all made from it. There are two stages: [`parse`] finds out what was typed, without knowing where it runs;
+//! [`RunArgs::settings`] finds out what that means there. Both are written by hand because start-up time is part of
+//! what kennel promises, and a few dozen flags in a static table take microseconds.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use kennel_policy::policy::Origin;
+use kennel_policy::settings::{Base, Settings, keys};
+
+pub mod completions;
+pub mod help;
+pub mod man;
+mod parse;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use parse::{UsageError, parse};
+use table::Effect;
+pub use table::{Command, Flag};
+
+/// What was asked for.
+#[derive(Debug)]
+pub enum Invocation {
+    /// `kennel run`
+    Run(RunArgs),
+    /// `kennel plan`
+    Plan {
+        /// What would be run.
+        args: RunArgs,
+        /// Whether to print JSON.
+        json: bool,
+    },
+    /// `kennel doctor`
+    Doctor {
+        /// Whether to print JSON.
+        json: bool,
+    },
+    /// `kennel schema`
+    Schema,
+    /// `kennel completions SHELL`
+    Completions(Shell),
+    /// `kennel man`
+    Man,
+    /// `kennel help`, or `--help` anywhere; of one command, or of all.
+    Help(Option<&'static Command>),
+    /// `kennel version`, or `--version`
+    Version,
+}
+
+/// A shell that completions are written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shell {
+    /// bash
+    Bash,
+    /// zsh
+    Zsh,
+    /// fish
+    Fish,
+}
+
+/// What was typed after `kennel run` or `kennel plan`.
+#[derive(Debug, Default)]
+pub struct RunArgs {
+    /// The command they were typed after, for messages.
+    of: &'static str,
+    /// The flags that say a setting, with their values, in order.
+    typed: Vec<(&'static Flag, OsString)>,
+    /// The files of `--settings`, in order, as they were typed.
+    pub settings_files: Vec<PathBuf>,
+    /// Leave the user's settings file and the one in the working directory alone.
+    pub no_settings: bool,
+    /// Where to write the outcome.
+    pub report: Option<PathBuf>,
+    /// Say nothing but errors.
+    pub quiet: bool,
+    /// Say what is done.
+    pub verbose: bool,
+    /// The command and its arguments; at least one word.
+    pub command: Vec<OsString>,
+}
+
+impl RunArgs {
+    /// What the flags say. Relative paths are relative to the base's folder, which is the caller's working directory.
+    pub fn settings(&self, base: &Base) -> Result<Settings, UsageError> {
+        let mut settings = Settings::default();
+        for (flag, value) in &self.typed {
+            let origin = || Origin(format!("--{}", flag.name));
+            let stated = match flag.effect {
+                Effect::Says(key) => state(&mut settings, key, value, base, origin()),
+                Effect::SaysWord(key, word) => {
+                    state(&mut settings, key, &OsString::from(word), base, origin())
+                }
+                Effect::KeepFd => settings.keep_fd(value),
+                _ => Ok(()),
+            };
+            stated.map_err(|error| UsageError::value(self.of, flag, &error))?;
+        }
+        Ok(settings)
+    }
+}
+
+fn state(
+    settings: &mut Settings,
+    key: &str,
+    value: &std::ffi::OsStr,
+    base: &Base,
+    origin: Origin,
+) -> Result<(), kennel_policy::settings::ValueError> {
+    match keys::find(key) {
+        Some(key) => key.kind.state(settings, value, base, origin),
+        // A test holds that every flag's key exists.
+        None => Ok(()),
+    }
+}
