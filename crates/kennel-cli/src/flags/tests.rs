@@ -6,6 +6,8 @@ use kennel_policy::settings::keys;
 use super::table::{COMMANDS, FLAGS, SECTIONS, Scope};
 use super::*;
 
+mod reference;
+
 fn base() -> Base {
     Base { folder: "/work".into(), home: Some("/home/me".into()) }
 }

@@ -1,0 +1,111 @@
+//! The tables of `docs/settings.md`, which have to say what the code says.
+
+use std::fmt::Write;
+
+use kennel_policy::settings::keys::{Key, Kind, SECTIONS, Tighten, Zero};
+use kennel_policy::settings::{Base, Format, Provenance, parse};
+
+use crate::flags::table::{Effect, FLAGS};
+
+const BEGIN: &str = "<!-- The tables up to the end mark are written by a test from the table of keys. -->\n";
+const END: &str = "<!-- end -->\n";
+
+#[test]
+fn the_settings_page_has_every_key_as_it_is() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
+    let page = std::fs::read_to_string(file).unwrap();
+    let (before, rest) = page.split_once(BEGIN).expect("the mark where the tables begin");
+    let (tables, after) = rest.split_once(END).expect("the mark where the tables end");
+    let expected = reference();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(file, format!("{before}{BEGIN}{expected}{END}{after}")).unwrap();
+    } else {
+        assert_eq!(tables, expected, "run this test with UPDATE_DOCS=1 to write the page anew");
+    }
+}
+
+#[test]
+fn the_examples_of_the_settings_page_are_settings() {
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md")).unwrap();
+    let base = Base { folder: "/work".into(), home: Some("/home/me".into()) };
+    let examples: Vec<&str> =
+        page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(examples.len() >= 2);
+    for example in examples {
+        parse(example.as_bytes(), Format::Toml, Provenance::File("example"), &base)
+            .unwrap_or_else(|error| panic!("{error}:\n{example}"));
+    }
+}
+
+fn reference() -> String {
+    let mut text = String::new();
+    for section in SECTIONS {
+        let (prefix, title) = match section.name {
+            "" => (String::new(), "At the top".to_owned()),
+            name => (format!("{name}."), format!("`[{name}]`")),
+        };
+        let _ = writeln!(text, "\n### {title}\n\n{}\n", section.doc);
+        text.push_str(
+            "| key | value | default | flag | a found file may | meaning |\n|---|---|---|---|---|---|\n",
+        );
+        for key in section.keys {
+            let flags = flags_of(&format!("{prefix}{}", key.name));
+            let default = if key.default.is_empty() { "–" } else { key.default };
+            let _ = writeln!(
+                text,
+                "| `{}` | {} | {default} | {flags} | {} | {} |",
+                key.name,
+                value_of(key),
+                tighten_of(key),
+                key.doc.replace('*', "\\*")
+            );
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn flags_of(key: &str) -> String {
+    let says = |effect: Effect| matches!(effect, Effect::Says(own) | Effect::SaysWord(own, _) if own == key);
+    let flags = FLAGS.iter().filter(|flag| says(flag.effect));
+    let spelled = flags.map(|flag| match flag.value {
+        Some(value) => format!("`--{} {}`", flag.name, value.replace('|', "\\|")),
+        None => format!("`--{}`", flag.name),
+    });
+    spelled.collect::<Vec<_>>().join(" ")
+}
+
+fn value_of(key: &Key) -> String {
+    match &key.kind {
+        Kind::Bool(_) => "boolean".to_owned(),
+        Kind::Profile(_) => "a profile's name".to_owned(),
+        Kind::Hostname(_) => "a host name".to_owned(),
+        Kind::Folder(_) => "a folder".to_owned(),
+        Kind::Choice(choices) => {
+            choices.words().iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
+        }
+        Kind::Size(_, Zero::Allowed) => "a size".to_owned(),
+        Kind::Size(_, Zero::Refused) => "a size above 0".to_owned(),
+        Kind::Time(_) => "a duration".to_owned(),
+        Kind::Cpus(_) => "a number".to_owned(),
+        Kind::Count(_) => "a whole number".to_owned(),
+        Kind::Paths(_) => "paths".to_owned(),
+        Kind::Hosts(..) => "hosts".to_owned(),
+        Kind::Mounts(_) => "mounts".to_owned(),
+        Kind::Tmpfs(_) => "tmpfs folders".to_owned(),
+        Kind::Names(_) => "names".to_owned(),
+        Kind::Variables(_) => "a table of strings".to_owned(),
+    }
+}
+
+fn tighten_of(key: &Key) -> String {
+    match (key.tighten, &key.kind) {
+        (Tighten::No, _) => "not set it".to_owned(),
+        (Tighten::Add, _) => "add to it".to_owned(),
+        (Tighten::Lower, _) => "lower it".to_owned(),
+        (Tighten::To(value), _) => format!("make it {value}"),
+        (Tighten::Stricter, Kind::Choice(choices)) => format!("move it towards {}", choices.words()[0]),
+        (Tighten::Stricter, _) => "make it stricter".to_owned(),
+    }
+}
