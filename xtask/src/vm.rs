@@ -18,15 +18,24 @@ use std::time::{Duration, Instant};
 
 type Failure = Box<dyn Error>;
 
-/// What runs in the machine, as root and as a user: the tests of a package whose names hold `filter`.
+/// Who runs a job, which decides where a cgroup is to be had; `vm/init.sh` says how each is placed.
+type Who = &'static str;
+
+/// What runs in the machine: the tests of a package whose names hold `filter`.
 struct Suite {
     package: &'static str,
     /// Which of the package's test programs, in cargo's words.
     target: &'static [&'static str],
     filter: &'static str,
+    by: &'static [Who],
 }
 
-const SUITES: &[Suite] = &[Suite { package: "kennel-linux", target: &["--lib"], filter: "cgroup::" }];
+const SUITES: &[Suite] = &[Suite {
+    package: "kennel-linux",
+    target: &["--lib"],
+    filter: "cgroup::",
+    by: &["root", "user", "crowded", "container", "stranger"],
+}];
 
 /// One program to run in the machine.
 pub struct Job {
@@ -34,6 +43,8 @@ pub struct Job {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
+    /// Those who run it, one after the other.
+    pub by: &'static [Who],
 }
 
 /// Runs the suites in the machine.
@@ -55,7 +66,7 @@ pub fn vm_test() -> Result<(), Failure> {
             let arguments = [suite.filter, "--nocapture", "--test-threads=1"];
             let arguments =
                 arguments.into_iter().filter(|argument| !argument.is_empty()).map(str::to_owned).collect();
-            jobs.push(Job { program, arguments });
+            jobs.push(Job { program, arguments, by: suite.by });
         }
     }
     let kennel = cargo_build(&["build", "--package", "kennel-cli"], &[])?;
@@ -135,7 +146,7 @@ impl Machine {
         Ok(Self { state, qemu, kernel, busybox })
     }
 
-    /// Boots and runs every job, as root and as a user; `tools` are programs that the jobs use.
+    /// Boots and runs every job; `tools` are programs that the jobs use.
     pub fn run(&self, jobs: &[Job], tools: &[PathBuf]) -> Result<(), Failure> {
         let initramfs = self.state.join(format!("initramfs-{}", std::process::id()));
         fs::write(&initramfs, self.initramfs(jobs, tools)?)?;
@@ -211,8 +222,8 @@ impl Machine {
             archive.file(&format!("vm/bin/{}", name_of(program)), 0o755, &fs::read(program)?);
         }
         let mut script = String::new();
-        for who in ["root", "user"] {
-            for job in jobs {
+        for job in jobs {
+            for who in job.by {
                 let name = name_of(&job.program);
                 let _ = write!(script, "job {} {who} /vm/bin/{}", quoted(&name), quoted(&name));
                 for argument in &job.arguments {

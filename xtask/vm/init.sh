@@ -2,8 +2,12 @@
 # The first program of the test machine. It runs twice: from the initramfs, to move to a root that pivot_root(2) accepts
 # (it refuses the initramfs), and from there, to set up what a Linux system has, to run the jobs, and to power off.
 #
-# Cgroups: the unified hierarchy with all controllers; root's jobs run at its top. User 1000 has the subtree user/u, as
-# an administrator would delegate one, and runs in user/u/job.
+# Each job is run by several people, who differ in where a cgroup is to be had (the unified hierarchy, all controllers):
+#   root       at the top
+#   user       user 1000 in user/u/job, where user/u is delegated to them as an administrator would
+#   crowded    user 1000 directly in a delegated cgroup, which cannot pass controllers on before it is cleared
+#   container  root, who sees only the cgroup they are in, as in a container without a cgroup namespace
+#   stranger   user 1000 where nothing is delegated
 BB=/bin/busybox
 if [ "$1" != second ]; then
   $BB mkdir -p /new && $BB mount -t tmpfs -o mode=755 root /new
@@ -27,18 +31,26 @@ echo "KENNEL-VM-UP $(uname -r)"
 
 mount -t cgroup2 none /sys/fs/cgroup
 pass_on() { for controller in $(cat "$1/cgroup.controllers"); do echo "+$controller" > "$1/cgroup.subtree_control"; done; }
-delegated=/sys/fs/cgroup/user/u
-pass_on /sys/fs/cgroup
-mkdir -p $delegated/job
-pass_on /sys/fs/cgroup/user
-chown -R 1000:1000 $delegated/job
-chown 1000:1000 $delegated $delegated/cgroup.procs $delegated/cgroup.threads $delegated/cgroup.subtree_control
-export KENNEL_BIN=/vm/bin/kennel RUST_BACKTRACE=0
+cgroups=/sys/fs/cgroup
+pass_on $cgroups
+delegate() { mkdir -p "$1" && chown 1000:1000 "$1" "$1/cgroup.procs" "$1/cgroup.threads" "$1/cgroup.subtree_control"; }
+mkdir -p $cgroups/user $cgroups/container
+pass_on $cgroups/user
+delegate $cgroups/user/u
+delegate $cgroups/user/u/job
+delegate $cgroups/user/crowded
+export KENNEL_BIN=/vm/bin/kennel RUST_BACKTRACE=0 KENNEL_TEST_NEEDS_CGROUPS=1
 
+enter() { echo 0 > "$1/cgroup.procs"; }
+become_user() { cd /home/u && exec su u -s /bin/sh -c 'exec "$0" "$@"' -- "$@"; }
 as_root() { "$@"; }
-as_user() {
-  ( echo 0 > $delegated/job/cgroup.procs; cd /home/u; exec su u -s /bin/sh -c 'exec "$0" "$@"' -- "$@" )
+as_user() { ( enter $cgroups/user/u/job; become_user "$@" ); }
+as_crowded() { ( enter $cgroups/user/crowded; become_user "$@" ); }
+as_container() {
+  ( enter $cgroups/container
+    exec unshare -m sh -c "mount --make-rprivate / && mount --bind $cgroups/container $cgroups && exec \"\$0\" \"\$@\"" "$@" )
 }
+as_stranger() { ( unset KENNEL_TEST_NEEDS_CGROUPS; become_user "$@" ); }
 status=0
 job() {
   name=$1 who=$2

@@ -83,7 +83,14 @@ impl Hierarchies {
     fn from_files(mountinfo: &[u8], places: &[u8]) -> Self {
         let places = parse_places(places);
         let mut found = Self::default();
-        for mount in parse_mounts(mountinfo) {
+        let mut mounts = parse_mounts(mountinfo);
+        // A later mount on the same directory hides an earlier one.
+        for at in (0..mounts.len()).rev() {
+            if mounts[at + 1..].iter().any(|later| later.point == mounts[at].point) {
+                mounts.remove(at);
+            }
+        }
+        for mount in mounts {
             let place = places.iter().find(|place| match mount.controllers {
                 None => place.unified,
                 Some(controllers) => !controllers.intersection(place.controllers).is_empty(),
@@ -257,6 +264,15 @@ mod tests {
         let seat = read(mounts, "0::/docker/abc\n").unified.unwrap();
         assert_eq!(seat.own, seat.top);
         assert_eq!(read(mounts, "0::/docker/abc/x\n").unified.unwrap().own, Path::new("/sys/fs/cgroup/x"));
+    }
+
+    #[test]
+    fn a_mount_that_another_one_covers_is_not_used() {
+        let mounts = "34 25 0:29 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\
+            50 34 0:29 /container /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let seat = read(mounts, "0::/container\n").unified.unwrap();
+        assert_eq!((seat.own, seat.top), ("/sys/fs/cgroup".into(), "/sys/fs/cgroup".into()));
+        assert_eq!(read(mounts, "0::/elsewhere\n").unified, None);
     }
 
     #[test]
