@@ -1,0 +1,119 @@
+//! PID 1 for containers that run an agent: strip the control plane's variables, drop root, become the agent.
+//!
+//! The whole program is [`boot`], and `boot` is the list of its steps:
+//!
+//! 1. let go of what was inherited: descriptors above 2, blocked and ignored signals, the right to be dumped;
+//! 2. take the environment, leaving the control plane's and the agent configuration's variables behind, and wipe
+//!    those where the kernel had put them;
+//! 3. decide which command to run, with which arguments;
+//! 4. change to the working directory;
+//! 5. drop to the agent's user, and prove that the way back is closed;
+//! 6. find the program and replace this process by it (or, with `AGENT_INIT=1`, start it and stay as its init).
+//!
+//! It runs before anything in the container is trusted less than the image, so the image's files (`/etc/passwd`,
+//! the programs in `PATH`) and the variables are taken at their word, but read with bounds. What it protects is the
+//! control plane's values from the agent, and root from the agent.
+//!
+//! No standard library, because there is no C library: see the binary's `start.rs` for the reason.
+#![cfg(target_os = "linux")]
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+mod command;
+mod environment;
+mod identity;
+mod inherited;
+mod json;
+mod passwd;
+mod program;
+mod reaper;
+mod report;
+mod sys;
+mod words;
+
+use alloc::vec::Vec;
+use core::ffi::{CStr, c_char, c_int};
+
+use command::Command;
+use environment::Environment;
+use program::Program;
+use report::Trouble;
+
+/// Runs the boot sequence. Returns an exit code only if the agent could not be started or, with `AGENT_INIT=1`, has
+/// ended; otherwise this process has become the agent.
+///
+/// # Safety
+///
+/// `argv` and `envp` must be what the kernel gave to this process: null-terminated arrays of C strings, those of
+/// `envp` writable. No other thread may run, and nobody may use the strings of `envp` afterwards.
+#[must_use]
+pub unsafe fn boot(argv: *const *const c_char, envp: *mut *mut c_char) -> c_int {
+    // Before the first look at a secret: nobody may attach to this process from here on.
+    sys::forbid_dumping();
+    inherited::close_descriptors();
+    inherited::reset_signals();
+    // SAFETY: the caller's promise, passed on.
+    let (own_arguments, environment) = unsafe { (own_arguments(argv), Environment::take(envp)) };
+    match start(own_arguments, environment) {
+        Ok(code) => code,
+        Err(trouble) => {
+            trouble.report_fatal();
+            1
+        }
+    }
+}
+
+/// Ends this process.
+pub fn exit(code: c_int) -> ! {
+    sys::exit(code)
+}
+
+/// What a release does on a panic.
+pub fn die_of_panic() -> ! {
+    Trouble::new("running", "kennel-entrypoint", "a bug, or out of memory").report_fatal();
+    sys::exit(1)
+}
+
+fn start(own_arguments: Vec<&CStr>, environment: Environment) -> Result<c_int, Trouble> {
+    let Environment { kept, configuration } = environment;
+    let strict = configuration.strict()?;
+    let stay_as_init = configuration.init()?;
+
+    let command = Command::resolve(&configuration, own_arguments)?;
+    change_directory(configuration.workdir(), strict)?;
+    identity::drop_to(configuration.user(), strict)?;
+
+    let program = Program::find(command, kept)?;
+    if stay_as_init { reaper::run(&program) } else { Err(program.exec()) }
+}
+
+/// Goes to the agent's working directory, still as root: the directory need not be one that the agent could have
+/// reached by itself.
+fn change_directory(workdir: &CStr, strict: bool) -> Result<(), Trouble> {
+    sys::chdir(workdir).or_else(|errno| {
+        Trouble::new("changing to the working directory", workdir.to_bytes(), errno.text())
+            .help("create it in the image or mount it, or set AGENT_WORKDIR to a directory that exists")
+            .tolerate(strict, "the agent starts in the current one")
+    })
+}
+
+/// The words after the program's own name.
+///
+/// # Safety
+///
+/// `argv` must be a null-terminated array of C strings, all of which stay as they are.
+unsafe fn own_arguments<'a>(argv: *const *const c_char) -> Vec<&'a CStr> {
+    let mut arguments = Vec::new();
+    let mut next = argv;
+    // SAFETY: the caller's promise; `next` never passes the terminating null.
+    while let Some(argument) = unsafe { next.as_ref() }.filter(|argument| !argument.is_null()) {
+        // SAFETY: each element of the array is a C string.
+        arguments.push(unsafe { CStr::from_ptr(*argument) });
+        // SAFETY: this element was not the terminating null, so there is another.
+        next = unsafe { next.add(1) };
+    }
+    // Since Linux 5.18 argv has at least one element; before, it could be empty.
+    arguments.drain(..arguments.len().min(1));
+    arguments
+}
