@@ -32,6 +32,8 @@ pub struct Surroundings {
     pub disturbed_signals: bool,
     /// stdin, stdout and stderr are closed.
     pub no_standard_descriptors: bool,
+    /// `--cap-drop ALL --cap-add SETUID --cap-add SETGID --security-opt no-new-privileges`.
+    pub fewest_capabilities: bool,
     /// `SECBIT_NO_SETUID_FIXUP`: a change of user keeps all capabilities.
     pub capabilities_outlive_setuid: bool,
 }
@@ -397,6 +399,16 @@ impl Prepared {
             if self.surroundings.capabilities_outlive_setuid {
                 const SECBIT_NO_SETUID_FIXUP: libc::c_ulong = 1 << 2;
                 step(10, libc::prctl(libc::PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0));
+            }
+            if self.surroundings.fewest_capabilities {
+                const CAP_SETGID: libc::c_int = 6;
+                const CAP_SETUID: libc::c_int = 7;
+                for capability in (0..64).filter(|capability| ![CAP_SETGID, CAP_SETUID].contains(capability))
+                {
+                    // Numbers that this kernel does not know are an error, and not there anyway.
+                    libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0);
+                }
+                step(10, libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
             }
             if !self.filter.is_empty() {
                 let program = libc::sock_fprog {

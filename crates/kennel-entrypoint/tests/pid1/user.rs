@@ -21,6 +21,23 @@ fn root_becomes_the_agent_with_all_ids_and_no_capability() {
 }
 
 #[test]
+fn setuid_and_setgid_are_all_the_capabilities_that_the_drop_needs() {
+    each(&[Root, RemappedRoot], |identity| {
+        for init in ["0", "1"] {
+            let mut container = Container::new().var("AGENT_INIT", init);
+            container.surroundings.fewest_capabilities = true;
+            let run = container.clone().script(SHOW_IDS).run(identity);
+            assert_eq!(run.text(), ids(1000, 1000));
+            assert_eq!(run.stderr, "");
+            // They were indeed the only ones: bits 6 and 7.
+            let root =
+                container.var("AGENT_USER", "root").script("grep ^CapPrm /proc/1/status").run(identity);
+            assert_eq!(root.text().trim_end(), "CapPrm:\t00000000000000c0");
+        }
+    });
+}
+
+#[test]
 fn root_becomes_the_user_that_agent_user_names() {
     let passwd = "agent:x:1000:1000::/:\nother:x:1234:4321::/:\nzerogroup:x:1235:0::/:\n";
     each(&[Root, RemappedRoot], |identity| {
