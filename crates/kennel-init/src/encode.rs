@@ -77,10 +77,9 @@ impl Plan {
 fn encode_step(out: &mut Writer, step: &Step) {
     match step {
         Step::PrivateMounts => out.u8(tag::PRIVATE_MOUNTS),
-        Step::HostRoot { access, masks } => {
-            out.u8(tag::HOST_ROOT).u8(access_tag(*access)).u8(u8::from(*masks))
-        }
-        Step::TmpfsRoot { size, masks } => out.u8(tag::TMPFS_ROOT).u8(u8::from(*masks)).u64(*size),
+        Step::HostRoot { access } => out.u8(tag::HOST_ROOT).u8(access_tag(*access)),
+        Step::TmpfsRoot { size } => out.u8(tag::TMPFS_ROOT).u64(*size),
+        Step::MaskStore { target } => out.u8(tag::MASK_STORE).string(target),
         Step::Tmpfs { target, size, inodes, mode } => {
             out.u8(tag::TMPFS).string(target).u64(*size).u64(*inodes).u32(*mode)
         }
@@ -91,18 +90,20 @@ fn encode_step(out: &mut Writer, step: &Step) {
             out.u8(tag::WRITE_FILE).string(path).bytes(contents).u32(*mode)
         }
         // The target comes first in every mounting step: the old-kernel way of making things read-only reads it.
-        Step::Bind { source, identity, target, access } => out
+        Step::Bind { source, identity, target, access, early } => out
             .u8(tag::BIND)
             .string(target)
             .u8(access_tag(*access))
             .string(source)
             .u64(identity.device)
-            .u64(identity.inode),
+            .u64(identity.inode)
+            .u8(u8::from(*early)),
         Step::MaskDir { target } => out.u8(tag::MASK_DIR).string(target),
         Step::MaskFile { target } => out.u8(tag::MASK_FILE).string(target),
         Step::Proc { target } => out.u8(tag::PROC).string(target),
         Step::Devpts { target } => out.u8(tag::DEVPTS).string(target),
         Step::ReadOnly { target } => out.u8(tag::READ_ONLY).string(target),
+        Step::SealMounts => out.u8(tag::SEAL_MOUNTS),
         Step::PivotRoot => out.u8(tag::PIVOT_ROOT),
         Step::Hostname { name } => out.u8(tag::HOSTNAME).string(name),
         Step::LoopbackUp => out.u8(tag::LOOPBACK_UP),

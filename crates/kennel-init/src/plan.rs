@@ -32,19 +32,22 @@ pub struct Planned {
 pub enum Step {
     /// Cut every mount off from the host's, so that neither side sees what the other mounts from now on.
     PrivateMounts,
-    /// The new root is a copy of the host's mount tree.
+    /// The root is this namespace's copy of the host's mount tree, changed in place: what stands at another path
+    /// is mounted over, and nothing needs to be unmounted.
     HostRoot {
         /// What may be done in it.
         access: Access,
-        /// Whether later steps hide things.
-        masks: bool,
     },
-    /// The new root is an empty file system in memory.
+    /// The root is an empty file system in memory; [`Step::PivotRoot`] makes it the only one.
     TmpfsRoot {
         /// The most bytes it holds.
         size: u64,
-        /// Whether later steps hide things.
-        masks: bool,
+    },
+    /// What later steps hide things with: an empty folder and a file that nobody may open, in a file system that a
+    /// later step mounts over.
+    MaskStore {
+        /// Where, inside, until it is covered.
+        target: CString,
     },
     /// An empty file system in memory.
     Tmpfs {
@@ -95,6 +98,8 @@ pub enum Step {
         target: CString,
         /// What may be done below it.
         access: Access,
+        /// Whether an earlier step covers the source, so that it has to be taken hold of before all others.
+        early: bool,
     },
     /// A folder is hidden: in its place stands an empty one.
     MaskDir {
@@ -123,6 +128,8 @@ pub enum Step {
     },
     /// The new root becomes `/` and the old one is gone.
     PivotRoot,
+    /// All mounts stand. On a kernel without mount_setattr (before 5.12) they get their flags now.
+    SealMounts,
     /// The name of the machine inside.
     Hostname {
         /// The name.

@@ -53,6 +53,8 @@ pub fn describe_step(step: &Step) -> String {
                 format!("show {} at {} {how}", name(source), name(target))
             }
         }
+        Step::MaskStore { .. } => "prepare what hides files and folders".into(),
+        Step::SealMounts => "all mounts stand".into(),
         Step::MaskDir { target } => format!("hide the folder {}", name(target)),
         Step::MaskFile { target } => format!("hide the file {}", name(target)),
         Step::Proc { target } => format!("mount proc on {}", name(target)),
@@ -61,7 +63,9 @@ pub fn describe_step(step: &Step) -> String {
         Step::PivotRoot => "make the new root the only one".into(),
         Step::Hostname { name: host } => format!("set the host name to {}", name(host)),
         Step::LoopbackUp => "bring up the loopback interface".into(),
-        Step::Netlink { messages, .. } => format!("configure the network ({} bytes of netlink)", messages.len()),
+        Step::Netlink { messages, .. } => {
+            format!("configure the network ({} bytes of netlink)", messages.len())
+        }
         Step::Listen { tag, .. } => format!("open door {tag} of the network gate"),
         Step::ChangeDir { path } => format!("change to {}", name(path)),
         Step::Limit { resource, soft, .. } => format!("limit {} to {soft}", resource_name(*resource)),

@@ -83,7 +83,9 @@ pub fn namespace_denial() -> (String, String) {
 }
 
 fn in_container() -> bool {
-    Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists() || std::env::var_os("container").is_some()
+    Path::new("/.dockerenv").exists()
+        || Path::new("/run/.containerenv").exists()
+        || std::env::var_os("container").is_some()
 }
 
 /// Looks at everything. `trial` runs a command that does nothing in a sandbox with the default policy, and says what
@@ -101,7 +103,10 @@ pub fn findings(trial: impl FnOnce() -> Result<(), String>) -> Vec<Finding> {
             subject: "sandbox",
             state: State::Missing,
             detail: error,
-            remedy: Some("the lines above say what is missing; `kennel run --best-effort` goes on with what there is".into()),
+            remedy: Some(
+                "the lines above say what is missing; `kennel run --best-effort` goes on with what there is"
+                    .into(),
+            ),
         },
     });
     list
@@ -109,11 +114,14 @@ pub fn findings(trial: impl FnOnce() -> Result<(), String>) -> Vec<Finding> {
 
 fn kernel() -> Finding {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let (state, remedy) = match version {
         (0..=4, _) | (5, 0..=5) => (State::Missing, Some("kennel needs Linux 5.6 or later".to_owned())),
-        (5, 6..=12) => (State::Weaker, Some("Linux 5.13 brings Landlock, a second lock on the file rules".into())),
+        (5, 6..=12) => {
+            (State::Weaker, Some("Linux 5.13 brings Landlock, a second lock on the file rules".into()))
+        }
         _ => (State::Good, None),
     };
     Finding { subject: "kernel", state, detail: format!("Linux {release}"), remedy }
@@ -161,7 +169,12 @@ fn landlock() -> Finding {
 fn seccomp() -> Finding {
     let actions = setting("kernel/seccomp/actions_avail").unwrap_or_default();
     if actions.contains("errno") {
-        Finding { subject: "seccomp", state: State::Good, detail: "system calls can be filtered".into(), remedy: None }
+        Finding {
+            subject: "seccomp",
+            state: State::Good,
+            detail: "system calls can be filtered".into(),
+            remedy: None,
+        }
     } else {
         Finding {
             subject: "seccomp",

@@ -149,7 +149,9 @@ impl<'a> Prepared<'a> {
                 lacks("namespaces: processes, IPC and host names of the host can be seen");
                 lacks("a private /tmp: the host's shows, read-only unless a rule allows writing");
                 if self.policy.network.mode == NetworkMode::None {
-                    lacks("a network of the sandbox's own: sockets of the internet families are refused instead");
+                    lacks(
+                        "a network of the sandbox's own: sockets of the internet families are refused instead",
+                    );
                 }
             }
         }
@@ -192,8 +194,11 @@ fn explain(error: Error) -> Error {
     if let Error::Start(StartError::Step { proc: true, .. }) = &error {
         return Error::Denied {
             error: error.to_string(),
-            why: "parts of /proc are masked here, as containers do, and the kernel then denies a fresh one".into(),
-            remedy: "start the container with `--security-opt systempaths=unconfined`, or use `--best-effort`".into(),
+            why: "parts of /proc are masked here, as containers do, and the kernel then denies a fresh one"
+                .into(),
+            remedy:
+                "start the container with `--security-opt systempaths=unconfined`, or use `--best-effort`"
+                    .into(),
         };
     }
     let (why, remedy) = host::namespace_denial();
@@ -220,7 +225,8 @@ pub unsafe fn run_attached<'e>(
     // Before the clone: a signal that comes meanwhile is forwarded once the command runs.
     let signals = Signals::take().map_err(system("taking signals over"))?;
     // SAFETY: the caller's promises.
-    let (mut running, not_enforced) = prepared.start(|launch| unsafe { launch::copy::launch(launch, inherited) })?;
+    let (mut running, not_enforced) =
+        prepared.start(|launch| unsafe { launch::copy::launch(launch, inherited) })?;
     let attended = Attended { signals: Some(&signals), terminal: terminal.as_mut(), streams: None };
     let mut outcome = running.wait(attended).map_err(system("waiting for the sandbox"))?;
     outcome.not_enforced = not_enforced;
@@ -254,7 +260,8 @@ pub fn try_namespaces() -> Result<(), LaunchError> {
     let namespaces = launch::namespaces(&policy, Tier::Full);
     let plan = Plan { command: kennel_init::plan::Command::default(), ..Plan::default() }.encode();
     let stdio = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
-    let init = launch::exec::launch(&Launch { plan: &plan, namespaces, ids: &ids, cgroup: None }, stdio, &[])?;
+    let init =
+        launch::exec::launch(&Launch { plan: &plan, namespaces, ids: &ids, cgroup: None }, stdio, &[])?;
     // It has no command, so it ends by itself; dropping waits for that.
     drop(Running::new(init, Instant::now(), None));
     Ok(())

@@ -3,7 +3,7 @@
 //! The parent thread stays suspended (CLONE_VFORK) until the child execs or exits, so the child may borrow
 //! anything of the caller's; but it runs in the caller's memory, so it may not allocate, lock, panic or return.
 
-use super::sys::{Result, nr_common, returned};
+use super::sys::{Result, nr, nr_common, returned};
 
 /// Flags of clone3.
 #[allow(missing_docs, reason = "the kernel's own names")]
@@ -39,17 +39,38 @@ pub struct CloneArgs {
     pub cgroup: u64,
 }
 
+/// What the child of a clone runs: never returns.
+pub type Entry = unsafe extern "C" fn(*mut u8) -> !;
+
 /// Clones a child that calls `entry(argument)` on the stack named in `args`. Returns its pid.
 ///
 /// # Safety
 /// `args.stack` and `args.stack_size` must describe writable memory, 16-byte aligned at its end, that nothing else
 /// uses while the child lives. `entry` must never return. With CLONE_VM, `entry` must keep to what may be done in
 /// somebody else's memory: no allocation, no locks, no panics, no libc.
-pub unsafe fn clone_on_stack(
-    args: &CloneArgs,
-    entry: unsafe extern "C" fn(*mut u8) -> !,
-    argument: *mut u8,
-) -> Result<i32> {
+pub unsafe fn clone_on_stack(args: &CloneArgs, entry: Entry, argument: *mut u8) -> Result<i32> {
+    // SAFETY: a valid clone_args; the rest is the caller's promise.
+    unsafe { enter(nr_common::CLONE3, &raw const *args as usize, size_of::<CloneArgs>(), entry, argument) }
+}
+
+/// The same for a vfork-like child without namespaces, by the old call: a process whose filter lets it make no
+/// namespaces has no clone3.
+///
+/// # Safety
+/// As [`clone_on_stack`]; `stack_end` is the upper end of the stack.
+pub unsafe fn vfork_on_stack(stack_end: *mut u8, entry: Entry, argument: *mut u8) -> Result<i32> {
+    const SIGCHLD: u64 = 17;
+    // SAFETY: flags and a stack, as the call takes them; the rest is the caller's promise.
+    unsafe {
+        enter(nr::CLONE, (flag::VM | flag::VFORK | SIGCHLD) as usize, stack_end as usize, entry, argument)
+    }
+}
+
+/// Makes a clone call; the child calls `entry` on its fresh stack.
+///
+/// # Safety
+/// `number`, `first` and `second` must be a clone call that gives the child a stack of its own.
+unsafe fn enter(number: usize, first: usize, second: usize, entry: Entry, argument: *mut u8) -> Result<i32> {
     let ret: isize;
     // SAFETY: in the parent only rax, rcx and r11 (x0 on arm64) change. The child gets the same registers but a
     // fresh, aligned stack, and calls `entry`, which never comes back.
@@ -64,9 +85,12 @@ pub unsafe fn clone_on_stack(
             "call r12",
             "ud2",
             "2:",
-            inlateout("rax") nr_common::CLONE3 as isize => ret,
-            in("rdi") &raw const *args,
-            in("rsi") size_of::<CloneArgs>(),
+            inlateout("rax") number as isize => ret,
+            in("rdi") first,
+            in("rsi") second,
+            in("rdx") 0,
+            in("r10") 0,
+            in("r8") 0,
             in("r12") entry,
             in("r13") argument,
             lateout("rcx") _,
@@ -84,9 +108,12 @@ pub unsafe fn clone_on_stack(
             "blr x20",
             "brk 1",
             "2:",
-            in("x8") nr_common::CLONE3,
-            inlateout("x0") &raw const *args as isize => ret,
-            in("x1") size_of::<CloneArgs>(),
+            in("x8") number,
+            inlateout("x0") first as isize => ret,
+            in("x1") second,
+            in("x2") 0,
+            in("x3") 0,
+            in("x4") 0,
             in("x20") entry,
             in("x21") argument,
         );

@@ -5,14 +5,13 @@
 
 use core::ffi::CStr;
 
-use super::clone::{CloneArgs, clone_on_stack, flag};
+use super::clone::vfork_on_stack;
 use super::sys::{self, AT_FDCWD, Errno, Fd, Result, open};
 use super::tag;
 use super::wire::Reader;
 use crate::report::Report;
 
 const STACK: usize = 64 * 1024;
-const SIGCHLD: u64 = 17;
 const SIGPIPE: i32 = 13;
 const SIGKILL: usize = 9;
 const TIOCSPGRP: usize = 0x5410;
@@ -59,16 +58,9 @@ pub(super) fn start(reader: &mut Reader, link: i32) -> Result<(i32, Option<Fd>)>
         failure: None,
     };
     let stack = sys::map_memory(STACK)?;
-    let args = CloneArgs {
-        flags: flag::VM | flag::VFORK,
-        exit_signal: SIGCHLD,
-        stack: stack as u64,
-        stack_size: STACK as u64,
-        ..CloneArgs::default()
-    };
     // SAFETY: the stack is fresh; `become_command` never returns and keeps to raw calls; `launch` outlives the
     // child's use of it, because CLONE_VFORK holds this thread until the exec or the exit.
-    let pid = unsafe { clone_on_stack(&args, become_command, (&raw mut launch).cast()) }?;
+    let pid = unsafe { vfork_on_stack(stack.add(STACK), become_command, (&raw mut launch).cast()) }?;
     if let Some((candidate, Errno(errno))) = launch.failure {
         let _ = sys::send(link, &Report::NotExecuted { candidate, errno }.encode());
         sys::exit(1);
@@ -132,7 +124,7 @@ fn pointers(reader: &mut Reader, spare: usize) -> Result<*mut *const u8> {
 /// The child of the clone.
 ///
 /// # Safety
-/// `argument` must point to a [`Launch`]; must run only in a child made by [`clone_on_stack`].
+/// `argument` must point to a [`Launch`]; must run only in a child made by [`vfork_on_stack`].
 unsafe extern "C" fn become_command(argument: *mut u8) -> ! {
     // SAFETY: the parent passes its `launch` and waits.
     let launch = unsafe { &mut *argument.cast::<Launch>() };

@@ -1,7 +1,7 @@
 //! Folders, files and links that init makes in the file systems it mounted itself.
 //!
-//! Every path is walked from the new root with symlinks refused, so that none of them can lead a step back to the
-//! host's tree, which is still writable at this time.
+//! Every path is walked from the root with symlinks refused, so that none of them can lead a step to another part of
+//! the host's tree, which may still be writable at this time.
 
 use core::ffi::CStr;
 
@@ -17,61 +17,106 @@ pub(super) fn place(root: i32, path: &CStr) -> Result<Fd> {
     sys::openat2(root, path, open::PATH | open::NOFOLLOW, 0, resolve::IN_ROOT | resolve::NO_SYMLINKS)
 }
 
-/// Calls `each` with the folder that holds every component of `path` in turn, and the component.
-/// What `each` returns is the folder for the next.
-fn walk(root: i32, path: &CStr, mut each: impl FnMut(i32, &CStr, bool) -> Result<Option<Fd>>) -> Result<()> {
-    let mut buffer = [0u8; PATH_MAX];
-    let mut folder: Option<Fd> = None;
-    let mut components =
-        path.to_bytes().split(|byte| *byte == b'/').filter(|part| !part.is_empty()).peekable();
-    while let Some(part) = components.next() {
-        let room = buffer.get_mut(..=part.len()).ok_or(Errno::EINVAL)?;
-        room[..part.len()].copy_from_slice(part);
-        room[part.len()] = 0;
-        let name = CStr::from_bytes_with_nul(room).map_err(|_| Errno::EPROTO)?;
-        let last = components.peek().is_none();
-        folder = each(folder.as_ref().map_or(root, Fd::raw), name, last)?;
-    }
-    Ok(())
+/// A folder that is open, and its path.
+pub struct Folder {
+    fd: Option<Fd>,
+    path: [u8; 64],
+    length: usize,
 }
 
-fn enter(folder: i32, name: &CStr) -> Result<Option<Fd>> {
-    sys::openat2(folder, name, open::PATH | open::DIRECTORY | open::NOFOLLOW, 0, resolve::NO_SYMLINKS)
-        .map(Some)
+impl Folder {
+    pub(super) const fn none() -> Folder {
+        Folder { fd: None, path: [0; 64], length: 0 }
+    }
+
+    fn is(&self, path: &[u8]) -> Option<i32> {
+        self.fd.as_ref().filter(|_| &self.path[..self.length] == path).map(Fd::raw)
+    }
+
+    /// Something was mounted at `path`: what is open at or below it lies under the mount now.
+    pub(super) fn covered(&mut self, path: &[u8]) {
+        if self.path[..self.length].starts_with(path) {
+            self.fd = None;
+        }
+    }
+}
+
+/// The path of the folder and the name in it. The name is the end of `path`, so it has its NUL.
+fn split(path: &CStr) -> Result<(&[u8], &CStr)> {
+    let bytes = path.to_bytes_with_nul();
+    let slash = bytes.iter().rposition(|byte| *byte == b'/').ok_or(Errno::EPROTO)?;
+    let name = CStr::from_bytes_with_nul(&bytes[slash + 1..]).map_err(|_| Errno::EPROTO)?;
+    Ok((&bytes[..slash.max(1)], name))
+}
+
+/// Copies a path that has no NUL of its own into `buffer`.
+fn terminated<'b>(path: &[u8], buffer: &'b mut [u8; PATH_MAX]) -> Result<&'b CStr> {
+    let room = buffer.get_mut(..=path.len()).ok_or(Errno::EINVAL)?;
+    room[..path.len()].copy_from_slice(path);
+    room[path.len()] = 0;
+    CStr::from_bytes_with_nul(room).map_err(|_| Errno::EPROTO)
 }
 
 impl Setup<'_> {
-    /// Makes the folders above `path`, then lets `make` make the last component in its folder.
-    fn make(&self, path: &CStr, mut make: impl FnMut(i32, &CStr) -> Result<()>) -> Result<()> {
-        walk(self.root.raw(), path, |folder, name, last| {
-            if last {
-                return make(folder, name).map(|()| None);
-            }
-            make_or_keep_dir(folder, name, 0o755)?;
-            enter(folder, name)
-        })
+    /// The open folder that holds `path`, and the name in it. `make` makes folders that are missing.
+    pub(super) fn folder_of<'p>(&mut self, path: &'p CStr, make: bool) -> Result<(i32, &'p CStr)> {
+        let (folder, name) = split(path)?;
+        if let Some(fd) = self.folder.is(folder) {
+            return Ok((fd, name));
+        }
+        let mut buffer = [0; PATH_MAX];
+        let fd = match place(self.root.raw(), terminated(folder, &mut buffer)?) {
+            Err(Errno::ENOENT) if make => self.make_folders(folder)?,
+            other => other?,
+        };
+        let raw = fd.raw();
+        let length = folder.len().min(self.folder.path.len());
+        self.folder.path[..length].copy_from_slice(&folder[..length]);
+        // One whose path does not fit is kept open for this step, under a path that no other has.
+        self.folder.length = if length == folder.len() { length } else { 0 };
+        self.folder.fd = Some(fd);
+        Ok((raw, name))
     }
 
-    pub(super) fn make_dir(&self, fields: &mut Reader) -> Result<()> {
-        let (path, mode) = (fields.string()?, fields.u32()?);
-        self.make(path, |folder, name| make_or_keep_dir(folder, name, mode))
+    fn make_folders(&self, path: &[u8]) -> Result<Fd> {
+        let mut buffer = [0; PATH_MAX];
+        let mut folder = place(self.root.raw(), c"/")?;
+        for part in path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
+            let name = terminated(part, &mut buffer)?;
+            make_or_keep_dir(folder.raw(), name, 0o755)?;
+            let flags = open::PATH | open::DIRECTORY | open::NOFOLLOW;
+            folder = sys::openat2(folder.raw(), name, flags, 0, resolve::NO_SYMLINKS)?;
+        }
+        Ok(folder)
     }
 
-    pub(super) fn make_file(&self, fields: &mut Reader) -> Result<()> {
-        self.make(fields.string()?, |folder, name| create(folder, name, 0o444, b""))
+    pub(super) fn make_dir(&mut self, fields: &mut Reader) -> Result<()> {
+        let (folder, name) = self.folder_of(fields.string()?, true)?;
+        make_or_keep_dir(folder, name, fields.u32()?)
     }
 
-    pub(super) fn write_file(&self, fields: &mut Reader) -> Result<()> {
-        let (path, contents, mode) = (fields.string()?, fields.bytes()?, fields.u32()?);
-        self.make(path, |folder, name| create(folder, name, mode, contents))
-    }
-
-    pub(super) fn symlink(&self, fields: &mut Reader) -> Result<()> {
-        let (path, points_to) = (fields.string()?, fields.string()?);
-        self.make(path, |folder, name| match sys::symlinkat(points_to, folder, name) {
+    pub(super) fn make_file(&mut self, fields: &mut Reader) -> Result<()> {
+        let (folder, name) = self.folder_of(fields.string()?, true)?;
+        match sys::mknod_file(folder, name, 0o444) {
             Err(Errno::EEXIST) => Ok(()),
             other => other,
-        })
+        }
+    }
+
+    pub(super) fn write_file(&mut self, fields: &mut Reader) -> Result<()> {
+        let (folder, name) = self.folder_of(fields.string()?, true)?;
+        let (contents, mode) = (fields.bytes()?, fields.u32()?);
+        let flags = open::WRONLY | open::CREAT | open::EXCL | open::NOFOLLOW;
+        let file = sys::openat2(folder, name, flags, u64::from(mode), resolve::NO_SYMLINKS)?;
+        sys::write_all(file.raw(), contents)
+    }
+
+    pub(super) fn symlink(&mut self, fields: &mut Reader) -> Result<()> {
+        let (folder, name) = self.folder_of(fields.string()?, true)?;
+        match sys::symlinkat(fields.string()?, folder, name) {
+            Err(Errno::EEXIST) => Ok(()),
+            other => other,
+        }
     }
 
     pub(super) fn change_dir(&self, fields: &mut Reader) -> Result<()> {
@@ -87,15 +132,6 @@ fn make_or_keep_dir(folder: i32, name: &CStr, mode: u32) -> Result<()> {
             sys::fchmod(made.raw(), mode)
         }
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-fn create(folder: i32, name: &CStr, mode: u32, contents: &[u8]) -> Result<()> {
-    let flags = open::WRONLY | open::CREAT | open::EXCL | open::NOFOLLOW;
-    match sys::openat2(folder, name, flags, u64::from(mode), resolve::NO_SYMLINKS) {
-        Ok(file) => sys::write_all(file.raw(), contents),
-        Err(Errno::EEXIST) if contents.is_empty() => Ok(()),
         Err(error) => Err(error),
     }
 }

@@ -41,6 +41,12 @@ pub struct Setup<'a> {
     root: Fd,
     /// Holds an empty folder `d` and an unreadable file `f` to bind over what is hidden.
     masks: Option<Fd>,
+    /// The folder that the last step worked in; the next often works in the same.
+    folder: files::Folder,
+    /// For each step, the tree it is to bind, where that was taken hold of early; 0 elsewhere. Null when none was.
+    held: *mut i32,
+    /// The step being performed.
+    index: usize,
     /// Whether this kernel lacks mount_setattr (before 5.12).
     remount: bool,
     /// The steps, for the pass that remounts.
@@ -83,8 +89,13 @@ fn perform(reader: &mut Reader, link: i32) -> core::result::Result<(i32, Option<
     let step_count = start(reader).map_err(|errno| (0, errno))?;
     let root = sys::openat2(sys::AT_FDCWD, c"/", sys::open::PATH | sys::open::DIRECTORY, 0, 0)
         .map_err(|errno| (0, errno))?;
-    let mut setup = Setup { link, root, masks: None, remount: false, steps: *reader, step_count };
+    let folder = files::Folder::none();
+    let held = core::ptr::null_mut();
+    let steps = *reader;
+    let mut setup =
+        Setup { link, root, masks: None, folder, held, index: 0, remount: false, steps, step_count };
     for index in 0..step_count {
+        setup.index = index;
         let at = index as u32;
         let (tag, fields) = reader.step().map_err(|errno| (at, errno))?;
         setup.step(tag, fields).map_err(|errno| (at, errno))?;
@@ -105,6 +116,7 @@ impl Setup<'_> {
             tag::TMPFS_ROOT => self.tmpfs_root(&mut fields),
             tag::TMPFS => self.tmpfs(&mut fields),
             tag::BIND => self.bind(&mut fields),
+            tag::MASK_STORE => self.mask_store(&mut fields),
             tag::MASK_DIR => self.mask(&mut fields, c"d"),
             tag::MASK_FILE => self.mask(&mut fields, c"f"),
             tag::PROC => self.proc(&mut fields),
@@ -119,6 +131,7 @@ impl Setup<'_> {
             tag::LOOPBACK_UP => network::loopback_up(),
             tag::NETLINK => network::netlink(&mut fields),
             tag::LISTEN => network::listen(&mut fields, self.link),
+            tag::SEAL_MOUNTS => self.seal(),
             tag::CHANGE_DIR => self.change_dir(&mut fields),
             tag::LIMIT => restrict::limit(&mut fields),
             tag::AWAIT_CONTROLLER => await_controller(self.link),

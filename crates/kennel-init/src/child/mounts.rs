@@ -13,119 +13,142 @@ pub(super) fn make_private() -> Result<()> {
     sys::mount(c"/", mount::MS_REC | mount::MS_PRIVATE)
 }
 
-const READ_ONLY: u64 = mount::ATTR_RDONLY | mount::ATTR_NOSUID | mount::ATTR_NODEV;
-const WRITABLE: u64 = mount::ATTR_NOSUID | mount::ATTR_NODEV;
-const DEVICE: u64 = mount::ATTR_NOSUID | mount::ATTR_NOEXEC;
-
-fn attributes(access: u8) -> u64 {
-    match access {
-        tag::ACCESS_WRITE => WRITABLE,
-        tag::ACCESS_DEVICE => DEVICE,
-        _ => READ_ONLY,
-    }
-}
+const SAFE: u64 = mount::ATTR_NOSUID | mount::ATTR_NODEV;
+const READ_ONLY: u64 = mount::ATTR_RDONLY | SAFE;
 
 impl Setup<'_> {
+    /// Keeps the tree that this namespace was born with. Later steps mount over parts of it; those mounts, and the
+    /// ones that are there already, cannot be taken off again by anyone inside: that needs CAP_SYS_ADMIN.
     pub(super) fn host_root(&mut self, fields: &mut Reader) -> Result<()> {
-        let (access, masks) = (fields.u8()?, fields.u8()? != 0);
-        // Copied before the masks are attached over `/`, or it would hold them too.
-        let tree = sys::clone_tree(AT_FDCWD, c"/", true)?;
-        if masks {
-            self.make_masks()?;
-        }
-        self.set_attributes(&tree, attributes(access), true)?;
-        self.new_root(tree)
+        self.hold_early()?;
+        let set = if fields.u8()? == tag::ACCESS_WRITE { SAFE } else { READ_ONLY };
+        self.set_attributes(self.root.raw(), set, 0, true)
     }
 
-    pub(super) fn tmpfs_root(&mut self, fields: &mut Reader) -> Result<()> {
-        let (masks, size) = (fields.u8()? != 0, fields.u64()?);
-        if masks {
-            self.make_masks()?;
-        }
-        let tree = new_tmpfs(size, 0, 0o755)?;
-        self.new_root(tree)
-    }
-
-    /// Attaches the new root over `/`. Paths of this process still start from the old root, below it, until
+    /// Attaches an empty root over `/`. Paths of this process still start from the old one, below it, until
     /// [`Setup::pivot_root`]; no folder on the host's disk is needed to mount on.
-    fn new_root(&mut self, tree: Fd) -> Result<()> {
+    pub(super) fn tmpfs_root(&mut self, fields: &mut Reader) -> Result<()> {
+        let tree = new_tmpfs(fields.u64()?, 0, 0o755)?;
         sys::attach(tree.raw(), AT_FDCWD, c"/")?;
         self.root = tree;
         Ok(())
     }
 
-    fn make_masks(&mut self) -> Result<()> {
-        let masks = new_tmpfs(4096, 8, 0o755)?;
-        sys::mkdirat(masks.raw(), c"d", 0o555)?;
-        sys::openat2(masks.raw(), c"f", open::WRONLY | open::CREAT | open::EXCL, 0, resolve::NO_SYMLINKS)?;
-        self.set_attributes(&masks, READ_ONLY | mount::ATTR_NOEXEC, false)?;
-        // A detached mount cannot be copied before Linux 6.15; attached below the new root it can, and goes away
-        // with the old one.
-        sys::attach(masks.raw(), AT_FDCWD, c"/")?;
-        self.masks = Some(masks);
+    pub(super) fn mask_store(&mut self, fields: &mut Reader) -> Result<()> {
+        let store = new_tmpfs(4096, 8, 0o755)?;
+        sys::mkdirat(store.raw(), c"d", 0o555)?;
+        sys::mknod_file(store.raw(), c"f", 0)?;
+        self.set_attributes(store.raw(), READ_ONLY | mount::ATTR_NOEXEC, 0, false)?;
+        // Attached, because a detached mount cannot be copied before Linux 6.15.
+        self.attach(&store, fields.string()?)?;
+        self.masks = Some(store);
         Ok(())
     }
 
-    pub(super) fn mask(&self, fields: &mut Reader, which: &CStr) -> Result<()> {
-        let target = place(self.root.raw(), fields.string()?)?;
-        let masks = self.masks.as_ref().ok_or(Errno::EPROTO)?;
-        let tree = sys::clone_tree(masks.raw(), which, false)?;
-        sys::attach(tree.raw(), target.raw(), c"")
+    pub(super) fn mask(&mut self, fields: &mut Reader, which: &CStr) -> Result<()> {
+        let store = self.masks.as_ref().ok_or(Errno::EPROTO)?;
+        let tree = sys::clone_tree(store.raw(), which, false)?;
+        self.attach(&tree, fields.string()?)
     }
 
     pub(super) fn bind(&mut self, fields: &mut Reader) -> Result<()> {
-        let (target, access, source) = (fields.string()?, fields.u8()?, fields.string()?);
-        let expected = fields.identity()?;
-        let found = sys::openat2(
-            AT_FDCWD,
-            source,
-            open::PATH | open::NOFOLLOW,
-            0,
-            resolve::NO_SYMLINKS | resolve::NO_MAGICLINKS,
-        )?;
-        if expected != Identity::default() && sys::identity(found.raw())? != expected {
-            return Err(Errno::ESTALE);
+        let (target, access) = (fields.string()?, fields.u8()?);
+        let tree = match self.held() {
+            Some(tree) => tree,
+            None => source(fields, access)?,
+        };
+        match access {
+            tag::ACCESS_WRITE => self.make_writable(&tree)?,
+            tag::ACCESS_DEVICE => {
+                self.set_attributes(tree.raw(), 0, mount::ATTR_NODEV | mount::ATTR_RDONLY, false)?
+            }
+            _ => self.set_attributes(tree.raw(), READ_ONLY, 0, true)?,
         }
-        let tree = sys::clone_tree(found.raw(), c"", access != tag::ACCESS_DEVICE)?;
-        self.set_attributes(&tree, attributes(access), access != tag::ACCESS_DEVICE)?;
-        let target = place(self.root.raw(), target)?;
-        sys::attach(tree.raw(), target.raw(), c"")
+        self.attach(&tree, target)
     }
 
-    pub(super) fn tmpfs(&self, fields: &mut Reader) -> Result<()> {
+    /// Takes hold of the sources that later steps cover.
+    fn hold_early(&mut self) -> Result<()> {
+        let mut steps = self.steps;
+        for index in 0..self.step_count {
+            let (step, mut fields) = steps.step()?;
+            if step != tag::BIND {
+                continue;
+            }
+            let (_, access) = (fields.string()?, fields.u8()?);
+            let mut last = fields;
+            let (_, _, early) = (last.string()?, last.identity()?, last.u8()? != 0);
+            if early {
+                if self.held.is_null() {
+                    self.held = sys::map_memory(self.step_count * size_of::<i32>())?.cast();
+                }
+                let tree = source(&mut fields, access)?;
+                // SAFETY: `held` has room for one descriptor per step.
+                unsafe { *self.held.add(index) = tree.into_raw() };
+            }
+        }
+        Ok(())
+    }
+
+    fn held(&mut self) -> Option<Fd> {
+        if self.held.is_null() {
+            return None;
+        }
+        // SAFETY: `held` has room for one descriptor per step, and `index` is one.
+        let fd = unsafe { core::mem::take(&mut *self.held.add(self.index)) };
+        (fd != 0).then(|| Fd(fd))
+    }
+
+    /// The copy may have been taken after the root became read-only. What the host itself has mounted read-only is
+    /// locked in this namespace: then only the top of the tree is made writable, if it can be.
+    fn make_writable(&mut self, tree: &Fd) -> Result<()> {
+        match self.set_attributes(tree.raw(), SAFE, mount::ATTR_RDONLY, true) {
+            Err(Errno::EPERM) => {
+                let top = self.set_attributes(tree.raw(), SAFE, mount::ATTR_RDONLY, false);
+                if top == Err(Errno::EPERM) { Ok(()) } else { top }
+            }
+            other => other,
+        }
+    }
+
+    pub(super) fn tmpfs(&mut self, fields: &mut Reader) -> Result<()> {
         let (target, size, inodes, mode) = (fields.string()?, fields.u64()?, fields.u64()?, fields.u32()?);
         let tree = new_tmpfs(size, inodes, mode)?;
-        let target = place(self.root.raw(), target)?;
-        sys::attach(tree.raw(), target.raw(), c"")
+        self.attach(&tree, target)
     }
 
     /// Read-only as a whole: /proc/sys checks for user 0 of the host, not for capabilities, so that a sandbox
     /// started by root could otherwise write core_pattern; and /proc/self/mem writes around page protections.
-    pub(super) fn proc(&self, fields: &mut Reader) -> Result<()> {
-        let target = place(self.root.raw(), fields.string()?)?;
+    pub(super) fn proc(&mut self, fields: &mut Reader) -> Result<()> {
         let proc = sys::fsopen(c"proc")?;
         let tree = sys::fsmount(&proc, READ_ONLY | mount::ATTR_NOEXEC)?;
-        sys::attach(tree.raw(), target.raw(), c"")
+        self.attach(&tree, fields.string()?)
     }
 
-    pub(super) fn devpts(&self, fields: &mut Reader) -> Result<()> {
-        let target = place(self.root.raw(), fields.string()?)?;
+    pub(super) fn devpts(&mut self, fields: &mut Reader) -> Result<()> {
         let devpts = sys::fsopen(c"devpts")?;
         sys::fsconfig_flag(&devpts, c"newinstance")?;
         sys::fsconfig_string(&devpts, c"ptmxmode", c"0666")?;
         sys::fsconfig_string(&devpts, c"mode", c"0620")?;
-        let tree = sys::fsmount(&devpts, DEVICE)?;
-        sys::attach(tree.raw(), target.raw(), c"")
+        let tree = sys::fsmount(&devpts, mount::ATTR_NOSUID | mount::ATTR_NOEXEC)?;
+        self.attach(&tree, fields.string()?)
     }
 
     pub(super) fn read_only(&mut self, fields: &mut Reader) -> Result<()> {
         let target = place(self.root.raw(), fields.string()?)?;
-        self.set_attributes(&target, mount::ATTR_RDONLY, false)
+        self.set_attributes(target.raw(), mount::ATTR_RDONLY, 0, false)
     }
 
-    fn set_attributes(&mut self, tree: &Fd, attributes: u64, recursive: bool) -> Result<()> {
-        match sys::mount_setattr(tree.raw(), attributes, recursive) {
-            // Before 5.12: each mount is remounted once the new root stands.
+    fn attach(&mut self, tree: &Fd, target: &CStr) -> Result<()> {
+        let (folder, name) = self.folder_of(target, false)?;
+        sys::attach(tree.raw(), folder, name)?;
+        self.folder.covered(target.to_bytes());
+        Ok(())
+    }
+
+    fn set_attributes(&mut self, tree: i32, set: u64, clear: u64, recursive: bool) -> Result<()> {
+        match sys::mount_setattr(tree, set, clear, recursive) {
+            // Before 5.12: each mount is remounted once all of them stand.
             Err(Errno::ENOSYS) => {
                 self.remount = true;
                 Ok(())
@@ -139,10 +162,28 @@ impl Setup<'_> {
         sys::pivot_root_here()?;
         // The old root now lies on top of the new one, at the working directory.
         sys::unmount_detached(c".")?;
-        sys::chdir(c"/")?;
-        self.masks = None;
+        sys::chdir(c"/")
+    }
+
+    /// All mounts stand; what only a remount can do is done now.
+    pub(super) fn seal(&self) -> Result<()> {
         if self.remount { remount::read_only(self.steps, self.step_count) } else { Ok(()) }
     }
+}
+
+/// A copy of the tree that a bind names, if it is still what the planner saw.
+fn source(fields: &mut Reader, access: u8) -> Result<Fd> {
+    let (source, expected) = (fields.string()?, fields.identity()?);
+    let recursive = access != tag::ACCESS_DEVICE;
+    if expected == Identity::default() {
+        return sys::clone_tree(AT_FDCWD, source, recursive);
+    }
+    let strict = resolve::NO_SYMLINKS | resolve::NO_MAGICLINKS;
+    let found = sys::openat2(AT_FDCWD, source, open::PATH | open::NOFOLLOW, 0, strict)?;
+    if sys::identity(found.raw())? != expected {
+        return Err(Errno::ESTALE);
+    }
+    sys::clone_tree(found.raw(), c"", recursive)
 }
 
 fn new_tmpfs(size: u64, inodes: u64, mode: u32) -> Result<Fd> {
@@ -154,7 +195,7 @@ fn new_tmpfs(size: u64, inodes: u64, mode: u32) -> Result<Fd> {
     if inodes != 0 {
         sys::fsconfig_string(&fs, c"nr_inodes", number(inodes, 10, &mut [0; 24]))?;
     }
-    sys::fsmount(&fs, WRITABLE)
+    sys::fsmount(&fs, SAFE)
 }
 
 /// Writes a number without the formatting machinery, which may panic and is large.

@@ -70,7 +70,7 @@ fn wanted(mut steps: Reader, count: usize, path: &[u8]) -> Result<Option<usize>>
     for _ in 0..count {
         let (step, mut fields) = steps.step()?;
         let target = match step {
-            tag::HOST_ROOT | tag::TMPFS_ROOT => b"/",
+            tag::HOST_ROOT | tag::TMPFS_ROOT => b"/".as_slice(),
             tag::TMPFS
             | tag::PROC
             | tag::DEVPTS

@@ -49,6 +49,7 @@ pub mod nr {
     pub const BIND: usize = 49;
     pub const LISTEN: usize = 50;
     pub const SETSOCKOPT: usize = 54;
+    pub const CLONE: usize = 56;
     pub const EXECVE: usize = 59;
     pub const KILL: usize = 62;
     pub const FCNTL: usize = 72;
@@ -66,6 +67,7 @@ pub mod nr {
     pub const EXIT_GROUP: usize = 231;
     pub const WAITID: usize = 247;
     pub const MKDIRAT: usize = 258;
+    pub const MKNODAT: usize = 259;
     pub const FCHMOD: usize = 91;
     pub const SYMLINKAT: usize = 266;
     pub const PPOLL: usize = 271;
@@ -95,6 +97,7 @@ pub mod nr {
     pub const BIND: usize = 200;
     pub const LISTEN: usize = 201;
     pub const SETSOCKOPT: usize = 208;
+    pub const CLONE: usize = 220;
     pub const EXECVE: usize = 221;
     pub const KILL: usize = 129;
     pub const FCNTL: usize = 25;
@@ -112,6 +115,7 @@ pub mod nr {
     pub const EXIT_GROUP: usize = 94;
     pub const WAITID: usize = 95;
     pub const MKDIRAT: usize = 34;
+    pub const MKNODAT: usize = 33;
     pub const FCHMOD: usize = 52;
     pub const SYMLINKAT: usize = 36;
     pub const PPOLL: usize = 73;
@@ -209,6 +213,11 @@ impl Fd {
     pub fn raw(&self) -> i32 {
         self.0
     }
+
+    /// Gives up the closing.
+    pub fn into_raw(self) -> i32 {
+        core::mem::ManuallyDrop::new(self).0
+    }
 }
 
 pub mod open {
@@ -250,6 +259,12 @@ pub fn openat2(dir: i32, path: &CStr, flags: u64, mode: u64, resolve: u64) -> Re
 
 pub fn mkdirat(dir: i32, path: &CStr, mode: u32) -> Result<()> {
     call!(nr::MKDIRAT, dir, at(path), mode).map(drop)
+}
+
+/// Makes an empty regular file.
+pub fn mknod_file(dir: i32, path: &CStr, mode: u32) -> Result<()> {
+    const S_IFREG: u32 = 0o100000;
+    call!(nr::MKNODAT, dir, at(path), S_IFREG | mode, 0).map(drop)
 }
 
 pub fn symlinkat(target: &CStr, dir: i32, path: &CStr) -> Result<()> {
@@ -326,24 +341,27 @@ struct MountAttr {
 
 const AT_RECURSIVE: usize = 0x8000;
 
-/// A detached copy of the mount below `path`, with its submounts when `recursive`.
+/// A detached copy of the mount below `path`, with its submounts when `recursive`. A last component that is a
+/// symlink is not followed.
 pub fn clone_tree(dir: i32, path: &CStr, recursive: bool) -> Result<Fd> {
     const OPEN_TREE_CLONE: usize = 1;
-    let mut flags = OPEN_TREE_CLONE | open::CLOEXEC as usize | AT_EMPTY_PATH;
+    const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+    let mut flags = OPEN_TREE_CLONE | open::CLOEXEC as usize | AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW;
     if recursive {
         flags |= AT_RECURSIVE;
     }
     call!(nr_common::OPEN_TREE, dir, at(path), flags).map(|fd| Fd(fd as i32))
 }
 
-/// Sets attributes on the mount that `fd` is the root of, and on all below it when `recursive`.
-pub fn mount_setattr(fd: i32, set: u64, recursive: bool) -> Result<()> {
-    let attr = MountAttr { set, clear: 0, propagation: 0, userns_fd: 0 };
+/// Sets and clears attributes on the mount that `fd` is the root of, and on all below it when `recursive`.
+pub fn mount_setattr(fd: i32, set: u64, clear: u64, recursive: bool) -> Result<()> {
+    let attr = MountAttr { set, clear, propagation: 0, userns_fd: 0 };
     let flags = AT_EMPTY_PATH | if recursive { AT_RECURSIVE } else { 0 };
     call!(nr_common::MOUNT_SETATTR, fd, at(c""), flags, &raw const attr, size_of::<MountAttr>()).map(drop)
 }
 
-/// Attaches the mount `tree` on top of what `target` refers to.
+/// Attaches the mount `tree` on top of what `target` in the folder `target_dir` refers to, without following a
+/// symlink there.
 pub fn attach(tree: i32, target_dir: i32, target: &CStr) -> Result<()> {
     const F_EMPTY_PATH: usize = 0x04;
     const T_EMPTY_PATH: usize = 0x40;

@@ -28,6 +28,8 @@ pub const NO_NEW_PRIVILEGES: u8 = 23;
 pub const LANDLOCK: u8 = 24;
 pub const DROP_CAPABILITIES: u8 = 25;
 pub const FILTER: u8 = 26;
+pub const MASK_STORE: u8 = 27;
+pub const SEAL_MOUNTS: u8 = 28;
 
 /// `Access` of a bind.
 pub const ACCESS_READ: u8 = 0;

@@ -16,6 +16,7 @@ mod delegate;
 mod dir;
 mod error;
 mod hierarchy;
+mod keeper;
 mod kill;
 mod name;
 mod pressure;
@@ -45,6 +46,7 @@ pub use stats::{FinalStats, Usage};
 use delegate::Base;
 use dir::Dir;
 use hierarchy::{Hierarchies, Seat};
+use keeper::Keeper;
 use name::Owner;
 
 /// The flag of `clone3` that goes with [`Cgroup::birth_fd`]. It does not fit into the `int` that the `libc`
@@ -54,6 +56,9 @@ pub const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 /// The period over which the CPU limit holds: the kernel's own default, which v1 directories keep. A sandbox
 /// of half a CPU may run for 50 ms of every 100.
 const PERIOD_US: u64 = 100_000;
+
+/// The cgroup of the keeper, beside that of the sandbox.
+const KEEPERS_PLACE: &str = "keeper";
 
 /// How long the end of a sandbox's processes is waited for after SIGKILL. One that is in an uninterruptible
 /// wait in the kernel takes as long as the device or file server that it waits for.
@@ -129,6 +134,8 @@ pub struct Cgroup {
     unified: Option<v2::Leaf>,
     legacy: v1::Leaves,
     pending: Option<Pending>,
+    /// Keeps a scope in place; ended after everything else.
+    keeper: Option<Keeper>,
     limits: CgroupLimits,
     /// The most that [`Cgroup::usage`] has seen, for kernels that keep no peak.
     seen_memory: AtomicU64,
@@ -169,6 +176,7 @@ impl Cgroup {
             unified: None,
             legacy: v1::Leaves::default(),
             pending: None,
+            keeper: None,
             limits: *limits,
             seen_memory: AtomicU64::new(0),
             seen_tasks: AtomicU64::new(0),
@@ -308,8 +316,14 @@ impl Cgroup {
     }
 
     fn start_scope(&mut self, mut pending: Pending, pid: Pid) -> Result<(), CgroupError> {
-        let scope = pending.manager.start_scope(&pending.name, raw(pid), &pending.seat)?;
-        // The process has to be below the scope before the scope can pass controllers on.
+        let failed = |error| CgroupError::system("keeping a scope for the sandbox", "a process", error);
+        let keeper = raw(self.keeper.insert(Keeper::start().map_err(failed)?).pid());
+        let scope = pending.manager.start_scope(&pending.name, raw(pid), keeper, &pending.seat)?;
+        scope
+            .make(KEEPERS_PLACE)
+            .and_then(|place| place.write("cgroup.procs", &keeper.to_string()))
+            .map_err(|error| CgroupError::system("keeping the scope", scope.file(KEEPERS_PLACE), error))?;
+        // The processes have to be below the scope before the scope can pass controllers on.
         let leaf = self.unified.insert(v2::Leaf::make(scope, &pending.name, pending.controllers)?);
         leaf.admit(raw(pid))?;
         delegate::turn_on(&leaf.parent, pending.controllers).map_err(|error| {

@@ -5,7 +5,7 @@
 //! it offers: systemd moves a process that exists into a new cgroup and leaves everything below to its owner.
 //! A scope cannot be empty, so it is made when the sandbox's first process exists and waits to be let in; the
 //! controller stays where it is. systemd removes the scope by itself when it is empty, also if the controller
-//! was killed.
+//! was killed; so that it does not do so before the statistics have been read, there is a `keeper` inside.
 
 use std::io;
 use std::os::unix::net::SocketAddr;
@@ -86,14 +86,20 @@ impl Manager {
         Ok(ControllerSet::from_names(&text))
     }
 
-    /// Has `pid` moved into a new scope `name.scope`, and returns the scope's cgroup.
-    pub fn start_scope(&mut self, name: &str, pid: i32, seat: &Seat) -> Result<Dir, CgroupError> {
+    /// Has `first` and `keeper` moved into a new scope `name.scope`, and returns the scope's cgroup.
+    pub fn start_scope(
+        &mut self,
+        name: &str,
+        first: i32,
+        keeper: i32,
+        seat: &Seat,
+    ) -> Result<Dir, CgroupError> {
         let unit = format!("{name}.scope");
-        self.request(&unit, pid)
+        self.request(&unit, &[first, keeper])
             .map_err(|error| CgroupError::Scope { bus: self.bus.clone(), why: error.to_string() })?;
         // Where the process is now is asked of the kernel, not of the bus.
-        let place = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).map_err(|error| {
-            CgroupError::system("finding the scope", format!("/proc/{pid}/cgroup"), error)
+        let place = std::fs::read_to_string(format!("/proc/{first}/cgroup")).map_err(|error| {
+            CgroupError::system("finding the scope", format!("/proc/{first}/cgroup"), error)
         })?;
         let path = scope_path(&place, &unit, seat).ok_or_else(|| CgroupError::Scope {
             bus: self.bus.clone(),
@@ -102,7 +108,7 @@ impl Manager {
         Dir::open(&path).map_err(|error| CgroupError::system("opening the scope", &path, error))
     }
 
-    fn request(&mut self, unit: &str, pid: i32) -> io::Result<()> {
+    fn request(&mut self, unit: &str, pids: &[i32]) -> io::Result<()> {
         self.connection.allow(PATIENCE);
         if self.peer == Peer::Bus {
             self.connection.add_match(
@@ -114,7 +120,7 @@ impl Manager {
             &MANAGER,
             "StartTransientUnit",
             "ssa(sv)a(sa(sv))",
-            &scope_request(unit, pid),
+            &scope_request(unit, pids),
         )?;
         let job = reply.expect("o")?.string().ok_or_else(|| io::Error::other("its reply cannot be read"))?;
         loop {
@@ -137,7 +143,7 @@ impl Manager {
     }
 }
 
-fn scope_request(unit: &str, pid: i32) -> Body {
+fn scope_request(unit: &str, pids: &[i32]) -> Body {
     let mut body = Body::default();
     body.string(unit);
     body.string("fail");
@@ -158,7 +164,7 @@ fn scope_request(unit: &str, pid: i32) -> Body {
         properties.structure();
         properties.string("PIDs");
         properties.signature("au");
-        properties.array(4, |pids| pids.number(pid.unsigned_abs()));
+        properties.array(4, |array| pids.iter().for_each(|pid| array.number(pid.unsigned_abs())));
     });
     // Auxiliary units: none.
     body.array(8, |_| {});

@@ -21,12 +21,20 @@ fn inside(name: &str) -> CString {
     CString::new(format!("/dev/{name}")).unwrap_or_default()
 }
 
-/// Makes /dev. `shared_memory` is the most that /dev/shm holds.
-pub(super) fn make(steps: &mut Steps, caller: &Caller, shared_memory: u64, inodes: u64) -> Result<(), PlanError> {
+/// Makes /dev. `shared_memory` is the most that /dev/shm holds; `masks` says whether something is to be hidden,
+/// `early` whether the host's nodes lie below the new /dev.
+pub(super) fn make(
+    steps: &mut Steps,
+    caller: &Caller,
+    shared_memory: u64,
+    inodes: u64,
+    masks: bool,
+    early: bool,
+) -> Result<(), PlanError> {
     let reason = "every sandbox has a minimal /dev of its own";
     steps.add(Step::Tmpfs { target: c"/dev".into(), size: 64 << 10, inodes: 256, mode: 0o755 }, reason);
     for node in NODES {
-        device(steps, inside(node), inside(node), Identity::default(), reason);
+        device(steps, inside(node), inside(node), Identity::default(), early, reason);
     }
     for (name, points_to) in LINKS {
         let points_to = CString::new(*points_to).unwrap_or_default();
@@ -35,16 +43,26 @@ pub(super) fn make(steps: &mut Steps, caller: &Caller, shared_memory: u64, inode
     steps.add(Step::MakeDir { path: inside("pts"), mode: 0o755 }, reason);
     steps.add(Step::Devpts { target: inside("pts") }, reason);
     steps.add(Step::MakeDir { path: inside("shm"), mode: 0o755 }, reason);
+    if masks {
+        steps.add(Step::MaskStore { target: inside("shm") }, "what hides files and folders");
+    }
     steps.add(Step::Tmpfs { target: inside("shm"), size: shared_memory, inodes, mode: 0o1777 }, reason);
     if let Some((path, identity)) = &caller.tty {
         // Programs ask for the name of their terminal; the host's name for it does not exist inside.
         let reason = "the caller's terminal, for programs that ask for its name";
-        device(steps, c_path(path)?, inside("console"), *identity, reason);
+        device(steps, c_path(path)?, inside("console"), *identity, early, reason);
     }
     Ok(())
 }
 
-pub(super) fn device(steps: &mut Steps, source: CString, target: CString, identity: Identity, reason: &str) {
+pub(super) fn device(
+    steps: &mut Steps,
+    source: CString,
+    target: CString,
+    identity: Identity,
+    early: bool,
+    reason: &str,
+) {
     steps.add(Step::MakeFile { path: target.clone() }, reason);
-    steps.add(Step::Bind { source, identity, target, access: Access::Device }, reason);
+    steps.add(Step::Bind { source, identity, target, access: Access::Device, early }, reason);
 }

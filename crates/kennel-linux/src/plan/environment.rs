@@ -6,9 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use kennel_policy::policy::{EnvironmentBase, Policy, TmpMode};
 
 /// What passes even when the environment is cleared: who and where the user is, and how to speak to the terminal.
-const BASIC: &[&str] = &[
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "NO_COLOR",
-];
+const BASIC: &[&str] =
+    &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "NO_COLOR"];
 
 /// The command's variables. `inherited` is the caller's, of which only what passes is looked at twice: what does not
 /// is never copied, so that no secret of the caller's lies about in the memory that PID 1 is cloned with.

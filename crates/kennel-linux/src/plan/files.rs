@@ -31,6 +31,15 @@ pub(super) fn mounts(
     let mut places = vec![place(Path::new("/"), Kind::Folder, Right::Read)?];
     let mut sealed = Vec::new();
     let mut above: Vec<&Point> = Vec::new();
+    let anew = points.first().is_some_and(|point| point.path == Path::new("/") && point.is_made_anew());
+    let masks = points.iter().any(|point| matches!(point.state, State::Hidden { .. }));
+    // First, because what hides other things waits below /dev/shm until that is mounted over it.
+    if points.iter().any(|point| point.state == State::Fresh(Zone::Dev)) {
+        if anew {
+            steps.add(Step::MakeDir { path: c"/dev".into(), mode: 0o755 }, Zone::Dev.reason());
+        }
+        devices::make(steps, caller, scratch, SCRATCH_INODES, masks, !anew)?;
+    }
     for (index, point) in points.iter().enumerate() {
         while above.pop_if(|last| !point.path.starts_with(&last.path)).is_some() {}
         if point.path == Path::new("/") {
@@ -56,7 +65,7 @@ pub(super) fn mounts(
             State::Host { source, write } => {
                 stand(source.kind, steps);
                 let access = if *write { Access::Write } else { Access::Read };
-                bind(steps, source, target, access, &point.reason)?;
+                bind(steps, source, target, access, covered(points, source, anew), &point.reason)?;
                 if *write {
                     places.push(place(&point.path, source.kind, Right::Write)?);
                 }
@@ -65,9 +74,9 @@ pub(super) fn mounts(
                 let reason = &point.reason;
                 if source.kind == Kind::Folder {
                     stand(Kind::Folder, steps);
-                    bind(steps, source, target, Access::Device, reason)?;
+                    bind(steps, source, target, Access::Device, !anew, reason)?;
                 } else {
-                    devices::device(steps, c_path(&source.path)?, target, source.identity, reason);
+                    devices::device(steps, c_path(&source.path)?, target, source.identity, !anew, reason);
                 }
             }
             State::Hidden { kind: Kind::File } if !absent_from_dev(point) => {
@@ -84,7 +93,9 @@ pub(super) fn mounts(
             }
             State::Hidden { .. } => continue,
             State::Fresh(zone) => {
-                stand(Kind::Folder, steps);
+                if *zone != Zone::Dev {
+                    stand(Kind::Folder, steps);
+                }
                 let (size, mode) = match zone {
                     Zone::Proc => {
                         proc(steps, tier, &point.reason);
@@ -92,7 +103,6 @@ pub(super) fn mounts(
                         continue;
                     }
                     Zone::Dev => {
-                        devices::make(steps, caller, scratch, SCRATCH_INODES)?;
                         places.push(place(&point.path, Kind::Folder, Right::Devices)?);
                         sealed.push((target, &point.reason));
                         above.push(point);
@@ -116,33 +126,35 @@ pub(super) fn mounts(
         above.push(point);
     }
     links(steps, resolved)?;
-    if points.first().is_some_and(|point| point.path == Path::new("/") && point.is_made_anew()) {
+    if anew {
         sealed.push((c"/".into(), &points[0].reason));
     }
     for (target, reason) in sealed {
         steps.add(Step::ReadOnly { target }, reason);
     }
-    steps.add(Step::PivotRoot, "every sandbox: the host's own tree is gone");
+    if anew {
+        steps.add(Step::PivotRoot, "only what is listed exists: the host's own tree is gone");
+    }
+    steps.add(Step::SealMounts, "every sandbox");
     Ok(places)
 }
 
 impl Point {
     /// Whether what stands here is a tree of kennel's own, in which places to mount on have to be made.
-    fn is_made_anew(&self) -> bool {
+    pub(super) fn is_made_anew(&self) -> bool {
         matches!(self.state, State::Hidden { .. } | State::Fresh(_))
     }
 }
 
 fn root(steps: &mut Steps, points: &[Point]) {
-    let masks = points.iter().any(|point| matches!(point.state, State::Hidden { .. }));
     match points.first().filter(|point| point.path == Path::new("/")) {
         Some(Point { state: State::Host { write: true, .. }, reason, .. }) => {
-            steps.add(Step::HostRoot { access: Access::Write, masks }, reason);
+            steps.add(Step::HostRoot { access: Access::Write }, reason);
         }
         Some(point) if point.is_made_anew() => {
-            steps.add(Step::TmpfsRoot { size: SKELETON_BYTES, masks }, &point.reason);
+            steps.add(Step::TmpfsRoot { size: SKELETON_BYTES }, &point.reason);
         }
-        _ => steps.add(Step::HostRoot { access: Access::Read, masks }, "everything is readable by default"),
+        _ => steps.add(Step::HostRoot { access: Access::Read }, "everything is readable by default"),
     }
 }
 
@@ -151,7 +163,8 @@ fn proc(steps: &mut Steps, tier: Tier, reason: &str) {
     match tier {
         Tier::HostProc => {
             let (source, identity) = (target.clone(), kennel_init::plan::Identity::default());
-            steps.add(Step::Bind { source, identity, target, access: Access::Read }, "best effort: the host's /proc");
+            let step = Step::Bind { source, identity, target, access: Access::Read, early: false };
+            steps.add(step, "best effort: the host's /proc");
         }
         _ => steps.add(Step::Proc { target }, reason),
     }
@@ -162,11 +175,25 @@ fn bind(
     source: &Source,
     target: std::ffi::CString,
     access: Access,
+    early: bool,
     reason: &str,
 ) -> Result<(), PlanError> {
-    let step = Step::Bind { source: c_path(&source.path)?, identity: source.identity, target, access };
+    let step = Step::Bind { source: c_path(&source.path)?, identity: source.identity, target, access, early };
     steps.add(step, reason);
     Ok(())
+}
+
+/// Whether some point mounts something else over a source's own path. Under a root made anew nothing does: sources
+/// are taken from the old one.
+fn covered(points: &[Point], source: &Source, anew: bool) -> bool {
+    !anew
+        && source.path.ancestors().any(|above| {
+            let point = points.binary_search_by(|point| point.path.as_path().cmp(above));
+            point.is_ok_and(|index| match &points[index].state {
+                State::Host { source, .. } => source.path != above,
+                _ => true,
+            })
+        })
 }
 
 /// Whether something below a hidden folder is shown after all.
@@ -180,16 +207,20 @@ fn shows_something(points: &[Point], index: usize) -> bool {
 
 /// A denied path below /dev or /proc that the fresh one does not have needs no mask.
 fn absent_from_dev(point: &Point) -> bool {
-    point.path.strip_prefix("/dev").is_ok_and(|name| !devices::NODES.iter().any(|node| Path::new(node) == name))
+    point
+        .path
+        .strip_prefix("/dev")
+        .is_ok_and(|name| !devices::NODES.iter().any(|node| Path::new(node) == name))
 }
 
 /// Symlinks on the way to what is shown, wherever the tree is made anew.
 fn links(steps: &mut Steps, resolved: &Resolved) -> Result<(), PlanError> {
     let mut made = std::collections::BTreeSet::new();
     for (path, points_to) in &resolved.links {
-        let nearest = path.ancestors().skip(1).find_map(|above| {
-            resolved.points.binary_search_by(|point| point.path.as_path().cmp(above)).ok()
-        });
+        let nearest = path
+            .ancestors()
+            .skip(1)
+            .find_map(|above| resolved.points.binary_search_by(|point| point.path.as_path().cmp(above)).ok());
         let anew = nearest.is_some_and(|index| resolved.points[index].is_made_anew());
         if anew && made.insert(path) {
             let step = Step::Symlink { path: c_path(path)?, points_to: c_path(points_to)? };

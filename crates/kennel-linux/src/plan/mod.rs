@@ -94,7 +94,10 @@ pub fn plan(
     limits(&mut steps, policy);
     steps.add(Step::NoNewPrivileges, "every sandbox");
     if let Some(step) = landlock::step(abi, &places, None, true) {
-        steps.add(step, "every sandbox: a second lock on the file rules; signals and abstract sockets stay inside");
+        steps.add(
+            step,
+            "every sandbox: a second lock on the file rules; signals and abstract sockets stay inside",
+        );
     }
     steps.add(Step::DropCapabilities, "every sandbox");
     let wish = seccomp::Wish {

@@ -11,7 +11,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use kennel_init::plan::Identity;
-use kennel_policy::policy::{FilePolicy, Missing, MountAccess, NetworkMode, PathRule, Policy, ReadModel, TmpMode};
+use kennel_policy::policy::{
+    FilePolicy, Missing, MountAccess, NetworkMode, PathRule, Policy, ReadModel, TmpMode,
+};
 
 pub use locate::{Found, Kind, Location, is_link, locate};
 pub use walk::{MOST_ENTRIES, WalkError};
@@ -276,13 +278,46 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
 
 /// The minimal system set of listed reads: what a dynamically linked program, a shell and an interpreter need.
 pub const SYSTEM: &[&str] = &[
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/run/current-system/sw",
-    "/etc/alternatives", "/etc/bash.bashrc", "/etc/ca-certificates", "/etc/debian_version", "/etc/fonts",
-    "/etc/group", "/etc/gai.conf", "/etc/host.conf", "/etc/hosts", "/etc/inputrc", "/etc/java-17-openjdk",
-    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/locale.alias", "/etc/localtime",
-    "/etc/mime.types", "/etc/nsswitch.conf", "/etc/os-release", "/etc/passwd", "/etc/pki", "/etc/profile",
-    "/etc/protocols", "/etc/resolv.conf", "/etc/services", "/etc/shells", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
-    "/etc/terminfo", "/etc/timezone", "/sys/devices/system/cpu",
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/run/current-system/sw",
+    "/etc/alternatives",
+    "/etc/bash.bashrc",
+    "/etc/ca-certificates",
+    "/etc/debian_version",
+    "/etc/fonts",
+    "/etc/group",
+    "/etc/gai.conf",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/inputrc",
+    "/etc/java-17-openjdk",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/locale.alias",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/os-release",
+    "/etc/passwd",
+    "/etc/pki",
+    "/etc/profile",
+    "/etc/protocols",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/etc/shells",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/terminfo",
+    "/etc/timezone",
+    "/sys/devices/system/cpu",
 ];
 
 fn system_error(rule: &str, path: &Path) -> impl FnOnce(io::Error) -> ResolveError {
@@ -327,7 +362,8 @@ impl Resolver<'_> {
             match locate(path).map_err(system_error(&reason, path))? {
                 Location::Found(found) => {
                     if link && list.denies() {
-                        let folder = path.parent().map(locate).transpose().map_err(system_error(&reason, path))?;
+                        let folder =
+                            path.parent().map(locate).transpose().map_err(system_error(&reason, path))?;
                         if let (Some(Location::Found(folder)), Some(name)) = (folder, path.file_name()) {
                             self.loose.push(Loose {
                                 path: folder.path.join(name),
@@ -389,7 +425,9 @@ impl Resolver<'_> {
         for (index, path) in matches {
             let (list, rule) = globs[index];
             // Below what another match of the same list already covers there is nothing to add.
-            if path.parent().is_some_and(|above| self.covered(list, above)) || (is_link(&path) && !list.denies()) {
+            if path.parent().is_some_and(|above| self.covered(list, above))
+                || (is_link(&path) && !list.denies())
+            {
                 continue;
             }
             let reason = describe(list, rule);
@@ -521,7 +559,8 @@ impl Resolver<'_> {
     /// Host folders that appear at other places, with the denies that hold for them.
     fn mounts(&mut self, points: &mut Vec<Point>) -> Result<(), ResolveError> {
         for mount in &self.files.mounts {
-            let reason = format!("mount {} at {} ({})", mount.source.display(), mount.target.display(), mount.origin);
+            let reason =
+                format!("mount {} at {} ({})", mount.source.display(), mount.target.display(), mount.origin);
             let found = match locate(&mount.source).map_err(system_error(&reason, &mount.source))? {
                 Location::Found(found) => found,
                 Location::Missing(path) => return Err(ResolveError::Missing { rule: reason, path }),
@@ -587,7 +626,9 @@ impl Resolver<'_> {
             Location::Found(found) if found.path == target => return Ok(()),
             Location::Found(_) => return Err(unfit("leads through a symlink; name the place it points to")),
             _ if writable => {
-                return Err(unfit("does not exist, and making it would leave it on the host; create it first"));
+                return Err(unfit(
+                    "does not exist, and making it would leave it on the host; create it first",
+                ));
             }
             _ => {}
         }
@@ -628,7 +669,11 @@ impl Resolver<'_> {
                     reason,
                 }),
                 Location::Found(found) => {
-                    return Err(ResolveError::Unfit { rule: reason, path: found.path, what: "not below /dev" });
+                    return Err(ResolveError::Unfit {
+                        rule: reason,
+                        path: found.path,
+                        what: "not below /dev",
+                    });
                 }
                 _ if rule.missing == Missing::Skip => {}
                 _ => return Err(ResolveError::Missing { rule: reason, path: path.to_path_buf() }),
@@ -657,7 +702,8 @@ impl Resolver<'_> {
     fn check_hard_links(&self, points: &[Point]) -> Result<(), ResolveError> {
         let denied = |said: &Said| said.deny_read.is_some() || said.deny_write.is_some();
         for point in points {
-            let Some((said, found)) = self.said.get(&point.path).and_then(|said| Some((said, said.found.as_ref()?)))
+            let Some((said, found)) =
+                self.said.get(&point.path).and_then(|said| Some((said, said.found.as_ref()?)))
             else {
                 continue;
             };
@@ -680,7 +726,9 @@ impl Resolver<'_> {
 }
 
 impl Zone {
-    fn reason(self) -> &'static str {
+    /// Why it is there.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
         match self {
             Zone::Root => "only what is listed exists",
             Zone::Dev => "every sandbox has a minimal /dev of its own",
@@ -717,7 +765,8 @@ fn pin(points: &mut Vec<Point>) -> Result<(), ResolveError> {
             State::Host { write, .. } => !write,
             _ => false,
         };
-        let Some(root) = point.path.ancestors().skip(1).find_map(|above| writable.get_key_value(above)) else {
+        let Some(root) = point.path.ancestors().skip(1).find_map(|above| writable.get_key_value(above))
+        else {
             continue;
         };
         let (top, (host_top, true)) = root else { continue };
@@ -730,7 +779,9 @@ fn pin(points: &mut Vec<Point>) -> Result<(), ResolveError> {
             }
             let host = host_top.join(between.strip_prefix(top).unwrap_or(between));
             let reason = format!("keeps it in its place: {}", point.reason);
-            let Location::Found(found) = locate(&host).map_err(system_error(&reason, &host))? else { continue };
+            let Location::Found(found) = locate(&host).map_err(system_error(&reason, &host))? else {
+                continue;
+            };
             pins.insert(
                 between.to_path_buf(),
                 Point {

@@ -15,8 +15,22 @@ pub const MOST_ENTRIES: usize = 2_000_000;
 
 /// File systems whose server may not answer. A walk does not step into one from outside.
 const REMOTE: &[&[u8]] = &[
-    b"nfs", b"nfs4", b"cifs", b"smb3", b"smbfs", b"autofs", b"ceph", b"afs", b"lustre", b"glusterfs", b"fuse.sshfs",
-    b"fuse.rclone", b"fuse.s3fs", b"ncpfs", b"coda", b"fuse",
+    b"nfs",
+    b"nfs4",
+    b"cifs",
+    b"smb3",
+    b"smbfs",
+    b"autofs",
+    b"ceph",
+    b"afs",
+    b"lustre",
+    b"glusterfs",
+    b"fuse.sshfs",
+    b"fuse.rclone",
+    b"fuse.s3fs",
+    b"ncpfs",
+    b"coda",
+    b"fuse",
 ];
 
 /// Why a walk was given up.

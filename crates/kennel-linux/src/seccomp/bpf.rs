@@ -241,7 +241,9 @@ mod tests {
                 }
                 AND => accumulator &= i.value,
                 JUMP => at += i.value as usize,
-                JUMP_EQUAL => at += usize::from(if accumulator == i.value { i.jump_true } else { i.jump_false }),
+                JUMP_EQUAL => {
+                    at += usize::from(if accumulator == i.value { i.jump_true } else { i.jump_false })
+                }
                 JUMP_GREATER_EQUAL => {
                     at += usize::from(if accumulator >= i.value { i.jump_true } else { i.jump_false });
                 }
@@ -276,7 +278,10 @@ mod tests {
         let rules = BTreeMap::from([(16, Rule::When(vec![(test, Verdict::Errno(1))], Verdict::Allow))]);
         let program = Table { rules, otherwise: Verdict::Errno(38) }.compile();
         for high in [0, 1 << 32, u64::MAX << 32] {
-            assert_eq!(run(&program, 16, AUDIT_ARCH, [0, high | 0x5412, 0, 0, 0, 0]), Verdict::Errno(1).value());
+            assert_eq!(
+                run(&program, 16, AUDIT_ARCH, [0, high | 0x5412, 0, 0, 0, 0]),
+                Verdict::Errno(1).value()
+            );
         }
         assert_eq!(run(&program, 16, AUDIT_ARCH, [0, 0x5413, 0, 0, 0, 0]), Verdict::Allow.value());
     }

@@ -105,7 +105,8 @@ fn personalities() -> Rule {
 /// past a network namespace. Of netlink only protocol 0, the route queries with which every C library lists
 /// interfaces.
 fn sockets(wish: &Wish) -> Rule {
-    let family = |family: i32| Test::OneOf { argument: 0, mask: u32::MAX, values: vec![family.cast_unsigned()] };
+    let family =
+        |family: i32| Test::OneOf { argument: 0, mask: u32::MAX, values: vec![family.cast_unsigned()] };
     let unix = if *wish.unix_sockets == UnixSockets::None { EPERM } else { Verdict::Allow };
     let mut tests = vec![(family(libc::AF_UNIX), unix)];
     if wish.inet_sockets && wish.profile != SeccompProfile::Strict {

@@ -118,7 +118,8 @@ impl Running {
                     let name = plan.command.arguments.first();
                     let not_found = errno == libc::ENOENT;
                     let command = if not_found { name } else { tried.or(name) };
-                    let command = command.map(|name| crate::describe::show(name.as_bytes())).unwrap_or_default();
+                    let command =
+                        command.map(|name| crate::describe::show(name.as_bytes())).unwrap_or_default();
                     let source = io::Error::from_raw_os_error(errno);
                     return Err(StartError::NotExecuted { command, source });
                 }
@@ -266,10 +267,8 @@ impl Running {
     }
 
     fn poll(&self, attended: &Attended) -> io::Result<Ready> {
-        let mut fds = vec![
-            PollFd::new(&self.init.pidfd, PollFlags::IN),
-            PollFd::new(&self.init.link, PollFlags::IN),
-        ];
+        let mut fds =
+            vec![PollFd::new(&self.init.pidfd, PollFlags::IN), PollFd::new(&self.init.link, PollFlags::IN)];
         if let Some(signals) = attended.signals {
             fds.push(PollFd::new(signals, PollFlags::IN));
         }

@@ -46,9 +46,8 @@ pub fn caller() -> (Caller, Option<Terminal>) {
 }
 
 fn is_pipe(fd: &impl AsFd) -> bool {
-    rustix::fs::fstat(fd).is_ok_and(|stat| {
-        matches!(FileType::from_raw_mode(stat.st_mode), FileType::Fifo | FileType::Socket)
-    })
+    rustix::fs::fstat(fd)
+        .is_ok_and(|stat| matches!(FileType::from_raw_mode(stat.st_mode), FileType::Fifo | FileType::Socket))
 }
 
 /// The path and identity of the terminal device behind `fd`.
