@@ -1,1 +1,40 @@
-//! Placeholder.
+//! The network gate: which hosts a sandbox can reach, decided by name, for programs that know a proxy and for those
+//! that do not.
+//!
+//! A sandbox's network namespace has nothing but its loopback. Sockets that were made inside it are handed to a
+//! [`Gate`], which accepts from them and connects out from the host's side. Every door asks the same question,
+//! [`Gate::decide`]: the HTTP and SOCKS5 proxy, the transparent door for plain connections, and the name server,
+//! which answers with addresses that exist only inside and stand for names.
+//!
+//! [`netlink`] builds the messages that make the inside of the namespace deliver everything to those doors.
+
+mod address;
+mod ask;
+mod auth;
+mod connect;
+pub mod dns;
+mod doors;
+mod gate;
+pub mod http;
+pub mod netlink;
+mod open;
+mod parent;
+mod record;
+mod relay;
+mod resolver;
+mod rules;
+mod sockets;
+pub mod socks;
+pub mod ssh;
+pub mod synthetic;
+pub mod tls;
+
+pub use address::{AddressClass, classify};
+pub use ask::{Answer, Ask, Question};
+pub use auth::Credentials;
+pub use gate::{Gate, Settings, Times};
+pub use open::{Doors, OpenError, OpenGate};
+pub use parent::{Bypass, ParentProxies, ParentProxy, ParentProxyError};
+pub use record::{Door, MOST_RECORDS, Record, Verdict, summary};
+pub use resolver::{ResolveError, ResolverSettings};
+pub use rules::{Decision, DenyReason, HOST_ALIAS, Rules, Unlisted};

@@ -1,0 +1,3 @@
+//! Throughput through each door.
+
+fn main() {}

@@ -1,0 +1,107 @@
+//! Going out: from a checked route to a connected socket.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::gate::{Route, Target, Times};
+use crate::http::head::{self, Field, Request, Response};
+use crate::parent::ParentProxy;
+use crate::relay::{Wire, send, within};
+use crate::sockets;
+
+/// RFC 8305 §5: how long the next address waits for the one before it.
+const STAGGER: Duration = Duration::from_millis(250);
+
+/// Connects for bytes: by a parent proxy this is a `CONNECT`.
+pub(crate) async fn tunnel(route: &Route, target: &Target, times: Times) -> io::Result<Wire> {
+    match route {
+        Route::Direct(addresses) => Ok(Wire::new(any_of(addresses, times.connect).await?)),
+        Route::Parent(parent, addresses) => {
+            let stream = any_of(addresses, times.connect).await?;
+            within(times.connect, connect_through(parent, stream, target, times.stall)).await
+        }
+    }
+}
+
+/// Connects for plain HTTP requests: by a parent proxy this is a connection to the proxy.
+pub(crate) async fn request(route: &Route, times: Times) -> io::Result<Wire> {
+    let (Route::Direct(addresses) | Route::Parent(_, addresses)) = route;
+    Ok(Wire::new(any_of(addresses, times.connect).await?))
+}
+
+async fn any_of(addresses: &[SocketAddr], time: Duration) -> io::Result<TcpStream> {
+    let stream = match addresses {
+        [only] => within(time, TcpStream::connect(*only)).await?,
+        several => within(time, first_of(several)).await?,
+    };
+    sockets::prepare(&stream);
+    Ok(stream)
+}
+
+/// The first address that accepts. The next one is tried when one fails, or has not answered for a moment.
+async fn first_of(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut waiting = addresses.iter().copied();
+    let mut attempts = JoinSet::new();
+    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    let mut start_next = true;
+    loop {
+        if std::mem::take(&mut start_next)
+            && let Some(address) = waiting.next()
+        {
+            attempts.spawn_local(TcpStream::connect(address));
+        }
+        tokio::select! {
+            done = attempts.join_next() => match done {
+                Some(Ok(Ok(stream))) => return Ok(stream),
+                Some(Ok(Err(error))) => {
+                    failure = error;
+                    start_next = true;
+                }
+                Some(Err(_)) => start_next = true,
+                None => return Err(failure),
+            },
+            () = tokio::time::sleep(STAGGER), if waiting.len() > 0 => start_next = true,
+        }
+        if attempts.is_empty() && waiting.len() == 0 {
+            return Err(failure);
+        }
+    }
+}
+
+async fn connect_through(
+    parent: &ParentProxy,
+    stream: TcpStream,
+    target: &Target,
+    stall: Duration,
+) -> io::Result<Wire> {
+    let mut fields = vec![Field::new("Host", target.to_string())];
+    fields.extend(authorization(parent));
+    let head = Request { method: "CONNECT".into(), target: target.to_string(), minor: 1, fields };
+    send(&stream, &head.to_bytes(), stall).await?;
+    let mut wire = Wire::new(stream);
+    let mut seen = 0;
+    loop {
+        if let Some(end) = head::end(&wire.inbox, seen) {
+            let response = Response::parse(&wire.inbox[..end])
+                .map_err(|error| io::Error::other(format!("the parent proxy's answer: {error}")))?;
+            wire.inbox.drain(..end);
+            return match response.status {
+                200..=299 => Ok(wire),
+                status => Err(io::Error::other(format!("the parent proxy answered {status}"))),
+            };
+        }
+        seen = wire.inbox.len();
+        if seen > head::MOST_HEAD || wire.fill().await? == 0 {
+            return Err(io::Error::other("the parent proxy gave no answer"));
+        }
+    }
+}
+
+pub(crate) fn authorization(parent: &ParentProxy) -> Option<Field> {
+    let credentials = parent.credentials.as_ref()?;
+    Some(Field::new("Proxy-Authorization", credentials.basic()))
+}

@@ -1,0 +1,378 @@
+//! The gate: every door brings its connections here, and here they are decided, recorded and given a way out.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use kennel_policy::domain::{Host, HostRule};
+
+use crate::ask::{Ask, Asker, Verdict as AskVerdict};
+use crate::auth::Credentials;
+use crate::parent::{ParentProxies, ParentProxy};
+use crate::record::{self, Door, Ledger, Record, Verdict};
+use crate::relay::Patience;
+use crate::resolver::{ResolveError, Resolver, ResolverSettings};
+use crate::rules::{Decision, DenyReason, HOST_ALIAS, Rules};
+use crate::sockets;
+use crate::synthetic::{Pair, SyntheticNames};
+
+/// How a gate is set up; what cannot change while it is open.
+#[derive(Clone)]
+pub struct Settings {
+    /// What a client of the proxy door has to show; `None` lets everyone in.
+    pub credentials: Option<Credentials>,
+    /// Who is asked about hosts that no rule speaks of.
+    pub ask: Option<Ask>,
+    /// Where names are looked up.
+    pub resolver: ResolverSettings,
+    /// Proxies between this host and the world.
+    pub parents: ParentProxies,
+    /// Whether look-ups from inside also get an IPv6 address.
+    pub ipv6: bool,
+    /// The most connections at a time; more wait in the listeners' queues.
+    pub most_connections: usize,
+    /// How long anything may take.
+    pub times: Times,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            credentials: None,
+            ask: None,
+            resolver: ResolverSettings::default(),
+            parents: ParentProxies::default(),
+            ipv6: true,
+            most_connections: 2048,
+            times: Times::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").field("most_connections", &self.most_connections).finish_non_exhaustive()
+    }
+}
+
+/// How long anything may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// Until a client has sent a whole request head, SOCKS message or ClientHello.
+    pub head: Duration,
+    /// Until a client sends its next request over a connection that is kept.
+    pub idle: Duration,
+    /// Until a server has accepted.
+    pub connect: Duration,
+    /// Until a server begins to answer a request. Long: a model may think for minutes before its first byte.
+    pub response: Duration,
+    /// Until a peer takes some of the bytes that wait for it.
+    pub stall: Duration,
+    /// Without a byte once one side has ended.
+    pub half_closed: Duration,
+    /// Until whoever is asked about a host answers.
+    pub ask: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Times {
+            head: Duration::from_secs(30),
+            idle: Duration::from_secs(120),
+            connect: Duration::from_secs(30),
+            response: Duration::from_secs(900),
+            stall: Duration::from_secs(900),
+            half_closed: Duration::from_secs(600),
+            ask: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Times {
+    pub(crate) fn patience(self) -> Patience {
+        Patience { stall: self.stall, half_closed: self.half_closed }
+    }
+}
+
+/// The network gate of one sandbox. Clones are the same gate.
+///
+/// ```
+/// use kennel_policy::domain::{Host, HostRule, ListKind};
+/// use kennel_proxy::{Decision, Gate, Rules, Settings};
+///
+/// let allow = vec![HostRule::parse("*.example.com:443", ListKind::Allow)?];
+/// let gate = Gate::new(Rules::new(allow, vec![]), Settings::default());
+/// assert!(matches!(gate.decide(&Host::parse("API.example.com.")?, 443), Decision::Allow { .. }));
+/// assert!(matches!(gate.decide(&Host::parse("example.com")?, 443), Decision::Deny { .. }));
+///
+/// gate.update(Rules::default());
+/// assert!(matches!(gate.decide(&Host::parse("api.example.com")?, 443), Decision::Deny { .. }));
+/// # Ok::<(), kennel_policy::domain::HostRuleError>(())
+/// ```
+#[derive(Clone)]
+pub struct Gate(Arc<Inner>);
+
+struct Inner {
+    settings: Settings,
+    rules: RwLock<Arc<Rules>>,
+    ledger: Mutex<Ledger>,
+    names: Mutex<SyntheticNames>,
+    resolver: Resolver,
+    asker: Option<Asker>,
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").field("settings", &self.0.settings).finish_non_exhaustive()
+    }
+}
+
+/// A host and port that someone wants to reach.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Target {
+    pub(crate) host: Host,
+    pub(crate) port: u16,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Host::Ip(IpAddr::V6(address)) => write!(f, "[{address}]:{}", self.port),
+            host => write!(f, "{host}:{}", self.port),
+        }
+    }
+}
+
+/// Why a connection was not let through.
+#[derive(Clone, Debug)]
+pub(crate) struct Denial {
+    pub(crate) target: String,
+    pub(crate) reason: DenyReason,
+    pub(crate) rule: Option<Arc<HostRule>>,
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", crate::rules::Printable(&self.target), self.reason)?;
+        match &self.rule {
+            Some(rule) => write!(f, " (rule {rule})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why there is no way out.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    Denied(Denial),
+    Unresolved(ResolveError),
+}
+
+/// The way to a host that was allowed.
+pub(crate) enum Route {
+    /// Straight to one of these, which were all checked.
+    Direct(Vec<SocketAddr>),
+    /// By a proxy, whose own addresses these are.
+    Parent(ParentProxy, Vec<SocketAddr>),
+}
+
+/// What kind of exit a connection needs from a parent proxy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// A plain HTTP request.
+    Request,
+    /// Bytes.
+    Tunnel,
+}
+
+impl Gate {
+    /// A gate with these rules. Nothing runs and no descriptor is opened before [`Gate::open`].
+    #[must_use]
+    pub fn new(rules: Rules, settings: Settings) -> Self {
+        let asker = settings.ask.clone().map(Asker::new);
+        Gate(Arc::new(Inner {
+            rules: RwLock::new(Arc::new(rules)),
+            ledger: Mutex::default(),
+            names: Mutex::default(),
+            resolver: Resolver::new(settings.resolver.clone()),
+            asker,
+            settings,
+        }))
+    }
+
+    /// What the rules say about a host and port. Nothing is recorded and nobody is asked.
+    #[must_use]
+    pub fn decide(&self, host: &Host, port: u16) -> Decision {
+        self.rules().decide(host, port)
+    }
+
+    /// Puts other rules in place. They hold for the next connection, and for the next request of a connection that
+    /// carries several; what has been let through goes on. Answers that were given when asked are forgotten.
+    pub fn update(&self, rules: Rules) {
+        *self.0.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+        if let Some(asker) = &self.0.asker {
+            asker.forget();
+        }
+    }
+
+    /// Every decision so far, in the order in which they were first made.
+    #[must_use]
+    pub fn records(&self) -> Vec<Record> {
+        lock(&self.0.ledger).records()
+    }
+
+    /// What was blocked so far, for the user's terminal; empty when nothing was.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let ledger = lock(&self.0.ledger);
+        record::summary(&ledger.records(), ledger.unkept())
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    pub(crate) fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.0.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn note(
+        &self,
+        host: &str,
+        port: Option<u16>,
+        door: Door,
+        verdict: Verdict,
+        rule: Option<&HostRule>,
+    ) {
+        let rule = rule.map(ToString::to_string);
+        // What is no host is kept as it came, but not all of it.
+        let host = host.chars().take(260).collect();
+        lock(&self.0.ledger).note(Record { host, port, door, verdict, rule, count: 0 });
+    }
+
+    /// Records a refusal and hands it back, for a door to tell its client.
+    pub(crate) fn deny(
+        &self,
+        target: &Target,
+        door: Door,
+        reason: DenyReason,
+        rule: Option<Arc<HostRule>>,
+    ) -> Denial {
+        let verdict = Verdict::Denied(reason.clone());
+        self.note(&target.host.to_string(), Some(target.port), door, verdict, rule.as_deref());
+        Denial { target: target.to_string(), reason, rule }
+    }
+
+    /// Records a text that was given as a host and is none.
+    pub(crate) fn deny_text(&self, host: &str, port: u16, door: Door, why: impl fmt::Display) -> Denial {
+        let reason = DenyReason::Malformed(why.to_string());
+        self.note(host, Some(port), door, Verdict::Denied(reason.clone()), None);
+        Denial { target: format!("{host}:{port}"), reason, rule: None }
+    }
+
+    /// Decides about a connection, asking if need be; then resolves and checks. Every connection that leaves the
+    /// host came through here.
+    pub(crate) async fn admit(&self, target: &Target, door: Door, exit: Exit) -> Result<Route, Refusal> {
+        let rules = self.rules();
+        let Target { host, port } = target;
+        let deny = |reason, rule| Refusal::Denied(self.deny(target, door, reason, rule));
+        let (rule, asked) = match rules.decide(host, *port) {
+            Decision::Allow { rule } => (Some(rule), false),
+            Decision::Deny { reason, rule } => return Err(deny(reason, rule)),
+            Decision::Ask => match self.ask(target, door).await {
+                Ok(()) => (None, true),
+                Err(reason) => return Err(deny(reason, None)),
+            },
+        };
+        let allowed = || self.note(&host.to_string(), Some(*port), door, Verdict::Allowed, rule.as_deref());
+        if let Some(parent) = self.parent(target, exit) {
+            // Only an address that was given as such can be checked; names are the parent's to look up.
+            if let (Host::Ip(address), false) = (host, asked)
+                && let Err(reason) = rules.check_address(*address, *port, sockets::is_own_address)
+            {
+                return Err(deny(reason, rule));
+            }
+            allowed();
+            let addresses = self.addresses(&parent.host, parent.port).await.map_err(Refusal::Unresolved)?;
+            return Ok(Route::Parent(parent, addresses));
+        }
+        let addresses = match self.addresses(host, *port).await {
+            Ok(addresses) => addresses,
+            Err(error) => {
+                allowed();
+                return Err(Refusal::Unresolved(error));
+            }
+        };
+        if Self::leads_to_this_host_by_name(host) || asked && matches!(host, Host::Ip(_)) {
+            allowed();
+            return Ok(Route::Direct(addresses));
+        }
+        let mut refused = None;
+        let mut checked = Vec::with_capacity(addresses.len());
+        for address in addresses {
+            match rules.check_address(address.ip(), *port, sockets::is_own_address) {
+                Ok(()) => checked.push(address),
+                Err(reason) => refused = refused.or(Some(reason)),
+            }
+        }
+        match refused {
+            Some(reason) if checked.is_empty() => Err(deny(reason, rule)),
+            _ => {
+                allowed();
+                Ok(Route::Direct(checked))
+            }
+        }
+    }
+
+    /// Names that *mean* the host's loopback: who allows one of them wants just that.
+    fn leads_to_this_host_by_name(host: &Host) -> bool {
+        matches!(host, Host::Name(name) if name == HOST_ALIAS || name == "localhost")
+    }
+
+    async fn ask(&self, target: &Target, door: Door) -> Result<(), DenyReason> {
+        let Some(asker) = &self.0.asker else { return Err(DenyReason::NotListed) };
+        match asker.ask(target, door, self.0.settings.times.ask).await {
+            AskVerdict::Allowed => Ok(()),
+            AskVerdict::Denied => Err(DenyReason::Refused),
+            AskVerdict::NoAnswer => Err(DenyReason::NoAnswer),
+        }
+    }
+
+    fn parent(&self, target: &Target, exit: Exit) -> Option<ParentProxy> {
+        let parents = &self.0.settings.parents;
+        let parent = match exit {
+            Exit::Request => parents.http.as_ref(),
+            Exit::Tunnel => parents.https.as_ref(),
+        }?;
+        let stays = Self::leads_to_this_host_by_name(&target.host)
+            || parents.bypass.covers(&target.host, target.port);
+        (!stays).then(|| parent.clone())
+    }
+
+    async fn addresses(&self, host: &Host, port: u16) -> Result<Vec<SocketAddr>, ResolveError> {
+        let addresses = match host {
+            Host::Ip(address) => vec![*address],
+            Host::Name(name) if name == HOST_ALIAS => {
+                vec![Ipv4Addr::LOCALHOST.into(), std::net::Ipv6Addr::LOCALHOST.into()]
+            }
+            Host::Name(name) => self.0.resolver.resolve(name).await?,
+        };
+        Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())
+    }
+
+    /// The synthetic addresses of a name.
+    pub(crate) fn synthetic(&self, name: &str) -> Pair {
+        lock(&self.0.names).addresses(name)
+    }
+
+    /// What a synthetic address stands for: `None` when it is no such address.
+    pub(crate) fn behind(&self, address: IpAddr) -> Option<Option<String>> {
+        lock(&self.0.names).name(address).map(|name| name.map(str::to_owned))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic elsewhere leaves these tables whole: each change is one insertion.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

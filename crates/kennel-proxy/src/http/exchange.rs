@@ -1,0 +1,260 @@
+//! One request and its answer. Bodies stream in both directions at the same time; nothing but heads is ever held
+//! whole.
+
+use std::cell::Cell;
+use std::io;
+
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::body::{CopyError, Framing, copy_body};
+use super::forward::{Upstream, out, read_head};
+use super::head::{self, Body, Field, HeadError, Request, Response};
+use super::refusal::Page;
+use crate::connect;
+use crate::gate::{Gate, Times};
+use crate::parent::ParentProxy;
+use crate::relay::{self, Wire, farewell, send};
+use crate::sockets;
+
+/// The head that goes to the server.
+fn outgoing(
+    request: &Request,
+    body: Body,
+    line: String,
+    host: &str,
+    parent: Option<&ParentProxy>,
+) -> Request {
+    let mut fields = vec![Field::new("Host", host)];
+    fields.extend(
+        head::end_to_end(&request.fields)
+            .into_iter()
+            .filter(|field| !field.is("host") && (body != Body::Chunked || !field.is("content-length"))),
+    );
+    if body == Body::Chunked {
+        fields.push(Field::new("Transfer-Encoding", "chunked"));
+    }
+    let mut connection = Vec::new();
+    if head::list(&request.fields, "te").any(|word| word == "trailers") {
+        fields.push(Field::new("TE", "trailers"));
+        connection.push("TE");
+    }
+    if let Some(protocol) = upgrade(request) {
+        fields.push(Field::new("Upgrade", protocol));
+        connection.push("Upgrade");
+    }
+    if !connection.is_empty() {
+        fields.push(Field::new("Connection", connection.join(", ")));
+    }
+    fields.extend(parent.and_then(connect::authorization));
+    Request { method: request.method.clone(), target: line, minor: 1, fields }
+}
+
+/// The protocol that a client wants to change to. HTTP/2 is not offered to the server: its requests name their
+/// servers one by one, out of sight from here on.
+fn upgrade(request: &Request) -> Option<String> {
+    let asks = head::list(&request.fields, "connection").any(|word| word == "upgrade");
+    let mut protocols = request.fields.iter().filter(|field| field.is("upgrade"));
+    let (Some(field), None, true) = (protocols.next(), protocols.next(), asks) else { return None };
+    let protocol = String::from_utf8(field.value.clone()).ok()?;
+    (!protocol.to_ascii_lowercase().contains("h2c")).then_some(protocol)
+}
+
+/// One request and its answer. `None` when the client's connection is over; otherwise what is left of the
+/// connection to the server.
+pub(super) async fn exchange(
+    gate: &Gate,
+    client: &mut Wire,
+    mut upstream: Upstream,
+    request: &Request,
+    line: String,
+    host: String,
+) -> Option<Option<Upstream>> {
+    let times = gate.settings().times;
+    let body = request.body().ok()?;
+    let bytes = outgoing(request, body, line, &host, upstream.parent.as_ref()).to_bytes();
+    let repeatable = body == Body::None && matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS");
+    loop {
+        let outcome = converse(client, &mut upstream.wire, request, body, &bytes, times).await;
+        match outcome {
+            Ok(Answered { upgraded: true, .. }) => {
+                change_protocol(client, &mut upstream.wire, times).await;
+                return None;
+            }
+            Ok(Answered { client_stays, server_stays, .. }) => {
+                if !client_stays {
+                    farewell(&client.stream, &[], times.stall).await;
+                    return None;
+                }
+                return Some(server_stays.then_some(upstream));
+            }
+            // The server closed a connection that was kept, just as it was used again.
+            Err(Failure::NoAnswer) if upstream.reused && repeatable => {
+                match out(gate, &upstream.target, None).await {
+                    Ok(fresh) => upstream = fresh,
+                    Err(page) => {
+                        farewell(&client.stream, &page.to_bytes(&request.method, false), times.stall).await;
+                        return None;
+                    }
+                }
+            }
+            Err(failure) => {
+                let page = match failure {
+                    Failure::NoAnswer => Page::bad_answer("it closed the connection"),
+                    Failure::Slow => Page::no_answer(),
+                    Failure::BadAnswer(error) => Page::bad_answer(&error.to_string()),
+                    Failure::BadRequest(error) => Page::malformed(error),
+                    Failure::Cut => {
+                        sockets::reset_on_close(&client.stream);
+                        return None;
+                    }
+                };
+                farewell(&client.stream, &page.to_bytes(&request.method, false), times.stall).await;
+                return None;
+            }
+        }
+    }
+}
+
+struct Answered {
+    upgraded: bool,
+    client_stays: bool,
+    server_stays: bool,
+}
+
+enum Failure {
+    /// The server closed before it said anything.
+    NoAnswer,
+    /// The server said nothing for too long.
+    Slow,
+    /// What the server said is no answer, and the client has seen none of it.
+    BadAnswer(HeadError),
+    /// The client's body is broken, and it has seen no answer.
+    BadRequest(HeadError),
+    /// Something ended in the middle; only a reset can say so.
+    Cut,
+}
+
+async fn converse(
+    client: &mut Wire,
+    upstream: &mut Wire,
+    request: &Request,
+    body: Body,
+    bytes: &[u8],
+    times: Times,
+) -> Result<Answered, Failure> {
+    let Wire { stream: client_stream, inbox: client_inbox } = client;
+    let Wire { stream: server_stream, inbox: server_inbox } = upstream;
+    send(server_stream, bytes, times.stall).await.map_err(|_| Failure::NoAnswer)?;
+
+    let begun = Cell::new(false);
+    let framing = if body == Body::Chunked { Framing::Chunked } else { Framing::Plain };
+    let up = copy_body(client_stream, client_inbox, server_stream, body, framing, times.stall);
+    let down = answer(server_stream, server_inbox, client_stream, request, &begun, times);
+    tokio::pin!(up, down);
+    let (mut up_done, mut sent_whole) = (body == Body::None, body == Body::None);
+    let mut deadline = Instant::now() + times.response;
+    loop {
+        tokio::select! {
+            result = &mut up, if !up_done => {
+                up_done = true;
+                deadline = Instant::now() + times.response;
+                match result {
+                    Ok(()) => sent_whole = true,
+                    // A server that has heard enough closes its side; its answer may still come.
+                    Err(CopyError::To) => {}
+                    Err(CopyError::Malformed(error)) if !begun.get() => return Err(Failure::BadRequest(error)),
+                    Err(_) => return Err(Failure::Cut),
+                }
+            }
+            result = &mut down => {
+                let mut answered = result?;
+                answered.client_stays &= sent_whole;
+                answered.server_stays &= sent_whole;
+                return Ok(answered);
+            }
+            () = tokio::time::sleep_until(deadline), if up_done && !begun.get() => return Err(Failure::Slow),
+        }
+    }
+}
+
+/// Reads the server's answer and hands it on, with all that comes before the final one (100, 103).
+async fn answer(
+    server: &TcpStream,
+    inbox: &mut Vec<u8>,
+    client: &TcpStream,
+    request: &Request,
+    begun: &Cell<bool>,
+    times: Times,
+) -> Result<Answered, Failure> {
+    loop {
+        let bytes = match read_head(server, inbox).await {
+            Ok(Some(bytes)) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(Failure::BadAnswer(HeadError::TooLarge));
+            }
+            _ if begun.get() || !inbox.is_empty() => return Err(Failure::Cut),
+            _ => return Err(Failure::NoAnswer),
+        };
+        let cannot = |error| if begun.get() { Failure::Cut } else { Failure::BadAnswer(error) };
+        let response = Response::parse(&bytes).map_err(cannot)?;
+        let body = response.body(&request.method).map_err(cannot)?;
+        let upgraded = response.status == 101;
+        if upgraded && upgrade(request).is_none() {
+            return Err(cannot(HeadError::Malformed("it changes to a protocol that was not asked for")));
+        }
+        let interim = response.status < 200 && !upgraded;
+        // HTTP/1.0 knows no interim answers and no chunks.
+        if interim && request.minor == 0 {
+            continue;
+        }
+        let framing = match body {
+            Body::Chunked if request.minor == 1 => Framing::Chunked,
+            _ => Framing::Plain,
+        };
+        let ends_by_close = body == Body::UntilClose || body == Body::Chunked && framing == Framing::Plain;
+        let client_stays = interim || request.keeps_alive() && !ends_by_close;
+        let head = incoming(&response, request, framing, upgraded, client_stays);
+        begun.set(true);
+        send(client, &head.to_bytes(), times.stall).await.map_err(|_| Failure::Cut)?;
+        if interim {
+            continue;
+        }
+        if !upgraded {
+            copy_body(server, inbox, client, body, framing, times.stall).await.map_err(|_| Failure::Cut)?;
+        }
+        let server_stays = response.keeps_alive() && body != Body::UntilClose;
+        return Ok(Answered { upgraded, client_stays, server_stays });
+    }
+}
+
+/// The head that goes to the client.
+fn incoming(
+    response: &Response,
+    request: &Request,
+    framing: Framing,
+    upgraded: bool,
+    stays: bool,
+) -> Response {
+    let mut fields = head::end_to_end(&response.fields);
+    if framing == Framing::Chunked {
+        fields.push(Field::new("Transfer-Encoding", "chunked"));
+    }
+    if upgraded {
+        fields.extend(response.fields.iter().filter(|field| field.is("upgrade")).cloned());
+        fields.push(Field::new("Connection", "Upgrade"));
+    } else if !stays {
+        fields.push(Field::new("Connection", "close"));
+    } else if request.minor == 0 {
+        fields.push(Field::new("Connection", "keep-alive"));
+    }
+    Response { minor: 1, status: response.status, reason: response.reason.clone(), fields }
+}
+
+async fn change_protocol(client: &mut Wire, server: &mut Wire, times: Times) {
+    let to_server = send(&server.stream, &client.inbox, times.stall);
+    let to_client = send(&client.stream, &server.inbox, times.stall);
+    if let (Ok(()), Ok(())) = tokio::join!(to_server, to_client) {
+        relay::both_ways(&client.stream, &server.stream, times.patience()).await;
+    }
+}

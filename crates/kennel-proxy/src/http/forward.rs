@@ -1,0 +1,353 @@
+//! Requests and their answers, one after the other over one client connection.
+//!
+//! A client either knows that it talks to a proxy and names the server in each request, or believes that it talks
+//! to the server: then its connection was carried here, and each request has to be for that server.
+
+use std::io;
+
+use kennel_policy::domain::Host;
+use tokio::net::TcpStream;
+
+use super::exchange::exchange;
+use super::head::{self, Body, Field, HeadError, Request};
+use super::refusal::Page;
+use crate::connect;
+use crate::doors::tunnel;
+use crate::gate::{Exit, Gate, Route, Target, Times};
+use crate::parent::{ParentProxy, split_authority};
+use crate::record::Door;
+use crate::relay::{Wire, farewell, fill, send, within};
+use crate::rules::DenyReason;
+
+/// Serves a client that knows it talks to a proxy.
+pub(crate) async fn proxy(gate: &Gate, mut client: Wire) {
+    let times = gate.settings().times;
+    let mut kept: Option<Upstream> = None;
+    let mut first = true;
+    while let Some(request) = next_request(&mut client, times, first).await {
+        first = false;
+        let keep = request.keeps_alive() && request.body() == Ok(Body::None);
+        if !authorized(gate, &request) {
+            match dismiss(&client, &Page::unauthorized(), &request, keep, times).await {
+                Next::Stay => continue,
+                Next::Leave => return,
+            }
+        }
+        if request.method == "CONNECT" {
+            return connect_method(gate, client, &request).await;
+        }
+        let wanted = match absolute_form(&request) {
+            Ok(wanted) => wanted,
+            Err(page) => match dismiss(&client, &page, &request, false, times).await {
+                Next::Stay => continue,
+                Next::Leave => return,
+            },
+        };
+        let target = &wanted.target;
+        let upstream = match out(gate, target, kept.take()).await {
+            Ok(upstream) => upstream,
+            Err(page) => match dismiss(&client, &page, &request, keep, times).await {
+                Next::Stay => continue,
+                Next::Leave => return,
+            },
+        };
+        let line = match &upstream.parent {
+            None => wanted.path.clone(),
+            Some(_) => format!("http://{}{}", wanted.authority(), wanted.path),
+        };
+        let host = wanted.authority();
+        match exchange(gate, &mut client, upstream, &request, line, host).await {
+            Some(upstream) => kept = upstream,
+            None => return,
+        }
+    }
+}
+
+/// Serves a client that believes it talks to `target`, over a connection that was let through.
+pub(crate) async fn server(gate: &Gate, mut client: Wire, upstream: Wire, target: &Target, door: Door) {
+    let times = gate.settings().times;
+    let mut upstream = Some(Upstream { target: target.clone(), wire: upstream, parent: None, reused: false });
+    let mut first = true;
+    while let Some(request) = next_request(&mut client, times, first).await {
+        first = false;
+        let wanted = match origin_form(&request, target) {
+            Ok(wanted) => wanted,
+            Err(page) => {
+                dismiss(&client, &page, &request, false, times).await;
+                return;
+            }
+        };
+        let rules = gate.rules();
+        let is_address = matches!(target.host, Host::Ip(_));
+        if wanted.target != *target && !is_address && !rules.allow_sni_mismatch {
+            let reason = DenyReason::NameMismatch(wanted.target.to_string());
+            let denial = gate.deny(target, door, reason, None);
+            dismiss(&client, &Page::denied(&denial), &request, false, times).await;
+            return;
+        }
+        let Some(present) = upstream.take() else { return };
+        let host = wanted.authority();
+        match exchange(gate, &mut client, present, &request, wanted.path, host).await {
+            Some(next) => upstream = next,
+            None => return,
+        }
+    }
+}
+
+/// A connection to a server or to a parent proxy.
+pub(super) struct Upstream {
+    pub(super) target: Target,
+    pub(super) wire: Wire,
+    pub(super) parent: Option<ParentProxy>,
+    /// It has served a request before, so the server may just have closed it.
+    pub(super) reused: bool,
+}
+
+impl Upstream {
+    /// Whether it can be used again: a server that has closed, or sent what nobody asked for, is done with.
+    fn is_quiet(&self) -> bool {
+        let mut byte = [0];
+        let nothing = self.wire.stream.try_read(&mut byte);
+        self.wire.inbox.is_empty() && nothing.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+/// What a request asks for.
+struct Wanted {
+    target: Target,
+    path: String,
+}
+
+impl Wanted {
+    /// The canonical host for the `Host` field: what was compared is what is asked for.
+    fn authority(&self) -> String {
+        if self.target.port == 80 {
+            let full = self.target.to_string();
+            return full.strip_suffix(":80").unwrap_or(&full).to_owned();
+        }
+        self.target.to_string()
+    }
+}
+
+enum Next {
+    Stay,
+    Leave,
+}
+
+async fn next_request(client: &mut Wire, times: Times, first: bool) -> Option<Request> {
+    let skip = head::leading_empty_lines(&client.inbox);
+    client.inbox.drain(..skip);
+    if client.inbox.is_empty() {
+        let patience = if first { times.head } else { times.idle };
+        if within(patience, client.fill()).await.ok()? == 0 {
+            return None;
+        }
+    }
+    let stream_times = times.stall;
+    match within(times.head, read_head(&client.stream, &mut client.inbox)).await {
+        Ok(Some(bytes)) => match Request::parse(&bytes).and_then(|head| head.body().map(|_| head)) {
+            Ok(request) => Some(request),
+            Err(error) => {
+                farewell(&client.stream, &Page::malformed(error).to_bytes("GET", false), stream_times).await;
+                None
+            }
+        },
+        Ok(None) => None,
+        Err(error) => {
+            let page = match error.kind() {
+                io::ErrorKind::InvalidData => Page::malformed(HeadError::TooLarge),
+                io::ErrorKind::TimedOut => {
+                    Page::request(408, "Request Timeout", "the request came too slowly.")
+                }
+                _ => return None,
+            };
+            farewell(&client.stream, &page.to_bytes("GET", false), stream_times).await;
+            None
+        }
+    }
+}
+
+/// A whole head; `None` when the connection ends before one.
+pub(super) async fn read_head(stream: &TcpStream, inbox: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+    let mut seen = 0;
+    loop {
+        let skip = if seen == 0 { head::leading_empty_lines(inbox) } else { 0 };
+        inbox.drain(..skip);
+        if let Some(end) = head::end(inbox, seen) {
+            if end > head::MOST_HEAD {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            return Ok(Some(inbox.drain(..end).collect()));
+        }
+        seen = inbox.len();
+        if seen > head::MOST_HEAD {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        if fill(stream, inbox).await? == 0 {
+            return Ok(None);
+        }
+    }
+}
+
+fn authorized(gate: &Gate, request: &Request) -> bool {
+    let Some(credentials) = &gate.settings().credentials else { return true };
+    let mut shown = request.fields.iter().filter(|field| field.is("proxy-authorization"));
+    match (shown.next(), shown.next()) {
+        (Some(field), None) => credentials.accept_basic(&field.value),
+        _ => false,
+    }
+}
+
+/// Answers a request with a page of the proxy's own.
+async fn dismiss(client: &Wire, page: &Page, request: &Request, keep: bool, times: Times) -> Next {
+    let bytes = page.to_bytes(&request.method, keep);
+    if keep && send(&client.stream, &bytes, times.stall).await.is_ok() {
+        return Next::Stay;
+    }
+    if !keep {
+        farewell(&client.stream, &bytes, times.stall).await;
+    }
+    Next::Leave
+}
+
+async fn connect_method(gate: &Gate, client: Wire, request: &Request) {
+    let times = gate.settings().times;
+    let end = async |page: Page| {
+        farewell(&client.stream, &page.to_bytes("CONNECT", false), times.stall).await;
+    };
+    // RFC 9110 §9.3.6: host and port, both of them, and no body.
+    let Some((host, port)) = request.target.rsplit_once(':') else {
+        return end(Page::request(400, "Bad Request", "CONNECT wants a host and a port.")).await;
+    };
+    let Some(port) = port.parse().ok().filter(|number: &u16| *number != 0 && number.to_string() == port)
+    else {
+        return end(Page::request(400, "Bad Request", "CONNECT wants a port from 1 to 65535.")).await;
+    };
+    let host = match Host::parse(host) {
+        Ok(host) => host,
+        Err(error) => {
+            let denial = gate.deny_text(host, port, Door::Connect, error);
+            return end(Page::denied(&denial)).await;
+        }
+    };
+    let target = Target { host, port };
+    if request.body() != Ok(Body::None) {
+        return end(Page::request(400, "Bad Request", "a CONNECT has no body.")).await;
+    }
+    if let Err(page) = agree(&request.fields, &target, 443) {
+        return end(page).await;
+    }
+    let wire = match gate.admit(&target, Door::Connect, Exit::Tunnel).await {
+        Err(refusal) => return end(Page::refused(&refusal, &target.to_string())).await,
+        Ok(route) => connect::tunnel(&route, &target, times).await,
+    };
+    match wire {
+        Err(error) => end(Page::unreachable(&error, &target.to_string())).await,
+        Ok(upstream) => {
+            let established = b"HTTP/1.1 200 Connection established\r\n\r\n";
+            if send(&client.stream, established, times.stall).await.is_ok() {
+                tunnel::carry(gate, client, upstream, &target, Door::Connect).await;
+            }
+        }
+    }
+}
+
+/// `GET http://host/path`, with a `Host` that says the same.
+fn absolute_form(request: &Request) -> Result<Wanted, Page> {
+    let bad = |text: &str| Page::request(400, "Bad Request", text);
+    let (scheme, rest) = request.target.split_once("://").ok_or_else(|| {
+        bad("this is a proxy: a request names its server, as in `GET http://example.com/`.")
+    })?;
+    if scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("wss") {
+        return Err(bad(
+            "an https address is reached by CONNECT, so that only its server reads the request.",
+        ));
+    }
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("ws") {
+        return Err(Page::request(501, "Not Implemented", "only http addresses are forwarded."));
+    }
+    let split = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(split);
+    let path = match path {
+        "" if request.method == "OPTIONS" => "*".to_owned(),
+        path if path.starts_with('/') => path.to_owned(),
+        path => format!("/{path}"),
+    };
+    if authority.contains('@') || path.contains('#') {
+        return Err(bad("the address has a user name or a fragment, which no request has."));
+    }
+    let (host, port) =
+        split_authority(authority, Some(80)).ok_or_else(|| bad("the address has no valid host."))?;
+    let wanted = Wanted { target: Target { host, port }, path };
+    agree(&request.fields, &wanted.target, 80)?;
+    Ok(wanted)
+}
+
+/// `GET /path`, or the absolute form; the server is the one that `Host` names, and `target` where nothing does.
+fn origin_form(request: &Request, target: &Target) -> Result<Wanted, Page> {
+    let bad = |text: &str| Page::request(400, "Bad Request", text);
+    if request.method == "CONNECT" {
+        // An allowed host that is itself a proxy would carry this to hosts that are not allowed.
+        return Err(Page::request(
+            405,
+            "Method Not Allowed",
+            "CONNECT through another server is not carried.",
+        ));
+    }
+    if request.target.contains("://") && !request.target.starts_with('/') {
+        return absolute_form(request);
+    }
+    if !request.target.starts_with('/') && request.target != "*" {
+        return Err(bad("the request target is no path."));
+    }
+    let mut hosts = request.fields.iter().filter(|field| field.is("host"));
+    let named = match (hosts.next(), hosts.next()) {
+        (None, _) => target.clone(),
+        (Some(_), Some(_)) => return Err(bad("two Host fields.")),
+        (Some(field), None) => {
+            let text = std::str::from_utf8(&field.value).unwrap_or_default();
+            // The port that a client left out is the one it connected to.
+            let (host, port) = split_authority(text, Some(target.port))
+                .ok_or_else(|| bad("the Host field has no valid host."))?;
+            Target { host, port }
+        }
+    };
+    Ok(Wanted { target: named, path: request.target.clone() })
+}
+
+/// The `Host` field, where there is one, has to name the target: a server may go by it alone.
+fn agree(fields: &[Field], target: &Target, default_port: u16) -> Result<(), Page> {
+    let mut hosts = fields.iter().filter(|field| field.is("host"));
+    let (Some(field), None) = (hosts.next(), hosts.next()) else {
+        return match fields.iter().filter(|field| field.is("host")).count() {
+            0 => Ok(()),
+            _ => Err(Page::request(400, "Bad Request", "two Host fields.")),
+        };
+    };
+    let text = std::str::from_utf8(&field.value).unwrap_or_default();
+    let host_only = Host::parse(text).is_ok_and(|host| host == target.host);
+    let full = split_authority(text, Some(default_port))
+        .is_some_and(|(host, port)| host == target.host && port == target.port);
+    if full || host_only {
+        return Ok(());
+    }
+    Err(Page::request(400, "Bad Request", "the Host field names another server than the request."))
+}
+
+/// The connection for a request: the one that is kept if it leads to the same place, or a new one. The decision is
+/// made for each request, so that new rules hold for the next one.
+pub(super) async fn out(gate: &Gate, target: &Target, kept: Option<Upstream>) -> Result<Upstream, Page> {
+    let name = target.to_string();
+    let route = gate.admit(target, Door::Http, Exit::Request).await;
+    let route = route.map_err(|refusal| Page::refused(&refusal, &name))?;
+    if let Some(kept) = kept.filter(|kept| kept.target == *target && kept.is_quiet()) {
+        return Ok(Upstream { reused: true, ..kept });
+    }
+    let times = gate.settings().times;
+    let wire = connect::request(&route, times).await.map_err(|error| Page::unreachable(&error, &name))?;
+    let parent = match route {
+        Route::Parent(parent, _) => Some(parent),
+        Route::Direct(_) => None,
+    };
+    Ok(Upstream { target: target.clone(), wire, parent, reused: false })
+}

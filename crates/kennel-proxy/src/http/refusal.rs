@@ -1,0 +1,108 @@
+//! What the proxy says when it does not do what a client wants.
+
+use std::io;
+
+use crate::gate::{Denial, Refusal};
+use crate::http::head::{Field, HeadError, Response};
+use crate::resolver::ResolveError;
+use crate::rules::Printable;
+
+/// A whole answer of the proxy itself.
+pub(crate) struct Page {
+    pub(crate) status: u16,
+    /// The words behind the status. Most clients show them for a `CONNECT` that failed, and nothing else.
+    pub(crate) phrase: String,
+    /// A word for programs.
+    pub(crate) code: &'static str,
+    /// A sentence for people.
+    pub(crate) text: String,
+}
+
+impl Page {
+    pub(crate) fn denied(denial: &Denial) -> Self {
+        let allowed = "the sandbox's network policy does not allow it";
+        Page {
+            status: 403,
+            phrase: format!("Blocked by kennel: {denial}"),
+            code: "blocked-by-allowlist",
+            text: format!("kennel blocked this connection: {denial}; {allowed}."),
+        }
+    }
+
+    pub(crate) fn refused(refusal: &Refusal, target: &str) -> Self {
+        match refusal {
+            Refusal::Denied(denial) => Page::denied(denial),
+            Refusal::Unresolved(error) => {
+                let (status, phrase) = match error {
+                    ResolveError::TimedOut => (504, "Gateway Timeout"),
+                    _ => (502, "Bad Gateway"),
+                };
+                let text = format!("kennel could not look up {}: {error}.", Printable(target));
+                Page { status, phrase: phrase.into(), code: "dns-failure", text }
+            }
+        }
+    }
+
+    pub(crate) fn unreachable(error: &io::Error, target: &str) -> Self {
+        let (status, phrase, code) = match error.kind() {
+            io::ErrorKind::TimedOut => (504, "Gateway Timeout", "connect-timeout"),
+            _ => (502, "Bad Gateway", "connect-failure"),
+        };
+        let text = format!("kennel could not connect to {}: {error}.", Printable(target));
+        Page { status, phrase: phrase.into(), code, text }
+    }
+
+    pub(crate) fn bad_answer(why: &str) -> Self {
+        let text = format!("the server's answer cannot be handed on: {why}.");
+        Page { status: 502, phrase: "Bad Gateway".into(), code: "bad-response", text }
+    }
+
+    pub(crate) fn no_answer() -> Self {
+        let text = "the server did not answer in time.".into();
+        Page { status: 504, phrase: "Gateway Timeout".into(), code: "response-timeout", text }
+    }
+
+    pub(crate) fn malformed(error: HeadError) -> Self {
+        let (status, phrase) = match error {
+            HeadError::TooLarge => (431, "Request Header Fields Too Large"),
+            HeadError::Version => (505, "HTTP Version Not Supported"),
+            HeadError::Malformed(_) => (400, "Bad Request"),
+        };
+        Page::request(status, phrase, &format!("the request is refused: {error}."))
+    }
+
+    pub(crate) fn request(status: u16, phrase: &str, text: &str) -> Self {
+        Page { status, phrase: phrase.into(), code: "bad-request", text: text.into() }
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Page {
+            status: 407,
+            phrase: "Proxy Authentication Required".into(),
+            code: "authentication-required",
+            text: "this proxy wants the sandbox's token, as HTTP_PROXY has it.".into(),
+        }
+    }
+
+    /// The bytes to send. A page to a `HEAD` request has no body.
+    pub(crate) fn to_bytes(&self, method: &str, keep: bool) -> Vec<u8> {
+        let body = format!("{}\n", self.text);
+        let mut fields = vec![
+            Field::new("Content-Type", "text/plain; charset=utf-8"),
+            Field::new("Content-Length", body.len().to_string()),
+            Field::new("X-Proxy-Error", self.code),
+        ];
+        if self.status == 407 {
+            fields.push(Field::new("Proxy-Authenticate", "Basic realm=\"kennel\""));
+        }
+        if !keep {
+            fields.push(Field::new("Connection", "close"));
+        }
+        let reason = Printable(&self.phrase).to_string().into_bytes();
+        let mut bytes = Response { minor: 1, status: self.status, reason, fields }.to_bytes();
+        if method != "HEAD" {
+            bytes.extend_from_slice(body.as_bytes());
+        }
+        bytes
+    }
+}

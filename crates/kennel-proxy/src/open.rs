@@ -1,0 +1,162 @@
+//! Opening the gate: one thread that serves all doors of one sandbox.
+//!
+//! Nothing runs before [`Gate::open`], so a controller can wait with it until a listener has its first client.
+
+use std::io;
+use std::net::{TcpListener as StdListener, UdpSocket as StdUdpSocket};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, UdpSocket};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::LocalSet;
+
+use crate::doors;
+use crate::gate::Gate;
+use crate::relay::Wire;
+use crate::sockets;
+
+/// The sockets of a sandbox, made inside its network namespace. A socket stays in the namespace it was made in, so
+/// the gate accepts from these and connects out from its own.
+#[derive(Debug, Default)]
+pub struct Doors {
+    /// Listeners for HTTP and SOCKS5.
+    pub proxy: Vec<OwnedFd>,
+    /// Listeners to which plain connections are delivered.
+    pub transparent: Vec<OwnedFd>,
+    /// Bound UDP sockets for look-ups.
+    pub dns_udp: Vec<OwnedFd>,
+    /// Listeners for look-ups over TCP.
+    pub dns_tcp: Vec<OwnedFd>,
+}
+
+/// A gate could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "opening the network gate: {step}: {source}\nhelp: the limit on open files or processes may be too low; see `ulimit -n` and `ulimit -u`"
+)]
+pub struct OpenError {
+    step: &'static str,
+    source: io::Error,
+}
+
+/// An open gate. Dropping it closes every connection and ends its thread.
+#[derive(Debug)]
+pub struct OpenGate {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl OpenGate {
+    /// Closes every connection and waits for the thread.
+    pub fn close(self) {}
+}
+
+impl Drop for OpenGate {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Proxy,
+    Transparent,
+    Dns,
+}
+
+impl Gate {
+    /// Serves these doors on a thread of its own until the result is dropped.
+    pub fn open(&self, doors: Doors) -> Result<OpenGate, OpenError> {
+        let failed = |step| move |source| OpenError { step, source };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(failed("starting its event loop"))?;
+        let mut listeners = Vec::new();
+        let mut packets = Vec::new();
+        {
+            let _inside = runtime.enter();
+            let kinds = [
+                (doors.proxy, Kind::Proxy),
+                (doors.transparent, Kind::Transparent),
+                (doors.dns_tcp, Kind::Dns),
+            ];
+            for (sockets, kind) in kinds {
+                for socket in sockets {
+                    listeners.push((listener(socket).map_err(failed("taking over a listener"))?, kind));
+                }
+            }
+            for socket in doors.dns_udp {
+                packets.push(packet_socket(socket).map_err(failed("taking over a UDP socket"))?);
+            }
+        }
+        let (stop, stopped) = oneshot::channel();
+        let gate = self.clone();
+        let work = move || {
+            let tasks = LocalSet::new();
+            let places = Arc::new(Semaphore::new(gate.settings().most_connections));
+            for (listener, kind) in listeners {
+                tasks.spawn_local(accept(gate.clone(), listener, kind, Arc::clone(&places)));
+            }
+            for socket in packets {
+                let gate = gate.clone();
+                tasks.spawn_local(async move { doors::dns::serve_packets(&gate, &socket).await });
+            }
+            tasks.block_on(&runtime, async {
+                let _ = stopped.await;
+            });
+        };
+        let thread = std::thread::Builder::new()
+            .name("kennel-gate".into())
+            .spawn(work)
+            .map_err(failed("starting its thread"))?;
+        Ok(OpenGate { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+fn listener(socket: OwnedFd) -> io::Result<TcpListener> {
+    let listener = StdListener::from(socket);
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
+}
+
+fn packet_socket(socket: OwnedFd) -> io::Result<UdpSocket> {
+    let socket = StdUdpSocket::from(socket);
+    socket.set_nonblocking(true)?;
+    UdpSocket::from_std(socket)
+}
+
+/// Takes connections for as long as there are places. One that finds none waits in the listener's queue.
+async fn accept(gate: Gate, listener: TcpListener, kind: Kind, places: Arc<Semaphore>) {
+    let gate = Rc::new(gate);
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            // Out of descriptors: connections that end give some back.
+            Err(_) => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            }
+        };
+        let gate = Rc::clone(&gate);
+        tokio::task::spawn_local(async move {
+            sockets::prepare(&stream);
+            let client = Wire::new(stream);
+            match kind {
+                Kind::Proxy => doors::proxy::serve(&gate, client).await,
+                Kind::Transparent => doors::transparent::serve(&gate, client).await,
+                Kind::Dns => doors::dns::serve_stream(&gate, client).await,
+            }
+            drop(place);
+        });
+    }
+}

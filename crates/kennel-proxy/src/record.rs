@@ -1,0 +1,221 @@
+//! What was decided, how often, and the summary that the user reads at the end.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write as _};
+
+use kennel_policy::domain::Host;
+
+use crate::rules::{DenyReason, Printable};
+
+/// The most different decisions that are kept. A program that tries a million names fills this table once; what
+/// comes after is only counted.
+pub const MOST_RECORDS: usize = 1024;
+
+/// The way by which a connection came to the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Door {
+    /// An absolute-form request to the HTTP proxy.
+    Http,
+    /// `CONNECT` to the HTTP proxy.
+    Connect,
+    /// SOCKS5.
+    Socks,
+    /// A plain connection.
+    Transparent,
+    /// A look-up.
+    Dns,
+}
+
+impl fmt::Display for Door {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Door::Http => "http",
+            Door::Connect => "connect",
+            Door::Socks => "socks",
+            Door::Transparent => "direct",
+            Door::Dns => "dns",
+        })
+    }
+}
+
+/// What was decided about a host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It was let through.
+    Allowed,
+    /// It was refused.
+    Denied(DenyReason),
+}
+
+/// One decision and how often it was made.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Record {
+    /// The host as it was asked for: canonical where it is one, as it came where it is none.
+    pub host: String,
+    /// The port; `None` for a look-up.
+    pub port: Option<u16>,
+    /// How it came.
+    pub door: Door,
+    /// What was decided.
+    pub verdict: Verdict,
+    /// The rule that decided, in its own grammar.
+    pub rule: Option<String>,
+    /// How often.
+    pub count: u64,
+}
+
+/// The bounded table of decisions.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    records: Vec<Record>,
+    /// Where in `records` each one is, with its count left at zero.
+    places: HashMap<Record, usize>,
+    /// Decisions that found the table full.
+    unkept: u64,
+}
+
+impl Ledger {
+    pub(crate) fn note(&mut self, key: Record) {
+        let key = Record { count: 0, ..key };
+        if let Some(&place) = self.places.get(&key) {
+            self.records[place].count += 1;
+        } else if self.records.len() < MOST_RECORDS {
+            self.places.insert(key.clone(), self.records.len());
+            self.records.push(Record { count: 1, ..key });
+        } else {
+            self.unkept += 1;
+        }
+    }
+
+    pub(crate) fn records(&self) -> Vec<Record> {
+        self.records.clone()
+    }
+
+    pub(crate) fn unkept(&self) -> u64 {
+        self.unkept
+    }
+}
+
+/// What was blocked, for a person, with the flag that would allow it; empty when nothing was.
+///
+/// A look-up and the connections after it are one line: what the user wants to know is the host.
+#[must_use]
+pub fn summary(records: &[Record], unkept: u64) -> String {
+    struct Line<'a> {
+        record: &'a Record,
+        count: u64,
+    }
+    let mut lines: Vec<Line> = Vec::new();
+    for record in records {
+        if record.verdict == Verdict::Allowed {
+            continue;
+        }
+        // A connection says more than the look-up before it.
+        let same = lines.iter_mut().find(|line| {
+            line.record.host == record.host
+                && line.record.verdict == record.verdict
+                && (line.record.port == record.port || record.port.is_none())
+        });
+        match same {
+            Some(line) => line.count += record.count,
+            None => lines.push(Line { record, count: record.count }),
+        }
+    }
+    if lines.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("kennel: blocked by the network policy:\n");
+    for Line { record, count } in &lines {
+        let Record { host, port, verdict: Verdict::Denied(reason), .. } = record else { continue };
+        let target = target(host, *port);
+        let times = if *count == 1 { String::new() } else { format!(" ({count} times)") };
+        let _ = write!(text, "  {}{times}: {reason}", Printable(&target));
+        if let Some(flag) = remedy(host, *port, reason) {
+            let _ = write!(text, "; to allow it: {flag}");
+        }
+        text.push('\n');
+    }
+    if unkept > 0 {
+        let _ = writeln!(text, "  and {unkept} more that were not kept one by one");
+    }
+    text
+}
+
+/// The flag that would have let it through, where one would.
+fn remedy(host: &str, port: Option<u16>, reason: &DenyReason) -> Option<String> {
+    match reason {
+        DenyReason::NotListed | DenyReason::PortNotListed | DenyReason::Refused | DenyReason::NoAnswer => {
+            Some(format!("--allow-domain {}", target(host, port)))
+        }
+        DenyReason::Address(address, _) => {
+            Some(format!("--allow-domain {}", target(&address.to_string(), port)))
+        }
+        _ => None,
+    }
+    // Only a host in its canonical spelling can be pasted into a shell.
+    .filter(|_| Host::parse(host).is_ok_and(|parsed| parsed.to_string() == host))
+}
+
+fn target(host: &str, port: Option<u16>) -> String {
+    match port {
+        Some(port) if host.contains(':') => format!("[{host}]:{port}"),
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::AddressClass;
+
+    fn denied(host: &str, port: Option<u16>, door: Door, reason: DenyReason) -> Record {
+        Record { host: host.into(), port, door, verdict: Verdict::Denied(reason), rule: None, count: 0 }
+    }
+
+    #[test]
+    fn the_summary_names_each_host_once_with_the_flag_that_allows_it() {
+        let mut ledger = Ledger::default();
+        for _ in 0..3 {
+            ledger.note(denied("example.com", Some(443), Door::Connect, DenyReason::NotListed));
+        }
+        ledger.note(denied("example.com", Some(443), Door::Socks, DenyReason::NotListed));
+        ledger.note(denied("example.com", None, Door::Dns, DenyReason::NotListed));
+        ledger.note(denied("2001:db8::1", Some(80), Door::Transparent, DenyReason::NotListed));
+        ledger.note(denied(
+            "rebind.test",
+            Some(80),
+            Door::Http,
+            DenyReason::Address("127.0.0.1".parse().unwrap(), AddressClass::Loopback),
+        ));
+        ledger.note(denied("a\x1b[2Jb", Some(1), Door::Socks, DenyReason::Malformed("an escape".into())));
+        ledger.note(Record {
+            verdict: Verdict::Allowed,
+            ..denied("good.test", Some(443), Door::Connect, DenyReason::NotListed)
+        });
+        assert_eq!(
+            summary(&ledger.records(), 2),
+            "kennel: blocked by the network policy:\n  \
+             example.com:443 (5 times): not on the allow list; to allow it: --allow-domain example.com:443\n  \
+             [2001:db8::1]:80: not on the allow list; to allow it: --allow-domain [2001:db8::1]:80\n  \
+             rebind.test:80: it resolves to 127.0.0.1, a loopback address; to allow it: --allow-domain 127.0.0.1:80\n  \
+             a\\u{1b}[2Jb:1: not a valid host: an escape\n  \
+             and 2 more that were not kept one by one\n"
+        );
+    }
+
+    #[test]
+    fn nothing_blocked_says_nothing() {
+        assert_eq!(summary(&[], 0), "");
+    }
+
+    #[test]
+    fn the_table_is_bounded() {
+        let mut ledger = Ledger::default();
+        for number in 0..MOST_RECORDS + 10 {
+            ledger.note(denied(&format!("h{number}.test"), Some(1), Door::Socks, DenyReason::NotListed));
+        }
+        assert_eq!(ledger.records().len(), MOST_RECORDS);
+        assert_eq!(ledger.unkept(), 10);
+    }
+}

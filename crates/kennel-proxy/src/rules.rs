@@ -1,0 +1,304 @@
+//! The decision itself: rules in, one answer out. Pure, so that every door can ask it and every case can be tested
+//! without a socket.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use kennel_policy::domain::{Host, HostPattern, HostRule};
+
+use crate::address::{self, AddressClass};
+
+/// The name under which a sandbox reaches the loopback of its host, when a rule allows it.
+pub const HOST_ALIAS: &str = "host.kennel.internal";
+
+/// What is allowed and denied, as the gate applies it. A new value replaces the old one for the next connection.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// Hosts that can be reached.
+    pub allow: Vec<Arc<HostRule>>,
+    /// Hosts that cannot be reached even so; looked at first.
+    pub deny: Vec<Arc<HostRule>>,
+    /// Addresses that an allowed name must not resolve to, beside those that are always refused.
+    pub denied_addresses: Vec<Arc<HostRule>>,
+    /// What happens to a host that no rule speaks of.
+    pub unlisted: Unlisted,
+    /// Whether a TLS or HTTP client may name another host than the one it connected to.
+    pub allow_sni_mismatch: bool,
+}
+
+/// What happens to a host that no rule speaks of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unlisted {
+    /// It is refused.
+    #[default]
+    Deny,
+    /// Someone is asked.
+    Ask,
+}
+
+/// What the rules say about one host and port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// A rule allows it.
+    Allow {
+        /// That rule.
+        rule: Arc<HostRule>,
+    },
+    /// It is refused.
+    Deny {
+        /// Why.
+        reason: DenyReason,
+        /// The rule that did it, where one did.
+        rule: Option<Arc<HostRule>>,
+    },
+    /// No rule speaks of it, and someone is to be asked.
+    Ask,
+}
+
+/// Why a connection was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum DenyReason {
+    /// No rule allows the host.
+    NotListed,
+    /// The host is allowed, but not this port.
+    PortNotListed,
+    /// A deny rule names it; its own words follow where it has some.
+    DenyRule(Option<String>),
+    /// The name leads to an address that only a rule with that address can open.
+    Address(IpAddr, AddressClass),
+    /// The name leads to an address that a rule denies.
+    DeniedAddress(IpAddr),
+    /// What was given is no host name, for this reason.
+    Malformed(String),
+    /// A TLS or HTTP client named another host than the one it had connected to.
+    NameMismatch(String),
+    /// A connection to an address of the gate's own that stands for no name (any more).
+    UnknownName,
+    /// Whoever was asked said no.
+    Refused,
+    /// Whoever was asked did not answer in time.
+    NoAnswer,
+}
+
+impl fmt::Display for DenyReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DenyReason::NotListed => f.write_str("not on the allow list"),
+            DenyReason::PortNotListed => f.write_str("allowed only on other ports"),
+            DenyReason::DenyRule(None) => f.write_str("on the deny list"),
+            DenyReason::DenyRule(Some(why)) => write!(f, "on the deny list: {}", Printable(why)),
+            DenyReason::Address(address, class) => write!(f, "it resolves to {address}, {class}"),
+            DenyReason::DeniedAddress(address) => write!(f, "it resolves to {address}, which is denied"),
+            DenyReason::Malformed(why) => write!(f, "not a valid host: {}", Printable(why)),
+            DenyReason::NameMismatch(told) => {
+                write!(f, "the client asked this host for {}", Printable(told))
+            }
+            DenyReason::UnknownName => f.write_str("that address stands for no name"),
+            DenyReason::Refused => f.write_str("refused when asked"),
+            DenyReason::NoAnswer => f.write_str("nobody answered the question in time"),
+        }
+    }
+}
+
+/// Text that a program inside chose, safe to print: control characters and those that reorder a line become
+/// escapes, so that a host name cannot drive the user's terminal or end an HTTP header.
+pub(crate) struct Printable<'a>(pub &'a str);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in self.0.chars() {
+            if character == '"' || character == '\'' || (' '..='~').contains(&character) && character != '\\'
+            {
+                write!(f, "{character}")?;
+            } else {
+                write!(f, "{}", character.escape_default())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Rules {
+    /// Rules with these two lists and nothing special.
+    #[must_use]
+    pub fn new(allow: Vec<HostRule>, deny: Vec<HostRule>) -> Self {
+        Rules {
+            allow: allow.into_iter().map(Arc::new).collect(),
+            deny: deny.into_iter().map(Arc::new).collect(),
+            ..Rules::default()
+        }
+    }
+
+    /// What the rules say about this host and port. The deny list is looked at first.
+    #[must_use]
+    pub fn decide(&self, host: &Host, port: u16) -> Decision {
+        let readings = readings(host);
+        let matches = |rule: &&Arc<HostRule>| readings.iter().any(|reading| rule.matches(reading, port));
+        if let Some(rule) = self.deny.iter().find(matches) {
+            let reason = DenyReason::DenyRule(rule.reason.clone());
+            return Decision::Deny { reason, rule: Some(Arc::clone(rule)) };
+        }
+        if let Some(rule) = self.allow.iter().find(matches) {
+            return Decision::Allow { rule: Arc::clone(rule) };
+        }
+        if self.unlisted == Unlisted::Ask {
+            return Decision::Ask;
+        }
+        let on_another_port =
+            self.allow.iter().find(|rule| readings.iter().any(|reading| rule.host.matches(reading)));
+        let reason =
+            if on_another_port.is_some() { DenyReason::PortNotListed } else { DenyReason::NotListed };
+        Decision::Deny { reason, rule: on_another_port.map(Arc::clone) }
+    }
+
+    /// Whether a name can be looked up: some port of it could be allowed. The port is not known yet when a program
+    /// asks for an address, and nothing leaves the host for it either way.
+    #[must_use]
+    pub fn decide_name(&self, host: &Host) -> Decision {
+        let every_port = |rule: &&Arc<HostRule>| rule.port.is_none() && rule.host.matches(host);
+        if let Some(rule) = self.deny.iter().find(every_port) {
+            let reason = DenyReason::DenyRule(rule.reason.clone());
+            return Decision::Deny { reason, rule: Some(Arc::clone(rule)) };
+        }
+        match self.allow.iter().find(|rule| rule.host.matches(host)) {
+            Some(rule) => Decision::Allow { rule: Arc::clone(rule) },
+            None if self.unlisted == Unlisted::Ask => Decision::Ask,
+            None => Decision::Deny { reason: DenyReason::NotListed, rule: None },
+        }
+    }
+
+    /// Whether an address that an allowed name resolved to may be connected to. `is_own` tells the
+    /// addresses of this host. Deny rules for addresses and networks hold for resolved addresses too; `*` is no
+    /// such rule, since it has been asked about the name already.
+    pub fn check_address(
+        &self,
+        address: IpAddr,
+        port: u16,
+        is_own: impl Fn(IpAddr) -> bool,
+    ) -> Result<(), DenyReason> {
+        let readings: Vec<Host> = address::readings(address).map(Host::from).collect();
+        let names_it = |rule: &Arc<HostRule>| {
+            matches!(rule.host, HostPattern::Ip(_) | HostPattern::Net(..))
+                && readings.iter().any(|reading| rule.matches(reading, port))
+        };
+        if self.deny.iter().any(names_it) || self.denied_addresses.iter().any(names_it) {
+            return Err(DenyReason::DeniedAddress(address));
+        }
+        if self.allow.iter().any(names_it) {
+            return Ok(());
+        }
+        match address::classify(address, is_own) {
+            Some(class) => Err(DenyReason::Address(address, class)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A host and, where it is an IPv6 address with an IPv4 one inside, that one too.
+fn readings(host: &Host) -> Vec<Host> {
+    match host {
+        Host::Name(_) => vec![host.clone()],
+        Host::Ip(address) => address::readings(*address).map(Host::from).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kennel_policy::domain::ListKind;
+
+    fn rules(allow: &[&str], deny: &[&str]) -> Rules {
+        let parse = |list: &[&str], kind| {
+            list.iter().map(|text| HostRule::parse(text, kind).unwrap()).collect::<Vec<_>>()
+        };
+        Rules::new(parse(allow, ListKind::Allow), parse(deny, ListKind::Deny))
+    }
+
+    fn allowed(rules: &Rules, host: &str, port: u16) -> bool {
+        matches!(rules.decide(&Host::parse(host).unwrap(), port), Decision::Allow { .. })
+    }
+
+    fn reason(rules: &Rules, host: &str, port: u16) -> DenyReason {
+        match rules.decide(&Host::parse(host).unwrap(), port) {
+            Decision::Deny { reason, .. } => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_empty_allow_list_allows_nothing() {
+        let rules = rules(&[], &[]);
+        assert_eq!(reason(&rules, "example.com", 443), DenyReason::NotListed);
+        assert_eq!(reason(&rules, "127.0.0.1", 443), DenyReason::NotListed);
+        assert!(matches!(
+            rules.decide_name(&Host::parse("example.com").unwrap()),
+            Decision::Deny { reason: DenyReason::NotListed, .. }
+        ));
+    }
+
+    #[test]
+    fn the_deny_list_wins() {
+        let rules = rules(&["*.example.com"], &["secret.example.com", "*:22"]);
+        assert!(allowed(&rules, "www.example.com", 443));
+        assert_eq!(reason(&rules, "secret.example.com", 443), DenyReason::DenyRule(None));
+        assert_eq!(reason(&rules, "www.example.com", 22), DenyReason::DenyRule(None));
+        assert_eq!(reason(&rules, "example.com", 443), DenyReason::NotListed);
+    }
+
+    #[test]
+    fn a_name_that_only_ends_or_begins_alike_is_another_name() {
+        let rules = rules(&["github.com", "*.github.com"], &[]);
+        for host in ["evilgithub.com", "github.com.evil.com", "xgithub.com", "github.co"] {
+            assert_eq!(reason(&rules, host, 443), DenyReason::NotListed, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_not_listed_is_told_apart_from_a_host_that_is_not() {
+        let rules = rules(&["example.com:443"], &[]);
+        assert!(allowed(&rules, "EXAMPLE.com.", 443));
+        assert_eq!(reason(&rules, "example.com", 80), DenyReason::PortNotListed);
+    }
+
+    #[test]
+    fn addresses_match_in_every_spelling() {
+        let rules = rules(&["127.0.0.1:8080"], &["10.0.0.0/8"]);
+        for host in ["127.1", "0x7f.1", "2130706433", "0177.0.0.1", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]"]
+        {
+            assert!(allowed(&rules, host, 8080), "{host}");
+        }
+        assert_eq!(reason(&rules, "[64:ff9b::a00:1]", 80), DenyReason::DenyRule(None));
+    }
+
+    #[test]
+    fn a_name_is_looked_up_when_some_port_of_it_is_allowed() {
+        let rules = rules(&["example.com:443", "other.com"], &["*:22", "other.com"]);
+        let name = |host: &str| rules.decide_name(&Host::parse(host).unwrap());
+        assert!(matches!(name("example.com"), Decision::Allow { .. }));
+        assert!(matches!(name("other.com"), Decision::Deny { reason: DenyReason::DenyRule(_), .. }));
+        assert!(matches!(name("third.com"), Decision::Deny { reason: DenyReason::NotListed, .. }));
+    }
+
+    #[test]
+    fn a_resolved_address_is_refused_unless_a_rule_names_it() {
+        let closed = rules(&["example.com"], &["*"]);
+        let open = rules(&["example.com", "127.0.0.1:80", "169.254.0.0/16"], &["10.0.0.0/8"]);
+        let loopback = "127.0.0.1".parse().unwrap();
+        assert!(matches!(closed.check_address(loopback, 80, |_| false), Err(DenyReason::Address(..))));
+        assert_eq!(open.check_address(loopback, 80, |_| false), Ok(()));
+        assert!(open.check_address(loopback, 81, |_| false).is_err());
+        assert_eq!(open.check_address("169.254.169.254".parse().unwrap(), 80, |_| false), Ok(()));
+        assert!(matches!(
+            open.check_address("10.1.2.3".parse().unwrap(), 80, |_| false),
+            Err(DenyReason::DeniedAddress(_))
+        ));
+        assert_eq!(closed.check_address("93.184.216.34".parse().unwrap(), 80, |_| false), Ok(()));
+    }
+
+    #[test]
+    fn what_a_program_chose_cannot_drive_a_terminal() {
+        let text = Printable("a\x1b[31m\r\n\u{202e}b\\").to_string();
+        assert_eq!(text, "a\\u{1b}[31m\\r\\n\\u{202e}b\\\\");
+    }
+}

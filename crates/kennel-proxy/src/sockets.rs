@@ -1,0 +1,73 @@
+//! What the gate asks of a socket beyond reading and writing.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use tokio::net::TcpStream;
+
+/// Where a client of the transparent door wanted to go. A redirect by netfilter rewrites the destination and keeps
+/// the old one in its connection table; without one the connection arrived at the very address it was made to.
+#[cfg(target_os = "linux")]
+pub(crate) fn original_destination(client: &TcpStream) -> io::Result<SocketAddr> {
+    let local = client.local_addr()?;
+    let redirected = match local.ip().to_canonical() {
+        IpAddr::V4(_) => sockopt::ip_original_dst(client).map(SocketAddr::V4),
+        IpAddr::V6(_) => sockopt::ipv6_original_dst(client).map(SocketAddr::V6),
+    };
+    let found = redirected.unwrap_or(local);
+    Ok(SocketAddr::new(found.ip().to_canonical(), found.port()))
+}
+
+/// Only Linux has a transparent door.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn original_destination(client: &TcpStream) -> io::Result<SocketAddr> {
+    client.local_addr()
+}
+
+/// Whether an address is one of this host's: the kernel would use that very address as the source of a packet to
+/// it. Connecting a UDP socket asks for the route and sends nothing.
+pub(crate) fn is_own_address(address: IpAddr) -> bool {
+    let any: SocketAddr = match address {
+        IpAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+        IpAddr::V6(_) => ([0u16; 8], 0).into(),
+    };
+    // Without a descriptor nothing can be said, and then nothing is let through.
+    let Ok(socket) = UdpSocket::bind(any) else { return true };
+    match socket.connect((address, 9)) {
+        Ok(()) => socket.local_addr().is_ok_and(|source| source.ip() == address),
+        Err(_) => false,
+    }
+}
+
+/// Small messages go out at once, and a peer that has vanished is noticed within some minutes.
+pub(crate) fn prepare(stream: &TcpStream) {
+    let _ = stream.set_nodelay(true);
+    let _ = sockopt::set_socket_keepalive(stream, true);
+    let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(60));
+    let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs(15));
+    let _ = sockopt::set_tcp_keepcnt(stream, 4);
+}
+
+/// Makes closing this socket a reset. An end of file would say that what came is all there is.
+pub(crate) fn reset_on_close(stream: &TcpStream) {
+    let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+}
+
+/// Says that nothing more will be sent.
+pub(crate) fn finish(stream: &TcpStream) {
+    let _ = rustix::net::shutdown(stream, rustix::net::Shutdown::Write);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_own_addresses_are_known_without_a_list() {
+        assert!(is_own_address("127.0.0.1".parse().unwrap()));
+        assert!(!is_own_address("192.0.2.1".parse().unwrap()));
+        assert!(!is_own_address("2001:db8::1".parse().unwrap()));
+    }
+}

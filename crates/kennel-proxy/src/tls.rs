@@ -1,0 +1,275 @@
+//! The first message of a TLS client (RFC 8446 §4.1.2), read for the one thing in it that the gate judges: the name
+//! of the server that the client wants (SNI, RFC 6066).
+//!
+//! A server with many names behind one address goes by this name and not by the address, so a client that connects
+//! to an allowed host and then names another one would reach that other one (domain fronting).
+
+/// The most bytes that are held back while a ClientHello is incomplete. Hybrid post-quantum key shares make real
+/// ones some 2 KiB; session tickets can add a few more.
+pub const MOST_HELLO: usize = 64 << 10;
+
+const RECORD_HANDSHAKE: u8 = 22;
+const RECORD_CHANGE_CIPHER_SPEC: u8 = 20;
+const HANDSHAKE_CLIENT_HELLO: u8 = 1;
+const EXTENSION_SERVER_NAME: u16 = 0;
+
+/// What the first bytes of a client are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hello {
+    /// Not enough of them yet.
+    Incomplete,
+    /// Not TLS.
+    NotTls,
+    /// A ClientHello that names this server, or none.
+    Named(Option<String>),
+    /// Begins like TLS and then breaks its rules, in a way that some servers could read differently.
+    Malformed(&'static str),
+}
+
+/// Reads the first bytes that a client sent. The hello may be spread over any number of records.
+#[must_use]
+pub fn client_hello(bytes: &[u8]) -> Hello {
+    match bytes {
+        [] => return Hello::Incomplete,
+        [RECORD_HANDSHAKE] => return Hello::Incomplete,
+        [RECORD_HANDSHAKE, 3, ..] => {}
+        _ => return Hello::NotTls,
+    }
+    let mut message = Vec::new();
+    let mut rest = bytes;
+    loop {
+        let Some((header, after)) = rest.split_at_checked(5) else { return Hello::Incomplete };
+        let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
+        if header[0] != RECORD_HANDSHAKE || header[1] != 3 {
+            return Hello::Malformed("another record inside the hello");
+        }
+        // RFC 8446 §5.1: at most 2^14 bytes, and never an empty handshake record.
+        if length == 0 || length > 1 << 14 {
+            return Hello::Malformed("a record of an impossible length");
+        }
+        message.extend_from_slice(&after[..length.min(after.len())]);
+        if let Some((header, body)) = message.split_at_checked(4) {
+            if header[0] != HANDSHAKE_CLIENT_HELLO {
+                return Hello::Malformed("the first message is no hello");
+            }
+            let announced =
+                usize::from(header[1]) << 16 | usize::from(header[2]) << 8 | usize::from(header[3]);
+            if announced > MOST_HELLO {
+                return Hello::Malformed("a hello that is too long");
+            }
+            if let Some(body) = body.get(..announced) {
+                return match server_name(body) {
+                    Ok(name) => Hello::Named(name),
+                    Err(why) => Hello::Malformed(why),
+                };
+            }
+        }
+        let Some(after) = after.get(length..) else { return Hello::Incomplete };
+        rest = after;
+    }
+}
+
+/// Reads what a client sends after its first hello, for a second one. A server that asks for another key share
+/// (HelloRetryRequest) gets a second hello, and could be led to a name that the first one did not have.
+///
+/// Everything else is [`Hello::NotTls`], also what is no good hello: an encrypted record of TLS 1.2 has any bytes.
+#[must_use]
+pub fn second_hello(bytes: &[u8]) -> Hello {
+    let mut rest = bytes;
+    // Clients that pretend to be TLS 1.2 put a change-cipher-spec before it.
+    if let [RECORD_CHANGE_CIPHER_SPEC, tail @ ..] = rest {
+        let Some(after) = tail.get(5..) else { return Hello::Incomplete };
+        rest = after;
+    }
+    // The record's header, then the message's: type, length, and TLS 1.2 as the legacy version.
+    let shape = [Some(RECORD_HANDSHAKE), Some(3), None, None, None, Some(HANDSHAKE_CLIENT_HELLO), Some(0)];
+    let version = [None, None, Some(3), Some(3)];
+    for (place, expected) in shape.into_iter().chain(version).enumerate() {
+        match (rest.get(place), expected) {
+            (None, _) => return Hello::Incomplete,
+            (Some(&byte), Some(expected)) if byte != expected => return Hello::NotTls,
+            _ => {}
+        }
+    }
+    match client_hello(rest) {
+        Hello::Malformed(_) => Hello::NotTls,
+        other => other,
+    }
+}
+
+/// The fatal alert `access_denied`, which TLS libraries show to the user as such.
+pub const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], &'static str> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or("a field that is cut short")?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn u8(&mut self) -> Result<u8, &'static str> {
+        Ok(self.take(1)?[0])
+    }
+
+    fn u16(&mut self) -> Result<u16, &'static str> {
+        let bytes = self.take(2)?;
+        Ok(u16::from_be_bytes([bytes[0], bytes[1]]))
+    }
+
+    fn short_vector(&mut self) -> Result<&'a [u8], &'static str> {
+        let length = self.u8()?;
+        self.take(usize::from(length))
+    }
+
+    fn vector(&mut self) -> Result<Reader<'a>, &'static str> {
+        let length = self.u16()?;
+        Ok(Reader(self.take(usize::from(length))?))
+    }
+}
+
+fn server_name(hello: &[u8]) -> Result<Option<String>, &'static str> {
+    let mut hello = Reader(hello);
+    hello.take(2 + 32)?;
+    hello.short_vector()?;
+    hello.vector()?;
+    hello.short_vector()?;
+    if hello.0.is_empty() {
+        return Ok(None);
+    }
+    let mut extensions = hello.vector()?;
+    if !hello.0.is_empty() {
+        return Err("bytes after the extensions");
+    }
+    let mut name = None;
+    while !extensions.0.is_empty() {
+        let kind = extensions.u16()?;
+        let mut body = extensions.vector()?;
+        if kind != EXTENSION_SERVER_NAME {
+            continue;
+        }
+        if name.is_some() {
+            return Err("two server names");
+        }
+        name = Some(host_name(&mut body)?);
+    }
+    Ok(name)
+}
+
+/// A list with exactly one entry, a DNS name: nothing else has ever been defined, and a second entry could be the
+/// one that a server takes.
+fn host_name(body: &mut Reader) -> Result<String, &'static str> {
+    let mut list = body.vector()?;
+    if list.u8()? != 0 {
+        return Err("a server name of an unknown type");
+    }
+    let name = list.vector()?.0;
+    if !list.0.is_empty() || !body.0.is_empty() {
+        return Err("two server names");
+    }
+    if name.is_empty() || name.len() > 255 || !name.iter().all(u8::is_ascii_graphic) {
+        return Err("a server name that is none");
+    }
+    Ok(name.iter().copied().map(char::from).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn vector(bytes: &[u8]) -> Vec<u8> {
+        [&(bytes.len() as u16).to_be_bytes()[..], bytes].concat()
+    }
+
+    fn name_extension(names: &[&str]) -> Vec<u8> {
+        let entries: Vec<u8> =
+            names.iter().flat_map(|name| [vec![0], vector(name.as_bytes())].concat()).collect();
+        [vec![0, 0], vector(&vector(&entries))].concat()
+    }
+
+    fn hello(extensions: &[u8]) -> Vec<u8> {
+        let mut body = vec![3, 3];
+        body.extend_from_slice(&[9; 32]);
+        body.extend_from_slice(&[0, 0, 2, 0x13, 0x01, 1, 0]);
+        body.extend_from_slice(&vector(extensions));
+        let length = body.len() as u32;
+        [&[1][..], &length.to_be_bytes()[1..], &body].concat()
+    }
+
+    fn records(message: &[u8], size: usize) -> Vec<u8> {
+        message.chunks(size).flat_map(|chunk| [&[22, 3, 1][..], &vector(chunk)].concat()).collect()
+    }
+
+    fn named(name: &str) -> Hello {
+        Hello::Named(Some(name.into()))
+    }
+
+    #[test]
+    fn the_name_is_found_however_the_hello_is_cut_into_records() {
+        let message = hello(&[&[0, 0x2b, 0, 3, 2, 3, 4][..], &name_extension(&["a.test"])].concat());
+        for size in 1..=message.len() {
+            let bytes = records(&message, size);
+            assert_eq!(client_hello(&bytes), named("a.test"), "records of {size}");
+            for cut in 0..bytes.len() {
+                // The last record's tail may be missing without the name being known; never may it be another.
+                assert!(matches!(client_hello(&bytes[..cut]), Hello::Incomplete), "{size} {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_hello_without_a_name_has_none() {
+        assert_eq!(client_hello(&records(&hello(&[]), 999)), Hello::Named(None));
+    }
+
+    #[test]
+    fn two_names_are_refused_however_they_are_written() {
+        let twice = [name_extension(&["a.test"]), name_extension(&["b.test"])].concat();
+        assert!(matches!(client_hello(&records(&hello(&twice), 999)), Hello::Malformed(_)));
+        let both = name_extension(&["a.test", "b.test"]);
+        assert!(matches!(client_hello(&records(&hello(&both), 999)), Hello::Malformed(_)));
+    }
+
+    #[test]
+    fn other_protocols_are_known_at_their_first_bytes() {
+        for bytes in [&b"GET / HTTP/1.1"[..], b"SSH-2.0-x", b"\x00\x00\x00\x08\x04\xd2\x16\x2f", b"\x16\x02"]
+        {
+            assert_eq!(client_hello(bytes), Hello::NotTls, "{bytes:?}");
+        }
+        assert_eq!(client_hello(b"\x16"), Hello::Incomplete);
+    }
+
+    #[test]
+    fn a_second_hello_is_found_behind_a_change_cipher_spec_and_nothing_else_is_taken_for_one() {
+        let bytes = records(&hello(&name_extension(&["b.test"])), 999);
+        assert_eq!(second_hello(&bytes), named("b.test"));
+        let behind = [&[20, 3, 3, 0, 1, 1][..], &bytes].concat();
+        assert_eq!(second_hello(&behind), named("b.test"));
+        assert_eq!(second_hello(&behind[..9]), Hello::Incomplete);
+        // A client key exchange, application data, an encrypted Finished.
+        for other in
+            [&[22, 3, 3, 0, 70, 16][..], &[23, 3, 3, 0, 40], &[20, 3, 3, 0, 1, 1, 22, 3, 3, 0, 40, 0xe1]]
+        {
+            assert_eq!(second_hello(other), Hello::NotTls, "{other:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = client_hello(&bytes);
+            let _ = client_hello(&records(&bytes, 64));
+            let _ = client_hello(&records(&hello(&bytes), 64));
+            let _ = second_hello(&bytes);
+        }
+
+        #[test]
+        fn no_cut_of_a_hello_gives_another_name(name in "[a-z]{1,30}\\.test", size in 1usize..400, cut in 0usize..600) {
+            let bytes = records(&hello(&name_extension(&[&name])), size);
+            let seen = client_hello(&bytes[..cut.min(bytes.len())]);
+            prop_assert!(seen == Hello::Incomplete || seen == named(&name));
+        }
+    }
+}
