@@ -17,8 +17,12 @@ pub(super) enum Reading {
 /// of which fills the bytes that remain.
 pub(super) fn ipv4(name: &str) -> Reading {
     let last = name.rsplit('.').next().unwrap_or_default();
-    let decimal = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
-    if !decimal && number(last).is_none() {
+    // Wider than `number`: one that is too large, or a bare `0x`, is an address to some reader somewhere.
+    let is_number = match last.strip_prefix("0x") {
+        Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()),
+    };
+    if !is_number {
         return Reading::Name;
     }
     read_numbers(name).map_or(Reading::Invalid, Reading::Address)
@@ -48,7 +52,7 @@ fn read_numbers(name: &str) -> Option<Ipv4Addr> {
 
 fn number(text: &str) -> Option<u64> {
     let (digits, radix) = match text.as_bytes() {
-        [b'0', b'x' | b'X', ..] => (&text[2..], 16),
+        [b'0', b'x', ..] => (&text[2..], 16),
         [b'0', _, ..] => (&text[1..], 8),
         _ => (text, 10),
     };

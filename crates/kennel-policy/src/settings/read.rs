@@ -13,6 +13,8 @@ use crate::policy::{Missing, MountAccess, MountPoint, Origin, TmpfsMount};
 /// Far above any real settings file, far below what could hurt.
 const MAX_SIZE: usize = 1 << 20;
 
+const NUMBER: &str = "a number, or \"unlimited\"";
+
 /// How the rules of a text name where they came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provenance<'a> {
@@ -124,9 +126,11 @@ impl Reader<'_> {
             Kind::Time(_) => {
                 self.limit(key, name, node, "a duration such as \"30s\", or a number of seconds")?;
             }
-            Kind::Cpus(_) | Kind::Count(_) => {
-                self.limit(key, name, node, &format!("a number, or \"{UNLIMITED}\""))?;
-            }
+            Kind::Cpus(_) | Kind::Count(_) => match &node.value {
+                // These have no unit, so a text would be a number in disguise.
+                Value::Text(text) if text != UNLIMITED => return Err(wrong_type(name, NUMBER, node)),
+                _ => self.limit(key, name, node, NUMBER)?,
+            },
             Kind::Paths(list) => {
                 for item in items(name, node)? {
                     let entry = self.path(name, item)?;

@@ -237,6 +237,10 @@ fn a_wrong_type_says_what_belongs_there() {
             "kennel.toml:2: `limits.timeout` is a date, but has to be a duration such as \"30s\", or a number of seconds",
         ),
         (
+            "[limits]\npids = \"64\"",
+            "kennel.toml:2: `limits.pids` is a string, but has to be a number, or \"unlimited\"",
+        ),
+        (
             "[environment]\nset = { A = 1 }",
             "kennel.toml:2: `environment.set.A` is a number, but has to be a string",
         ),
