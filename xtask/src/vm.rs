@@ -11,6 +11,7 @@ use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -34,7 +35,7 @@ const SUITES: &[Suite] = &[Suite {
     package: "kennel-linux",
     target: &["--lib"],
     filter: "cgroup::",
-    by: &["root", "user", "crowded", "container", "stranger"],
+    by: &["root", "user", "crowded", "container", "stranger", "systemd"],
 }];
 
 /// One program to run in the machine.
@@ -111,6 +112,8 @@ pub struct Machine {
     qemu: PathBuf,
     kernel: PathBuf,
     busybox: PathBuf,
+    /// The folder with systemd and all it needs, or why there is none.
+    systemd: Result<PathBuf, String>,
 }
 
 /// How a machine is run.
@@ -143,7 +146,8 @@ impl Machine {
         let kernel = unpacked(&state, &suite, "linux-image-cloud-amd64", is_kernel)?;
         let base = suite.trim_end_matches("-backports");
         let busybox = unpacked(&state, base, "busybox-static", |path| path.ends_with("bin/busybox"))?;
-        Ok(Self { state, qemu, kernel, busybox })
+        let systemd = unpacked_with_dependencies(&state, base, &["systemd", "dbus-user-session"]);
+        Ok(Self { state, qemu, kernel, busybox, systemd })
     }
 
     /// Boots and runs every job; `tools` are programs that the jobs use.
@@ -182,12 +186,13 @@ impl Machine {
     fn boot(&self, initramfs: &Path, accelerator: Accelerator) -> Result<Ending, Failure> {
         let (accel, cpu, boot_time) = match accelerator {
             Accelerator::Kvm => ("kvm", "host", Duration::from_secs(15)),
-            // Without cmpxchg16b: qemu 7.2 emulates it wrongly now and then, and the kernel's allocator trips
-            // over it.
-            Accelerator::Emulation => ("tcg,thread=multi", "max,-cx16", Duration::from_secs(120)),
+            // Two things that qemu 7.2 gets wrong now and then, and the guest's kernel dies of: cmpxchg16b,
+            // and code that one processor changes (the kernel's jump labels) while another one, in a thread
+            // of its own, runs it.
+            Accelerator::Emulation => ("tcg,thread=single", "max,-cx16", Duration::from_secs(120)),
         };
         let mut qemu = Command::new(&self.qemu)
-            .args(["-accel", accel, "-cpu", cpu, "-M", "q35", "-m", "1024", "-smp", "2"])
+            .args(["-accel", accel, "-cpu", cpu, "-M", "q35", "-m", "2048", "-smp", "2"])
             .args(["-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot"])
             .args(["-append", "console=ttyS0 quiet loglevel=3 panic=-1 rdinit=/init"])
             .arg("-kernel")
@@ -218,6 +223,10 @@ impl Machine {
         archive.file("bin/busybox", 0o755, &fs::read(&self.busybox)?);
         archive.file("etc/passwd", 0o644, b"root:x:0:0::/root:/bin/sh\nu:x:1000:1000::/home/u:/bin/sh\n");
         archive.file("etc/group", 0o644, b"root:x:0:\nu:x:1000:\n");
+        match &self.systemd {
+            Ok(folder) => archive.tree(folder, "")?,
+            Err(reason) => println!("SKIPPED: vm-test: no systemd for the machine: {reason}"),
+        }
         for program in jobs.iter().map(|job| &job.program).chain(tools) {
             archive.file(&format!("vm/bin/{}", name_of(program)), 0o755, &fs::read(program)?);
         }
@@ -347,6 +356,33 @@ fn unpacked(
     find_file(&folder, is_wanted).ok_or_else(|| format!("package {real} of {suite} does not have the file"))
 }
 
+/// Some Debian packages with all that they depend on, fetched and unpacked once into one folder.
+fn unpacked_with_dependencies(state: &Path, suite: &str, packages: &[&str]) -> Result<PathBuf, String> {
+    let folder = state.join(format!("{}-{suite}", packages.join("-")));
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    let apt = Apt::new(state, suite)?;
+    apt.update()?;
+    let partial = folder.with_extension("partial");
+    let _ = fs::remove_dir_all(&partial);
+    let archives = partial.join("archives");
+    fs::create_dir_all(archives.join("partial"))
+        .map_err(|error| format!("{}: {error}", partial.display()))?;
+    apt.download_with_dependencies(packages, &archives)?;
+    let entries = fs::read_dir(&archives).map_err(|error| format!("{}: {error}", archives.display()))?;
+    for archive in entries.flatten().filter(|entry| is_package(&entry.path())) {
+        run(Command::new("dpkg-deb").arg("--extract").arg(archive.path()).arg(&partial))?;
+    }
+    let _ = fs::remove_dir_all(&archives);
+    fs::rename(&partial, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+fn is_package(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "deb")
+}
+
 fn is_kernel(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"))
 }
@@ -420,8 +456,15 @@ impl Apt {
             .args(&self.options)
             .args(["download", "-qq", package])
             .current_dir(into))?;
-        find_file(into, |path| path.extension().is_some_and(|extension| extension == "deb"))
-            .ok_or_else(|| format!("apt-get did not download {package}"))
+        find_file(into, is_package).ok_or_else(|| format!("apt-get did not download {package}"))
+    }
+
+    /// apt takes nothing for installed here, so this is everything down to the C library.
+    fn download_with_dependencies(&self, packages: &[&str], into: &Path) -> Result<(), String> {
+        let into = format!("Dir::Cache::archives={}", into.display());
+        let options = ["install", "--download-only", "--no-install-recommends", "-y", "-qq"];
+        run(Command::new("apt-get").args(&self.options).args(["-o", &into]).args(options).args(packages))
+            .map(drop)
     }
 }
 
@@ -473,6 +516,31 @@ impl Archive {
 
     fn file(&mut self, path: &str, mode: u32, content: &[u8]) {
         self.entry(path, 0o100_000 | mode, 0, content);
+    }
+
+    /// All that is in a folder of the host, without documentation and translations.
+    fn tree(&mut self, folder: &Path, below: &str) -> io::Result<()> {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let path = format!("{below}{}", entry.file_name().to_string_lossy());
+            let (kind, metadata) = (entry.file_type()?, entry.metadata()?);
+            if kind.is_symlink() {
+                let target = fs::read_link(entry.path())?;
+                self.entry(&path, 0o120_777, 0, target.as_os_str().as_encoded_bytes());
+            } else if kind.is_dir() {
+                if ["usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/i18n"]
+                    .contains(&path.as_str())
+                {
+                    continue;
+                }
+                self.folder(&path, 0);
+                self.tree(&entry.path(), &format!("{path}/"))?;
+            } else if kind.is_file() {
+                let mode = if metadata.permissions().mode() & 0o111 == 0 { 0o644 } else { 0o755 };
+                self.file(&path, mode, &fs::read(entry.path())?);
+            }
+        }
+        Ok(())
     }
 
     fn entry(&mut self, path: &str, mode: u32, owner: u32, content: &[u8]) {

@@ -8,15 +8,16 @@
 #   crowded    user 1000 directly in a delegated cgroup, which cannot pass controllers on before it is cleared
 #   container  root, who sees only the cgroup they are in, as in a container without a cgroup namespace
 #   stranger   user 1000 where nothing is delegated
+#   systemd    user 1000 beside their own systemd, which is asked for a scope
 BB=/bin/busybox
 if [ "$1" != second ]; then
   $BB mkdir -p /new && $BB mount -t tmpfs -o mode=755 root /new
-  for entry in bin etc home vm init; do $BB cp -a /$entry /new/; done
+  for entry in bin etc home init lib lib64 usr vm; do [ -e /$entry ] && $BB cp -a /$entry /new/; done
   $BB mkdir -p /new/proc /new/sys /new/dev /new/tmp /new/run /new/root
   exec $BB switch_root /new /bin/busybox sh /init second
 fi
-$BB --install -s /bin
-export PATH=/bin HOME=/root
+$BB --install -s /bin 2> /dev/null
+export PATH=/bin:/usr/bin HOME=/root
 mount -t proc proc /proc && mount -t sysfs sys /sys && mount -t devtmpfs dev /dev
 mkdir -p /dev/pts /dev/shm
 mount -t devpts pts /dev/pts && mount -t tmpfs -o mode=1777 shm /dev/shm
@@ -51,13 +52,31 @@ as_container() {
     exec unshare -m sh -c "mount --make-rprivate / && mount --bind $cgroups/container $cgroups && exec \"\$0\" \"\$@\"" "$@" )
 }
 as_stranger() { ( unset KENNEL_TEST_NEEDS_CGROUPS; become_user "$@" ); }
+as_systemd() {
+  [ -x /lib/systemd/systemd ] || { echo "SKIPPED: there is no systemd in the machine"; return 0; }
+  export XDG_RUNTIME_DIR=/run/user/1000
+  if [ ! -e $XDG_RUNTIME_DIR ]; then
+    mkdir -p /run/systemd/system $XDG_RUNTIME_DIR
+    chown 1000:1000 $XDG_RUNTIME_DIR && chmod 700 $XDG_RUNTIME_DIR
+    delegate $cgroups/user/manager
+    ( enter $cgroups/user/manager; become_user /lib/systemd/systemd --user ) &
+    for attempt in $(seq 100); do [ -S $XDG_RUNTIME_DIR/bus ] && break; sleep 0.2; done
+    delegate $cgroups/user/manager/session
+  fi
+  ( enter $cgroups/user/manager/session; become_user "$@" )
+}
 status=0
 job() {
   name=$1 who=$2
   shift 2
   echo "== $name, as $who"
   if "as_$who" "$@"; then echo "== $name, as $who: passed"; else echo "== $name, as $who: FAILED ($?)"; status=1; fi
-  left=$(find /sys/fs/cgroup -type d -name 'kennel-sandbox-*' | wc -l)
+  # systemd removes a scope when it hears that it is empty.
+  for attempt in $(seq 20); do
+    left=$(find $cgroups -type d -name 'kennel-sandbox-*' 2> /dev/null | wc -l)
+    [ "$left" = 0 ] && break
+    sleep 0.2
+  done
   if [ "$left" != 0 ]; then echo "== $name, as $who: FAILED: left $left cgroups"; status=1; fi
 }
 . /vm/jobs
