@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Instant;
 
-use kennel_init::child::Inherited;
+pub use kennel_init::child::Inherited as Memory;
 use kennel_init::plan::Plan;
 use kennel_policy::policy::{NetworkMode, Policy};
 
@@ -218,7 +218,7 @@ pub unsafe fn run_attached<'e>(
     command: &[OsString],
     cwd: &Path,
     environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
-    inherited: Inherited,
+    inherited: Memory,
 ) -> Result<Outcome, Error> {
     let (caller, mut terminal) = terminal::caller();
     let prepared = Prepared::new(policy, command, cwd, environment, caller)?;

@@ -24,11 +24,11 @@ use crate::report::{Order, Report};
 use sys::{Errno, Fd, Result};
 use wire::Reader;
 
-/// Memory that PID 1 was born with and does not need: the caller's environment and heap.
-#[derive(Clone, Copy, Default)]
+/// Memory that PID 1 was born with and does not need: the caller's arguments, environment and heap.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Inherited {
-    /// Where the strings of the environment lie.
-    pub environment: (usize, usize),
+    /// Where the strings of the arguments and the environment lie.
+    pub strings: (usize, usize),
     /// Where the heap starts; everything above is given back.
     pub heap: usize,
 }
@@ -162,7 +162,7 @@ fn await_controller(link: i32) -> Result<()> {
 /// # Safety
 /// The ranges must be mapped, writable, and used by nobody in this process.
 unsafe fn forget(inherited: Inherited) {
-    let (start, end) = inherited.environment;
+    let (start, end) = inherited.strings;
     if start != 0 && end > start {
         // SAFETY: the caller says that these bytes are ours and unused. Volatile, so that the loop is not dropped
         // as a store that nobody reads.

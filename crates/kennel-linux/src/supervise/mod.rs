@@ -95,6 +95,20 @@ impl Running {
         self.init.pid
     }
 
+    /// Waits at most `limit` for the end; says whether it has come.
+    pub fn is_over_within(&self, limit: Duration) -> io::Result<bool> {
+        let mut fds = [PollFd::new(&self.init.pidfd, PollFlags::IN)];
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = timespec(deadline.saturating_duration_since(Instant::now()));
+            match rustix::event::poll(&mut fds, Some(&left)) {
+                Ok(count) => return Ok(count > 0),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     /// Lets init go on past [`kennel_init::plan::Step::AwaitController`].
     pub fn go(&self) -> io::Result<()> {
         self.order(Order::Go)
@@ -275,10 +289,7 @@ impl Running {
         if let Some(streams) = &attended.streams {
             streams.register(&mut fds);
         }
-        let timeout = self.deadline.map(|deadline| {
-            let left = deadline.saturating_duration_since(Instant::now());
-            Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: i64::from(left.subsec_nanos()) as _ }
-        });
+        let timeout = self.deadline.map(|deadline| timespec(deadline.saturating_duration_since(Instant::now())));
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -323,6 +334,10 @@ fn step_error(plan: &Plan, index: u32, source: io::Error) -> StartError {
             source,
         },
     }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: i64::from(time.subsec_nanos()) as _ }
 }
 
 fn duration(time: libc::timeval) -> Duration {

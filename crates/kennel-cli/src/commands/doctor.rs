@@ -1,0 +1,35 @@
+//! `kennel doctor`: what this host offers, and what to do about what it does not.
+
+use kennel::attached::{self, State};
+use serde_json::json;
+
+use super::print;
+
+/// Prints the findings. The exit code is 0 when `kennel run` works here, else 1.
+pub fn doctor(as_json: bool) -> i32 {
+    let findings = attached::doctor();
+    let works = findings.iter().all(|finding| finding.state != State::Missing);
+    let code = i32::from(!works);
+    if as_json {
+        let list: Vec<_> = findings
+            .iter()
+            .map(|finding| {
+                json!({
+                    "subject": finding.subject,
+                    "state": finding.state.to_string(),
+                    "detail": finding.detail,
+                    "remedy": finding.remedy,
+                })
+            })
+            .collect();
+        return print(&format!("{:#}\n", json!({ "works": works, "findings": list }))).max(code);
+    }
+    let mut text = String::new();
+    for finding in &findings {
+        text.push_str(&format!("{:<8} {:<11} {}\n", finding.state.to_string(), finding.subject, finding.detail));
+        if let Some(remedy) = &finding.remedy {
+            text.push_str(&format!("{:21}→ {remedy}\n", ""));
+        }
+    }
+    print(&text).max(code)
+}

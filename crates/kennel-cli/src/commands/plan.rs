@@ -1,0 +1,35 @@
+//! `kennel plan`: what `kennel run` would do, step by step, and why.
+
+use kennel::attached;
+use serde_json::json;
+
+use super::{FAILED, policy, print, say};
+use crate::flags::RunArgs;
+use crate::memory;
+
+/// Prints the plan.
+pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
+    let steps = policy::policy(args).and_then(|(merged, cwd)| {
+        for note in &merged.notes {
+            say(&format!("kennel: note: {note}"));
+        }
+        Ok(attached::plan(&merged.policy, &args.command, &cwd, memory::environment())?)
+    });
+    let steps = match steps {
+        Ok(steps) => steps,
+        Err(error) => {
+            say(&format!("kennel: {error}"));
+            return FAILED;
+        }
+    };
+    if as_json {
+        let steps: Vec<_> = steps.iter().map(|(step, reason)| json!({ "step": step, "reason": reason })).collect();
+        return print(&format!("{:#}\n", json!({ "steps": steps })));
+    }
+    let width = steps.iter().map(|(step, _)| step.chars().count()).max().unwrap_or(0).min(60);
+    let mut text = String::new();
+    for (index, (step, reason)) in steps.iter().enumerate() {
+        text.push_str(&format!("{:>4}  {step:width$}  # {reason}\n", index + 1));
+    }
+    print(&text)
+}

@@ -1,0 +1,325 @@
+//! What a sandbox is to be, as a builder.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kennel_policy::domain::{HostRule, ListKind};
+use kennel_policy::pattern::PathPattern;
+use kennel_policy::policy::{
+    EnvironmentBase, Missing, MountAccess, NetworkMode, Origin, PathRule, Policy, ReadModel, SeccompProfile,
+    UserMode,
+};
+
+use crate::{Result, Sandbox, SandboxError};
+
+/// Whether a mount can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    /// Only read.
+    ReadOnly,
+    /// Read and written.
+    ReadWrite,
+}
+
+/// A host path that appears inside, perhaps at another place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountPoint {
+    /// The host's path.
+    pub source: PathBuf,
+    /// Where it appears inside.
+    pub target: PathBuf,
+    /// Whether it can be written.
+    pub permission: Permission,
+}
+
+impl MountPoint {
+    /// A host path that can be read inside.
+    pub fn read_only(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
+        MountPoint { source: source.into(), target: target.into(), permission: Permission::ReadOnly }
+    }
+
+    /// A host path that can be read and written inside.
+    pub fn read_write(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
+        MountPoint { source: source.into(), target: target.into(), permission: Permission::ReadWrite }
+    }
+}
+
+/// All that a sandbox is. Made by a [`SandboxBuilder`], frozen in a [`Sandbox`].
+#[derive(Clone, Debug)]
+pub struct SandboxConfig {
+    /// Host paths that appear inside.
+    pub mounts: Vec<MountPoint>,
+    /// Bytes of memory for everything inside together.
+    pub memory_limit: Option<u64>,
+    /// CPUs' worth of time: 1.5 is one and a half.
+    pub cpu_limit: Option<f64>,
+    /// Wall-clock time until everything inside is killed.
+    pub wall_time_limit: Option<Duration>,
+    /// Processes and threads at once.
+    pub max_pids: Option<u32>,
+    /// Open descriptors of one process.
+    pub max_open_files: Option<u32>,
+    /// The network the sandbox lives in.
+    pub network_mode: NetworkMode,
+    /// Hosts that can be reached in [`NetworkMode::Whitelist`].
+    pub allowed_domains: Vec<String>,
+    /// Variables that are set inside.
+    pub env_vars: HashMap<String, String>,
+    /// Whether the caller's other variables are kept out.
+    pub clear_env: bool,
+    /// Where commands start; the caller's working directory when `None`.
+    pub working_dir: Option<PathBuf>,
+    /// Which system calls commands can make.
+    pub seccomp_profile: SeccompProfile,
+    /// What can be read when no rule speaks of it.
+    pub reads: ReadModel,
+    /// Readable: carved out of `deny_read`, or listed. Paths and globs.
+    pub allow_read: Vec<PathBuf>,
+    /// Hidden.
+    pub deny_read: Vec<PathBuf>,
+    /// Writable.
+    pub allow_write: Vec<PathBuf>,
+    /// Read-only: carved out of `allow_write`.
+    pub deny_write: Vec<PathBuf>,
+    /// Bytes captured of each output stream; what comes after is dropped and noted.
+    pub max_output: u64,
+    /// User 0 inside, instead of the caller's own number.
+    pub root_inside: bool,
+    /// Go on without what this host cannot enforce; the result lists it.
+    pub best_effort: bool,
+}
+
+impl Default for SandboxConfig {
+    fn default() -> Self {
+        SandboxConfig {
+            mounts: Vec::new(),
+            memory_limit: None,
+            cpu_limit: None,
+            wall_time_limit: None,
+            max_pids: None,
+            max_open_files: None,
+            network_mode: NetworkMode::None,
+            allowed_domains: Vec::new(),
+            env_vars: HashMap::new(),
+            clear_env: false,
+            working_dir: None,
+            seccomp_profile: SeccompProfile::Default,
+            reads: ReadModel::Open,
+            allow_read: Vec::new(),
+            deny_read: Vec::new(),
+            allow_write: Vec::new(),
+            deny_write: Vec::new(),
+            max_output: 64 << 20,
+            root_inside: false,
+            best_effort: false,
+        }
+    }
+}
+
+impl SandboxConfig {
+    /// The policy that says the same.
+    ///
+    /// # Errors
+    /// [`SandboxError::ConfigValidation`] when a path, a host or a limit makes no sense.
+    pub fn policy(&self) -> Result<Policy> {
+        let mut policy = Policy { best_effort: self.best_effort, ..Policy::default() };
+        let files = &mut policy.files;
+        files.reads = self.reads;
+        files.allow_read = rules(&self.allow_read, "allow_read")?;
+        files.deny_read = rules(&self.deny_read, "deny_read")?;
+        files.allow_write = rules(&self.allow_write, "allow_write")?;
+        files.deny_write = rules(&self.deny_write, "deny_write")?;
+        for mount in &self.mounts {
+            files.mounts.push(kennel_policy::policy::MountPoint {
+                source: absolute(&mount.source)?,
+                target: target(&mount.target)?,
+                access: match mount.permission {
+                    Permission::ReadOnly => MountAccess::ReadOnly,
+                    Permission::ReadWrite => MountAccess::ReadWrite,
+                },
+                origin: Origin("mount".into()),
+            });
+        }
+        policy.network.mode = self.network_mode;
+        for domain in &self.allowed_domains {
+            let rule = HostRule::parse(domain, ListKind::Allow)
+                .map_err(|error| SandboxError::ConfigValidation(format!("allow_domain {domain}: {error}")))?;
+            policy.network.allow.push(rule);
+        }
+        let limits = &mut policy.limits;
+        limits.memory = positive(self.memory_limit, "memory_limit")?;
+        limits.cpus = match self.cpu_limit {
+            Some(cpus) if !cpus.is_finite() || cpus <= 0.0 => {
+                return Err(SandboxError::ConfigValidation(format!("cpu_limit {cpus}: not a number of CPUs")));
+            }
+            cpus => cpus,
+        };
+        limits.wall_time = self.wall_time_limit;
+        limits.pids = positive(self.max_pids, "max_pids")?;
+        limits.open_files = positive(self.max_open_files, "max_open_files")?;
+        limits.output = Some(self.max_output);
+        if self.clear_env {
+            policy.environment.base = EnvironmentBase::Clear;
+        }
+        for (name, value) in &self.env_vars {
+            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+                return Err(SandboxError::ConfigValidation(format!("env {name:?}: not the name of a variable")));
+            }
+            policy.environment.set.push((OsString::from(name), OsString::from(value)));
+        }
+        policy.process.workdir = self.working_dir.as_deref().map(absolute).transpose()?;
+        policy.process.seccomp = self.seccomp_profile;
+        if self.root_inside {
+            policy.process.user = UserMode::Root;
+        }
+        Ok(policy)
+    }
+}
+
+fn positive<T: PartialEq + From<u8>>(limit: Option<T>, name: &str) -> Result<Option<T>> {
+    match limit {
+        Some(value) if value == T::from(0) => {
+            Err(SandboxError::ConfigValidation(format!("{name} 0: nothing could run")))
+        }
+        limit => Ok(limit),
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| SandboxError::ConfigValidation(format!("{}: {error}", path.display())))
+}
+
+fn target(path: &Path) -> Result<PathBuf> {
+    if path.is_absolute() && path.components().all(|part| part != std::path::Component::ParentDir) {
+        return absolute(path);
+    }
+    Err(SandboxError::ConfigValidation(format!("mount at {}: not an absolute path", path.display())))
+}
+
+fn rules(paths: &[PathBuf], list: &str) -> Result<Vec<PathRule>> {
+    let wrong = |path: &Path, error: &dyn std::fmt::Display| {
+        SandboxError::ConfigValidation(format!("{list} {}: {error}", path.display()))
+    };
+    paths
+        .iter()
+        .map(|path| {
+            let pattern = PathPattern::parse(absolute(path)?.as_os_str()).map_err(|error| wrong(path, &error))?;
+            let missing = if list == "allow_write" { Missing::Error } else { Missing::Skip };
+            Ok(PathRule { pattern, missing, follow_link: true, origin: Origin(list.into()) })
+        })
+        .collect()
+}
+
+/// Says what a sandbox is to be, bit by bit.
+///
+/// ```
+/// use kennel::{MountPoint, Sandbox, SeccompProfile};
+///
+/// let sandbox = Sandbox::builder()
+///     .mount(MountPoint::read_only("/usr/share", "/data"))
+///     .env("GREETING", "hello")
+///     .seccomp_profile(SeccompProfile::Strict)
+///     .build()?;
+/// let result = sandbox.run("sh", &["-c", "test -d /data/doc && echo $GREETING"])?;
+/// assert_eq!(result.stdout, "hello\n");
+/// # Ok::<(), kennel::SandboxError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct SandboxBuilder {
+    config: SandboxConfig,
+}
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident($argument:ident: $type:ty) => $field:ident = $value:expr;)*) => {
+        $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $name(mut self, $argument: $type) -> Self {
+                self.config.$field = $value;
+                self
+            }
+        )*
+    };
+}
+
+macro_rules! lists {
+    ($($(#[$doc:meta])* $name:ident($type:ty) => $field:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $name(mut self, item: impl Into<$type>) -> Self {
+                self.config.$field.push(item.into());
+                self
+            }
+        )*
+    };
+}
+
+impl SandboxBuilder {
+    setters! {
+        /// Bytes of memory for everything inside together.
+        memory_limit(bytes: u64) => memory_limit = Some(bytes);
+        /// CPUs' worth of time.
+        cpu_limit(cpus: f64) => cpu_limit = Some(cpus);
+        /// Wall-clock time until everything inside is killed.
+        wall_time_limit(limit: Duration) => wall_time_limit = Some(limit);
+        /// Processes and threads at once.
+        max_pids(count: u32) => max_pids = Some(count);
+        /// Open descriptors of one process.
+        max_open_files(count: u32) => max_open_files = Some(count);
+        /// The network the sandbox lives in.
+        network_mode(mode: NetworkMode) => network_mode = mode;
+        /// Which system calls commands can make.
+        seccomp_profile(profile: SeccompProfile) => seccomp_profile = profile;
+        /// What can be read when no rule speaks of it.
+        reads(model: ReadModel) => reads = model;
+        /// Bytes captured of each output stream.
+        max_output(bytes: u64) => max_output = bytes;
+        /// Keep the caller's variables out, but for the basic ones.
+        clear_env(clear: bool) => clear_env = clear;
+        /// User 0 inside, without capabilities.
+        root_inside(root: bool) => root_inside = root;
+        /// Go on without what this host cannot enforce; the result lists it.
+        best_effort(yes: bool) => best_effort = yes;
+    }
+
+    lists! {
+        /// A host path that appears inside.
+        mount(MountPoint) => mounts;
+        /// A path or glob that can be read.
+        allow_read(PathBuf) => allow_read;
+        /// A path or glob that is hidden.
+        deny_read(PathBuf) => deny_read;
+        /// A path or glob that can be written.
+        allow_write(PathBuf) => allow_write;
+        /// A path or glob that cannot be written.
+        deny_write(PathBuf) => deny_write;
+        /// A host that can be reached in [`NetworkMode::Whitelist`].
+        allow_domain(String) => allowed_domains;
+    }
+
+    /// Sets a variable inside.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.config.env_vars.insert(name.into(), value.into());
+        self
+    }
+
+    /// Where commands start.
+    #[must_use]
+    pub fn working_dir(mut self, path: impl Into<PathBuf>) -> Self {
+        self.config.working_dir = Some(path.into());
+        self
+    }
+
+    /// The sandbox.
+    ///
+    /// # Errors
+    /// [`SandboxError::ConfigValidation`] when something makes no sense; [`SandboxError::UnsupportedPlatform`] where
+    /// kennel cannot run.
+    pub fn build(self) -> Result<Sandbox> {
+        Sandbox::with_config(self.config)
+    }
+}

@@ -1,0 +1,71 @@
+//! What came of a run.
+
+use std::time::Duration;
+
+/// What came of a run.
+#[derive(Clone, Debug, Default)]
+pub struct ExecutionResult {
+    /// Standard output as text; bytes that are not UTF-8 are replaced.
+    pub stdout: String,
+    /// Standard error as text; bytes that are not UTF-8 are replaced.
+    pub stderr: String,
+    /// Standard output as it was.
+    pub stdout_bytes: Vec<u8>,
+    /// Standard error as it was.
+    pub stderr_bytes: Vec<u8>,
+    /// The command's own code; 128 and the signal's number; 124 when time was up.
+    pub exit_code: i32,
+    /// Wall-clock time.
+    pub duration: Duration,
+    /// CPU time of everything inside, in programs and in the kernel.
+    pub cpu_time: Option<Duration>,
+    /// The most memory at once, in bytes.
+    pub peak_memory: Option<u64>,
+    /// Time was up and everything inside was killed.
+    pub killed_by_timeout: bool,
+    /// Memory ran out and the kernel killed the command.
+    pub killed_by_oom: bool,
+    /// The signal that ended the command.
+    pub signal: Option<i32>,
+    /// There was more output than `max_output`.
+    pub output_truncated: bool,
+    /// What this host could not enforce (only with best effort).
+    pub not_enforced: Vec<String>,
+}
+
+impl ExecutionResult {
+    /// Whether the command exited with 0.
+    #[must_use]
+    pub fn success(&self) -> bool {
+        self.exit_code == 0
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl ExecutionResult {
+    pub(crate) fn of(
+        outcome: &kennel_linux::outcome::Outcome,
+        [stdout, stderr]: [kennel_linux::supervise::streams::Captured; 2],
+    ) -> Self {
+        use kennel_linux::outcome::Ended;
+        ExecutionResult {
+            stdout: String::from_utf8_lossy(&stdout.bytes).into_owned(),
+            stderr: String::from_utf8_lossy(&stderr.bytes).into_owned(),
+            exit_code: outcome.exit_code(),
+            duration: outcome.wall_time,
+            cpu_time: Some(outcome.cpu_user + outcome.cpu_system),
+            peak_memory: Some(outcome.peak_memory),
+            killed_by_timeout: outcome.ended == Ended::TimedOut,
+            killed_by_oom: false,
+            signal: match outcome.ended {
+                Ended::Exited(_) => None,
+                Ended::Signalled(signal) => Some(signal),
+                Ended::TimedOut | Ended::Killed => Some(9),
+            },
+            output_truncated: stdout.truncated || stderr.truncated,
+            not_enforced: outcome.not_enforced.clone(),
+            stdout_bytes: stdout.bytes,
+            stderr_bytes: stderr.bytes,
+        }
+    }
+}
