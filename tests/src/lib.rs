@@ -1,1 +1,171 @@
-//! End-to-end tests.
+//! What every end-to-end suite stands on: the built binary, scratch folders, honest skips.
+//!
+//! The suites run the real `kennel` in real sandboxes. `cargo xtask test` runs each of them twice, as root and as an
+//! ordinary user; a suite can ask [`am_root`], but should seldom have to.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The binary under test: `$KENNEL_BIN`, or the one beside this test's own build.
+#[must_use]
+pub fn kennel_bin() -> PathBuf {
+    if let Some(path) = std::env::var_os("KENNEL_BIN") {
+        return path.into();
+    }
+    // target/<triple>/debug/deps/suite-hash → target/<triple>/debug/kennel
+    let me = std::env::current_exe().expect("a test knows its own path");
+    let found = me.ancestors().skip(1).take(2).map(|folder| folder.join("kennel")).find(|path| path.is_file());
+    found.expect("build the command first (cargo build -p kennel-cli), or set KENNEL_BIN")
+}
+
+/// `kennel` with these arguments, standard input empty, and no settings files of the user's.
+pub fn kennel<I: AsRef<OsStr>>(args: impl IntoIterator<Item = I>) -> Command {
+    let mut command = Command::new(kennel_bin());
+    command.args(args).stdin(Stdio::null()).env("XDG_CONFIG_HOME", "/nonexistent");
+    command
+}
+
+/// `kennel run FLAGS -- sh -c SCRIPT`, run to its end.
+pub fn run_sh<I: AsRef<OsStr>>(flags: impl IntoIterator<Item = I>, script: &str) -> Ran {
+    let mut command = kennel(["run"]);
+    command.args(flags).args(["--", "sh", "-c", script]);
+    ran(&mut command)
+}
+
+/// Runs a command to its end.
+pub fn ran(command: &mut Command) -> Ran {
+    Ran::from(command.output().expect("the command can be started"))
+}
+
+/// What came of a command, as text.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// The exit code; 128 and the signal when one ended it.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Ran {
+        use std::os::unix::process::ExitStatusExt;
+        let code = output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap_or(0));
+        Ran {
+            code,
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Ran {
+    /// Fails the test, with everything that was said, unless the command ended with `code`.
+    #[track_caller]
+    pub fn expect_code(self, code: i32) -> Ran {
+        assert_eq!(self.code, code, "\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// The same for 0.
+    #[track_caller]
+    pub fn ok(self) -> Ran {
+        self.expect_code(0)
+    }
+}
+
+/// A folder of a test's own, not below /tmp (which a sandbox hides), removed with the value.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes one.
+    #[must_use]
+    pub fn new() -> Scratch {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = PathBuf::from(format!("/var/tmp/kennel-test-{}-{count}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("/var/tmp is writable");
+        Scratch(path.canonicalize().expect("it was just made"))
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A path below it.
+    #[must_use]
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes a file below it, with its folders.
+    pub fn write(&self, name: &str, contents: &str) -> PathBuf {
+        let path = self.join(name);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).expect("a scratch folder is writable");
+        }
+        std::fs::write(&path, contents).expect("a scratch folder is writable");
+        path
+    }
+
+    /// Makes a folder below it.
+    pub fn dir(&self, name: &str) -> PathBuf {
+        let path = self.join(name);
+        std::fs::create_dir_all(&path).expect("a scratch folder is writable");
+        path
+    }
+
+    /// Every path below it, sorted, to compare before and after.
+    #[must_use]
+    pub fn listing(&self) -> Vec<String> {
+        fn walk(folder: &Path, out: &mut Vec<String>) {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                out.push(entry.path().display().to_string());
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    walk(&entry.path(), out);
+                }
+            }
+        }
+        let mut out = Vec::new();
+        walk(&self.0, &mut out);
+        out.sort();
+        out
+    }
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Scratch::new()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whether the test runs as root.
+#[must_use]
+pub fn am_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Says that a test could not be run here, and why. The caller returns.
+pub fn skipped(reason: &str) {
+    println!("SKIPPED: {reason}");
+    eprintln!("SKIPPED: {reason}");
+}
+
+/// Where a program is, if it is installed.
+#[must_use]
+pub fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
