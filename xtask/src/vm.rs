@@ -130,6 +130,8 @@ enum Ending {
     NoBoot(Vec<String>),
     /// It came up and did not come to an end.
     NoEnd(String),
+    /// A program had no test to run: a filter that fits nothing would pass for ever.
+    NoTests,
 }
 
 impl Machine {
@@ -165,6 +167,7 @@ impl Machine {
                 let last = &console[console.len().saturating_sub(40)..];
                 Err(format!("vm-test: the machine did not come up:\n{}", last.join("\n")).into())
             }
+            Ending::NoTests => Err("vm-test: a suite has no tests in the machine".into()),
             Ending::NoEnd(why) => Err(format!("vm-test: the machine did not come to an end: {why}").into()),
         }
     }
@@ -278,6 +281,9 @@ fn watch(lines: &Receiver<String>, boot_time: Duration, run_time: Duration) -> E
     loop {
         match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(line) => {
+                if line == "running 0 tests" {
+                    return Ending::NoTests;
+                }
                 if let Some(status) = line.strip_prefix("KENNEL-VM-EXIT ") {
                     println!("the machine ended after {:.1} s", started.elapsed().as_secs_f64());
                     return Ending::Exit(status.parse().unwrap_or(1));
