@@ -27,7 +27,7 @@ pub struct FinalStats {
     pub cpu_system: Option<Duration>,
     /// How long the CPU limit made tasks wait, added up over them.
     pub cpu_throttled: Option<Duration>,
-    /// The most tasks at one time. Where the kernel keeps no such figure (before 6.6), the most that
+    /// The most tasks at one time. Where the kernel keeps no such figure (6.1 does), the most that
     /// [`Cgroup::usage`](super::Cgroup::usage) happened to see.
     pub max_pids_seen: Option<u64>,
     /// How often a new process or thread was refused because of the limit.
