@@ -56,9 +56,8 @@ pub fn environment() -> impl Iterator<Item = (&'static OsStr, &'static OsStr)> {
 /// What PID 1 is to wipe. The kernel puts the arguments and the environment into one block, in this order.
 pub fn inherited() -> Memory {
     // SAFETY: the arrays that the kernel made.
-    let (mut first, mut last) = unsafe {
-        (strings(ARGUMENTS.load(Ordering::Relaxed)), strings(ENVIRONMENT.load(Ordering::Relaxed)))
-    };
+    let (mut first, mut last) =
+        unsafe { (strings(ARGUMENTS.load(Ordering::Relaxed)), strings(ENVIRONMENT.load(Ordering::Relaxed))) };
     let start = first.next().map_or(0, |string| string.as_ptr() as usize);
     let end = last.by_ref().last().map_or(start, |string| string.as_ptr() as usize + string.count_bytes());
     Memory { strings: (start, end), heap: HEAP.load(Ordering::Relaxed) }

@@ -33,6 +33,8 @@ pub enum Report {
     Killed {
         /// Which.
         signal: i32,
+        /// How much CPU time it had used, in milliseconds.
+        cpu: u32,
     },
     /// A descriptor travels with this message.
     Descriptor {
@@ -44,6 +46,8 @@ pub enum Report {
 /// From the controller to init.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
+    /// Enter the cgroup whose `tasks` file travels with this message.
+    Enter,
     /// Go on with the step that waits.
     Go,
     /// Continue the stopped command.
@@ -79,7 +83,7 @@ impl Report {
             Report::Started => message(3, 0, 0),
             Report::Stopped { signal } => message(4, signal.cast_unsigned(), 0),
             Report::Exited { code } => message(5, code.cast_unsigned(), 0),
-            Report::Killed { signal } => message(6, signal.cast_unsigned(), 0),
+            Report::Killed { signal, cpu } => message(6, signal.cast_unsigned(), cpu),
             Report::Descriptor { tag } => message(7, tag, 0),
         }
     }
@@ -94,7 +98,7 @@ impl Report {
             3 => Report::Started,
             4 => Report::Stopped { signal: a.cast_signed() },
             5 => Report::Exited { code: a.cast_signed() },
-            6 => Report::Killed { signal: a.cast_signed() },
+            6 => Report::Killed { signal: a.cast_signed(), cpu: b },
             7 => Report::Descriptor { tag: a },
             _ => return None,
         })
@@ -108,6 +112,7 @@ impl Order {
         match self {
             Order::Go => message(1, 0, 0),
             Order::Continue { foreground } => message(2, u32::from(foreground), 0),
+            Order::Enter => message(3, 0, 0),
         }
     }
 
@@ -118,6 +123,7 @@ impl Order {
         match kind {
             1 => Some(Order::Go),
             2 => Some(Order::Continue { foreground: a != 0 }),
+            3 => Some(Order::Enter),
             _ => None,
         }
     }

@@ -92,6 +92,7 @@ fn in_container() -> bool {
 /// came of it.
 pub fn findings(trial: impl FnOnce() -> Result<(), String>) -> Vec<Finding> {
     let mut list = vec![kernel(), namespaces(), landlock(), seccomp()];
+    list.push(cgroups());
     list.push(match trial() {
         Ok(()) => Finding {
             subject: "sandbox",
@@ -182,5 +183,17 @@ fn seccomp() -> Finding {
             detail: "not built into this kernel".into(),
             remedy: Some("boot a kernel with CONFIG_SECCOMP_FILTER".into()),
         }
+    }
+}
+
+fn cgroups() -> Finding {
+    let available = crate::cgroup::Host::probe();
+    let text = available.to_string();
+    let missing = !available.is_complete();
+    Finding {
+        subject: "limits",
+        state: if missing { State::Weaker } else { State::Good },
+        detail: text.trim_end().replace('\n', "\n                     "),
+        remedy: missing.then(|| "docs/limits.md says how to get the missing controllers".to_owned()),
     }
 }

@@ -6,10 +6,12 @@
 
 #![cfg(target_os = "linux")]
 
+pub mod cgroup;
 pub mod describe;
 pub mod host;
 pub mod landlock;
 pub mod launch;
+pub mod limits;
 pub mod outcome;
 pub mod plan;
 pub mod resolve;

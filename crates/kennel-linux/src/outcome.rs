@@ -11,6 +11,10 @@ pub enum Ended {
     Signalled(i32),
     /// Its time was up and everything inside was killed.
     TimedOut,
+    /// It had used up its CPU time.
+    CpuTimeUsedUp,
+    /// The sandbox was at its memory limit and the kernel killed the command.
+    OutOfMemory,
     /// PID 1 was killed from outside, and everything inside with it.
     Killed,
 }
@@ -26,21 +30,44 @@ pub struct Outcome {
     pub cpu_user: Duration,
     /// CPU time in the kernel.
     pub cpu_system: Duration,
-    /// The most memory that any one process had at once, in bytes.
+    /// The most memory at once, in bytes: of everything inside where a cgroup counted it, else of any one process.
     pub peak_memory: u64,
+    /// The most processes and threads at once, where a cgroup counted them.
+    pub max_pids_seen: Option<u64>,
+    /// How many processes the out-of-memory killer took; the command may have gone on without them.
+    pub oom_kills: u64,
+    /// How often a new process was refused because of the limit.
+    pub pids_refused: u64,
+    /// Whether there was more output than the limit allows.
+    pub output_truncated: bool,
     /// What the policy asked for and this host could not enforce (only with best effort).
     pub not_enforced: Vec<String>,
 }
 
+impl Ended {
+    /// The signal that ended the command.
+    #[must_use]
+    pub fn signal(self) -> Option<i32> {
+        match self {
+            Ended::Exited(_) => None,
+            Ended::Signalled(signal) => Some(signal),
+            Ended::CpuTimeUsedUp => Some(libc::SIGXCPU),
+            Ended::TimedOut | Ended::Killed | Ended::OutOfMemory => Some(libc::SIGKILL),
+        }
+    }
+}
+
 impl Outcome {
-    /// The exit code that says the same: the command's own, 128 and the signal's number, or 124 when time was up.
+    /// The exit code that says the same: the command's own, 128 and the signal's number (137 when memory ran
+    /// out, 152 when CPU time did), or 124 when time was up.
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self.ended {
             Ended::Exited(code) => code,
             Ended::Signalled(signal) => 128 + signal,
             Ended::TimedOut => 124,
-            Ended::Killed => 128 + libc::SIGKILL,
+            Ended::CpuTimeUsedUp => 128 + libc::SIGXCPU,
+            Ended::Killed | Ended::OutOfMemory => 128 + libc::SIGKILL,
         }
     }
 }

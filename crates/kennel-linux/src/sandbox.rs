@@ -10,9 +10,11 @@ pub use kennel_init::child::Inherited as Memory;
 use kennel_init::plan::Plan;
 use kennel_policy::policy::{NetworkMode, Policy};
 
+use crate::cgroup::{self, Cgroup, CgroupError, Controller, ControllerSet};
 use crate::host;
 use crate::landlock::Abi;
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
+use crate::limits;
 use crate::outcome::Outcome;
 use crate::plan::{Caller, PlanError, Tier, plan};
 use crate::resolve::{ResolveError, Resolved, resolve};
@@ -41,6 +43,9 @@ pub enum Error {
         /// What to do.
         remedy: String,
     },
+    /// A limit cannot be enforced.
+    #[error("{}\nhelp: {}", .0, .0.help())]
+    Cgroup(#[from] CgroupError),
     /// PID 1 could not be made.
     #[error(transparent)]
     Launch(#[from] LaunchError),
@@ -71,6 +76,24 @@ pub struct Prepared<'a> {
     caller: Caller,
     abi: Abi,
     ids: IdMaps,
+    counting: Counting,
+}
+
+/// How the limits on the whole sandbox are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Counting {
+    /// There are none.
+    None,
+    /// By a cgroup.
+    Cgroup,
+    /// With best effort, by limits on each process, because these controllers are missing.
+    StandIns(ControllerSet),
+}
+
+impl Counting {
+    fn counted(&self) -> bool {
+        *self == Counting::Cgroup
+    }
 }
 
 impl<'a> Prepared<'a> {
@@ -86,10 +109,20 @@ impl<'a> Prepared<'a> {
         caller: Caller,
     ) -> Result<Prepared<'a>, Error> {
         enforceable(policy)?;
+        let counting = if limits::need_cgroup(&policy.limits) { Counting::Cgroup } else { Counting::None };
         let resolved = resolve(policy, cwd)?;
         let variables = crate::plan::environment(policy, inherited);
         let ids = IdMaps::of_caller(policy.process.user);
-        Ok(Prepared { policy, resolved, command, variables, caller, abi: Abi::of_this_kernel(), ids })
+        Ok(Prepared {
+            policy,
+            resolved,
+            command,
+            variables,
+            caller,
+            abi: Abi::of_this_kernel(),
+            ids,
+            counting,
+        })
     }
 
     /// The plan for a tier.
@@ -98,13 +131,23 @@ impl<'a> Prepared<'a> {
     /// When the tier cannot express the policy.
     pub fn plan(&self, tier: Tier) -> Result<Plan, PlanError> {
         let Prepared { policy, resolved, caller, command, variables, abi, .. } = self;
-        plan(policy, resolved, caller, command, variables, *abi, tier)
+        let rlimits = self.stand_ins(tier).0;
+        plan(policy, resolved, caller, command, variables, *abi, tier, self.counting.counted(), &rlimits)
+    }
+
+    fn stand_ins(&self, tier: Tier) -> (Vec<(u32, u64)>, Vec<String>) {
+        match self.counting {
+            Counting::StandIns(missing) => {
+                limits::stand_ins(&self.policy.limits, missing, tier != Tier::LandlockOnly)
+            }
+            _ => Default::default(),
+        }
     }
 
     /// Starts it on the best tier that this host gives: the full one, or with best effort the next.
     /// `launch` makes PID 1. Returns what is not enforced.
     fn start(
-        &self,
+        &mut self,
         mut launch: impl FnMut(&Launch) -> Result<Init, LaunchError>,
     ) -> Result<(Running, Vec<String>), Error> {
         let mut tier = Tier::Full;
@@ -113,6 +156,14 @@ impl<'a> Prepared<'a> {
                 Ok(running) => return Ok((running, self.not_enforced(tier))),
                 Err(error) => error,
             };
+            if let (Error::Cgroup(lack), true, Counting::Cgroup) =
+                (&error, self.policy.best_effort, &self.counting)
+            {
+                let missing = lack.missing();
+                let all = Controller::LIMITING.into_iter().collect();
+                self.counting = Counting::StandIns(if missing.is_empty() { all } else { missing });
+                continue;
+            }
             tier = match (tier, &error) {
                 (Tier::Full, Error::Start(StartError::Step { proc: true, .. })) => Tier::HostProc,
                 (Tier::Full | Tier::HostProc, error) if namespaces_denied(error) => Tier::LandlockOnly,
@@ -133,8 +184,19 @@ impl<'a> Prepared<'a> {
         let encoded = plan.encode();
         let started = Instant::now();
         let namespaces = launch::namespaces(self.policy, tier);
-        let init = launch(&Launch { plan: &encoded, namespaces, ids: &self.ids, cgroup: None })?;
-        let mut running = Running::new(init, started, self.policy.limits.wall_time);
+        let limits = &self.policy.limits;
+        let counted = self.counting.counted();
+        // On a unified host PID 1 is born in its cgroup; elsewhere the cgroup is made while PID 1 sets up.
+        let before = if counted && limits::born_in_cgroup() { Some(limits::cgroup(limits)?) } else { None };
+        let birth = before.as_ref().and_then(Cgroup::birth_fd);
+        let newborn = birth.is_some();
+        let init = launch(&Launch { plan: &encoded, namespaces, ids: &self.ids, cgroup: birth })?;
+        let mut running = Running::new(init, started, limits);
+        if counted {
+            let cgroup = before.map_or_else(|| limits::cgroup(limits), Ok)?;
+            running.enter(cgroup, newborn)?;
+            running.go().map_err(system("telling init to go on"))?;
+        }
         running.await_start(&plan)?;
         Ok(running)
     }
@@ -155,6 +217,7 @@ impl<'a> Prepared<'a> {
                 }
             }
         }
+        self.stand_ins(tier).1.iter().for_each(|note| lacks(note));
         if self.abi == Abi::None {
             lacks("Landlock: the mounts alone hold the file rules");
         }
@@ -164,13 +227,7 @@ impl<'a> Prepared<'a> {
 
 /// Asking for what nothing enforces yet fails closed.
 fn enforceable(policy: &Policy) -> Result<(), Error> {
-    let limits = &policy.limits;
-    let missing = [
-        (policy.network.mode == NetworkMode::Whitelist, "a network with an allow list"),
-        (limits.memory.is_some() || limits.swap.is_some(), "a memory limit"),
-        (limits.cpus.is_some(), "a limit on CPUs"),
-        (limits.pids.is_some(), "a limit on processes"),
-    ];
+    let missing = [(policy.network.mode == NetworkMode::Whitelist, "a network with an allow list")];
     match missing.iter().find(|(asked, _)| *asked) {
         Some((_, what)) => Err(Error::NotEnforced(format!(
             "the policy asks for {what}, which this version of kennel cannot enforce\nhelp: drop it from the policy"
@@ -221,7 +278,7 @@ pub unsafe fn run_attached<'e>(
     inherited: Memory,
 ) -> Result<Outcome, Error> {
     let (caller, mut terminal) = terminal::caller();
-    let prepared = Prepared::new(policy, command, cwd, environment, caller)?;
+    let mut prepared = Prepared::new(policy, command, cwd, environment, caller)?;
     // Before the clone: a signal that comes meanwhile is forwarded once the command runs.
     let signals = Signals::take().map_err(system("taking signals over"))?;
     // SAFETY: the caller's promises.
@@ -230,6 +287,10 @@ pub unsafe fn run_attached<'e>(
     let attended = Attended { signals: Some(&signals), terminal: terminal.as_mut(), streams: None };
     let mut outcome = running.wait(attended).map_err(system("waiting for the sandbox"))?;
     outcome.not_enforced = not_enforced;
+    if prepared.counting.counted() {
+        // What a controller that was killed left behind; after the run, where it delays nobody.
+        cgroup::stale::sweep();
+    }
     Ok(outcome)
 }
 
@@ -245,7 +306,7 @@ pub fn start<'e>(
     environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
     stdio: [BorrowedFd; 3],
 ) -> Result<(Running, Vec<String>), Error> {
-    let prepared = Prepared::new(policy, command, cwd, environment, Caller::default())?;
+    let mut prepared = Prepared::new(policy, command, cwd, environment, Caller::default())?;
     let keep: Vec<i32> = policy.process.keep_fds.iter().filter_map(|fd| i32::try_from(*fd).ok()).collect();
     prepared.start(|launch| launch::exec::launch(launch, stdio, &keep))
 }
@@ -263,6 +324,6 @@ pub fn try_namespaces() -> Result<(), LaunchError> {
     let init =
         launch::exec::launch(&Launch { plan: &plan, namespaces, ids: &ids, cgroup: None }, stdio, &[])?;
     // It has no command, so it ends by itself; dropping waits for that.
-    drop(Running::new(init, Instant::now(), None));
+    drop(Running::new(init, Instant::now(), &policy.limits));
     Ok(())
 }

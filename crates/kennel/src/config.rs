@@ -152,7 +152,9 @@ impl SandboxConfig {
         limits.memory = positive(self.memory_limit, "memory_limit")?;
         limits.cpus = match self.cpu_limit {
             Some(cpus) if !cpus.is_finite() || cpus <= 0.0 => {
-                return Err(SandboxError::ConfigValidation(format!("cpu_limit {cpus}: not a number of CPUs")));
+                return Err(SandboxError::ConfigValidation(format!(
+                    "cpu_limit {cpus}: not a number of CPUs"
+                )));
             }
             cpus => cpus,
         };
@@ -165,7 +167,9 @@ impl SandboxConfig {
         }
         for (name, value) in &self.env_vars {
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-                return Err(SandboxError::ConfigValidation(format!("env {name:?}: not the name of a variable")));
+                return Err(SandboxError::ConfigValidation(format!(
+                    "env {name:?}: not the name of a variable"
+                )));
             }
             policy.environment.set.push((OsString::from(name), OsString::from(value)));
         }
@@ -188,7 +192,8 @@ fn positive<T: PartialEq + From<u8>>(limit: Option<T>, name: &str) -> Result<Opt
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).map_err(|error| SandboxError::ConfigValidation(format!("{}: {error}", path.display())))
+    std::path::absolute(path)
+        .map_err(|error| SandboxError::ConfigValidation(format!("{}: {error}", path.display())))
 }
 
 fn target(path: &Path) -> Result<PathBuf> {
@@ -205,7 +210,8 @@ fn rules(paths: &[PathBuf], list: &str) -> Result<Vec<PathRule>> {
     paths
         .iter()
         .map(|path| {
-            let pattern = PathPattern::parse(absolute(path)?.as_os_str()).map_err(|error| wrong(path, &error))?;
+            let pattern =
+                PathPattern::parse(absolute(path)?.as_os_str()).map_err(|error| wrong(path, &error))?;
             let missing = if list == "allow_write" { Missing::Error } else { Missing::Skip };
             Ok(PathRule { pattern, missing, follow_link: true, origin: Origin(list.into()) })
         })

@@ -58,7 +58,10 @@ impl From<kennel_linux::sandbox::Error> for SandboxError {
         use kennel_linux::supervise::StartError;
         let text = error.to_string();
         match error {
-            Error::NotEnforced(_) | Error::Resolve(_) | Error::Plan(_) => SandboxError::ConfigValidation(text),
+            Error::NotEnforced(_) | Error::Resolve(_) | Error::Plan(_) => {
+                SandboxError::ConfigValidation(text)
+            }
+            Error::Cgroup(_) => SandboxError::CgroupCreation(text),
             Error::Denied { .. } | Error::Launch(_) => SandboxError::NamespaceCreation(text),
             Error::Start(StartError::NotExecuted { command, source }) => {
                 if source.kind() == std::io::ErrorKind::NotFound {

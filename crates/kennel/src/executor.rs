@@ -32,7 +32,10 @@ pub(crate) fn of_this_platform() -> Result<Box<dyn PlatformExecutor>> {
 /// The executor of the platform this was built for.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn of_this_platform() -> Result<Box<dyn PlatformExecutor>> {
-    Err(crate::SandboxError::UnsupportedPlatform(format!("kennel does not run on {} yet", std::env::consts::OS)))
+    Err(crate::SandboxError::UnsupportedPlatform(format!(
+        "kennel does not run on {} yet",
+        std::env::consts::OS
+    )))
 }
 
 #[cfg(target_os = "linux")]

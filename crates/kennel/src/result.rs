@@ -25,6 +25,12 @@ pub struct ExecutionResult {
     pub killed_by_timeout: bool,
     /// Memory ran out and the kernel killed the command.
     pub killed_by_oom: bool,
+    /// The command had used up its CPU time.
+    pub killed_by_cpu_time: bool,
+    /// How many processes the kernel killed because memory had run out; the command may have gone on without them.
+    pub oom_kills: u64,
+    /// The most processes and threads at once, where something counted them.
+    pub max_pids_seen: Option<u64>,
     /// The signal that ended the command.
     pub signal: Option<i32>,
     /// There was more output than `max_output`.
@@ -56,13 +62,12 @@ impl ExecutionResult {
             cpu_time: Some(outcome.cpu_user + outcome.cpu_system),
             peak_memory: Some(outcome.peak_memory),
             killed_by_timeout: outcome.ended == Ended::TimedOut,
-            killed_by_oom: false,
-            signal: match outcome.ended {
-                Ended::Exited(_) => None,
-                Ended::Signalled(signal) => Some(signal),
-                Ended::TimedOut | Ended::Killed => Some(9),
-            },
-            output_truncated: stdout.truncated || stderr.truncated,
+            killed_by_oom: outcome.ended == Ended::OutOfMemory,
+            killed_by_cpu_time: outcome.ended == Ended::CpuTimeUsedUp,
+            signal: outcome.ended.signal(),
+            max_pids_seen: outcome.max_pids_seen,
+            oom_kills: outcome.oom_kills,
+            output_truncated: outcome.output_truncated,
             not_enforced: outcome.not_enforced.clone(),
             stdout_bytes: stdout.bytes,
             stderr_bytes: stderr.bytes,

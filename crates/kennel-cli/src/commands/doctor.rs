@@ -26,7 +26,12 @@ pub fn doctor(as_json: bool) -> i32 {
     }
     let mut text = String::new();
     for finding in &findings {
-        text.push_str(&format!("{:<8} {:<11} {}\n", finding.state.to_string(), finding.subject, finding.detail));
+        text.push_str(&format!(
+            "{:<8} {:<11} {}\n",
+            finding.state.to_string(),
+            finding.subject,
+            finding.detail
+        ));
         if let Some(remedy) = &finding.remedy {
             text.push_str(&format!("{:21}→ {remedy}\n", ""));
         }

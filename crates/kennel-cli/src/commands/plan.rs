@@ -23,7 +23,8 @@ pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
         }
     };
     if as_json {
-        let steps: Vec<_> = steps.iter().map(|(step, reason)| json!({ "step": step, "reason": reason })).collect();
+        let steps: Vec<_> =
+            steps.iter().map(|(step, reason)| json!({ "step": step, "reason": reason })).collect();
         return print(&format!("{:#}\n", json!({ "steps": steps })));
     }
     let width = steps.iter().map(|(step, _)| step.chars().count()).max().unwrap_or(0).min(60);

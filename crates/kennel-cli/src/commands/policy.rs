@@ -27,7 +27,8 @@ pub fn policy(args: &RunArgs) -> Result<(Merged, PathBuf), Failure> {
     let mut sources = Sources::flags(base, flags);
     for path in &args.settings_files {
         let settings = read(path, &cwd, home.as_deref())?;
-        let settings = settings.ok_or_else(|| format!("reading settings: {}: no such file", path.display()))?;
+        let settings =
+            settings.ok_or_else(|| format!("reading settings: {}: no such file", path.display()))?;
         sources.files.push(settings);
     }
     if !args.no_settings {

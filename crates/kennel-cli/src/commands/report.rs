@@ -17,17 +17,25 @@ pub fn write(path: &Path, result: &Result<Outcome, Error>, exit_code: i32) -> io
 fn report(result: &Result<Outcome, Error>, exit_code: i32) -> Value {
     match result {
         Ok(outcome) => {
-            let (ended, signal) = match outcome.ended {
-                Ended::Exited(_) => ("exited", None),
-                Ended::Signalled(signal) => ("signalled", Some(signal)),
-                Ended::TimedOut => ("timed-out", Some(9)),
-                Ended::Killed => ("killed", Some(9)),
+            let ended = match outcome.ended {
+                Ended::Exited(_) => "exited",
+                Ended::Signalled(_) => "signalled",
+                Ended::TimedOut => "timed-out",
+                Ended::CpuTimeUsedUp => "cpu-time-used-up",
+                Ended::OutOfMemory => "out-of-memory",
+                Ended::Killed => "killed",
             };
             json!({
                 "exit_code": exit_code,
                 "ended": ended,
-                "signal": signal,
+                "signal": outcome.ended.signal(),
                 "killed_by_timeout": outcome.ended == Ended::TimedOut,
+                "killed_by_oom": outcome.ended == Ended::OutOfMemory,
+                "killed_by_cpu_time": outcome.ended == Ended::CpuTimeUsedUp,
+                "oom_kills": outcome.oom_kills,
+                "max_pids_seen": outcome.max_pids_seen,
+                "pids_refused": outcome.pids_refused,
+                "output_truncated": outcome.output_truncated,
                 "wall_time_ms": milliseconds(outcome.wall_time),
                 "cpu_user_ms": milliseconds(outcome.cpu_user),
                 "cpu_system_ms": milliseconds(outcome.cpu_system),

@@ -4,6 +4,8 @@ use std::io;
 
 use kennel::attached::{self, Ended, Error, Outcome, StartError};
 
+use kennel_policy::policy::Limits;
+
 use super::{FAILED, policy, report, say};
 use crate::flags::RunArgs;
 use crate::memory;
@@ -17,14 +19,14 @@ pub fn run(args: &RunArgs) -> i32 {
     if !args.quiet {
         merged.notes.iter().for_each(|note| say(&format!("kennel: note: {note}")));
     }
-    let limit = merged.policy.limits.wall_time;
     // SAFETY: no thread has been started, and the memory is this process's own.
-    let result =
-        unsafe { attached::run(&merged.policy, &args.command, &cwd, memory::environment(), memory::inherited()) };
+    let result = unsafe {
+        attached::run(&merged.policy, &args.command, &cwd, memory::environment(), memory::inherited())
+    };
     let code = match &result {
         Ok(outcome) => {
             if !args.quiet {
-                explain(outcome, limit);
+                explain(outcome, &merged.policy.limits);
             }
             outcome.exit_code()
         }
@@ -41,16 +43,36 @@ pub fn run(args: &RunArgs) -> i32 {
     code
 }
 
-fn explain(outcome: &Outcome, limit: Option<std::time::Duration>) {
+/// Says what limit was hit, and what its value was.
+fn explain(outcome: &Outcome, limits: &Limits) {
     for lack in &outcome.not_enforced {
         say(&format!("kennel: not enforced: {lack}"));
     }
+    let bytes = limits.memory.unwrap_or_default();
     match outcome.ended {
-        Ended::TimedOut => {
-            say(&format!("kennel: time was up after {:?}; everything inside was killed", limit.unwrap_or_default()));
+        Ended::TimedOut => say(&format!(
+            "kennel: time was up after {:?} (limits.timeout); everything inside was killed",
+            limits.wall_time.unwrap_or_default()
+        )),
+        Ended::CpuTimeUsedUp => say(&format!(
+            "kennel: the command had used up its {:?} of CPU time (limits.cpu_time)",
+            limits.cpu_time.unwrap_or_default()
+        )),
+        Ended::OutOfMemory => {
+            say(&format!("kennel: memory ran out at {bytes} bytes (limits.memory); the command was killed"));
         }
         Ended::Killed => say("kennel: the sandbox was killed from outside"),
+        Ended::Exited(_) | Ended::Signalled(_) if outcome.oom_kills > 0 => say(&format!(
+            "kennel: memory ran out at {bytes} bytes (limits.memory); {} processes were killed, the command went on",
+            outcome.oom_kills
+        )),
         Ended::Exited(_) | Ended::Signalled(_) => {}
+    }
+    if let (1.., Some(pids)) = (outcome.pids_refused, limits.pids) {
+        say(&format!(
+            "kennel: at most {pids} processes were allowed (limits.pids); {} were refused",
+            outcome.pids_refused
+        ));
     }
 }
 

@@ -144,15 +144,21 @@ impl Setup<'_> {
     }
 }
 
-/// Blocks until the controller says go; its end of the socket closing means that it is gone.
+/// Blocks until the controller says go, and enters the cgroups that it hands over meanwhile: a process that enters by
+/// itself is cheaper to move than one that is moved. The end of the socket means that the controller is gone.
 fn await_controller(link: i32) -> Result<()> {
-    let mut message = [0; 16];
     loop {
-        match sys::recv(link, &mut message) {
-            Ok(0) => return Err(Errno::ECANCELED),
-            Ok(n) if Order::decode(&message[..n]) == Some(Order::Go) => return Ok(()),
-            Ok(_) | Err(Errno::EINTR) => {}
+        let mut message = [0; 16];
+        let (length, entrance) = match sys::recv_with_fd(link, &mut message) {
+            Ok((0, _)) => return Err(Errno::ECANCELED),
+            Ok(received) => received,
+            Err(Errno::EINTR) => continue,
             Err(error) => return Err(error),
+        };
+        match (Order::decode(&message[..length]), entrance) {
+            (Some(Order::Go), _) => return Ok(()),
+            (Some(Order::Enter), Some(entrance)) => sys::write_all(entrance.raw(), b"0")?,
+            _ => {}
         }
     }
 }

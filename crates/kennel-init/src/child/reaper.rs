@@ -77,7 +77,9 @@ fn reap(command: i32, link: i32) {
         match sys::wait_any() {
             Ok(Some(child)) if child.pid == command => match child.code {
                 CLD_EXITED => finish(link, Report::Exited { code: child.status }),
-                CLD_KILLED | CLD_DUMPED => finish(link, Report::Killed { signal: child.status }),
+                CLD_KILLED | CLD_DUMPED => {
+                    finish(link, Report::Killed { signal: child.status, cpu: child.cpu })
+                }
                 CLD_STOPPED => {
                     let _ = sys::send(link, &Report::Stopped { signal: child.status }.encode());
                 }

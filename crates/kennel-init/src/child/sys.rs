@@ -46,6 +46,7 @@ pub mod nr {
     pub const SENDTO: usize = 44;
     pub const RECVFROM: usize = 45;
     pub const SENDMSG: usize = 46;
+    pub const RECVMSG: usize = 47;
     pub const BIND: usize = 49;
     pub const LISTEN: usize = 50;
     pub const SETSOCKOPT: usize = 54;
@@ -94,6 +95,7 @@ pub mod nr {
     pub const SENDTO: usize = 206;
     pub const RECVFROM: usize = 207;
     pub const SENDMSG: usize = 211;
+    pub const RECVMSG: usize = 212;
     pub const BIND: usize = 200;
     pub const LISTEN: usize = 201;
     pub const SETSOCKOPT: usize = 208;
@@ -526,30 +528,35 @@ pub fn recv(socket: i32, buffer: &mut [u8]) -> Result<usize> {
     call!(nr::RECVFROM, socket, buffer.as_mut_ptr(), buffer.len(), 0, 0, 0)
 }
 
+/// A control message with one descriptor (SCM_RIGHTS). Its length counts the header (16) and one int (4).
+#[repr(C)]
+struct Control {
+    len: usize,
+    level: i32,
+    kind: i32,
+    fd: i32,
+    padding: i32,
+}
+
+const SCM_RIGHTS: Control = Control { len: 20, level: 1, kind: 1, fd: -1, padding: 0 };
+
+/// `struct msghdr`.
+#[repr(C)]
+struct MessageHeader {
+    name: usize,
+    name_len: u32,
+    iov: *const [usize; 2],
+    iov_len: usize,
+    control: *const Control,
+    control_len: usize,
+    flags: i32,
+}
+
 /// Sends `bytes` and one descriptor.
 pub fn send_with_fd(socket: i32, bytes: &[u8], fd: i32) -> Result<()> {
-    #[repr(C)]
-    struct Control {
-        len: usize,
-        level: i32,
-        kind: i32,
-        fd: i32,
-        padding: i32,
-    }
-    #[repr(C)]
-    struct Message {
-        name: usize,
-        name_len: u32,
-        iov: *const [usize; 2],
-        iov_len: usize,
-        control: *const Control,
-        control_len: usize,
-        flags: i32,
-    }
-    // SOL_SOCKET and SCM_RIGHTS; the length counts the header (16) and one int (4).
-    let control = Control { len: 20, level: 1, kind: 1, fd, padding: 0 };
+    let control = Control { fd, ..SCM_RIGHTS };
     let iov = [bytes.as_ptr() as usize, bytes.len()];
-    let message = Message {
+    let header = MessageHeader {
         name: 0,
         name_len: 0,
         iov: &raw const iov,
@@ -558,7 +565,28 @@ pub fn send_with_fd(socket: i32, bytes: &[u8], fd: i32) -> Result<()> {
         control_len: size_of::<Control>(),
         flags: 0,
     };
-    call!(nr::SENDMSG, socket, &raw const message, 0x4000).map(drop)
+    call!(nr::SENDMSG, socket, &raw const header, 0x4000).map(drop)
+}
+
+/// Receives a message, and the descriptor that came with it if one did.
+pub fn recv_with_fd(socket: i32, buffer: &mut [u8]) -> Result<(usize, Option<Fd>)> {
+    const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
+    let mut control = SCM_RIGHTS;
+    let iov = [buffer.as_mut_ptr() as usize, buffer.len()];
+    let mut header = MessageHeader {
+        name: 0,
+        name_len: 0,
+        iov: &raw const iov,
+        iov_len: 1,
+        control: &raw mut control,
+        control_len: size_of::<Control>(),
+        flags: 0,
+    };
+    let received = call!(nr::RECVMSG, socket, &raw mut header, MSG_CMSG_CLOEXEC)?;
+    // The kernel writes the control message; what it wrote is read back as memory that may have changed.
+    // SAFETY: a local value.
+    let fd = unsafe { core::ptr::read_volatile(&raw const control.fd) };
+    Ok((received, (fd >= 0).then(|| Fd(fd))))
 }
 
 pub fn ioctl(fd: i32, request: usize, argument: usize) -> Result<usize> {
@@ -623,6 +651,8 @@ pub struct ChildState {
     /// CLD_EXITED 1, CLD_KILLED 2, CLD_DUMPED 3, CLD_STOPPED 5, CLD_CONTINUED 6.
     pub code: i32,
     pub status: i32,
+    /// CPU time in milliseconds, its own and that of the descendants it waited for.
+    pub cpu: u32,
 }
 
 /// Takes one child's change of state, if there is one. `None` when there is none now; `ECHILD` when no child is
@@ -634,12 +664,16 @@ pub fn wait_any() -> Result<Option<ChildState>> {
     const WEXITED: usize = 4;
     const WALL: usize = 0x4000_0000;
     let mut info = [0i32; 32];
-    call!(nr::WAITID, P_ALL, 0, info.as_mut_ptr(), WNOHANG | WSTOPPED | WEXITED | WALL, 0)?;
+    // struct rusage starts with two times, each in seconds and microseconds.
+    let mut usage = [0i64; 18];
+    let which = WNOHANG | WSTOPPED | WEXITED | WALL;
+    call!(nr::WAITID, P_ALL, 0, info.as_mut_ptr(), which, usage.as_mut_ptr())?;
     // siginfo_t: si_code at int 2, si_pid at int 4, si_status at int 6.
     if info[4] == 0 {
         return Ok(None);
     }
-    Ok(Some(ChildState { pid: info[4], code: info[2], status: info[6] }))
+    let milliseconds = (usage[0] + usage[2]) * 1000 + (usage[1] + usage[3]) / 1000;
+    Ok(Some(ChildState { pid: info[4], code: info[2], status: info[6], cpu: milliseconds as u32 }))
 }
 
 /// Fresh zeroed memory, never given back.

@@ -65,8 +65,11 @@ pub enum PlanError {
 
 /// The ordered steps for `policy`.
 ///
+/// `counted` says that a cgroup is to be entered, `rlimits` what stands in for one.
+///
 /// # Errors
 /// When a name cannot be passed to the kernel, or the tier cannot express a rule.
+#[expect(clippy::too_many_arguments, reason = "a pure function of all that a plan depends on")]
 pub fn plan(
     policy: &Policy,
     resolved: &Resolved,
@@ -75,6 +78,8 @@ pub fn plan(
     variables: &[(OsString, OsString)],
     abi: Abi,
     tier: Tier,
+    counted: bool,
+    rlimits: &[(u32, u64)],
 ) -> Result<Plan, PlanError> {
     let mut steps = Steps::default();
     let places = match tier {
@@ -91,7 +96,10 @@ pub fn plan(
     }
     let workdir = resolved.workdir.as_deref().unwrap_or(Path::new("/"));
     steps.add(Step::ChangeDir { path: c_path(workdir)? }, "the working directory");
-    limits(&mut steps, policy);
+    limits(&mut steps, policy, rlimits);
+    if counted {
+        steps.add(Step::AwaitController, "the limits on the whole sandbox: its cgroup");
+    }
     steps.add(Step::NoNewPrivileges, "every sandbox");
     if let Some(step) = landlock::step(abi, &places, None, true) {
         steps.add(
@@ -111,7 +119,7 @@ pub fn plan(
     Ok(Plan { steps: steps.0, command: start(policy, caller, command, variables)? })
 }
 
-fn limits(steps: &mut Steps, policy: &Policy) {
+fn limits(steps: &mut Steps, policy: &Policy, rlimits: &[(u32, u64)]) {
     const RLIMIT_CPU: u32 = 0;
     const RLIMIT_FSIZE: u32 = 1;
     const RLIMIT_CORE: u32 = 4;
@@ -120,6 +128,9 @@ fn limits(steps: &mut Steps, policy: &Policy) {
         steps.add(Step::Limit { resource, soft: value, hard }, reason);
     };
     limit(RLIMIT_CORE, 0, 0, "every sandbox: no core dumps");
+    for (resource, value) in rlimits {
+        limit(*resource, *value, *value, "best effort: for each process, because no cgroup could be had");
+    }
     if let Some(count) = policy.limits.open_files {
         limit(RLIMIT_NOFILE, count.into(), count.into(), "limits.open_files");
     }

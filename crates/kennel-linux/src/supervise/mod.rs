@@ -18,9 +18,12 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
+use crate::cgroup::CgroupError;
+use crate::cgroup::{Cgroup, Pressure, Usage};
 use crate::describe::describe_step;
 use crate::launch::{Init, copy::ID_MAPS};
 use crate::outcome::{Ended, Outcome};
+use kennel_policy::policy::Limits;
 use signals::Signals;
 use streams::Streams;
 use terminal::Terminal;
@@ -66,6 +69,10 @@ pub struct Running {
     started: Instant,
     deadline: Option<Instant>,
     ended: Option<Ended>,
+    /// CPU time after which a killed command counts as having used it up.
+    cpu_time: Option<Duration>,
+    cgroup: Option<Cgroup>,
+    pressure: Option<Pressure>,
     timed_out: bool,
     reaped: bool,
 }
@@ -84,9 +91,63 @@ pub struct Attended<'a> {
 impl Running {
     /// Takes over a PID 1 that was launched at `started`.
     #[must_use]
-    pub fn new(init: Init, started: Instant, wall_time: Option<Duration>) -> Running {
-        let deadline = wall_time.and_then(|limit| started.checked_add(limit));
-        Running { init, started, deadline, ended: None, timed_out: false, reaped: false }
+    pub fn new(init: Init, started: Instant, limits: &Limits) -> Running {
+        Running {
+            init,
+            started,
+            deadline: limits.wall_time.and_then(|limit| started.checked_add(limit)),
+            ended: None,
+            cpu_time: limits.cpu_time,
+            cgroup: None,
+            pressure: None,
+            timed_out: false,
+            reaped: false,
+        }
+    }
+
+    /// Puts PID 1, which waits for it, into a cgroup. `newborn` says that it was born in it.
+    ///
+    /// # Errors
+    /// When the kernel or systemd refuses.
+    pub fn enter(&mut self, mut cgroup: Cgroup, newborn: bool) -> Result<(), CgroupError> {
+        let link = |error: io::Error| CgroupError::System {
+            doing: "handing a cgroup over to init",
+            path: "the link".into(),
+            source: error,
+        };
+        if cgroup.must_be_admitted() || (!newborn && cgroup.birth_fd().is_some()) {
+            cgroup
+                .admit(rustix::process::Pid::from_raw(self.init.pid).unwrap_or(rustix::process::Pid::INIT))?;
+        } else {
+            for entrance in cgroup.entrances() {
+                self.hand_over(entrance).map_err(link)?;
+            }
+        }
+        self.pressure = cgroup.watch_pressure()?;
+        self.cgroup = Some(cgroup);
+        Ok(())
+    }
+
+    fn hand_over(&self, entrance: BorrowedFd) -> io::Result<()> {
+        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let fds = [entrance];
+        control.push(SendAncillaryMessage::ScmRights(&fds));
+        let order = Order::Enter.encode();
+        rustix::net::sendmsg(
+            &self.init.link,
+            &[io::IoSlice::new(&order)],
+            &mut control,
+            SendFlags::NOSIGNAL,
+        )?;
+        Ok(())
+    }
+
+    /// What the sandbox uses now, where a cgroup counts it.
+    #[must_use]
+    pub fn usage(&self) -> Option<Usage> {
+        self.cgroup.as_ref().map(Cgroup::usage)
     }
 
     /// PID 1's pid in this process's namespace.
@@ -178,6 +239,9 @@ impl Running {
                     signals.each(|signal| self.signal(signal));
                 }
             }
+            if ready.pressed && self.pressure.as_ref().is_some_and(|pressure| pressure.relieve().is_err()) {
+                self.pressure = None;
+            }
             if let Some(streams) = &mut attended.streams {
                 streams.carry();
             }
@@ -187,7 +251,8 @@ impl Running {
                 if let Some(streams) = &mut attended.streams {
                     streams.drain();
                 }
-                return Ok(self.outcome(&usage));
+                let truncated = attended.streams.as_ref().is_some_and(|streams| streams.truncated());
+                return Ok(self.outcome(&usage, truncated));
             }
             if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 self.deadline = None;
@@ -200,7 +265,7 @@ impl Running {
     fn hear(&mut self, report: Report, attended: &mut Attended) -> io::Result<()> {
         match report {
             Report::Exited { code } => self.ended = Some(Ended::Exited(code)),
-            Report::Killed { signal } => self.ended = Some(Ended::Signalled(signal)),
+            Report::Killed { signal, cpu } => self.ended = Some(self.killed(signal, cpu)),
             Report::Stopped { signal } => {
                 // Without a terminal there is nobody to continue it but whoever stopped it.
                 if let Some(terminal) = &mut attended.terminal {
@@ -213,18 +278,36 @@ impl Running {
         Ok(())
     }
 
-    fn outcome(&self, usage: &libc::rusage) -> Outcome {
+    /// What a signal that ended the command means: at the limit of CPU time the kernel sends SIGXCPU, and SIGKILL a
+    /// second later to whoever ignores that.
+    fn killed(&self, signal: i32, cpu_milliseconds: u32) -> Ended {
+        let used_up = self.cpu_time.is_some_and(|limit| {
+            signal == libc::SIGXCPU
+                || (signal == libc::SIGKILL && Duration::from_millis(cpu_milliseconds.into()) >= limit)
+        });
+        if used_up { Ended::CpuTimeUsedUp } else { Ended::Signalled(signal) }
+    }
+
+    fn outcome(&mut self, usage: &libc::rusage, output_truncated: bool) -> Outcome {
+        self.pressure = None;
+        let stats = self.cgroup.take().map(Cgroup::finish).unwrap_or_default();
+        let by_sigkill = matches!(self.ended, None | Some(Ended::Signalled(libc::SIGKILL)));
         let ended = match self.ended {
             _ if self.timed_out => Ended::TimedOut,
+            _ if by_sigkill && stats.killed_by_own_memory_limit() => Ended::OutOfMemory,
             Some(ended) => ended,
             None => Ended::Killed,
         };
         Outcome {
             ended,
             wall_time: self.started.elapsed(),
-            cpu_user: duration(usage.ru_utime),
-            cpu_system: duration(usage.ru_stime),
-            peak_memory: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+            cpu_user: stats.cpu_user.unwrap_or_else(|| duration(usage.ru_utime)),
+            cpu_system: stats.cpu_system.unwrap_or_else(|| duration(usage.ru_stime)),
+            peak_memory: stats.peak_memory.unwrap_or(u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024),
+            max_pids_seen: stats.max_pids_seen,
+            oom_kills: stats.oom_kills.unwrap_or(0),
+            pids_refused: stats.pids_max_hits.unwrap_or(0),
+            output_truncated,
             not_enforced: Vec::new(),
         }
     }
@@ -244,6 +327,8 @@ impl Running {
         if !self.reaped {
             self.kill();
             let _ = reap(self.init.pidfd.as_fd());
+            // What is still in it has no PID 1 any more; dropping the cgroup ends and removes it.
+            self.cgroup = None;
             self.reaped = true;
         }
     }
@@ -286,10 +371,15 @@ impl Running {
         if let Some(signals) = attended.signals {
             fds.push(PollFd::new(signals, PollFlags::IN));
         }
+        let pressure_at = fds.len();
+        if let Some(pressure) = &self.pressure {
+            fds.push(PollFd::from_borrowed_fd(pressure.fd(), PollFlags::PRI));
+        }
         if let Some(streams) = &attended.streams {
             streams.register(&mut fds);
         }
-        let timeout = self.deadline.map(|deadline| timespec(deadline.saturating_duration_since(Instant::now())));
+        let timeout =
+            self.deadline.map(|deadline| timespec(deadline.saturating_duration_since(Instant::now())));
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -300,6 +390,7 @@ impl Running {
             // Its end is the pidfd's to tell; a hang-up here would only spin.
             link: fds[1].revents().contains(PollFlags::IN),
             signals: attended.signals.is_some() && hit(&fds[2]),
+            pressed: self.pressure.is_some() && hit(&fds[pressure_at]),
         })
     }
 }
@@ -314,6 +405,7 @@ struct Ready {
     gone: bool,
     link: bool,
     signals: bool,
+    pressed: bool,
 }
 
 fn step_error(plan: &Plan, index: u32, source: io::Error) -> StartError {

@@ -102,6 +102,12 @@ impl Streams {
         }
     }
 
+    /// Whether there was more output than the cap.
+    #[must_use]
+    pub fn truncated(&self) -> bool {
+        self.captured.iter().any(|captured| captured.truncated)
+    }
+
     /// What was captured: standard output and standard error.
     #[must_use]
     pub fn into_captured(self) -> [Captured; 2] {
