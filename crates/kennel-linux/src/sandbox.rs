@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Instant;
 
@@ -19,6 +19,7 @@ use crate::outcome::Outcome;
 use crate::plan::{Caller, PlanError, Tier, plan};
 use crate::resolve::{ResolveError, Resolved, resolve};
 use crate::supervise::signals::Signals;
+use crate::supervise::streams::Streams;
 use crate::supervise::{Attended, Running, StartError, terminal};
 
 /// Why there is no sandbox.
@@ -281,10 +282,21 @@ pub unsafe fn run_attached<'e>(
     let mut prepared = Prepared::new(policy, command, cwd, environment, caller)?;
     // Before the clone: a signal that comes meanwhile is forwarded once the command runs.
     let signals = Signals::take().map_err(system("taking signals over"))?;
+    let (mut streams, ends) = match policy.limits.output {
+        None => (None, None),
+        Some(cap) => {
+            let cap = usize::try_from(cap).unwrap_or(usize::MAX);
+            let (streams, ends) = Streams::passing_on(cap).map_err(system("making pipes for the output"))?;
+            (Some(streams), Some(ends))
+        }
+    };
+    let outputs = ends.as_ref().map(|ends| [ends.fds[1].as_fd(), ends.fds[2].as_fd()]);
     // SAFETY: the caller's promises.
-    let (mut running, not_enforced) =
-        prepared.start(|launch| unsafe { launch::copy::launch(launch, inherited) })?;
-    let attended = Attended { signals: Some(&signals), terminal: terminal.as_mut(), streams: None };
+    let launched = prepared.start(|launch| unsafe { launch::copy::launch(launch, inherited, outputs) });
+    drop(ends);
+    let (mut running, not_enforced) = launched?;
+    let attended =
+        Attended { signals: Some(&signals), terminal: terminal.as_mut(), streams: streams.as_mut() };
     let mut outcome = running.wait(attended).map_err(system("waiting for the sandbox"))?;
     outcome.not_enforced = not_enforced;
     if prepared.counting.counted() {

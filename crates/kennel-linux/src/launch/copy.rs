@@ -1,6 +1,6 @@
 //! The quick way: clone this process and go on as PID 1 in the child.
 
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
 use kennel_init::child::clone::{CloneArgs, clone_copy, flag};
 use kennel_init::child::{self, Inherited, sys};
@@ -11,12 +11,16 @@ use super::{Init, Launch, LaunchError, link, raw};
 /// The step number under which the child reports that its id maps were refused.
 pub const ID_MAPS: u32 = u32::MAX;
 
-/// Clones PID 1 off this process.
+/// Clones PID 1 off this process. `outputs` become its standard output and error, where they are not this process's.
 ///
 /// # Safety
 /// This process must have a single thread. `inherited` must describe this process's own memory: PID 1 gives up the
 /// heap and wipes the environment.
-pub unsafe fn launch(launch: &Launch, inherited: Inherited) -> Result<Init, LaunchError> {
+pub unsafe fn launch(
+    launch: &Launch,
+    inherited: Inherited,
+    outputs: Option<[BorrowedFd; 2]>,
+) -> Result<Init, LaunchError> {
     let (ours, theirs) = link()?;
     let mut pidfd: i32 = -1;
     let mut args = CloneArgs {
@@ -31,6 +35,9 @@ pub unsafe fn launch(launch: &Launch, inherited: Inherited) -> Result<Init, Laun
     // SAFETY: a single thread, as the caller promises.
     match unsafe { clone_copy(&args) } {
         Ok(0) => {
+            for (fd, number) in outputs.into_iter().flatten().zip(1..) {
+                let _ = sys::dup3(raw(&fd), number, false);
+            }
             // SAFETY: this is the child; the caller's promise covers what is left of its memory.
             unsafe { become_init(launch, raw(&ours), raw(&theirs), inherited) }
         }

@@ -1,7 +1,7 @@
 //! The command's standard streams, carried by the controller: input fed, output captured up to a cap.
 //!
 //! Output beyond the cap is read and dropped, so that the command goes on as it would, while the controller's memory
-//! stays bounded whatever it writes.
+//! stays bounded whatever it writes. A command line passes the output on instead of keeping it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,6 +25,8 @@ pub struct Streams {
     input: Option<(OwnedFd, Vec<u8>, usize)>,
     outputs: [Option<OwnedFd>; 2],
     captured: [Captured; 2],
+    /// Whether output goes on to this process's own streams instead of being kept, and how much has.
+    passed_on: Option<[usize; 2]>,
     cap: usize,
 }
 
@@ -50,9 +52,17 @@ impl Streams {
             input,
             outputs: [Some(from_stdout), Some(from_stderr)],
             captured: [Captured::default(), Captured::default()],
+            passed_on: None,
             cap,
         };
         Ok((streams, ChildEnds { fds: [stdin, stdout, stderr] }))
+    }
+
+    /// The same for a command line: output up to the cap goes on to this process's own streams.
+    pub fn passing_on(cap: usize) -> io::Result<(Streams, ChildEnds)> {
+        let (mut streams, ends) = Streams::new(None, cap)?;
+        streams.passed_on = Some([0, 0]);
+        Ok((streams, ends))
     }
 
     pub(super) fn register<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
@@ -81,24 +91,44 @@ impl Streams {
                 self.input = None;
             }
         }
-        for (output, captured) in self.outputs.iter_mut().zip(&mut self.captured) {
-            // One buffer's worth of each in turn: a flood on one stream does not starve the other, or the clock.
-            if output.as_ref().is_some_and(|fd| read_some(fd, captured, self.cap).is_break()) {
-                *output = None;
-            }
+        // One buffer's worth of each in turn: a flood on one stream does not starve the other, or the clock.
+        for index in 0..2 {
+            self.read_some(index);
         }
+    }
+
+    /// Reads once from one stream; true while there may be more to come.
+    fn read_some(&mut self, index: usize) -> bool {
+        let (Some(fd), captured) = (&self.outputs[index], &mut self.captured[index]) else { return false };
+        let kept = self.passed_on.map_or(captured.bytes.len(), |passed| passed[index]);
+        let more = read_some(fd, captured, self.cap.saturating_sub(kept)).is_continue();
+        if let Some(passed) = &mut self.passed_on {
+            passed[index] += captured.bytes.len();
+            // A reader that went away gets nothing more, and the command does not notice: like a full pipe, not an
+            // error of its own.
+            let bytes = std::mem::take(&mut captured.bytes);
+            let _ = if index == 0 {
+                write_all(rustix::stdio::stdout(), &bytes)
+            } else {
+                write_all(rustix::stdio::stderr(), &bytes)
+            };
+        }
+        if !more {
+            self.outputs[index] = None;
+        }
+        more
     }
 
     /// Takes what is left in the pipes once every writer is gone.
     pub(super) fn drain(&mut self) {
-        for (output, captured) in self.outputs.iter_mut().zip(&mut self.captured) {
+        for index in 0..2 {
             // Bounded by the pipe's capacity: nobody inside is left to write.
             for _ in 0..64 {
-                if output.as_ref().is_none_or(|fd| read_some(fd, captured, self.cap).is_break()) {
+                if !self.read_some(index) {
                     break;
                 }
             }
-            *output = None;
+            self.outputs[index] = None;
         }
     }
 
@@ -115,12 +145,23 @@ impl Streams {
     }
 }
 
-fn read_some(fd: impl AsFd, captured: &mut Captured, cap: usize) -> std::ops::ControlFlow<()> {
+fn write_all(to: impl AsFd, mut bytes: &[u8]) -> rustix::io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(&to, bytes) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Reads once; of what comes, keeps as much as there is `room` for.
+fn read_some(fd: impl AsFd, captured: &mut Captured, room: usize) -> std::ops::ControlFlow<()> {
     let mut buffer = [0u8; 64 * 1024];
     match rustix::io::read(fd, &mut buffer) {
         Ok(0) => std::ops::ControlFlow::Break(()),
         Ok(n) => {
-            let room = cap - captured.bytes.len().min(cap);
             captured.bytes.extend_from_slice(&buffer[..n.min(room)]);
             captured.truncated |= n > room;
             std::ops::ControlFlow::Continue(())
