@@ -1,2 +1,52 @@
-//! The workshop.
-fn main() {}
+//! The workshop: what is done with kennel's source besides building it.
+
+mod bench;
+mod cargo;
+mod dist;
+mod elf;
+mod packages;
+mod stage;
+mod suite;
+mod tally;
+mod test;
+mod vm;
+mod who;
+
+use std::process::ExitCode;
+
+/// Why a task could not be done.
+type Failure = Box<dyn std::error::Error>;
+
+const HELP: &str = "\
+Usage: cargo xtask TASK
+
+Tasks:
+  test [SUITE…] [--no-install]   formatting, lints, docs, unit and doc tests, and the end-to-end suites as root
+                                 and as an ordinary user; with names only those suites
+  vm-test                        the suites that need another kernel, in a virtual machine
+  bench [NAME…] [--quick]        the side-by-side benchmarks; writes bench/RESULTS.md
+  dist                           release binaries, manual page and completions in dist/
+";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (task, rest) = words.split_first().map_or(("", [].as_slice()), |(task, rest)| (task.as_str(), rest));
+    let done = match task {
+        "test" => test::test(rest),
+        "vm-test" => vm::vm_test(),
+        "bench" => bench::bench(rest),
+        "dist" => dist::dist(),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        _ => Err(format!("no task called {task:?}\n\n{HELP}").into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

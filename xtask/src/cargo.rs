@@ -1,0 +1,97 @@
+//! Calling cargo, and learning from its messages which programs came of a build.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::Failure;
+
+/// The cargo that runs this program.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root()).stdin(Stdio::null());
+    command
+}
+
+/// The folder of the workspace.
+pub fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map_or(here.clone(), PathBuf::from)
+}
+
+/// A program that cargo built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// What cargo calls the target: the name of a suite, a crate or a binary.
+    pub name: String,
+    /// `test` for integration tests, `bin`, `lib`, …
+    pub kind: String,
+    /// Where it lies.
+    pub path: PathBuf,
+}
+
+/// Builds, and returns the programs that came of it.
+///
+/// # Errors
+/// When something does not compile; the compiler has said what.
+pub fn build(arguments: &[&str]) -> Result<Vec<Program>, Failure> {
+    let output = cargo()
+        .args(arguments)
+        .arg("--message-format=json-render-diagnostics")
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("running cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo {}: {}", arguments.join(" "), output.status).into());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(program_of).collect())
+}
+
+/// The one program of this name.
+///
+/// # Errors
+/// When it is not among them.
+pub fn named<'p>(programs: &'p [Program], name: &str) -> Result<&'p Program, Failure> {
+    let found = programs.iter().find(|program| program.name == name);
+    found.ok_or_else(|| format!("cargo built no program called {name}").into())
+}
+
+/// The program that a message speaks of. The messages are cargo's own, one per line, without blanks between their
+/// parts; a path that JSON has to escape is one that nobody builds in, and is passed over.
+fn program_of(message: &str) -> Option<Program> {
+    let path = text_after(message, r#""executable":""#)?;
+    let target = message.split_once(r#""target":{"#)?.1;
+    Some(Program {
+        name: text_after(target, r#""name":""#)?.to_owned(),
+        kind: text_after(target, r#""kind":[""#)?.to_owned(),
+        path: path.into(),
+    })
+}
+
+fn text_after<'m>(message: &'m str, key: &str) -> Option<&'m str> {
+    let (text, _) = message.split_once(key)?.1.split_once('"')?;
+    (!text.contains('\\')).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_read_from_cargos_message() {
+        let message = concat!(
+            r#"{"reason":"compiler-artifact","package_id":"path+file:///w/tests#kennel-tests@0.1.0","#,
+            r#""manifest_path":"/w/tests/Cargo.toml","target":{"kind":["test"],"crate_types":["bin"],"#,
+            r#""name":"escape","src_path":"/w/tests/escape/main.rs"},"profile":{"test":true},"#,
+            r#""filenames":["/t/deps/escape-1"],"executable":"/t/deps/escape-1","fresh":true}"#
+        );
+        let expected =
+            Program { name: "escape".into(), kind: "test".into(), path: "/t/deps/escape-1".into() };
+        assert_eq!(program_of(message), Some(expected));
+    }
+
+    #[test]
+    fn a_library_is_no_program() {
+        let message = r#"{"target":{"kind":["lib"],"name":"kennel"},"executable":null}"#;
+        assert_eq!(program_of(message), None);
+    }
+}

@@ -1,0 +1,82 @@
+//! What the suites use besides kennel: where we may, it is installed, by the names of Debian's packages. Whatever is
+//! still missing afterwards makes the tests that need it say that they are skipped.
+
+use std::process::{Command, Stdio};
+
+/// Each package, and what for.
+const WANTED: &[(&str, &str)] = &[
+    ("bubblewrap", "benchmarks, and tests that compare"),
+    ("curl", "network"),
+    ("fish", "completions"),
+    ("gcc", "a compiler in a sandbox"),
+    ("git", "a program that agents use"),
+    ("groff-base", "the manual page"),
+    ("iproute2", "network namespaces"),
+    ("less", "terminal"),
+    ("man-db", "the manual page"),
+    ("openssh-client", "network"),
+    ("openssh-server", "network"),
+    ("procps", "a look at processes from outside"),
+    ("python3", "an interpreter in a sandbox"),
+    ("ripgrep", "a program that agents use"),
+    ("socat", "network"),
+    ("strace", "ptrace in a sandbox"),
+    ("tmux", "terminal"),
+    ("uidmap", "sandboxes with several users"),
+    ("util-linux", "namespaces around kennel"),
+    ("vim-tiny", "terminal"),
+    ("zsh", "completions"),
+];
+
+/// Installs what is missing, as root and with apt. A failure is told, not returned.
+pub fn install() {
+    let missing: Vec<&str> =
+        WANTED.iter().map(|(package, _)| *package).filter(|package| !is_installed(package)).collect();
+    if missing.is_empty() {
+        return;
+    }
+    println!("installing {}", missing.join(" "));
+    if apt_get_install(&missing) || (apt_get(&["update", "-qq"]) && apt_get_install(&missing)) {
+        return;
+    }
+    // One that this release does not have keeps apt from installing the others.
+    for package in missing {
+        if !apt_get_install(&[package]) {
+            let what_for =
+                WANTED.iter().find(|(name, _)| *name == package).map_or("", |(_, what_for)| what_for);
+            println!("note: {package} could not be installed; tests that need it are skipped ({what_for})");
+        }
+    }
+}
+
+/// Whether apt is how things are installed here.
+pub fn has_apt() -> bool {
+    run(Command::new("apt-get").arg("--version"))
+}
+
+fn is_installed(package: &str) -> bool {
+    let status = Command::new("dpkg-query")
+        .args(["--show", "--showformat=${db:Status-Status}", package])
+        .stderr(Stdio::null())
+        .output();
+    status.is_ok_and(|output| output.stdout == b"installed")
+}
+
+fn apt_get_install(packages: &[&str]) -> bool {
+    let mut words = vec!["install", "--yes", "-qq", "--no-install-recommends"];
+    words.extend(packages);
+    apt_get(&words)
+}
+
+fn apt_get(words: &[&str]) -> bool {
+    run(Command::new("apt-get").args(words).env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+fn run(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|end| end.success())
+}

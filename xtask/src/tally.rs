@@ -1,0 +1,143 @@
+//! What came of tests, read from the words of Rust's test runner, and summed up.
+
+use std::collections::BTreeSet;
+use std::ops::AddAssign;
+
+/// How a test says that it could not be run.
+const SKIPPED: &str = "SKIPPED: ";
+
+/// Counts of tests, and why some were not run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Tests that did what they ought to.
+    pub passed: usize,
+    /// Tests, or checks, that did not.
+    pub failed: usize,
+    /// Which tests said that they could not be run, or not all of them, and why.
+    pub skipped: BTreeSet<Skip>,
+}
+
+/// A test that was not run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Skip {
+    /// What it lacked.
+    pub reason: String,
+    /// Its name; empty where the output does not tell.
+    pub test: String,
+}
+
+impl Tally {
+    /// A check that is no test: it passes silently or fails.
+    pub fn of_check(passed: bool) -> Tally {
+        Tally { failed: usize::from(!passed), ..Tally::default() }
+    }
+
+    /// Reads what a test program printed with `--show-output`. To the runner a test that returns early has passed;
+    /// here it counts as skipped instead.
+    pub fn read(output: &str) -> Tally {
+        let mut tally = Tally::default();
+        let mut failed = BTreeSet::new();
+        let mut section = "";
+        for line in output.lines() {
+            if let Some(name) = line.strip_prefix("---- ").and_then(|line| line.strip_suffix(" stdout ----"))
+            {
+                section = name;
+            } else if matches!(line, "successes:" | "failures:") {
+                section = "";
+            } else if let Some(counts) = line.strip_prefix("test result: ") {
+                tally.passed += count(counts, "passed");
+                tally.failed += count(counts, "failed");
+                section = "";
+            } else if let Some(reason) = line.strip_prefix(SKIPPED) {
+                tally.skip(section, reason);
+            } else if let Some((name, end)) =
+                line.strip_prefix("test ").and_then(|line| line.split_once(" ... "))
+            {
+                if end == "FAILED" {
+                    failed.insert(name);
+                } else if let Some(reason) = end.strip_prefix("ignored") {
+                    let reason = reason.trim_start_matches(", ");
+                    tally.skip(name, if reason.is_empty() { "ignored" } else { reason });
+                    // The runner does not count it as passed, so there is nothing to take back below.
+                    tally.passed += 1;
+                }
+            }
+        }
+        let said_so: BTreeSet<&str> = tally.skipped.iter().map(|skip| skip.test.as_str()).collect();
+        let not_run = said_so.iter().filter(|test| !test.is_empty() && !failed.contains(*test)).count();
+        tally.passed = tally.passed.saturating_sub(not_run);
+        tally
+    }
+
+    fn skip(&mut self, test: &str, reason: &str) {
+        self.skipped.insert(Skip { test: test.to_owned(), reason: reason.trim().to_owned() });
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped.extend(other.skipped);
+    }
+}
+
+/// `ok. 3 passed; 0 failed; …` → 3 for `passed`.
+fn count(counts: &str, what: &str) -> usize {
+    let words: Vec<&str> = counts.split([' ', ';']).collect();
+    let at = words.windows(2).find(|pair| pair[1] == what);
+    at.and_then(|pair| pair[0].parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "\
+running 4 tests
+test a_b ... ok
+test c::d ... ok
+test slow ... ignored, takes an hour
+test wrong ... FAILED
+
+successes:
+
+---- c::d stdout ----
+SKIPPED: no tmux
+SKIPPED: no tmux
+
+
+successes:
+    a_b
+    c::d
+
+failures:
+
+---- wrong stdout ----
+SKIPPED: half of it
+thread 'wrong' panicked at x.rs:1:2
+
+failures:
+    wrong
+
+test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.10s
+";
+
+    #[test]
+    fn a_test_that_was_skipped_did_not_pass() {
+        let tally = Tally::read(OUTPUT);
+        assert_eq!((tally.passed, tally.failed, tally.skipped.len()), (1, 1, 3));
+    }
+
+    #[test]
+    fn a_skip_has_its_test_and_its_reason() {
+        let skip = Skip { test: "c::d".into(), reason: "no tmux".into() };
+        assert!(Tally::read(OUTPUT).skipped.contains(&skip));
+    }
+
+    #[test]
+    fn several_programs_in_one_output_are_summed_up() {
+        let result = "test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n";
+        assert_eq!(Tally::read(&result.repeat(3)).passed, 15);
+    }
+}

@@ -1,0 +1,173 @@
+//! `cargo xtask test`: everything that has to hold before a change goes in.
+//!
+//! Checks first, because they are quick to fix; then unit and doc tests; then the end-to-end suites, each as everybody
+//! we can be. All of it runs to the end even when something fails, and the last line sums it up.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::Failure;
+use crate::cargo::{self, Program};
+use crate::packages;
+use crate::stage::Stage;
+use crate::suite::{self, Report};
+use crate::tally::{Skip, Tally};
+use crate::who::Who;
+
+/// Unit tests that talk to the kernel as its user, and so differ between root and others: cargo's name of the crate,
+/// and which of its tests.
+const UNIT_TESTS_AS_EVERYBODY: &[(&str, &str)] = &[("kennel_linux", "cgroup::")];
+
+/// Does it all, or only the suites that are named.
+///
+/// # Errors
+/// When anything failed.
+pub fn test(words: &[String]) -> Result<(), Failure> {
+    let (flags, names): (Vec<&String>, Vec<&String>) = words.iter().partition(|word| word.starts_with("--"));
+    if let Some(flag) = flags.iter().find(|flag| **flag != "--no-install") {
+        return Err(format!("test: no flag called {flag}").into());
+    }
+    if flags.is_empty() && Who::all().contains(&Who::Root) && packages::has_apt() {
+        packages::install();
+    }
+    let mut reports = Vec::new();
+    if names.is_empty() {
+        checks(&mut reports)?;
+        unit_tests(&mut reports)?;
+    }
+    match Suites::build() {
+        Ok(suites) => suites.run(&names, &mut reports)?,
+        // The compiler has said why; what ran before is still worth its summary.
+        Err(failure) => {
+            println!("{failure}");
+            reports.push(report("build", Tally::of_check(false)));
+        }
+    }
+    sum_up(&reports)
+}
+
+fn report(name: &str, tally: Tally) -> Report {
+    Report { name: name.to_owned(), who: "", time: Default::default(), tally }
+}
+
+fn checks(reports: &mut Vec<Report>) -> Result<(), Failure> {
+    let mut docs = cargo::cargo();
+    docs.args(["doc", "--workspace", "--no-deps", "--lib", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings");
+    let mut lints = cargo::cargo();
+    lints.args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
+    let mut format = cargo::cargo();
+    format.args(["fmt", "--all", "--check"]);
+    for (name, command) in [("format", &mut format), ("lints", &mut lints), ("docs", &mut docs)] {
+        reports.push(suite::run(name, "", command)?);
+    }
+    Ok(())
+}
+
+fn unit_tests(reports: &mut Vec<Report>) -> Result<(), Failure> {
+    let mut unit = cargo::cargo();
+    unit.args(["test", "--workspace", "--lib", "--bins", "--no-fail-fast", "--quiet", "--", "--show-output"]);
+    // libtest's own --quiet would leave out the names.
+    unit.arg("--format=pretty");
+    let mut doc = cargo::cargo();
+    doc.args(["test", "--workspace", "--doc", "--no-fail-fast", "--", "--show-output"]);
+    for (name, command) in [("unit tests", &mut unit), ("doc tests", &mut doc)] {
+        reports.push(suite::run(name, Who::all()[0].name(), command)?);
+    }
+    Ok(())
+}
+
+/// The programs of tests, where everybody can run them.
+struct Suites {
+    stage: Stage,
+    /// Name, program, and which of its tests.
+    programs: BTreeMap<String, (PathBuf, &'static str)>,
+    kennel: PathBuf,
+    entrypoint: PathBuf,
+}
+
+impl Suites {
+    fn build() -> Result<Suites, Failure> {
+        let commands = cargo::build(&["build", "--package", "kennel-cli"])?;
+        // Only its release has no standard library, which is what its tests are about.
+        let entrypoint = cargo::build(&["build", "--release", "--package", "kennel-entrypoint"])?;
+        let tests = cargo::build(&["test", "--workspace", "--no-run"])?;
+        let stage = Stage::new()?;
+        let kennel = stage.add(&cargo::named(&commands, "kennel")?.path, "kennel")?;
+        let name = "kennel-entrypoint";
+        let entrypoint = stage.add(&cargo::named(&entrypoint, name)?.path, name)?;
+        let mut programs = BTreeMap::new();
+        for program in tests {
+            if let Some(filter) = which_tests(&program) {
+                let place = stage.add(&program.path, &format!("{}-tests", program.name))?;
+                programs.insert(program.name, (place, filter));
+            }
+        }
+        Ok(Suites { stage, programs, kennel, entrypoint })
+    }
+
+    fn run(&self, names: &[&String], reports: &mut Vec<Report>) -> Result<(), Failure> {
+        if let Some(unknown) = names.iter().find(|name| !self.programs.contains_key(**name)) {
+            let known: Vec<&str> = self.programs.keys().map(String::as_str).collect();
+            return Err(format!("no suite called {unknown}; there are {}", known.join(", ")).into());
+        }
+        for (name, (program, filter)) in &self.programs {
+            if !names.is_empty() && !names.contains(&name) {
+                continue;
+            }
+            for who in Who::all() {
+                let mut command = who.command(program, &who.home(self.stage.path())?);
+                self.arguments(&mut command, filter);
+                reports.push(suite::run(name, who.name(), &mut command)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn arguments(&self, command: &mut Command, filter: &str) {
+        // As many as there are cores, and two where there is one: most tests wait for processes of theirs.
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let threads = cores.clamp(2, 8).to_string();
+        command.args(["--show-output", "--test-threads", &threads]).arg(filter);
+        command.env("KENNEL_BIN", &self.kennel).env("KENNEL_ENTRYPOINT", &self.entrypoint);
+    }
+}
+
+/// Which tests of a program everybody runs; `None` for a program whose tests need to run only once.
+fn which_tests(program: &Program) -> Option<&'static str> {
+    if program.kind == "test" {
+        return Some("");
+    }
+    let unit =
+        UNIT_TESTS_AS_EVERYBODY.iter().find(|(name, _)| program.name == *name && program.kind == "lib");
+    unit.map(|(_, filter)| *filter)
+}
+
+/// Prints why tests were skipped and, as the last line, the sum.
+fn sum_up(reports: &[Report]) -> Result<(), Failure> {
+    let mut skips: BTreeMap<&Skip, Vec<String>> = BTreeMap::new();
+    let mut total = Tally::default();
+    let mut skipped = 0;
+    for report in reports {
+        for skip in &report.tally.skipped {
+            skips.entry(skip).or_default().push(format!("{} {}", report.name, report.who));
+        }
+        skipped += report.tally.skipped.len();
+        total += report.tally.clone();
+    }
+    if !skips.is_empty() {
+        println!("\nskipped:");
+    }
+    for (Skip { test, reason }, places) in &skips {
+        println!("  {reason}\n      {test} ({})", places.join(", "));
+    }
+    let failing: Vec<String> = reports
+        .iter()
+        .filter(|report| report.tally.failed > 0)
+        .map(|report| format!("{} {}", report.name, report.who).trim_end().to_owned())
+        .collect();
+    let time: f64 = reports.iter().map(|report| report.time.as_secs_f64()).sum();
+    println!("\nran for {time:.0} s; full outputs are in {}", suite::logs()?.display());
+    println!("{} passed, {} failed, {skipped} skipped", total.passed, total.failed);
+    if failing.is_empty() { Ok(()) } else { Err(format!("test: failed: {}", failing.join(", ")).into()) }
+}
