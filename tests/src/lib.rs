@@ -3,10 +3,15 @@
 //! The suites run the real `kennel` in real sandboxes. `cargo xtask test` runs each of them twice, as root and as an
 //! ordinary user; a suite can ask [`am_root`], but should seldom have to.
 
+pub mod leftovers;
+pub mod probe;
+pub mod role;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// The binary under test: `$KENNEL_BIN`, or the one beside this test's own build.
 #[must_use]
@@ -16,7 +21,8 @@ pub fn kennel_bin() -> PathBuf {
     }
     // target/<triple>/debug/deps/suite-hash → target/<triple>/debug/kennel
     let me = std::env::current_exe().expect("a test knows its own path");
-    let found = me.ancestors().skip(1).take(2).map(|folder| folder.join("kennel")).find(|path| path.is_file());
+    let found =
+        me.ancestors().skip(1).take(2).map(|folder| folder.join("kennel")).find(|path| path.is_file());
     found.expect("build the command first (cargo build -p kennel-cli), or set KENNEL_BIN")
 }
 
@@ -37,6 +43,37 @@ pub fn run_sh<I: AsRef<OsStr>>(flags: impl IntoIterator<Item = I>, script: &str)
 /// Runs a command to its end.
 pub fn ran(command: &mut Command) -> Ran {
     Ran::from(command.output().expect("the command can be started"))
+}
+
+/// The same, for commands that a fault of kennel's could make hang: fails the test after `limit`.
+#[track_caller]
+pub fn ran_within(limit: Duration, command: &mut Command) -> Ran {
+    let child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command can be started");
+    let pid = child.id().cast_signed();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    match receiver.recv_timeout(limit) {
+        Ok(output) => Ran::from(output.expect("a child can be waited for")),
+        Err(_) => {
+            // SAFETY: a plain call; the child has not been waited for, so the number is still its own.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+            panic!("{command:?} still ran after {limit:?}");
+        }
+    }
+}
+
+/// Looks again and again until there is something; fails the test after 20 s.
+#[track_caller]
+pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "this did not come about: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// What came of a command, as text.
