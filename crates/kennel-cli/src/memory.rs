@@ -30,7 +30,7 @@ extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environme
 ///
 /// # Safety
 /// `array` must be null or a null-terminated array of strings that stay in place.
-unsafe fn strings(array: usize) -> impl Iterator<Item = &'static CStr> {
+unsafe fn strings(array: usize) -> impl Iterator<Item = &'static CStr> + Clone {
     let array = array as *const *const c_char;
     (0..).map_while(move |index| {
         // SAFETY: the caller's promise; the first null ends it.
@@ -44,7 +44,7 @@ unsafe fn strings(array: usize) -> impl Iterator<Item = &'static CStr> {
 }
 
 /// The caller's variables, where they lie.
-pub fn environment() -> impl Iterator<Item = (&'static OsStr, &'static OsStr)> {
+pub fn environment() -> impl Iterator<Item = (&'static OsStr, &'static OsStr)> + Clone {
     // SAFETY: the array that the kernel made; this program changes none of it.
     unsafe { strings(ENVIRONMENT.load(Ordering::Relaxed)) }.filter_map(|pair| {
         let pair = pair.to_bytes();

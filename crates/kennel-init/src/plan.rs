@@ -111,6 +111,13 @@ pub enum Step {
         /// Where, inside.
         target: CString,
     },
+    /// A file shows other contents than the host's.
+    CoverFile {
+        /// Where, inside; it exists.
+        target: CString,
+        /// What it holds.
+        contents: Vec<u8>,
+    },
     /// The process file system of the new PID namespace, read-only.
     Proc {
         /// Where, inside.

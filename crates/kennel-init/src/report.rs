@@ -17,6 +17,8 @@ pub enum Report {
         /// What the kernel said.
         errno: i32,
     },
+    /// The set-up is done and the command is about to be executed.
+    Starting,
     /// The command runs.
     Started,
     /// The command was stopped by a signal of job control.
@@ -81,6 +83,7 @@ impl Report {
             Report::Failed { step, errno } => message(1, step, errno.cast_unsigned()),
             Report::NotExecuted { candidate, errno } => message(2, candidate, errno.cast_unsigned()),
             Report::Started => message(3, 0, 0),
+            Report::Starting => message(8, 0, 0),
             Report::Stopped { signal } => message(4, signal.cast_unsigned(), 0),
             Report::Exited { code } => message(5, code.cast_unsigned(), 0),
             Report::Killed { signal, cpu } => message(6, signal.cast_unsigned(), cpu),
@@ -100,6 +103,7 @@ impl Report {
             5 => Report::Exited { code: a.cast_signed() },
             6 => Report::Killed { signal: a.cast_signed(), cpu: b },
             7 => Report::Descriptor { tag: a },
+            8 => Report::Starting,
             _ => return None,
         })
     }

@@ -57,6 +57,9 @@ pub fn describe_step(step: &Step) -> String {
         Step::SealMounts => "all mounts stand".into(),
         Step::MaskDir { target } => format!("hide the folder {}", name(target)),
         Step::MaskFile { target } => format!("hide the file {}", name(target)),
+        Step::CoverFile { target, contents } => {
+            format!("write {} bytes over {}", contents.len(), name(target))
+        }
         Step::Proc { target } => format!("mount proc on {}", name(target)),
         Step::Devpts { target } => format!("mount devpts on {}", name(target)),
         Step::ReadOnly { target } => format!("make {} read-only", name(target)),

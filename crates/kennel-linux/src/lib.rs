@@ -12,6 +12,7 @@ pub mod host;
 pub mod landlock;
 pub mod launch;
 pub mod limits;
+pub mod network;
 pub mod outcome;
 pub mod plan;
 pub mod resolve;

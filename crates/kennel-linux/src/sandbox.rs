@@ -15,12 +15,13 @@ use crate::host;
 use crate::landlock::Abi;
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
 use crate::limits;
+use crate::network::{Doors, NetworkPlan};
 use crate::outcome::Outcome;
 use crate::plan::{Caller, PlanError, Tier, plan};
 use crate::resolve::{ResolveError, Resolved, resolve};
 use crate::supervise::signals::Signals;
 use crate::supervise::streams::Streams;
-use crate::supervise::{Attended, Running, StartError, terminal};
+use crate::supervise::{Attended, Refused, Running, StartError, terminal};
 
 /// Why there is no sandbox.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +79,7 @@ pub struct Prepared<'a> {
     abi: Abi,
     ids: IdMaps,
     counting: Counting,
+    network: Option<&'a NetworkPlan>,
 }
 
 /// How the limits on the whole sandbox are kept.
@@ -108,11 +110,16 @@ impl<'a> Prepared<'a> {
         cwd: &Path,
         inherited: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
         caller: Caller,
+        network: Option<&'a NetworkPlan>,
     ) -> Result<Prepared<'a>, Error> {
-        enforceable(policy)?;
+        enforceable(policy, network)?;
+        for fd in &policy.process.keep_fds {
+            refuse_folder(*fd)?;
+        }
         let counting = if limits::need_cgroup(&policy.limits) { Counting::Cgroup } else { Counting::None };
         let resolved = resolve(policy, cwd)?;
-        let variables = crate::plan::environment(policy, inherited);
+        let added = network.map_or(&[][..], |network| &network.variables);
+        let variables = crate::plan::environment(policy, inherited, added);
         let ids = IdMaps::of_caller(policy.process.user);
         Ok(Prepared {
             policy,
@@ -123,6 +130,7 @@ impl<'a> Prepared<'a> {
             abi: Abi::of_this_kernel(),
             ids,
             counting,
+            network,
         })
     }
 
@@ -133,7 +141,18 @@ impl<'a> Prepared<'a> {
     pub fn plan(&self, tier: Tier) -> Result<Plan, PlanError> {
         let Prepared { policy, resolved, caller, command, variables, abi, .. } = self;
         let rlimits = self.stand_ins(tier).0;
-        plan(policy, resolved, caller, command, variables, *abi, tier, self.counting.counted(), &rlimits)
+        plan(
+            policy,
+            resolved,
+            caller,
+            command,
+            variables,
+            *abi,
+            tier,
+            self.counting.counted(),
+            &rlimits,
+            self.network,
+        )
     }
 
     fn stand_ins(&self, tier: Tier) -> (Vec<(u32, u64)>, Vec<String>) {
@@ -165,8 +184,18 @@ impl<'a> Prepared<'a> {
                 self.counting = Counting::StandIns(if missing.is_empty() { all } else { missing });
                 continue;
             }
+            let refused = match &error {
+                Error::Start(StartError::Step { refused, .. }) => *refused,
+                _ => None,
+            };
+            if let (Some(Refused::Netlink), Some(fallback)) =
+                (refused, self.network.and_then(|network| network.fallback.as_deref()))
+            {
+                self.network = Some(fallback);
+                continue;
+            }
             tier = match (tier, &error) {
-                (Tier::Full, Error::Start(StartError::Step { proc: true, .. })) => Tier::HostProc,
+                (Tier::Full, _) if refused == Some(Refused::Proc) => Tier::HostProc,
                 (Tier::Full | Tier::HostProc, error) if namespaces_denied(error) => Tier::LandlockOnly,
                 _ => return Err(error),
             };
@@ -226,15 +255,33 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Asking for what nothing enforces yet fails closed.
-fn enforceable(policy: &Policy) -> Result<(), Error> {
-    let missing = [(policy.network.mode == NetworkMode::Whitelist, "a network with an allow list")];
-    match missing.iter().find(|(asked, _)| *asked) {
-        Some((_, what)) => Err(Error::NotEnforced(format!(
-            "the policy asks for {what}, which this version of kennel cannot enforce\nhelp: drop it from the policy"
-        ))),
-        None => Ok(()),
+/// Asking for what nothing would enforce fails closed.
+fn enforceable(policy: &Policy, network: Option<&NetworkPlan>) -> Result<(), Error> {
+    if policy.network.mode == NetworkMode::Whitelist && network.is_none() {
+        return Err(Error::NotEnforced(
+            "the policy asks for an allow list of hosts, and there is no gate".into(),
+        ));
     }
+    Ok(())
+}
+
+/// A descriptor of a folder leads past every mount: what is opened below it is opened in the host's tree.
+fn refuse_folder(fd: u32) -> Result<(), Error> {
+    let Ok(raw) = i32::try_from(fd) else { return Ok(()) };
+    // SAFETY: only asked about; a number that is not open makes the call fail.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(raw) };
+    let folder = rustix::fs::fstat(borrowed).is_ok_and(|stat| {
+        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory
+    });
+    let path_only =
+        rustix::fs::fcntl_getfl(borrowed).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::PATH));
+    if folder || path_only {
+        return Err(Error::NotEnforced(format!(
+            "descriptor {fd} is {}, which would lead past the file rules\nhelp: open it inside, or close it",
+            if folder { "an open folder" } else { "an O_PATH handle" }
+        )));
+    }
+    Ok(())
 }
 
 fn namespaces_denied(error: &Error) -> bool {
@@ -249,7 +296,7 @@ fn namespaces_denied(error: &Error) -> bool {
 }
 
 fn explain(error: Error) -> Error {
-    if let Error::Start(StartError::Step { proc: true, .. }) = &error {
+    if let Error::Start(StartError::Step { refused: Some(Refused::Proc), .. }) = &error {
         return Error::Denied {
             error: error.to_string(),
             why: "parts of /proc are masked here, as containers do, and the kernel then denies a fresh one"
@@ -261,6 +308,14 @@ fn explain(error: Error) -> Error {
     }
     let (why, remedy) = host::namespace_denial();
     Error::Denied { error: error.to_string(), why, remedy }
+}
+
+/// A filtered network: what is made inside, and who serves it.
+pub struct Network<'a> {
+    /// What is made inside.
+    pub plan: &'a NetworkPlan,
+    /// Called with the sockets when the first client knocks.
+    pub open: &'a mut dyn FnMut(Doors),
 }
 
 /// Runs a command attached to this process's terminal and standard streams, and waits for it.
@@ -277,9 +332,12 @@ pub unsafe fn run_attached<'e>(
     cwd: &Path,
     environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
     inherited: Memory,
+    network: Option<Network>,
 ) -> Result<Outcome, Error> {
     let (caller, mut terminal) = terminal::caller();
-    let mut prepared = Prepared::new(policy, command, cwd, environment, caller)?;
+    (0..3).try_for_each(refuse_folder)?;
+    let (network, mut open_doors) = network.map(|network| (network.plan, network.open)).unzip();
+    let mut prepared = Prepared::new(policy, command, cwd, environment, caller, network)?;
     // Before the clone: a signal that comes meanwhile is forwarded once the command runs.
     let signals = Signals::take().map_err(system("taking signals over"))?;
     let (mut streams, ends) = match policy.limits.output {
@@ -295,8 +353,17 @@ pub unsafe fn run_attached<'e>(
     let launched = prepared.start(|launch| unsafe { launch::copy::launch(launch, inherited, outputs) });
     drop(ends);
     let (mut running, not_enforced) = launched?;
-    let attended =
-        Attended { signals: Some(&signals), terminal: terminal.as_mut(), streams: streams.as_mut() };
+    let mut open = |doors| {
+        if let Some(open) = &mut open_doors {
+            open(doors);
+        }
+    };
+    let attended = Attended {
+        signals: Some(&signals),
+        terminal: terminal.as_mut(),
+        streams: streams.as_mut(),
+        open_doors: network.is_some().then_some(&mut open),
+    };
     let mut outcome = running.wait(attended).map_err(system("waiting for the sandbox"))?;
     outcome.not_enforced = not_enforced;
     if prepared.counting.counted() {
@@ -317,8 +384,12 @@ pub fn start<'e>(
     cwd: &Path,
     environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
     stdio: [BorrowedFd; 3],
+    network: Option<&NetworkPlan>,
 ) -> Result<(Running, Vec<String>), Error> {
-    let mut prepared = Prepared::new(policy, command, cwd, environment, Caller::default())?;
+    for fd in &stdio {
+        refuse_folder(std::os::fd::AsRawFd::as_raw_fd(fd).cast_unsigned())?;
+    }
+    let mut prepared = Prepared::new(policy, command, cwd, environment, Caller::default(), network)?;
     let keep: Vec<i32> = policy.process.keep_fds.iter().filter_map(|fd| i32::try_from(*fd).ok()).collect();
     prepared.start(|launch| launch::exec::launch(launch, stdio, &keep))
 }

@@ -8,12 +8,27 @@ use std::path::Path;
 
 use kennel_policy::policy::Policy;
 
+use crate::network::Filtered;
+pub use crate::network::NetworkDecision;
+
 pub use kennel_linux::describe::{describe_step, show};
 pub use kennel_linux::host::{Finding, State};
 pub use kennel_linux::outcome::{Ended, Outcome};
 pub use kennel_linux::plan::Tier;
+use kennel_linux::sandbox::Network;
 pub use kennel_linux::sandbox::{Error, Memory};
 pub use kennel_linux::supervise::StartError;
+
+/// What came of a run, with what the network gate decided.
+#[derive(Debug)]
+pub struct Ran {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Every decision of the network gate.
+    pub network: Vec<NetworkDecision>,
+    /// What was blocked, for a person; empty when nothing was.
+    pub blocked: String,
+}
 
 /// Runs `command` and waits for it. `environment` is the caller's.
 ///
@@ -22,15 +37,40 @@ pub use kennel_linux::supervise::StartError;
 ///
 /// # Errors
 /// When there is no sandbox; nothing is left of it then.
-pub unsafe fn run<'e>(
+pub unsafe fn run<'e, E>(
     policy: &Policy,
     command: &[OsString],
     cwd: &Path,
-    environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+    environment: E,
     memory: Memory,
-) -> Result<Outcome, Error> {
-    // SAFETY: the caller's promises.
-    unsafe { kennel_linux::sandbox::run_attached(policy, command, cwd, environment, memory) }
+) -> Result<Ran, Error>
+where
+    E: Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
+{
+    let mut filtered = filtered(policy, environment.clone())?;
+    let plan = filtered.as_ref().map(|filtered| filtered.plan().clone());
+    let mut open = |doors| {
+        if let Some(filtered) = &mut filtered {
+            filtered.open(doors);
+        }
+    };
+    let network = plan.as_ref().map(|plan| Network { plan, open: &mut open });
+    // SAFETY: the caller's promises. The gate's thread starts only after PID 1 was cloned.
+    let outcome =
+        unsafe { kennel_linux::sandbox::run_attached(policy, command, cwd, environment, memory, network) }?;
+    let (network, blocked) = match &filtered {
+        Some(filtered) => (filtered.decisions(), filtered.summary()),
+        None => Default::default(),
+    };
+    Ok(Ran { outcome, network, blocked })
+}
+
+fn filtered<'e>(
+    policy: &Policy,
+    environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+) -> Result<Option<Filtered>, Error> {
+    Filtered::new(policy, environment)
+        .map_err(|source| Error::System { doing: "making a token for the network gate", source })
 }
 
 /// The steps that [`run`] would perform, each with the reason for it.
@@ -41,10 +81,12 @@ pub fn plan<'e>(
     policy: &Policy,
     command: &[OsString],
     cwd: &Path,
-    environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+    environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
 ) -> Result<Vec<(String, String)>, Error> {
     let (caller, _) = kennel_linux::supervise::terminal::caller();
-    let prepared = kennel_linux::sandbox::Prepared::new(policy, command, cwd, environment, caller)?;
+    let filtered = filtered(policy, environment.clone())?;
+    let network = filtered.as_ref().map(Filtered::plan);
+    let prepared = kennel_linux::sandbox::Prepared::new(policy, command, cwd, environment, caller, network)?;
     let plan = prepared.plan(Tier::Full)?;
     Ok(plan.steps.into_iter().map(|planned| (describe_step(&planned.step), planned.reason)).collect())
 }

@@ -10,6 +10,8 @@ use crate::{ExecutionResult, Result};
 pub struct Child {
     #[cfg(target_os = "linux")]
     running: kennel_linux::supervise::Running,
+    #[cfg(target_os = "linux")]
+    filtered: Option<crate::network::Filtered>,
     not_enforced: Vec<String>,
     stdin: Option<PipeWriter>,
     stdout: Option<PipeReader>,
@@ -21,11 +23,19 @@ impl Child {
     pub(crate) fn new(
         running: kennel_linux::supervise::Running,
         not_enforced: Vec<String>,
+        filtered: Option<crate::network::Filtered>,
         stdin: PipeWriter,
         stdout: PipeReader,
         stderr: PipeReader,
     ) -> Child {
-        Child { running, not_enforced, stdin: Some(stdin), stdout: Some(stdout), stderr: Some(stderr) }
+        Child {
+            running,
+            filtered,
+            not_enforced,
+            stdin: Some(stdin),
+            stdout: Some(stdout),
+            stderr: Some(stderr),
+        }
     }
 
     /// Kills everything inside. [`Child::wait`] tells when it is done.
@@ -59,7 +69,9 @@ impl Child {
     fn finish(&mut self) -> Result<ExecutionResult> {
         let mut outcome = self.running.wait(kennel_linux::supervise::Attended::default())?;
         outcome.not_enforced = std::mem::take(&mut self.not_enforced);
-        Ok(ExecutionResult::of(&outcome, Default::default()))
+        let mut result = ExecutionResult::of(&outcome, Default::default());
+        result.network = self.filtered.as_ref().map(crate::network::Filtered::decisions).unwrap_or_default();
+        Ok(result)
     }
 }
 

@@ -48,6 +48,7 @@ mod linux {
     use kennel_linux::supervise::{Attended, Running};
 
     use super::PlatformExecutor;
+    use crate::network::Filtered;
     use crate::{Child, ExecutionResult, Result, SandboxConfig};
 
     /// Namespaces, Landlock and seccomp.
@@ -59,14 +60,24 @@ mod linux {
             args: &[&str],
             config: &SandboxConfig,
             stdio: [std::os::fd::BorrowedFd; 3],
-        ) -> Result<(Running, Vec<String>)> {
+        ) -> Result<Started> {
             let policy = config.policy()?;
             let words: Vec<OsString> = std::iter::once(&command).chain(args).map(OsString::from).collect();
             let variables: Vec<_> = std::env::vars_os().collect();
             let variables = variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
             let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
-            Ok(start(&policy, &words, &cwd, variables, stdio)?)
+            let filtered = Filtered::new(&policy, variables.clone())?;
+            let network = filtered.as_ref().map(Filtered::plan);
+            let (running, not_enforced) = start(&policy, &words, &cwd, variables, stdio, network)?;
+            Ok(Started { running, not_enforced, filtered })
         }
+    }
+
+    /// A sandbox that runs, and the gate of its network.
+    struct Started {
+        running: Running,
+        not_enforced: Vec<String>,
+        filtered: Option<Filtered>,
     }
 
     impl PlatformExecutor for Linux {
@@ -79,15 +90,23 @@ mod linux {
         ) -> Result<ExecutionResult> {
             let cap = usize::try_from(config.max_output).unwrap_or(usize::MAX);
             let (mut streams, ends) = Streams::new(stdin.map(<[u8]>::to_vec), cap)?;
-            let (mut running, not_enforced) = {
+            let Started { mut running, not_enforced, mut filtered } = {
                 let [stdin, stdout, stderr] = &ends.fds;
                 Linux::start(command, args, config, [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])?
             };
             drop(ends);
-            let attended = Attended { streams: Some(&mut streams), ..Attended::default() };
+            let mut open = |doors| {
+                if let Some(filtered) = &mut filtered {
+                    filtered.open(doors);
+                }
+            };
+            let attended =
+                Attended { streams: Some(&mut streams), open_doors: Some(&mut open), ..Attended::default() };
             let mut outcome = running.wait(attended)?;
             outcome.not_enforced = not_enforced;
-            Ok(ExecutionResult::of(&outcome, streams.into_captured()))
+            let mut result = ExecutionResult::of(&outcome, streams.into_captured());
+            result.network = filtered.as_ref().map(Filtered::decisions).unwrap_or_default();
+            Ok(result)
         }
 
         fn spawn(&self, command: &str, args: &[&str], config: &SandboxConfig) -> Result<Child> {
@@ -95,8 +114,13 @@ mod linux {
             let (from_stdout, stdout) = std::io::pipe()?;
             let (from_stderr, stderr) = std::io::pipe()?;
             let stdio = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-            let (running, not_enforced) = Linux::start(command, args, config, stdio)?;
-            Ok(Child::new(running, not_enforced, to_stdin, from_stdout, from_stderr))
+            let Started { mut running, not_enforced, mut filtered } =
+                Linux::start(command, args, config, stdio)?;
+            // Nobody waits for the first client, so the gate opens at once.
+            if let Some(filtered) = &mut filtered {
+                filtered.open(running.take_doors());
+            }
+            Ok(Child::new(running, not_enforced, filtered, to_stdin, from_stdout, from_stderr))
         }
     }
 }

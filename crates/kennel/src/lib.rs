@@ -26,6 +26,8 @@ mod sandbox;
 
 #[cfg(target_os = "linux")]
 pub mod attached;
+#[cfg(target_os = "linux")]
+mod network;
 
 pub use child::Child;
 pub use config::{MountPoint, Permission, SandboxBuilder, SandboxConfig};
@@ -33,6 +35,8 @@ pub use error::SandboxError;
 pub use executor::PlatformExecutor;
 pub use kennel_policy as policy;
 pub use kennel_policy::policy::{NetworkMode, Policy, ReadModel, SeccompProfile};
+#[cfg(target_os = "linux")]
+pub use network::NetworkDecision;
 pub use result::ExecutionResult;
 pub use sandbox::Sandbox;
 

@@ -35,6 +35,9 @@ pub struct ExecutionResult {
     pub signal: Option<i32>,
     /// There was more output than `max_output`.
     pub output_truncated: bool,
+    /// Every decision of the network gate, refusals included.
+    #[cfg(target_os = "linux")]
+    pub network: Vec<crate::NetworkDecision>,
     /// What this host could not enforce (only with best effort).
     pub not_enforced: Vec<String>,
 }
@@ -69,6 +72,7 @@ impl ExecutionResult {
             oom_kills: outcome.oom_kills,
             output_truncated: outcome.output_truncated,
             not_enforced: outcome.not_enforced.clone(),
+            network: Vec::new(),
             stdout_bytes: stdout.bytes,
             stderr_bytes: stderr.bytes,
         }

@@ -4,19 +4,19 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use kennel::attached::{Ended, Error, Outcome};
+use kennel::attached::{Ended, Error, NetworkDecision, Ran};
 use serde_json::{Value, json};
 
 /// Writes the outcome to a file.
-pub fn write(path: &Path, result: &Result<Outcome, Error>, exit_code: i32) -> io::Result<()> {
+pub fn write(path: &Path, result: &Result<Ran, Error>, exit_code: i32) -> io::Result<()> {
     let mut text = format!("{:#}", report(result, exit_code));
     text.push('\n');
     std::fs::write(path, text)
 }
 
-fn report(result: &Result<Outcome, Error>, exit_code: i32) -> Value {
+fn report(result: &Result<Ran, Error>, exit_code: i32) -> Value {
     match result {
-        Ok(outcome) => {
+        Ok(Ran { outcome, network, .. }) => {
             let ended = match outcome.ended {
                 Ended::Exited(_) => "exited",
                 Ended::Signalled(_) => "signalled",
@@ -40,12 +40,25 @@ fn report(result: &Result<Outcome, Error>, exit_code: i32) -> Value {
                 "cpu_user_ms": milliseconds(outcome.cpu_user),
                 "cpu_system_ms": milliseconds(outcome.cpu_system),
                 "peak_memory_bytes": outcome.peak_memory,
+                "network": network.iter().map(decision).collect::<Vec<_>>(),
                 "not_enforced": outcome.not_enforced,
                 "error": null,
             })
         }
         Err(error) => json!({ "exit_code": exit_code, "ended": "not-started", "error": error.to_string() }),
     }
+}
+
+fn decision(decision: &NetworkDecision) -> Value {
+    json!({
+        "host": decision.host,
+        "port": decision.port,
+        "door": decision.door,
+        "allowed": decision.allowed,
+        "reason": decision.reason,
+        "rule": decision.rule,
+        "count": decision.count,
+    })
 }
 
 fn milliseconds(time: Duration) -> f64 {

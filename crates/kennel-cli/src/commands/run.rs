@@ -24,11 +24,12 @@ pub fn run(args: &RunArgs) -> i32 {
         attached::run(&merged.policy, &args.command, &cwd, memory::environment(), memory::inherited())
     };
     let code = match &result {
-        Ok(outcome) => {
+        Ok(ran) => {
             if !args.quiet {
-                explain(outcome, &merged.policy.limits);
+                explain(&ran.outcome, &merged.policy.limits);
+                eprint!("{}", ran.blocked);
             }
-            outcome.exit_code()
+            ran.outcome.exit_code()
         }
         Err(error) => fail_to_start(error),
     };
@@ -37,7 +38,8 @@ pub fn run(args: &RunArgs) -> i32 {
             return fail(&format!("writing the report: {}: {error}", path.display()));
         }
     }
-    if let Ok(Outcome { ended: Ended::Signalled(signal @ (libc::SIGINT | libc::SIGQUIT)), .. }) = result {
+    if let Ok(Ended::Signalled(signal @ (libc::SIGINT | libc::SIGQUIT))) = result.map(|ran| ran.outcome.ended)
+    {
         die_of(signal);
     }
     code

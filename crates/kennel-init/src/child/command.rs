@@ -58,6 +58,8 @@ pub(super) fn start(reader: &mut Reader, link: i32) -> Result<(i32, Option<Fd>)>
         failure: None,
     };
     let stack = sys::map_memory(STACK)?;
+    // If this process is killed from here on, the command may have run.
+    sys::send(link, &Report::Starting.encode())?;
     // SAFETY: the stack is fresh; `become_command` never returns and keeps to raw calls; `launch` outlives the
     // child's use of it, because CLONE_VFORK holds this thread until the exec or the exit.
     let pid = unsafe { vfork_on_stack(stack.add(STACK), become_command, (&raw mut launch).cast()) }?;

@@ -119,6 +119,7 @@ impl Setup<'_> {
             tag::MASK_STORE => self.mask_store(&mut fields),
             tag::MASK_DIR => self.mask(&mut fields, c"d"),
             tag::MASK_FILE => self.mask(&mut fields, c"f"),
+            tag::COVER_FILE => self.cover_file(&mut fields),
             tag::PROC => self.proc(&mut fields),
             tag::DEVPTS => self.devpts(&mut fields),
             tag::READ_ONLY => self.read_only(&mut fields),

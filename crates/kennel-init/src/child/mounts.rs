@@ -35,11 +35,10 @@ impl Setup<'_> {
     }
 
     pub(super) fn mask_store(&mut self, fields: &mut Reader) -> Result<()> {
-        let store = new_tmpfs(4096, 8, 0o755)?;
+        let store = new_tmpfs(1 << 20, 64, 0o755)?;
         sys::mkdirat(store.raw(), c"d", 0o555)?;
         sys::mknod_file(store.raw(), c"f", 0)?;
-        self.set_attributes(store.raw(), READ_ONLY | mount::ATTR_NOEXEC, 0, false)?;
-        // Attached, because a detached mount cannot be copied before Linux 6.15.
+        // Attached, because a detached mount cannot be copied before Linux 6.15; a later step covers it.
         self.attach(&store, fields.string()?)?;
         self.masks = Some(store);
         Ok(())
@@ -48,7 +47,23 @@ impl Setup<'_> {
     pub(super) fn mask(&mut self, fields: &mut Reader, which: &CStr) -> Result<()> {
         let store = self.masks.as_ref().ok_or(Errno::EPROTO)?;
         let tree = sys::clone_tree(store.raw(), which, false)?;
+        self.set_attributes(tree.raw(), READ_ONLY | mount::ATTR_NOEXEC, 0, false)?;
         self.attach(&tree, fields.string()?)
+    }
+
+    pub(super) fn cover_file(&mut self, fields: &mut Reader) -> Result<()> {
+        let (target, contents) = (fields.string()?, fields.bytes()?);
+        let store = self.masks.as_ref().ok_or(Errno::EPROTO)?;
+        // Each cover is a file of its own, named by its step.
+        let mut buffer = [0; 24];
+        let name = number(self.index as u64, 10, &mut buffer);
+        let flags = open::WRONLY | open::CREAT | open::EXCL;
+        let file = sys::openat2(store.raw(), name, flags, 0o444, resolve::NO_SYMLINKS)?;
+        sys::write_all(file.raw(), contents)?;
+        sys::fchmod(file.raw(), 0o444)?;
+        let tree = sys::clone_tree(store.raw(), name, false)?;
+        self.set_attributes(tree.raw(), READ_ONLY | mount::ATTR_NOEXEC, 0, false)?;
+        self.attach(&tree, target)
     }
 
     pub(super) fn bind(&mut self, fields: &mut Reader) -> Result<()> {

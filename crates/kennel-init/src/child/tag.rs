@@ -30,6 +30,7 @@ pub const DROP_CAPABILITIES: u8 = 25;
 pub const FILTER: u8 = 26;
 pub const MASK_STORE: u8 = 27;
 pub const SEAL_MOUNTS: u8 = 28;
+pub const COVER_FILE: u8 = 29;
 
 /// `Access` of a bind.
 pub const ACCESS_READ: u8 = 0;

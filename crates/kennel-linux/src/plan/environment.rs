@@ -14,6 +14,7 @@ const BASIC: &[&str] =
 pub fn environment<'a>(
     policy: &Policy,
     inherited: impl Iterator<Item = (&'a OsStr, &'a OsStr)>,
+    network: &[(OsString, OsString)],
 ) -> Vec<(OsString, OsString)> {
     let wanted = &policy.environment;
     let passes = |name: &OsStr| {
@@ -37,7 +38,7 @@ pub fn environment<'a>(
         // The caller's may name a folder that is not writable, or not there, inside.
         set(OsStr::new("TMPDIR"), OsStr::new("/tmp"));
     }
-    for (name, value) in &wanted.set {
+    for (name, value) in network.iter().chain(&wanted.set) {
         set(name, value);
     }
     variables
@@ -52,7 +53,7 @@ mod tests {
         let policy = Policy { environment, ..Policy::default() };
         let inherited = [("PATH", "/bin"), ("TOKEN", "secret"), ("KEEP", "1"), ("LC_ALL", "C")];
         let inherited = inherited.iter().map(|(name, value)| (OsStr::new(*name), OsStr::new(*value)));
-        super::environment(&policy, inherited)
+        super::environment(&policy, inherited, &[])
             .into_iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))
             .collect()

@@ -32,7 +32,8 @@ pub(super) fn mounts(
     let mut sealed = Vec::new();
     let mut above: Vec<&Point> = Vec::new();
     let anew = points.first().is_some_and(|point| point.path == Path::new("/") && point.is_made_anew());
-    let masks = points.iter().any(|point| matches!(point.state, State::Hidden { .. }));
+    let hides = points.iter().any(|point| matches!(point.state, State::Hidden { .. }));
+    let masks = hides || !resolved.covers.is_empty();
     // First, because what hides other things waits below /dev/shm until that is mounted over it.
     if points.iter().any(|point| point.state == State::Fresh(Zone::Dev)) {
         if anew {
@@ -124,6 +125,10 @@ pub(super) fn mounts(
             }
         }
         above.push(point);
+    }
+    for (path, contents) in &resolved.covers {
+        let (target, contents) = (c_path(path)?, contents.as_bytes().to_vec());
+        steps.add(Step::CoverFile { target, contents }, "names are asked of the network gate");
     }
     links(steps, resolved)?;
     if anew {

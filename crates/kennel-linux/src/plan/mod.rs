@@ -12,6 +12,7 @@ use kennel_init::plan::{Command, Identity, Plan, Planned, Step, Terminal};
 use kennel_policy::policy::{NetworkMode, Policy};
 
 use crate::landlock::{self, Abi};
+use crate::network::NetworkPlan;
 use crate::resolve::Resolved;
 use crate::seccomp;
 
@@ -80,6 +81,7 @@ pub fn plan(
     tier: Tier,
     counted: bool,
     rlimits: &[(u32, u64)],
+    network: Option<&NetworkPlan>,
 ) -> Result<Plan, PlanError> {
     let mut steps = Steps::default();
     let places = match tier {
@@ -92,6 +94,9 @@ pub fn plan(
         }
         if policy.network.mode != NetworkMode::Host {
             steps.add(Step::LoopbackUp, "a network of the sandbox's own has a loopback");
+        }
+        if let Some(network) = network {
+            doors(&mut steps, network);
         }
     }
     let workdir = resolved.workdir.as_deref().unwrap_or(Path::new("/"));
@@ -117,6 +122,37 @@ pub fn plan(
         steps.add(Step::Filter { program }, "the seccomp profile");
     }
     Ok(Plan { steps: steps.0, command: start(policy, caller, command, variables)? })
+}
+
+/// The inside of a filtered network: everything leads to sockets that the controller serves.
+fn doors(steps: &mut Steps, network: &NetworkPlan) {
+    let reason = "only the allowed hosts: every connection leads to the network gate";
+    for batch in &network.batches {
+        let (messages, acknowledgements) = (batch.messages.clone(), batch.acknowledgements);
+        steps.add(Step::Netlink { protocol: batch.protocol, messages, acknowledgements }, reason);
+    }
+    for listener in &network.listeners {
+        const SOL_SOCKET: u32 = 1;
+        const SO_REUSEADDR: u32 = 2;
+        const IPPROTO_IPV6: u32 = 41;
+        const IPV6_V6ONLY: u32 = 26;
+        let mut options = vec![[SOL_SOCKET, SO_REUSEADDR, 1]];
+        let family = if listener.address.is_ipv6() {
+            options.push([IPPROTO_IPV6, IPV6_V6ONLY, 1]);
+            libc::AF_INET6
+        } else {
+            libc::AF_INET
+        };
+        let kind = if listener.stream { libc::SOCK_STREAM } else { libc::SOCK_DGRAM };
+        let step = Step::Listen {
+            family: family.cast_unsigned(),
+            kind: kind.cast_unsigned(),
+            address: listener.raw_address(),
+            options,
+            tag: listener.tag,
+        };
+        steps.add(step, reason);
+    }
 }
 
 fn limits(steps: &mut Steps, policy: &Policy, rlimits: &[(u32, u64)]) {

@@ -25,6 +25,8 @@ pub struct Resolved {
     pub points: Vec<Point>,
     /// Symlinks to make inside, where the tree is made anew.
     pub links: Vec<(PathBuf, PathBuf)>,
+    /// Files that show other contents than the host's: the path without symlinks, and the contents.
+    pub covers: Vec<(PathBuf, &'static str)>,
     /// Where the command starts; `None` when its folder does not exist inside.
     pub workdir: Option<PathBuf>,
 }
@@ -273,7 +275,8 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     pin(&mut points)?;
     points.sort_by(|a, b| a.path.cmp(&b.path));
     let workdir = workdir.filter(|path| visible(&points, path));
-    Ok(Resolved { points, links: resolver.links, workdir })
+    let covers = if policy.network.mode == NetworkMode::Whitelist { covers(&points) } else { Vec::new() };
+    Ok(Resolved { points, links: resolver.links, covers, workdir })
 }
 
 /// The minimal system set of listed reads: what a dynamically linked program, a shell and an interpreter need.
@@ -794,6 +797,20 @@ fn pin(points: &mut Vec<Point>) -> Result<(), ResolveError> {
     }
     points.extend(pins.into_values());
     Ok(())
+}
+
+/// Where the files of a filtered network are. One that the host does not have, or that is hidden inside, needs none:
+/// without it a C library asks 127.0.0.1 as well.
+fn covers(points: &[Point]) -> Vec<(PathBuf, &'static str)> {
+    let mut covers = Vec::new();
+    for (path, contents) in crate::network::FILES {
+        if let Ok(Location::Found(found)) = locate(Path::new(path)) {
+            if found.kind == Kind::File && visible(points, &found.path) {
+                covers.push((found.path, *contents));
+            }
+        }
+    }
+    covers
 }
 
 /// Whether a path exists inside, going by the nearest point at or above it.

@@ -52,6 +52,9 @@ fn table(wish: &Wish) -> Option<Table> {
         deny(&mut table, calls::NOT_FOR_COMPUTATION);
     }
     table.rules.insert(number(libc::SYS_socket), sockets(wish));
+    if *wish.unix_sockets == UnixSockets::None {
+        table.rules.insert(number(libc::SYS_socketpair), pairs());
+    }
     Some(table)
 }
 
@@ -116,6 +119,14 @@ fn sockets(wish: &Wish) -> Rule {
         tests.push((family(libc::AF_NETLINK), Verdict::Allow));
     }
     Rule::When(tests, EAFNOSUPPORT)
+}
+
+/// Pairs that stay pairs. One of datagram sockets (which is what AF_UNIX makes of SOCK_RAW too) can be connected anew,
+/// or send to any path: it would be a socket like the ones that are refused.
+fn pairs() -> Rule {
+    const TYPE: u32 = 0xf;
+    let values = vec![libc::SOCK_STREAM.cast_unsigned(), libc::SOCK_SEQPACKET.cast_unsigned()];
+    Rule::When(vec![(Test::OneOf { argument: 1, mask: TYPE, values }, Verdict::Allow)], EPERM)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use kennel_init::plan::Plan;
+use kennel_init::plan::{Plan, Step};
 use kennel_init::report::{Order, Report};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -22,6 +22,7 @@ use crate::cgroup::CgroupError;
 use crate::cgroup::{Cgroup, Pressure, Usage};
 use crate::describe::describe_step;
 use crate::launch::{Init, copy::ID_MAPS};
+use crate::network::Doors;
 use crate::outcome::{Ended, Outcome};
 use kennel_policy::policy::Limits;
 use signals::Signals;
@@ -38,8 +39,8 @@ pub enum StartError {
         step: String,
         /// The rule behind it.
         reason: String,
-        /// Whether it was the mount of /proc, which containers often forbid.
-        proc: bool,
+        /// Whether it is one that some hosts refuse, and which.
+        refused: Option<Refused>,
         /// What the system said.
         source: io::Error,
     },
@@ -62,6 +63,15 @@ pub enum StartError {
     Link(#[source] io::Error),
 }
 
+/// A step that some hosts refuse and that there is a way around.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// A fresh /proc, in containers that mask parts of it.
+    Proc,
+    /// A netlink batch, on kernels without nftables.
+    Netlink,
+}
+
 /// A sandbox with a PID 1.
 #[derive(Debug)]
 pub struct Running {
@@ -73,6 +83,8 @@ pub struct Running {
     cpu_time: Option<Duration>,
     cgroup: Option<Cgroup>,
     pressure: Option<Pressure>,
+    /// Sockets that init made inside the sandbox's network.
+    doors: Doors,
     timed_out: bool,
     reaped: bool,
 }
@@ -86,6 +98,8 @@ pub struct Attended<'a> {
     pub terminal: Option<&'a mut Terminal>,
     /// Output to capture and input to feed.
     pub streams: Option<&'a mut Streams>,
+    /// Called once, with the sockets made inside, when the first client knocks at one of them.
+    pub open_doors: Option<&'a mut (dyn FnMut(Doors) + 'a)>,
 }
 
 impl Running {
@@ -100,9 +114,15 @@ impl Running {
             cpu_time: limits.cpu_time,
             cgroup: None,
             pressure: None,
+            doors: Vec::new(),
             timed_out: false,
             reaped: false,
         }
+    }
+
+    /// The sockets that init made inside the sandbox's network, to be served by the caller.
+    pub fn take_doors(&mut self) -> Doors {
+        std::mem::take(&mut self.doors)
     }
 
     /// Puts PID 1, which waits for it, into a cgroup. `newborn` says that it was born in it.
@@ -180,9 +200,13 @@ impl Running {
     /// # Errors
     /// When a step failed or the command could not be executed; nothing is left of the sandbox then.
     pub fn await_start(&mut self, plan: &Plan) -> Result<(), StartError> {
+        let mut starting = false;
         loop {
             match self.receive() {
+                Ok(Some(Report::Starting)) => starting = true,
                 Ok(Some(Report::Started)) => return Ok(()),
+                // Killed right after: the command may have run, so this is an end, not a failure to start.
+                Ok(None) if starting => return Ok(()),
                 Ok(Some(Report::Failed { step, errno })) => {
                     self.end();
                     return Err(step_error(plan, step, io::Error::from_raw_os_error(errno)));
@@ -237,6 +261,11 @@ impl Running {
             if ready.signals {
                 if let Some(signals) = attended.signals {
                     signals.each(|signal| self.signal(signal));
+                }
+            }
+            if ready.knocked {
+                if let Some(open) = attended.open_doors.take() {
+                    open(self.take_doors());
                 }
             }
             if ready.pressed && self.pressure.as_ref().is_some_and(|pressure| pressure.relieve().is_err()) {
@@ -338,11 +367,11 @@ impl Running {
         Ok(())
     }
 
-    fn receive(&self) -> io::Result<Option<Report>> {
+    fn receive(&mut self) -> io::Result<Option<Report>> {
         self.receive_with(rustix::net::RecvFlags::empty())
     }
 
-    fn receive_now(&self) -> io::Result<Option<Report>> {
+    fn receive_now(&mut self) -> io::Result<Option<Report>> {
         match self.receive_with(rustix::net::RecvFlags::DONTWAIT) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             other => other,
@@ -350,17 +379,34 @@ impl Running {
     }
 
     /// The next report; `None` at the end of the link. A peer that died with a message of ours unread resets it.
-    fn receive_with(&self, flags: rustix::net::RecvFlags) -> io::Result<Option<Report>> {
+    fn receive_with(&mut self, flags: rustix::net::RecvFlags) -> io::Result<Option<Report>> {
+        use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
         let mut message = [0u8; 16];
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         loop {
-            match rustix::net::recv(&self.init.link, &mut message, flags) {
-                Ok((_, 0)) | Err(Errno::CONNRESET) => return Ok(None),
-                Ok((_, n)) => match Report::decode(&message[..n.min(16)]) {
-                    Some(report) => return Ok(Some(report)),
-                    None => continue,
-                },
-                Err(Errno::INTR) => {}
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let mut parts = [io::IoSliceMut::new(&mut message)];
+            let flags = flags | RecvFlags::CMSG_CLOEXEC;
+            let length = match rustix::net::recvmsg(&self.init.link, &mut parts, &mut control, flags) {
+                Ok(received) => received.bytes,
+                Err(Errno::CONNRESET) => 0,
+                Err(Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
+            };
+            if length == 0 {
+                return Ok(None);
+            }
+            let doors = control.drain().filter_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+                _ => None,
+            });
+            let doors: Vec<_> = doors.flatten().collect();
+            match Report::decode(&message[..length.min(16)]) {
+                Some(Report::Descriptor { tag }) => {
+                    self.doors.extend(doors.into_iter().map(|door| (tag, door)))
+                }
+                Some(report) => return Ok(Some(report)),
+                None => {}
             }
         }
     }
@@ -370,6 +416,10 @@ impl Running {
             vec![PollFd::new(&self.init.pidfd, PollFlags::IN), PollFd::new(&self.init.link, PollFlags::IN)];
         if let Some(signals) = attended.signals {
             fds.push(PollFd::new(signals, PollFlags::IN));
+        }
+        let doors_at = fds.len();
+        if attended.open_doors.is_some() {
+            fds.extend(self.doors.iter().map(|(_, door)| PollFd::new(door, PollFlags::IN)));
         }
         let pressure_at = fds.len();
         if let Some(pressure) = &self.pressure {
@@ -390,6 +440,7 @@ impl Running {
             // Its end is the pidfd's to tell; a hang-up here would only spin.
             link: fds[1].revents().contains(PollFlags::IN),
             signals: attended.signals.is_some() && hit(&fds[2]),
+            knocked: fds[doors_at..pressure_at].iter().any(hit),
             pressed: self.pressure.is_some() && hit(&fds[pressure_at]),
         })
     }
@@ -405,6 +456,7 @@ struct Ready {
     gone: bool,
     link: bool,
     signals: bool,
+    knocked: bool,
     pressed: bool,
 }
 
@@ -416,13 +468,17 @@ fn step_error(plan: &Plan, index: u32, source: io::Error) -> StartError {
         Some(planned) => StartError::Step {
             step: describe_step(&planned.step),
             reason: planned.reason.clone(),
-            proc: matches!(planned.step, kennel_init::plan::Step::Proc { .. }),
+            refused: match planned.step {
+                Step::Proc { .. } => Some(Refused::Proc),
+                Step::Netlink { .. } => Some(Refused::Netlink),
+                _ => None,
+            },
             source,
         },
         None => StartError::Step {
             step: "starting the command".into(),
             reason: "the command itself".into(),
-            proc: false,
+            refused: None,
             source,
         },
     }

@@ -1,0 +1,81 @@
+//! What a filtered network needs inside the sandbox, as plain data.
+//!
+//! This crate knows how to make sockets and send netlink messages in the sandbox's namespace, and how to hand the
+//! sockets to the controller; what they are for is the gate's business, which whoever puts the two together brings.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+
+/// A socket to be made inside and handed to the controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// How the controller knows it.
+    pub tag: u32,
+    /// Where it listens.
+    pub address: std::net::SocketAddr,
+    /// TCP, or UDP.
+    pub stream: bool,
+}
+
+/// A ready-made batch of netlink messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetlinkBatch {
+    /// Which netlink family it speaks.
+    pub protocol: u32,
+    /// The messages.
+    pub messages: Vec<u8>,
+    /// How many acknowledgements to wait for.
+    pub acknowledgements: u32,
+}
+
+/// The inside of a filtered network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkPlan {
+    /// Sent in this order.
+    pub batches: Vec<NetlinkBatch>,
+    /// Made after the batches.
+    pub listeners: Vec<Listener>,
+    /// Variables that lead programs to the doors; the policy's own win over these.
+    pub variables: Vec<(OsString, OsString)>,
+    /// What to use where the kernel refuses a batch.
+    pub fallback: Option<Box<NetworkPlan>>,
+}
+
+/// The sockets that were made inside, by their tags.
+pub type Doors = Vec<(u32, OwnedFd)>;
+
+impl Listener {
+    /// The address as the kernel lays it out.
+    #[must_use]
+    pub fn raw_address(&self) -> Vec<u8> {
+        let mut raw = Vec::with_capacity(28);
+        match self.address {
+            std::net::SocketAddr::V4(address) => {
+                raw.extend_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+                raw.extend_from_slice(&address.port().to_be_bytes());
+                raw.extend_from_slice(&address.ip().octets());
+                raw.extend_from_slice(&[0; 8]);
+            }
+            std::net::SocketAddr::V6(address) => {
+                raw.extend_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
+                raw.extend_from_slice(&address.port().to_be_bytes());
+                raw.extend_from_slice(&address.flowinfo().to_be_bytes());
+                raw.extend_from_slice(&address.ip().octets());
+                raw.extend_from_slice(&address.scope_id().to_ne_bytes());
+            }
+        }
+        raw
+    }
+}
+
+/// /etc/resolv.conf, /etc/hosts and /etc/nsswitch.conf of a filtered network: names are asked of the gate, whatever
+/// the host uses.
+pub const FILES: &[(&str, &str)] = &[
+    ("/etc/resolv.conf", "nameserver 127.0.0.1\noptions edns0 timeout:2 attempts:2\n"),
+    ("/etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"),
+    (
+        "/etc/nsswitch.conf",
+        "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\n\
+         services: files\nethers: files\nrpc: files\n",
+    ),
+];
