@@ -3,16 +3,22 @@
 use kennel_policy::domain::Host;
 
 use crate::connect;
-use crate::doors::{refuse, tunnel};
+use crate::doors::{dns, refuse, tunnel};
 use crate::gate::{Exit, Gate, Refusal, Target};
 use crate::record::Door;
 use crate::relay::Wire;
 use crate::rules::DenyReason;
 use crate::sockets;
 
+const DNS: u16 = 53;
+
 pub(crate) async fn serve(gate: &Gate, client: Wire) {
     let Ok(destination) = sockets::original_destination(&client.stream) else { return };
     let (address, port) = (destination.ip(), destination.port());
+    // A look-up over TCP, to whichever server the program believes in.
+    if port == DNS {
+        return dns::serve_stream(gate, client).await;
+    }
     let target = match gate.behind(address) {
         Some(Some(name)) => Target { host: Host::Name(name), port },
         Some(None) => {
