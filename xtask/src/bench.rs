@@ -27,7 +27,7 @@ pub fn bench(words: &[String]) -> Result<(), Failure> {
         cargo::build(&["build", "--release", "--package", "kennel-bench", "--package", "kennel-cli"])?;
     let stage = Stage::new()?;
     for name in ["kennel", "probe", "machine"].iter().chain(BENCHMARKS) {
-        stage.add(&cargo::named(&programs, name)?.path, name)?;
+        stage.add(&cargo::binary(&programs, name)?.path, name)?;
     }
     let mut results = run("machine", Who::all()[0], &stage, &flags)?;
     for name in BENCHMARKS {

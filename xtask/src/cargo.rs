@@ -25,6 +25,8 @@ pub struct Program {
     pub name: String,
     /// `test` for integration tests, `bin`, `lib`, …
     pub kind: String,
+    /// Whether it runs the tests of the target, rather than being it.
+    pub has_tests: bool,
     /// Where it lies.
     pub path: PathBuf,
 }
@@ -46,12 +48,12 @@ pub fn build(arguments: &[&str]) -> Result<Vec<Program>, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(program_of).collect())
 }
 
-/// The one program of this name.
+/// The one binary of this name.
 ///
 /// # Errors
 /// When it is not among them.
-pub fn named<'p>(programs: &'p [Program], name: &str) -> Result<&'p Program, Failure> {
-    let found = programs.iter().find(|program| program.name == name);
+pub fn binary<'p>(programs: &'p [Program], name: &str) -> Result<&'p Program, Failure> {
+    let found = programs.iter().find(|program| program.name == name && !program.has_tests);
     found.ok_or_else(|| format!("cargo built no program called {name}").into())
 }
 
@@ -63,6 +65,7 @@ fn program_of(message: &str) -> Option<Program> {
     Some(Program {
         name: text_after(target, r#""name":""#)?.to_owned(),
         kind: text_after(target, r#""kind":[""#)?.to_owned(),
+        has_tests: target.split_once(r#""profile":{"#)?.1.split_once('}')?.0.contains(r#""test":true"#),
         path: path.into(),
     })
 }
@@ -84,8 +87,8 @@ mod tests {
             r#""name":"escape","src_path":"/w/tests/escape/main.rs"},"profile":{"test":true},"#,
             r#""filenames":["/t/deps/escape-1"],"executable":"/t/deps/escape-1","fresh":true}"#
         );
-        let expected =
-            Program { name: "escape".into(), kind: "test".into(), path: "/t/deps/escape-1".into() };
+        let (name, kind) = ("escape".into(), "test".into());
+        let expected = Program { name, kind, has_tests: true, path: "/t/deps/escape-1".into() };
         assert_eq!(program_of(message), Some(expected));
     }
 

@@ -22,7 +22,7 @@ pub fn dist() -> Result<(), Failure> {
     fs::create_dir_all(&bin)?;
     for name in ["kennel", "kennel-entrypoint"] {
         let place = bin.join(name);
-        fs::copy(&cargo::named(&programs, name)?.path, &place)?;
+        fs::copy(&cargo::binary(&programs, name)?.path, &place)?;
         elf::expect_static(&place)?;
         println!("bin/{name}: static, {} bytes", fs::metadata(&place)?.len());
     }

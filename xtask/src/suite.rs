@@ -15,10 +15,8 @@ const LONGEST: Duration = Duration::from_secs(20 * 60);
 /// What came of a suite.
 #[derive(Debug)]
 pub struct Report {
-    /// Its name.
+    /// Its name, and who ran it.
     pub name: String,
-    /// Who ran it.
-    pub who: &'static str,
     /// How long it took.
     pub time: Duration,
     /// What came of it.
@@ -41,7 +39,8 @@ pub fn logs() -> Result<PathBuf, Failure> {
 /// # Errors
 /// When it cannot be started or its output cannot be kept.
 pub fn run(name: &str, who: &'static str, command: &mut Command) -> Result<Report, Failure> {
-    let log = logs()?.join(format!("{name}-{who}.log"));
+    let shown = if who.is_empty() { name.to_owned() } else { format!("{name} ({who})") };
+    let log = logs()?.join(format!("{}.log", shown.replace(' ', "-").replace(['(', ')'], "")));
     let output = File::create(&log).map_err(|error| format!("writing {}: {error}", log.display()))?;
     command.stdout(output.try_clone()?).stderr(output);
     // A group of its own, so that whatever a suite that hangs has started ends with it.
@@ -57,7 +56,7 @@ pub fn run(name: &str, who: &'static str, command: &mut Command) -> Result<Repor
         tally.failed = 1;
     }
     println!(
-        "{name:<22} {who:<6} {:>5} passed {:>4} failed {:>4} skipped {:>8.1} s",
+        "{shown:<28} {:>5} passed {:>4} failed {:>4} skipped {:>8.1} s",
         tally.passed,
         tally.failed,
         tally.skipped.len(),
@@ -65,9 +64,9 @@ pub fn run(name: &str, who: &'static str, command: &mut Command) -> Result<Repor
     );
     if !succeeded {
         let how = end.map_or(format!("was killed after {LONGEST:?}"), |end| format!("ended with {end}"));
-        println!("{}\n{name}, as {who}, {how}; all it said is in {}", failures(&said), log.display());
+        println!("{}\n{shown} {how}; all it said is in {}", failures(&said), log.display());
     }
-    Ok(Report { name: name.to_owned(), who, time, tally })
+    Ok(Report { name: shown, time, tally })
 }
 
 /// Waits, but not for ever: `None` when the time was up and it was killed.

@@ -32,35 +32,41 @@ impl Tally {
         Tally { failed: usize::from(!passed), ..Tally::default() }
     }
 
-    /// Reads what a test program printed with `--show-output`. To the runner a test that returns early has passed;
-    /// here it counts as skipped instead.
+    /// Reads what test programs printed with `--show-output`. To the runner a test that returns early has passed; here
+    /// it counts as skipped instead.
     pub fn read(output: &str) -> Tally {
         let mut tally = Tally::default();
         let mut failed = BTreeSet::new();
         let mut section = "";
+        // A test may run the tests of its own program as somebody else, and pass on what that printed.
+        let mut depth = 0usize;
         for line in output.lines() {
-            if let Some(name) = line.strip_prefix("---- ").and_then(|line| line.strip_suffix(" stdout ----"))
-            {
+            if let Some(reason) = line.strip_prefix(SKIPPED) {
+                tally.skip(section, reason);
+            } else if line.starts_with("     Running ") || line.starts_with("   Doc-tests ") {
+                // Cargo's words before each program: whatever the one before left open is over.
+                depth = 0;
+            } else if line.starts_with("running ") && line.trim_end_matches('s').ends_with(" test") {
+                depth += 1;
+            } else if let Some(counts) = line.strip_prefix("test result: ") {
+                if depth <= 1 {
+                    tally.passed += count(counts, "passed");
+                    tally.failed += count(counts, "failed");
+                    section = "";
+                }
+                depth = depth.saturating_sub(1);
+            } else if depth > 1 {
+                continue;
+            } else if let Some(name) = between(line, "---- ", " stdout ----") {
                 section = name;
             } else if matches!(line, "successes:" | "failures:") {
                 section = "";
-            } else if let Some(counts) = line.strip_prefix("test result: ") {
-                tally.passed += count(counts, "passed");
-                tally.failed += count(counts, "failed");
-                section = "";
-            } else if let Some(reason) = line.strip_prefix(SKIPPED) {
-                tally.skip(section, reason);
-            } else if let Some((name, end)) =
-                line.strip_prefix("test ").and_then(|line| line.split_once(" ... "))
-            {
-                if end == "FAILED" {
-                    failed.insert(name);
-                } else if let Some(reason) = end.strip_prefix("ignored") {
-                    let reason = reason.trim_start_matches(", ");
-                    tally.skip(name, if reason.is_empty() { "ignored" } else { reason });
-                    // The runner does not count it as passed, so there is nothing to take back below.
-                    tally.passed += 1;
-                }
+            } else if let Some(name) = between(line, "test ", " ... FAILED") {
+                failed.insert(name);
+            } else if let Some((name, reason)) = ignored(line) {
+                tally.skip(name, reason);
+                // The runner does not count it as passed, so there is nothing to take back below.
+                tally.passed += 1;
             }
         }
         let said_so: BTreeSet<&str> = tally.skipped.iter().map(|skip| skip.test.as_str()).collect();
@@ -80,6 +86,17 @@ impl AddAssign for Tally {
         self.failed += other.failed;
         self.skipped.extend(other.skipped);
     }
+}
+
+fn between<'l>(line: &'l str, before: &str, after: &str) -> Option<&'l str> {
+    line.strip_prefix(before)?.strip_suffix(after)
+}
+
+/// `test name ... ignored, reason`.
+fn ignored(line: &str) -> Option<(&str, &str)> {
+    let (name, reason) = line.strip_prefix("test ")?.split_once(" ... ignored")?;
+    let reason = reason.trim_start_matches(", ");
+    Some((name, if reason.is_empty() { "ignored" } else { reason }))
 }
 
 /// `ok. 3 passed; 0 failed; …` → 3 for `passed`.
@@ -133,6 +150,17 @@ test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; 
     fn a_skip_has_its_test_and_its_reason() {
         let skip = Skip { test: "c::d".into(), reason: "no tmux".into() };
         assert!(Tally::read(OUTPUT).skipped.contains(&skip));
+    }
+
+    #[test]
+    fn what_a_test_passes_on_of_other_tests_is_not_counted_again() {
+        let inner = "running 2 tests\nsuccesses:\nSKIPPED: no bus\ntest result: ok. 2 passed; 0 failed\n";
+        let output = format!(
+            "running 3 tests\n---- outer stdout ----\n{inner}\nsuccesses:\n    outer\n\ntest result: ok. 3 passed; 0 failed\n"
+        );
+        let tally = Tally::read(&output);
+        assert_eq!((tally.passed, tally.skipped.len()), (2, 1));
+        assert_eq!(tally.skipped.first().map(|skip| skip.test.as_str()), Some("outer"));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Instant;
 
 use crate::Failure;
 use crate::cargo::{self, Program};
@@ -34,21 +35,24 @@ pub fn test(words: &[String]) -> Result<(), Failure> {
     let mut reports = Vec::new();
     if names.is_empty() {
         checks(&mut reports)?;
-        unit_tests(&mut reports)?;
     }
+    let started = Instant::now();
     match Suites::build() {
-        Ok(suites) => suites.run(&names, &mut reports)?,
-        // The compiler has said why; what ran before is still worth its summary.
+        Ok(suites) => {
+            println!("built in {:.0} s", started.elapsed().as_secs_f64());
+            if names.is_empty() {
+                unit_tests(&mut reports)?;
+            }
+            suites.run(&names, &mut reports)?;
+        }
+        // The compiler has said why. What ran before is still worth its summary.
         Err(failure) => {
             println!("{failure}");
-            reports.push(report("build", Tally::of_check(false)));
+            let tally = Tally::of_check(false);
+            reports.push(Report { name: "build".into(), time: started.elapsed(), tally });
         }
     }
     sum_up(&reports)
-}
-
-fn report(name: &str, tally: Tally) -> Report {
-    Report { name: name.to_owned(), who: "", time: Default::default(), tally }
 }
 
 fn checks(reports: &mut Vec<Report>) -> Result<(), Failure> {
@@ -57,7 +61,7 @@ fn checks(reports: &mut Vec<Report>) -> Result<(), Failure> {
     let mut lints = cargo::cargo();
     lints.args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
     let mut format = cargo::cargo();
-    format.args(["fmt", "--all", "--check"]);
+    format.args(["fmt", "--all", "--check", "--", "--color", "never"]);
     for (name, command) in [("format", &mut format), ("lints", &mut lints), ("docs", &mut docs)] {
         reports.push(suite::run(name, "", command)?);
     }
@@ -66,9 +70,7 @@ fn checks(reports: &mut Vec<Report>) -> Result<(), Failure> {
 
 fn unit_tests(reports: &mut Vec<Report>) -> Result<(), Failure> {
     let mut unit = cargo::cargo();
-    unit.args(["test", "--workspace", "--lib", "--bins", "--no-fail-fast", "--quiet", "--", "--show-output"]);
-    // libtest's own --quiet would leave out the names.
-    unit.arg("--format=pretty");
+    unit.args(["test", "--workspace", "--lib", "--bins", "--no-fail-fast", "--", "--show-output"]);
     let mut doc = cargo::cargo();
     doc.args(["test", "--workspace", "--doc", "--no-fail-fast", "--", "--show-output"]);
     for (name, command) in [("unit tests", &mut unit), ("doc tests", &mut doc)] {
@@ -88,16 +90,16 @@ struct Suites {
 
 impl Suites {
     fn build() -> Result<Suites, Failure> {
-        let commands = cargo::build(&["build", "--package", "kennel-cli"])?;
+        // All in one call: one of its own for the command would build what it stands on with other features, again.
+        let built = cargo::build(&["build", "--workspace", "--bins", "--tests", "--examples"])?;
         // Only its release has no standard library, which is what its tests are about.
         let entrypoint = cargo::build(&["build", "--release", "--package", "kennel-entrypoint"])?;
-        let tests = cargo::build(&["test", "--workspace", "--no-run"])?;
         let stage = Stage::new()?;
-        let kennel = stage.add(&cargo::named(&commands, "kennel")?.path, "kennel")?;
+        let kennel = stage.add(&cargo::binary(&built, "kennel")?.path, "kennel")?;
         let name = "kennel-entrypoint";
-        let entrypoint = stage.add(&cargo::named(&entrypoint, name)?.path, name)?;
+        let entrypoint = stage.add(&cargo::binary(&entrypoint, name)?.path, name)?;
         let mut programs = BTreeMap::new();
-        for program in tests {
+        for program in built {
             if let Some(filter) = which_tests(&program) {
                 let place = stage.add(&program.path, &format!("{}-tests", program.name))?;
                 programs.insert(program.name, (place, filter));
@@ -145,12 +147,12 @@ fn which_tests(program: &Program) -> Option<&'static str> {
 
 /// Prints why tests were skipped and, as the last line, the sum.
 fn sum_up(reports: &[Report]) -> Result<(), Failure> {
-    let mut skips: BTreeMap<&Skip, Vec<String>> = BTreeMap::new();
+    let mut skips: BTreeMap<&Skip, Vec<&str>> = BTreeMap::new();
     let mut total = Tally::default();
     let mut skipped = 0;
     for report in reports {
         for skip in &report.tally.skipped {
-            skips.entry(skip).or_default().push(format!("{} {}", report.name, report.who));
+            skips.entry(skip).or_default().push(&report.name);
         }
         skipped += report.tally.skipped.len();
         total += report.tally.clone();
@@ -161,11 +163,8 @@ fn sum_up(reports: &[Report]) -> Result<(), Failure> {
     for (Skip { test, reason }, places) in &skips {
         println!("  {reason}\n      {test} ({})", places.join(", "));
     }
-    let failing: Vec<String> = reports
-        .iter()
-        .filter(|report| report.tally.failed > 0)
-        .map(|report| format!("{} {}", report.name, report.who).trim_end().to_owned())
-        .collect();
+    let failing: Vec<&str> =
+        reports.iter().filter(|report| report.tally.failed > 0).map(|report| report.name.as_str()).collect();
     let time: f64 = reports.iter().map(|report| report.time.as_secs_f64()).sum();
     println!("\nran for {time:.0} s; full outputs are in {}", suite::logs()?.display());
     println!("{} passed, {} failed, {skipped} skipped", total.passed, total.failed);
