@@ -151,10 +151,17 @@ async fn accept(gate: Gate, listener: TcpListener, kind: Kind, places: Arc<Semap
         tokio::task::spawn_local(async move {
             sockets::prepare(&stream);
             let client = Wire::new(stream);
-            match kind {
-                Kind::Proxy => doors::proxy::serve(&gate, client).await,
-                Kind::Transparent => doors::transparent::serve(&gate, client).await,
-                Kind::Dns => doors::dns::serve_stream(&gate, client).await,
+            // Each stage is boxed, so that a tunnel holds none of the memory that its opening took.
+            let tunnel = match kind {
+                Kind::Proxy => Box::pin(doors::proxy::serve(&gate, client)).await,
+                Kind::Transparent => Box::pin(doors::transparent::serve(&gate, client)).await,
+                Kind::Dns => {
+                    Box::pin(doors::dns::serve_stream(&gate, client)).await;
+                    None
+                }
+            };
+            if let Some(tunnel) = tunnel {
+                Box::pin(doors::tunnel::carry(&gate, tunnel)).await;
             }
             drop(place);
         });

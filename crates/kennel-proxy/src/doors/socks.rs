@@ -5,18 +5,22 @@ use std::io;
 use kennel_policy::domain::Host;
 
 use crate::connect;
-use crate::doors::{refuse, tunnel};
+use crate::doors::refuse;
+use crate::doors::tunnel::Tunnel;
 use crate::gate::{Exit, Gate, Refusal, Target};
 use crate::record::Door;
 use crate::relay::{Wire, farewell, send, within};
 use crate::resolver::ResolveError;
 use crate::socks::{self, Destination, Malformed, Parsed, Reply};
 
-pub(crate) async fn serve(gate: &Gate, mut client: Wire) {
+pub(crate) async fn serve(gate: &Gate, mut client: Wire) -> Option<Tunnel> {
     let times = gate.settings().times;
     // Until the request is whole; a client that trickles its bytes does not live longer than that.
-    let Ok(Some(request)) = within(times.head, negotiate(gate, &mut client)).await else { return };
-    let end = async |reply: Reply| farewell(&client.stream, &reply.to_bytes(), times.stall).await;
+    let Ok(Some(request)) = within(times.head, negotiate(gate, &mut client)).await else { return None };
+    let end = async |reply: Reply| {
+        farewell(&client.stream, &reply.to_bytes(), times.stall).await;
+        None
+    };
     if request.command != socks::CONNECT {
         return end(Reply::CommandNotSupported).await;
     }
@@ -40,7 +44,7 @@ pub(crate) async fn serve(gate: &Gate, mut client: Wire) {
             if send(&client.stream, &Reply::Succeeded.to_bytes(), times.stall).await.is_ok() {
                 refuse::in_ssh(gate, &client, &denial).await;
             }
-            return;
+            return None;
         }
         Err(Refusal::Denied(_)) => return end(Reply::NotAllowed).await,
         Err(Refusal::Unresolved(ResolveError::TimedOut)) => return end(Reply::TimedOut).await,
@@ -48,9 +52,8 @@ pub(crate) async fn serve(gate: &Gate, mut client: Wire) {
     };
     match connect::tunnel(&route, &target, times).await {
         Ok(upstream) => {
-            if send(&client.stream, &Reply::Succeeded.to_bytes(), times.stall).await.is_ok() {
-                tunnel::carry(gate, client, upstream, &target, Door::Socks).await;
-            }
+            send(&client.stream, &Reply::Succeeded.to_bytes(), times.stall).await.ok()?;
+            Some(Tunnel { client, upstream, target, door: Door::Socks })
         }
         Err(error) => end(failure(&error)).await,
     }

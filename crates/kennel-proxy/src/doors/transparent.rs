@@ -3,7 +3,8 @@
 use kennel_policy::domain::Host;
 
 use crate::connect;
-use crate::doors::{dns, refuse, tunnel};
+use crate::doors::tunnel::Tunnel;
+use crate::doors::{dns, refuse};
 use crate::gate::{Exit, Gate, Refusal, Target};
 use crate::record::Door;
 use crate::relay::Wire;
@@ -12,31 +13,40 @@ use crate::sockets;
 
 const DNS: u16 = 53;
 
-pub(crate) async fn serve(gate: &Gate, client: Wire) {
-    let Ok(destination) = sockets::original_destination(&client.stream) else { return };
+pub(crate) async fn serve(gate: &Gate, client: Wire) -> Option<Tunnel> {
+    let destination = sockets::original_destination(&client.stream).ok()?;
     let (address, port) = (destination.ip(), destination.port());
     // A look-up over TCP, to whichever server the program believes in.
     if port == DNS {
-        return dns::serve_stream(gate, client).await;
+        dns::serve_stream(gate, client).await;
+        return None;
     }
     let target = match gate.behind(address) {
         Some(Some(name)) => Target { host: Host::Name(name), port },
         Some(None) => {
             let target = Target { host: Host::from(address), port };
             let denial = gate.deny(&target, Door::Transparent, DenyReason::UnknownName, None);
-            return refuse::plainly(gate, client, port, &denial).await;
+            refuse::plainly(gate, client, port, &denial).await;
+            return None;
         }
         // Nobody is redirected from the loopback: this client has found the listener and connected to it.
-        None if address.is_loopback() => return sockets::reset_on_close(&client.stream),
+        None if address.is_loopback() => {
+            sockets::reset_on_close(&client.stream);
+            return None;
+        }
         None => Target { host: Host::from(address), port },
     };
-    let route = match gate.admit(&target, Door::Transparent, Exit::Tunnel).await {
-        Ok(route) => route,
-        Err(Refusal::Denied(denial)) => return refuse::plainly(gate, client, port, &denial).await,
-        Err(Refusal::Unresolved(_)) => return sockets::reset_on_close(&client.stream),
+    let upstream = match gate.admit(&target, Door::Transparent, Exit::Tunnel).await {
+        Ok(route) => connect::tunnel(&route, &target, gate.settings().times).await.ok(),
+        Err(Refusal::Denied(denial)) => {
+            refuse::plainly(gate, client, port, &denial).await;
+            return None;
+        }
+        Err(Refusal::Unresolved(_)) => None,
     };
-    match connect::tunnel(&route, &target, gate.settings().times).await {
-        Ok(upstream) => tunnel::carry(gate, client, upstream, &target, Door::Transparent).await,
-        Err(_) => sockets::reset_on_close(&client.stream),
-    }
+    let Some(upstream) = upstream else {
+        sockets::reset_on_close(&client.stream);
+        return None;
+    };
+    Some(Tunnel { client, upstream, target, door: Door::Transparent })
 }

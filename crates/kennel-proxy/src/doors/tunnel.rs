@@ -20,7 +20,17 @@ use crate::tls::{self, Hello};
 /// The most bytes of a first line that may turn out to be of an HTTP request.
 const MOST_LINE: usize = 16 << 10;
 
-pub(crate) async fn carry(gate: &Gate, mut client: Wire, mut upstream: Wire, target: &Target, door: Door) {
+/// A connection that was let through and answered for. Doors hand it back and end, so that what they needed to
+/// get here is freed: a connection may live for days, and there may be a thousand of them.
+pub(crate) struct Tunnel {
+    pub(crate) client: Wire,
+    pub(crate) upstream: Wire,
+    pub(crate) target: Target,
+    pub(crate) door: Door,
+}
+
+pub(crate) async fn carry(gate: &Gate, tunnel: Tunnel) {
+    let Tunnel { mut client, mut upstream, target, door } = tunnel;
     let times = gate.settings().times;
     // What a parent proxy sent behind its answer.
     if send(&client.stream, &std::mem::take(&mut upstream.inbox), times.stall).await.is_err() {
@@ -34,7 +44,7 @@ pub(crate) async fn carry(gate: &Gate, mut client: Wire, mut upstream: Wire, tar
         return opaque(gate, client, upstream).await;
     }
     match first_words(gate, &mut client, &upstream).await {
-        Ok(Words::Http) => return forward::server(gate, client, upstream, target, door).await,
+        Ok(Words::Http) => return Box::pin(forward::server(gate, client, upstream, &target, door)).await,
         Ok(Words::Other) => {}
         Err(_) => {
             sockets::reset_on_close(&upstream.stream);
@@ -52,7 +62,7 @@ pub(crate) async fn carry(gate: &Gate, mut client: Wire, mut upstream: Wire, tar
         sockets::reset_on_close(&upstream.stream);
         match error.get_ref().and_then(|inner| inner.downcast_ref::<OtherName>()) {
             Some(OtherName(told)) => {
-                gate.deny(target, door, DenyReason::NameMismatch(told.clone()), None);
+                gate.deny(&target, door, DenyReason::NameMismatch(told.clone()), None);
                 farewell(&client.stream, &tls::ACCESS_DENIED, times.stall).await;
             }
             None => sockets::reset_on_close(&client.stream),

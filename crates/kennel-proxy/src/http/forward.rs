@@ -12,55 +12,51 @@ use super::exchange::exchange;
 use super::head::{self, Body, Field, HeadError, Request};
 use super::refusal::Page;
 use crate::connect;
-use crate::doors::tunnel;
+use crate::doors::tunnel::Tunnel;
 use crate::gate::{Exit, Gate, Route, Target, Times};
 use crate::parent::{ParentProxy, split_authority};
 use crate::record::Door;
 use crate::relay::{Wire, farewell, fill, send, within};
 use crate::rules::DenyReason;
 
-/// Serves a client that knows it talks to a proxy.
-pub(crate) async fn proxy(gate: &Gate, mut client: Wire) {
+/// Serves a client that knows it talks to a proxy, until it ends or becomes a tunnel.
+pub(crate) async fn proxy(gate: &Gate, mut client: Wire) -> Option<Tunnel> {
     let times = gate.settings().times;
     let mut kept: Option<Upstream> = None;
     let mut first = true;
     while let Some(request) = next_request(&mut client, times, first).await {
         first = false;
-        let keep = request.keeps_alive() && request.body() == Ok(Body::None);
-        if !authorized(gate, &request) {
-            match dismiss(&client, &Page::unauthorized(), &request, keep, times).await {
-                Next::Stay => continue,
-                Next::Leave => return,
-            }
-        }
-        if request.method == "CONNECT" {
+        if authorized(gate, &request) && request.method == "CONNECT" {
             return connect_method(gate, client, &request).await;
         }
-        let wanted = match absolute_form(&request) {
-            Ok(wanted) => wanted,
-            Err(page) => match dismiss(&client, &page, &request, false, times).await {
-                Next::Stay => continue,
-                Next::Leave => return,
-            },
+        let ready = match authorized(gate, &request) {
+            true => prepare(gate, &request, kept.take()).await,
+            false => Err(Page::unauthorized()),
         };
-        let target = &wanted.target;
-        let upstream = match out(gate, target, kept.take()).await {
-            Ok(upstream) => upstream,
-            Err(page) => match dismiss(&client, &page, &request, keep, times).await {
-                Next::Stay => continue,
-                Next::Leave => return,
-            },
-        };
-        let line = match &upstream.parent {
-            None => wanted.path.clone(),
-            Some(_) => format!("http://{}{}", wanted.authority(), wanted.path),
-        };
-        let host = wanted.authority();
-        match exchange(gate, &mut client, upstream, &request, line, host).await {
-            Some(upstream) => kept = upstream,
-            None => return,
+        match ready {
+            Ok((upstream, line, host)) => {
+                kept = exchange(gate, &mut client, upstream, &request, line, host).await?;
+            }
+            Err(page) => dismiss(&client, &page, &request, times).await?,
         }
     }
+    None
+}
+
+/// The connection for a request, its target as the other side wants it, and its `Host`.
+async fn prepare(
+    gate: &Gate,
+    request: &Request,
+    kept: Option<Upstream>,
+) -> Result<(Upstream, String, String), Page> {
+    let wanted = absolute_form(request)?;
+    let upstream = out(gate, &wanted.target, kept).await?;
+    let host = wanted.authority();
+    let line = match &upstream.parent {
+        None => wanted.path,
+        Some(_) => format!("http://{host}{}", wanted.path),
+    };
+    Ok((upstream, line, host))
 }
 
 /// Serves a client that believes it talks to `target`, over a connection that was let through.
@@ -72,18 +68,14 @@ pub(crate) async fn server(gate: &Gate, mut client: Wire, upstream: Wire, target
         first = false;
         let wanted = match origin_form(&request, target) {
             Ok(wanted) => wanted,
-            Err(page) => {
-                dismiss(&client, &page, &request, false, times).await;
-                return;
-            }
+            Err(page) => return last_page(&client, &page, &request, times).await,
         };
         let rules = gate.rules();
         let is_address = matches!(target.host, Host::Ip(_));
         if wanted.target != *target && !is_address && !rules.allow_sni_mismatch {
             let reason = DenyReason::NameMismatch(wanted.target.to_string());
             let denial = gate.deny(target, door, reason, None);
-            dismiss(&client, &Page::denied(&denial), &request, false, times).await;
-            return;
+            return last_page(&client, &Page::denied(&denial), &request, times).await;
         }
         let Some(present) = upstream.take() else { return };
         let host = wanted.authority();
@@ -127,11 +119,6 @@ impl Wanted {
         }
         self.target.to_string()
     }
-}
-
-enum Next {
-    Stay,
-    Leave,
 }
 
 async fn next_request(client: &mut Wire, times: Times, first: bool) -> Option<Request> {
@@ -198,22 +185,25 @@ fn authorized(gate: &Gate, request: &Request) -> bool {
     }
 }
 
-/// Answers a request with a page of the proxy's own.
-async fn dismiss(client: &Wire, page: &Page, request: &Request, keep: bool, times: Times) -> Next {
-    let bytes = page.to_bytes(&request.method, keep);
-    if keep && send(&client.stream, &bytes, times.stall).await.is_ok() {
-        return Next::Stay;
+/// Answers a request with a page of the proxy's own. `None` when the connection is over: a body that nobody reads
+/// would be taken for the next request.
+async fn dismiss(client: &Wire, page: &Page, request: &Request, times: Times) -> Option<()> {
+    if !request.keeps_alive() || request.body() != Ok(Body::None) {
+        last_page(client, page, request, times).await;
+        return None;
     }
-    if !keep {
-        farewell(&client.stream, &bytes, times.stall).await;
-    }
-    Next::Leave
+    send(&client.stream, &page.to_bytes(&request.method, true), times.stall).await.ok()
 }
 
-async fn connect_method(gate: &Gate, client: Wire, request: &Request) {
+async fn last_page(client: &Wire, page: &Page, request: &Request, times: Times) {
+    farewell(&client.stream, &page.to_bytes(&request.method, false), times.stall).await;
+}
+
+async fn connect_method(gate: &Gate, client: Wire, request: &Request) -> Option<Tunnel> {
     let times = gate.settings().times;
     let end = async |page: Page| {
-        farewell(&client.stream, &page.to_bytes("CONNECT", false), times.stall).await;
+        last_page(&client, &page, request, times).await;
+        None
     };
     // RFC 9110 §9.3.6: host and port, both of them, and no body.
     let Some((host, port)) = request.target.rsplit_once(':') else {
@@ -245,9 +235,8 @@ async fn connect_method(gate: &Gate, client: Wire, request: &Request) {
         Err(error) => end(Page::unreachable(&error, &target.to_string())).await,
         Ok(upstream) => {
             let established = b"HTTP/1.1 200 Connection established\r\n\r\n";
-            if send(&client.stream, established, times.stall).await.is_ok() {
-                tunnel::carry(gate, client, upstream, &target, Door::Connect).await;
-            }
+            send(&client.stream, established, times.stall).await.ok()?;
+            Some(Tunnel { client, upstream, target, door: Door::Connect })
         }
     }
 }

@@ -1,0 +1,386 @@
+//! SOCKS5, and what is judged inside a tunnel: TLS and HTTP clients that name another host than the one they
+//! connected to.
+
+mod world;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kennel_proxy::{
+    Answer, Bypass, DenyReason, ParentProxies, ParentProxy, Question, Rules, Unlisted, Verdict,
+};
+use world::*;
+
+/// Greets without a password and sends this request; gives back the reply's code.
+fn socks(client: &mut Client, request: &[u8]) -> u8 {
+    client.send([5, 1, 0]);
+    assert_eq!(client.exactly(2), [5, 0]);
+    client.send(request);
+    let reply = client.exactly(10);
+    assert_eq!((reply[0], reply[2], reply[3]), (5, 0, 1));
+    reply[1]
+}
+
+#[test]
+fn socks_connects_by_name_and_by_address() {
+    let (port, _) = recorder(b"hello");
+    let world = World::new(&["a.test"]);
+    world.names.set("a.test", &["127.0.0.1"]);
+    let loopback = "127.0.0.1".parse().unwrap();
+    let mapped = "::ffff:127.0.0.1".parse().unwrap();
+    for request in [
+        socks_request(b"a.test", port),
+        socks_request(b"127.0.0.1", port),
+        socks_request(b"0x7f.1", port),
+        socks_address(loopback, port),
+        socks_address(mapped, port),
+    ] {
+        let mut client = world.client();
+        assert_eq!(socks(&mut client, &request), 0, "{request:?}");
+        assert_eq!(client.exactly(5), b"hello");
+    }
+}
+
+#[test]
+fn socks_names_that_are_none_and_hosts_that_are_not_allowed_get_reply_02() {
+    let world = World::new(&["*.allowed.com"]);
+    for name in [
+        &b"evil.test"[..],
+        b"a.allowed.com\0.evil.test",
+        b"evil.test\r\n.allowed.com",
+        b"fe80::1%zone.allowed.com",
+        b"%zone.allowed.com",
+        b"allowed.com",
+        b"",
+        b"\xff\xfe.allowed.com",
+    ] {
+        let mut client = world.client();
+        assert_eq!(socks(&mut client, &socks_request(name, 443)), 2, "{:?}", name.escape_ascii().to_string());
+    }
+    assert!(world.names.asked().is_empty());
+    assert!(!world.gate.summary().contains(['\0', '\r']), "{}", world.gate.summary());
+}
+
+#[test]
+fn socks_wants_the_token_where_there_is_one() {
+    let (port, _) = recorder(b"hello");
+    let world = World::with(rules(&["127.0.0.1"], &[]), |settings| settings.credentials = Some(token()));
+    let mut client = world.client();
+    client.send([5, 1, 0]);
+    assert_eq!(client.exactly(2), [5, 0xff]);
+    let mut client = world.client();
+    client.send(b"\x05\x02\x00\x02");
+    assert_eq!(client.exactly(2), [5, 2]);
+    client.send(b"\x01\x06kennel\x05wrong");
+    assert_eq!(client.exactly(2), [1, 1]);
+    let mut client = world.client();
+    client.send(b"\x05\x01\x02\x01\x06kennel\x05token");
+    client.send(socks_request(b"127.0.0.1", port));
+    assert_eq!(client.exactly(4), [5, 2, 1, 0]);
+    assert_eq!(client.exactly(10)[1], 0);
+    assert_eq!(client.exactly(5), b"hello");
+}
+
+#[test]
+fn socks_does_nothing_but_connect() {
+    let world = World::new(&[]);
+    let mut bind = socks_request(b"127.0.0.1", 80);
+    bind[1] = 2;
+    assert_eq!(socks(&mut world.client(), &bind), 7);
+    let mut udp = socks_request(b"127.0.0.1", 80);
+    udp[1] = 3;
+    assert_eq!(socks(&mut world.client(), &udp), 7);
+    assert_eq!(socks(&mut world.client(), &[5, 1, 0, 9]), 8);
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    assert_eq!(socks(&mut world.client(), &socks_request(b"127.0.0.1", closed)), 5);
+}
+
+#[test]
+fn denied_ssh_says_why_in_its_own_words() {
+    let world = World::new(&[]);
+    let mut client = world.client();
+    assert_eq!(socks(&mut client, &socks_request(b"git.test", 22)), 0);
+    client.send("SSH-2.0-client\r\n");
+    let text = client.rest_text();
+    assert!(text.starts_with("SSH-2.0-kennel\r\n"), "{text:?}");
+    assert!(text.contains("kennel blocked this connection: git.test:22: not on the allow list"), "{text:?}");
+}
+
+#[test]
+fn the_ssh_program_shows_the_reason() {
+    if !installed("ssh") {
+        println!("SKIPPED: ssh is not installed");
+        return;
+    }
+    let world = World::new(&[]);
+    // What a ProxyCommand would do: SOCKS first, then bytes.
+    let bridge = serve({
+        let address = world.proxy;
+        move |stream| {
+            let mut upstream = Client::connect(address);
+            assert_eq!(socks(&mut upstream, &socks_request(b"git.test", 22)), 0);
+            let mut down = stream.try_clone().unwrap();
+            let mut up = upstream.0.try_clone().unwrap();
+            std::thread::spawn(move || std::io::copy(&mut &stream, &mut up));
+            let _ = std::io::copy(&mut upstream.0, &mut down);
+        }
+    });
+    let output = std::process::Command::new("ssh")
+        .args(["-F", "/dev/null", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no"])
+        .args(["-o", "UserKnownHostsFile=/dev/null", "-p", &bridge.to_string(), "127.0.0.1", "true"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("kennel blocked this connection: git.test:22"), "{text}");
+}
+
+#[test]
+fn a_hello_for_the_host_is_carried_however_it_is_cut() {
+    let (port, seen) = recorder(b"");
+    let world = World::new(&["a.test"]);
+    world.names.set("a.test", &["127.0.0.1"]);
+    for record in [1000, 7, 1] {
+        seen.lock().unwrap().clear();
+        let hello = client_hello("A.test", record);
+        let mut client = world.tunnel(&format!("a.test:{port}"));
+        for piece in hello.chunks(hello.len().div_ceil(9)) {
+            client.send(piece);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        client.send([23, 3, 3, 0, 1, 9]);
+        client.0.shutdown(std::net::Shutdown::Write).unwrap();
+        client.rest().unwrap();
+        assert_eq!(*seen.lock().unwrap(), [hello, vec![23, 3, 3, 0, 1, 9]].concat());
+    }
+}
+
+#[test]
+fn a_hello_for_another_host_never_reaches_the_server() {
+    let (port, seen) = recorder(b"");
+    let world = World::new(&["a.test", "b.test"]);
+    world.names.set("a.test", &["127.0.0.1"]);
+    let first = client_hello("a.test", 1000);
+    for hello in [
+        client_hello("evil.test", 1000),
+        client_hello("evil.test", 3),
+        // Allowed too, but not the one that was connected to.
+        client_hello("b.test", 1000),
+        client_hello("a.test.evil.test", 1000),
+        client_hello("xa.test", 1000),
+    ] {
+        for door in ["connect", "socks"] {
+            seen.lock().unwrap().clear();
+            let mut client = if door == "connect" {
+                world.tunnel(&format!("a.test:{port}"))
+            } else {
+                let mut client = world.client();
+                assert_eq!(socks(&mut client, &socks_request(b"a.test", port)), 0);
+                client
+            };
+            client.send(&hello);
+            assert_eq!(client.rest().unwrap(), [21, 3, 3, 0, 2, 2, 49], "the alert access_denied");
+            assert!(seen.lock().unwrap().is_empty());
+        }
+    }
+    // A second hello, as after a HelloRetryRequest, with another name.
+    let mut client = world.tunnel(&format!("a.test:{port}"));
+    client.send(&first);
+    std::thread::sleep(Duration::from_millis(50));
+    client.send([&[20, 3, 3, 0, 1, 1][..], &client_hello("evil.test", 1000)].concat());
+    assert_eq!(client.rest().unwrap(), [21, 3, 3, 0, 2, 2, 49]);
+    assert_eq!(*seen.lock().unwrap(), first);
+    let mismatch = |record: &kennel_proxy::Record| matches!(&record.verdict, Verdict::Denied(DenyReason::NameMismatch(told)) if told == "evil.test");
+    assert!(world.gate.records().iter().any(mismatch));
+}
+
+#[test]
+fn a_mismatch_can_be_allowed() {
+    let (port, seen) = recorder(b"");
+    let world =
+        World::with(Rules { allow_sni_mismatch: true, ..rules(&["a.test", "127.0.0.1"], &[]) }, |_| {});
+    world.names.set("a.test", &["127.0.0.1"]);
+    let hello = client_hello("front.test", 1000);
+    let mut client = world.tunnel(&format!("a.test:{port}"));
+    client.send(&hello);
+    client.0.shutdown(std::net::Shutdown::Write).unwrap();
+    client.rest().unwrap();
+    assert_eq!(*seen.lock().unwrap(), hello);
+}
+
+#[test]
+fn plain_http_in_a_tunnel_is_held_to_its_host_request_by_request() {
+    let port = echo_requests();
+    let world = World::new(&["a.test"]);
+    world.names.set("a.test", &["127.0.0.1"]);
+    let mut client = world.tunnel(&format!("a.test:{port}"));
+    for path in ["/1", "/2"] {
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: a.test:{port}\r\n\r\n"));
+        let head = client.head();
+        assert!(body(&mut client, &head).contains(path));
+    }
+    client.send(format!("GET /3 HTTP/1.1\r\nHost: evil.test:{port}\r\n\r\n"));
+    let head = client.head();
+    assert!(head.starts_with("HTTP/1.1 403 ") && head.contains("evil.test"), "{head}");
+    for request in [
+        "GET / HTTP/1.1\nHost: evil.test\n\n".to_owned(),
+        "CONNECT evil.test:443 HTTP/1.1\r\nHost: evil.test:443\r\n\r\n".to_owned(),
+        "GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n".to_owned(),
+        format!("GET / HTTP/1.1\r\nHost: a.test:{port}\r\nHost: evil.test\r\n\r\n"),
+    ] {
+        let mut client = world.tunnel(&format!("a.test:{port}"));
+        client.send(&request);
+        let head = client.head();
+        assert!(head.starts_with("HTTP/1.1 40"), "{request}{head}");
+    }
+}
+
+#[test]
+fn a_reset_stays_a_reset() {
+    let port = serve(|mut stream| {
+        let _ = stream.write_all(b"some");
+        std::thread::sleep(Duration::from_millis(100));
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+    });
+    let world = World::new(&[]);
+    let mut client = world.tunnel(&format!("127.0.0.1:{port}"));
+    assert!(client.rest().is_err());
+}
+
+fn asking(answer: impl Fn(&Question) -> Answer + Send + Sync + 'static) -> World {
+    let rules = Rules { unlisted: Unlisted::Ask, ..rules(&["127.0.0.1"], &["never.test"]) };
+    World::with(rules, |settings| {
+        settings.ask = Some(Arc::new(answer));
+        settings.times.ask = Duration::from_millis(500);
+    })
+}
+
+#[test]
+fn an_unlisted_host_is_asked_about_once_and_the_answer_holds() {
+    let (port, _) = recorder(b"hello");
+    let count = Arc::new(AtomicUsize::new(0));
+    let own = Arc::clone(&count);
+    let world = asking(move |question| {
+        own.fetch_add(1, Ordering::SeqCst);
+        match question.host.to_string().as_str() {
+            "yes.test" => Answer::Allow,
+            _ => Answer::Deny,
+        }
+    });
+    world.names.set("yes.test", &["127.0.0.1"]);
+    for _ in 0..3 {
+        let mut client = world.tunnel(&format!("yes.test:{port}"));
+        assert_eq!(client.exactly(5), b"hello");
+    }
+    for host in ["no.test", "no.test", "never.test"] {
+        let mut client = world.client();
+        client.send(format!("CONNECT {host}:{port} HTTP/1.1\r\n\r\n"));
+        assert!(client.head().starts_with("HTTP/1.1 403 "));
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 2);
+    assert!(!world.names.asked().contains(&"no.test".to_owned()));
+}
+
+#[test]
+fn a_question_that_nobody_answers_is_a_no() {
+    let world = asking(|_| {
+        std::thread::sleep(Duration::from_secs(3));
+        Answer::Allow
+    });
+    let mut client = world.client();
+    client.send("CONNECT slow.test:443 HTTP/1.1\r\n\r\n");
+    let head = client.head();
+    assert!(head.starts_with("HTTP/1.1 403 ") && head.contains("nobody answered"), "{head}");
+}
+
+/// A proxy that answers every CONNECT and request with what it was asked.
+fn parent_proxy() -> u16 {
+    serve(|stream| {
+        let mut client = Client(stream);
+        let head = client.head();
+        if head.starts_with("CONNECT ") {
+            client.send(format!("HTTP/1.1 200 OK\r\n\r\n{head}"));
+        } else {
+            client.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{head}", head.len()));
+        }
+        let _ = client.rest();
+    })
+}
+
+#[test]
+fn a_parent_proxy_is_used_for_all_but_its_exceptions() {
+    let parent = parent_proxy();
+    let (direct, _) = recorder(b"direct");
+    let proxy = ParentProxy::parse(&format!("http://user:pass@127.0.0.1:{parent}")).unwrap();
+    let world = World::with(rules(&["far.test", "near.test", "127.0.0.1"], &["denied.test"]), |settings| {
+        settings.parents = ParentProxies {
+            http: Some(proxy.clone()),
+            https: Some(proxy),
+            bypass: Bypass::parse(&format!("near.test:{direct}")),
+        };
+    });
+    world.names.set("near.test", &["127.0.0.1"]);
+    let mut client = world.tunnel("far.test:443");
+    let asked = client.head();
+    assert_eq!(
+        asked,
+        "CONNECT far.test:443 HTTP/1.1\r\nHost: far.test:443\r\nProxy-Authorization: Basic dXNlcjpwYXNz\r\n\r\n"
+    );
+    let mut client = world.client();
+    client.send("GET http://far.test/x HTTP/1.1\r\nHost: far.test\r\n\r\n");
+    let head = client.head();
+    let asked = body(&mut client, &head);
+    assert!(asked.starts_with("GET http://far.test/x HTTP/1.1\r\nHost: far.test\r\n"), "{asked}");
+    assert!(asked.contains("Proxy-Authorization: Basic dXNlcjpwYXNz"), "{asked}");
+    // Names behind a parent proxy are looked up there and not here.
+    assert!(world.names.asked().is_empty());
+    for target in [format!("near.test:{direct}"), format!("127.0.0.1:{direct}")] {
+        let mut client = world.tunnel(&target);
+        assert_eq!(client.exactly(6), b"direct", "{target}");
+    }
+    let mut client = world.client();
+    client.send("CONNECT denied.test:443 HTTP/1.1\r\n\r\n");
+    assert!(client.head().starts_with("HTTP/1.1 403 "));
+}
+
+#[test]
+fn a_thousand_connections_are_served_at_once() {
+    // Each takes a descriptor at the client, two at the gate and one at the server, all in this process.
+    let (soft, hard) = {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX))
+    };
+    if hard < 5000 {
+        println!("SKIPPED: at most {hard} open files are allowed here");
+        return;
+    }
+    if soft < 5000 {
+        let limit = rustix::process::Rlimit { current: Some(5000), maximum: Some(hard) };
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // One thread that greets and keeps them all.
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        for mut stream in listener.incoming().flatten() {
+            stream.write_all(b"hello").unwrap();
+            kept.push(stream);
+        }
+    });
+    let world = World::new(&[]);
+    let before = resident();
+    let mut clients: Vec<Client> = (0..1000).map(|_| world.tunnel(&format!("127.0.0.1:{port}"))).collect();
+    for client in &mut clients {
+        assert_eq!(client.exactly(5), b"hello");
+    }
+    let grown = resident().saturating_sub(before);
+    // This process is the gate, the clients and the server together.
+    assert!(grown < 16 << 20, "{grown} bytes for a thousand idle connections");
+}
+
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
