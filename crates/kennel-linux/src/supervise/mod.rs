@@ -85,6 +85,8 @@ pub struct Running {
     pressure: Option<Pressure>,
     /// Sockets that init made inside the sandbox's network.
     doors: Doors,
+    /// Init has closed its end of the link and is on its way out.
+    link_ended: bool,
     timed_out: bool,
     reaped: bool,
 }
@@ -115,6 +117,7 @@ impl Running {
             cgroup: None,
             pressure: None,
             doors: Vec::new(),
+            link_ended: false,
             timed_out: false,
             reaped: false,
         }
@@ -394,6 +397,7 @@ impl Running {
                 Err(error) => return Err(error.into()),
             };
             if length == 0 {
+                self.link_ended = true;
                 return Ok(None);
             }
             let doors = control.drain().filter_map(|message| match message {
@@ -412,8 +416,12 @@ impl Running {
     }
 
     fn poll(&self, attended: &Attended) -> io::Result<Ready> {
-        let mut fds =
-            vec![PollFd::new(&self.init.pidfd, PollFlags::IN), PollFd::new(&self.init.link, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&self.init.pidfd, PollFlags::IN)];
+        // A link that has ended is always ready, and would keep this loop spinning while init exits.
+        if !self.link_ended {
+            fds.push(PollFd::new(&self.init.link, PollFlags::IN));
+        }
+        let signals_at = fds.len();
         if let Some(signals) = attended.signals {
             fds.push(PollFd::new(signals, PollFlags::IN));
         }
@@ -437,9 +445,8 @@ impl Running {
         let hit = |fd: &PollFd| !fd.revents().is_empty();
         Ok(Ready {
             gone: hit(&fds[0]),
-            // Its end is the pidfd's to tell; a hang-up here would only spin.
-            link: fds[1].revents().contains(PollFlags::IN),
-            signals: attended.signals.is_some() && hit(&fds[2]),
+            link: fds[1..signals_at].iter().any(hit),
+            signals: fds[signals_at..doors_at].iter().any(hit),
             knocked: fds[doors_at..pressure_at].iter().any(hit),
             pressed: self.pressure.is_some() && hit(&fds[pressure_at]),
         })
