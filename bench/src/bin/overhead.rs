@@ -1,0 +1,94 @@
+//! What a sandbox costs a program while it runs: the same work inside and outside. The start of the sandbox is not in
+//! it: the probe keeps the time.
+
+use std::process::Command;
+use std::time::Duration;
+
+use kennel_bench::fixture::Folder;
+use kennel_bench::rounds::{Sample, Way, take_turns};
+use kennel_bench::{Failure, programs, quick, table};
+
+fn main() -> Result<(), Failure> {
+    let folder = Folder::new("overhead")?;
+    let tree = Folder::new("overhead-tree")?;
+    let file = folder.text("file");
+    std::fs::write(&file, "")?;
+    let rounds = if quick() { 3 } else { 15 };
+
+    compare(
+        "1 M × getppid, per call",
+        &folder,
+        &["getppid", if quick() { "100000" } else { "1000000" }],
+        rounds,
+    )?;
+    compare(
+        "200 k × open and close, per pair",
+        &folder,
+        &["open", if quick() { "20000" } else { "200000" }, &file],
+        rounds,
+    )?;
+    let Some(git) = programs::installed("git") else {
+        println!("No git is installed: `git status` was not measured.");
+        return Ok(());
+    };
+    let (folders, per_folder) = if quick() { (100, 20) } else { (400, 100) };
+    tree.fill(folders, per_folder)?;
+    let git = git.display().to_string();
+    let place = tree.text("");
+    for words in [&["init", "-q"][..], &["add", "."], &["commit", "-q", "-m", "all"]] {
+        let identity = ["-c", "user.name=bench", "-c", "user.email=bench@localhost", "-C", &place];
+        let end = Command::new(&git).args(identity).args(words).status()?;
+        if !end.success() {
+            return Err(format!("git {words:?}: {end}").into());
+        }
+    }
+    let what = format!("git status in {} files, per run", folders * per_folder);
+    let ratio = compare(&what, &tree, &["run", "5", &git, "-C", &place, "status", "--porcelain"], rounds)?;
+    print!("{}", table::goal("git status inside × outside", ratio, 1.05));
+    Ok(())
+}
+
+/// Runs the probe everywhere, with `writable` writable, and prints the table. Returns kennel's ratio to outside.
+fn compare(what: &str, writable: &Folder, probe: &[&str], rounds: usize) -> Result<f64, Failure> {
+    let place = writable.text("");
+    let program = programs::beside("probe")?;
+    let rules = ["--allow-write", &place];
+    let mut ways = vec![
+        way("outside", Command::new(&program), probe),
+        way("kennel", programs::kennel(&rules)?, probe_in(&program, probe)),
+        way(
+            "kennel, --seccomp none",
+            programs::kennel(&[&rules[..], &["--seccomp", "none"]].concat())?,
+            probe_in(&program, probe),
+        ),
+    ];
+    if let Some(bwrap) = programs::bwrap(&["--bind", &place, &place]) {
+        ways.push(way("bwrap", bwrap, probe_in(&program, probe)));
+    }
+    take_turns(&mut ways, rounds)?;
+    println!("{what}, {rounds} rounds:\n\n{}", table::of(&ways, &[0]));
+    Ok(table::ratio(&ways[1], &ways[0]))
+}
+
+fn probe_in(program: &std::path::Path, words: &[&str]) -> Vec<String> {
+    std::iter::once(program.display().to_string())
+        .chain(words.iter().map(|word| (*word).to_owned()))
+        .collect()
+}
+
+/// The probe in some surroundings; it says itself what one of its rounds cost.
+fn way<'a, S: AsRef<std::ffi::OsStr>>(
+    name: &str,
+    mut command: Command,
+    words: impl IntoIterator<Item = S>,
+) -> Way<'a> {
+    command.args(words).stdout(std::process::Stdio::piped());
+    Way::new(name, move || {
+        let output = command.stderr(std::process::Stdio::inherit()).output()?;
+        if !output.status.success() {
+            return Err(format!("the probe ended with {}", output.status).into());
+        }
+        let nanoseconds = String::from_utf8(output.stdout)?.trim().parse()?;
+        Ok(Sample { time: Duration::from_nanos(nanoseconds), peak_memory: None })
+    })
+}

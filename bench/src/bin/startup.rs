@@ -1,0 +1,52 @@
+//! How long it takes to start and end a sandbox: `/bin/true`, by itself and in each kind of sandbox.
+
+use kennel_bench::fixture::Folder;
+use kennel_bench::rounds::{Way, take_turns};
+use kennel_bench::{Failure, programs, quick, table};
+
+const TRUE: &str = "/bin/true";
+
+fn main() -> Result<(), Failure> {
+    let folder = Folder::new("startup")?;
+    std::fs::create_dir(folder.path().join("locked"))?;
+    std::fs::write(folder.path().join("secret"), "")?;
+    let rules = [
+        "--allow-write",
+        &folder.text(""),
+        "--deny-write",
+        &folder.text("locked"),
+        "--deny-read",
+        &folder.text("secret"),
+    ];
+    let kennel = |flags: &[&str]| -> Result<_, Failure> {
+        let mut command = programs::kennel(flags)?;
+        command.arg(TRUE);
+        Ok(command)
+    };
+    let mut ways = vec![
+        Way::command("plain", programs::quiet(TRUE.as_ref(), &[])),
+        Way::command("kennel", kennel(&[])?),
+        Way::command("kennel, a write root with denies", kennel(&rules)?),
+        Way::command("kennel, listed reads", kennel(&["--reads", "listed"])?),
+    ];
+    if let Some(unshare) = programs::installed("unshare") {
+        ways.push(Way::command("unshare", programs::quiet(&unshare, &["-Urmpfn", TRUE])));
+    }
+    let bwrap = programs::bwrap(&[TRUE]).map(|command| {
+        ways.push(Way::command("bwrap", command));
+        ways.len() - 1
+    });
+    let rounds = if quick() { 20 } else { 1000 };
+    take_turns(&mut ways, rounds)?;
+
+    println!("`{TRUE}`, {rounds} rounds.\n");
+    let against: Vec<usize> = [Some(0), bwrap].into_iter().flatten().collect();
+    println!("{}", table::of(&ways, &against));
+    print!("{}", table::goal("kennel × plain", table::ratio(&ways[1], &ways[0]), 3.5));
+    if let Some(bwrap) = bwrap {
+        print!("{}", table::goal("kennel × bwrap", table::ratio(&ways[1], &ways[bwrap]), 0.5));
+    }
+    let memory = ways[1].peak_memory().unwrap_or(0) as f64 / 1e6;
+    print!("{}", table::goal("kennel's peak memory in MB", memory, 4.0));
+    Ok(())
+}
