@@ -107,6 +107,12 @@ fn proc_name(fd: rustix::fd::BorrowedFd) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
+/// The symlink at `path` itself, not what it leads to. The folders above must be free of symlinks.
+pub fn locate_link(path: &Path) -> io::Result<Found> {
+    let fd = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    describe(fd.as_fd())
+}
+
 /// Whether the last component of `path` is itself a symlink.
 #[must_use]
 pub fn is_link(path: &Path) -> bool {

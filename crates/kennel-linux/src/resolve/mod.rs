@@ -15,6 +15,7 @@ use kennel_policy::policy::{
     FilePolicy, Missing, MountAccess, NetworkMode, PathRule, Policy, ReadModel, TmpMode,
 };
 
+use locate::locate_link;
 pub use locate::{Found, Kind, Location, is_link, locate};
 pub use walk::{MOST_ENTRIES, WalkError};
 
@@ -131,18 +132,6 @@ pub enum ResolveError {
         path: PathBuf,
         /// The writable folder.
         above: String,
-    },
-    /// A denied path is a symlink that the sandbox could replace.
-    #[error(
-        "resolving {rule}: {} is a symlink inside a writable folder, where the sandbox could replace it\n\
-         help: deny the folder that holds it, or name the link's target instead",
-        .path.display()
-    )]
-    ReplaceableLink {
-        /// The rule.
-        rule: String,
-        /// The path.
-        path: PathBuf,
     },
     /// A denied file can be reached under another name.
     #[error(
@@ -270,7 +259,7 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     let mut points = resolver.points();
     resolver.mounts(&mut points)?;
     resolver.devices(&mut points)?;
-    resolver.check_loose()?;
+    resolver.check_loose(&mut points)?;
     resolver.check_hard_links(&points)?;
     pin(&mut points)?;
     points.sort_by(|a, b| a.path.cmp(&b.path));
@@ -434,6 +423,10 @@ impl Resolver<'_> {
                 continue;
             }
             let reason = describe(list, rule);
+            if is_link(&path) {
+                // Walks do not follow links, so the path up to this one is free of them.
+                self.loose.push(Loose { path: path.clone(), rule: reason.clone(), link: true });
+            }
             if let Location::Found(found) = locate(&path).map_err(system_error(&reason, &path))? {
                 self.say(list, found, &reason);
             }
@@ -685,18 +678,19 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// A deny with nothing to mount on holds only where nothing can be created.
-    fn check_loose(&self) -> Result<(), ResolveError> {
-        for loose in &self.loose {
-            let Some(folder) = loose.path.parent() else { continue };
-            if let Verdict::Host { write: true, reason } = self.verdict(folder) {
-                let (rule, path) = (loose.rule.clone(), loose.path.clone());
-                return Err(if loose.link {
-                    ResolveError::ReplaceableLink { rule, path }
-                } else {
-                    ResolveError::AbsentDeny { rule, path, above: reason }
-                });
+    /// A deny with nothing to mount on holds only where nothing can be created. A denied link that the sandbox could
+    /// replace is held in its place by a mount on the link itself: it leads where it leads, and cannot be removed.
+    fn check_loose(&self, points: &mut Vec<Point>) -> Result<(), ResolveError> {
+        for Loose { path, rule, link } in &self.loose {
+            let Some(folder) = path.parent() else { continue };
+            let Verdict::Host { write: true, reason: above } = self.verdict(folder) else { continue };
+            if !link {
+                return Err(ResolveError::AbsentDeny { rule: rule.clone(), path: path.clone(), above });
             }
+            let found = locate_link(path).map_err(system_error(rule, path))?;
+            let source = Source { path: path.clone(), kind: Kind::File, identity: found.identity };
+            let state = State::Host { source, write: false };
+            points.push(Point { path: path.clone(), state, reason: format!("holds the link: {rule}") });
         }
         Ok(())
     }
