@@ -79,7 +79,8 @@ fn encode_step(out: &mut Writer, step: &Step) {
         Step::PrivateMounts => out.u8(tag::PRIVATE_MOUNTS),
         Step::HostRoot { access } => out.u8(tag::HOST_ROOT).u8(access_tag(*access)),
         Step::TmpfsRoot { size } => out.u8(tag::TMPFS_ROOT).u64(*size),
-        Step::MaskStore { target } => out.u8(tag::MASK_STORE).string(target),
+        Step::Store { target, size, inodes } => out.u8(tag::STORE).string(target).u64(*size).u64(*inodes),
+        Step::Private { target, name } => out.u8(tag::PRIVATE).string(target).string(name),
         Step::Tmpfs { target, size, inodes, mode } => {
             out.u8(tag::TMPFS).string(target).u64(*size).u64(*inodes).u32(*mode)
         }

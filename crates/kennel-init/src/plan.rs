@@ -43,11 +43,22 @@ pub enum Step {
         /// The most bytes it holds.
         size: u64,
     },
-    /// What later steps hide things with: an empty folder and a file that nobody may open, in a file system that a
-    /// later step mounts over.
-    MaskStore {
+    /// One file system in memory for all that kennel makes for the sandbox: the private folders, what later steps hide
+    /// things with, files with other contents. A later step mounts over it.
+    Store {
         /// Where, inside, until it is covered.
         target: CString,
+        /// The most bytes it holds.
+        size: u64,
+        /// The most files it holds.
+        inodes: u64,
+    },
+    /// A private, writable folder of the store appears.
+    Private {
+        /// Where, inside.
+        target: CString,
+        /// Its name in the store.
+        name: CString,
     },
     /// An empty file system in memory.
     Tmpfs {

@@ -53,7 +53,8 @@ pub fn describe_step(step: &Step) -> String {
                 format!("show {} at {} {how}", name(source), name(target))
             }
         }
-        Step::MaskStore { .. } => "prepare what hides files and folders".into(),
+        Step::Store { size, .. } => format!("make a file system in memory of {size} bytes"),
+        Step::Private { target, .. } => format!("show a private folder at {}", name(target)),
         Step::SealMounts => "all mounts stand".into(),
         Step::MaskDir { target } => format!("hide the folder {}", name(target)),
         Step::MaskFile { target } => format!("hide the file {}", name(target)),

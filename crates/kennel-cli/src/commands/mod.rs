@@ -40,7 +40,9 @@ fn print(text: &str) -> i32 {
     }
 }
 
-/// Writes a message to standard error.
+/// Writes a message to standard error. What it quotes may be a stranger's: a settings file that was found, a name on
+/// the disk. Nothing of it reaches the terminal as a control sequence.
 fn say(message: &str) {
-    let _ = writeln!(std::io::stderr(), "{message}");
+    let safe: Vec<String> = message.split('\n').map(|line| kennel::attached::show(line.as_bytes())).collect();
+    let _ = writeln!(std::io::stderr(), "{}", safe.join("\n"));
 }

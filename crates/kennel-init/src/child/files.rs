@@ -124,7 +124,7 @@ impl Setup<'_> {
     }
 }
 
-fn make_or_keep_dir(folder: i32, name: &CStr, mode: u32) -> Result<()> {
+pub(super) fn make_or_keep_dir(folder: i32, name: &CStr, mode: u32) -> Result<()> {
     match sys::mkdirat(folder, name, mode) {
         Ok(()) if mode & 0o7022 != 0 => {
             // The caller's umask took these bits away.

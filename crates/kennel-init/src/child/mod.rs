@@ -39,8 +39,8 @@ pub struct Setup<'a> {
     link: i32,
     /// The top of the new root, or of the only one.
     root: Fd,
-    /// Holds an empty folder `d` and an unreadable file `f` to bind over what is hidden.
-    masks: Option<Fd>,
+    /// Holds an empty folder `d` and an unreadable file `f` to bind over what is hidden, and the private folders.
+    store: Option<Fd>,
     /// The folder that the last step worked in; the next often works in the same.
     folder: files::Folder,
     /// For each step, the tree it is to bind, where that was taken hold of early; 0 elsewhere. Null when none was.
@@ -64,12 +64,20 @@ pub unsafe fn run(plan: &[u8], link: i32, inherited: Inherited) -> ! {
     // Blocked from the start: a signal that arrives during set-up waits for the reaper.
     let _ = sys::set_signal_mask(u64::MAX);
     let mut reader = Reader::new(plan);
-    let (command, terminal) = match perform(&mut reader, link) {
-        Ok(ready) => ready,
+    let past = match perform(&mut reader, link) {
+        Ok(past) => past,
         Err((step, errno)) => fail(link, step, errno),
     };
+    // Before the command, which could otherwise read this process's arguments: /proc/1/cmdline asks no permission.
     // SAFETY: the caller's own promise.
-    unsafe { forget(inherited) };
+    unsafe { wipe(inherited.strings) };
+    let (command, terminal) = match command::start(&mut reader, link) {
+        Ok(started) => started,
+        Err(errno) => fail(link, past, errno),
+    };
+    if inherited.heap != 0 {
+        sys::brk(inherited.heap);
+    }
     reaper::serve(command, terminal, link)
 }
 
@@ -78,8 +86,8 @@ fn fail(link: i32, step: u32, Errno(errno): Errno) -> ! {
     sys::exit(1)
 }
 
-/// Goes through the steps and starts the command. An error names the step; past the last one, the command.
-fn perform(reader: &mut Reader, link: i32) -> core::result::Result<(i32, Option<Fd>), (u32, Errno)> {
+/// Goes through the steps. Returns their number; an error names the step.
+fn perform(reader: &mut Reader, link: i32) -> core::result::Result<u32, (u32, Errno)> {
     let start = |reader: &mut Reader| -> Result<usize> {
         if reader.u32()? != tag::MAGIC {
             return Err(Errno::EPROTO);
@@ -93,7 +101,7 @@ fn perform(reader: &mut Reader, link: i32) -> core::result::Result<(i32, Option<
     let held = core::ptr::null_mut();
     let steps = *reader;
     let mut setup =
-        Setup { link, root, masks: None, folder, held, index: 0, remount: false, steps, step_count };
+        Setup { link, root, store: None, folder, held, index: 0, remount: false, steps, step_count };
     for index in 0..step_count {
         setup.index = index;
         let at = index as u32;
@@ -105,7 +113,7 @@ fn perform(reader: &mut Reader, link: i32) -> core::result::Result<(i32, Option<
     // /proc/1/mem nor a core dump shows what PID 1 holds.
     const PR_SET_DUMPABLE: usize = 4;
     sys::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0).map_err(|errno| (past, errno))?;
-    command::start(reader, link).map_err(|errno| (past, errno))
+    Ok(past)
 }
 
 impl Setup<'_> {
@@ -116,7 +124,8 @@ impl Setup<'_> {
             tag::TMPFS_ROOT => self.tmpfs_root(&mut fields),
             tag::TMPFS => self.tmpfs(&mut fields),
             tag::BIND => self.bind(&mut fields),
-            tag::MASK_STORE => self.mask_store(&mut fields),
+            tag::STORE => self.make_store(&mut fields),
+            tag::PRIVATE => self.private(&mut fields),
             tag::MASK_DIR => self.mask(&mut fields, c"d"),
             tag::MASK_FILE => self.mask(&mut fields, c"f"),
             tag::COVER_FILE => self.cover_file(&mut fields),
@@ -164,18 +173,14 @@ fn await_controller(link: i32) -> Result<()> {
     }
 }
 
-/// Wipes what PID 1 was cloned with, so that whoever takes it over finds none of the caller's secrets.
+/// Wipes strings that PID 1 was cloned with, so that whoever takes it over finds none of the caller's secrets.
 ///
 /// # Safety
-/// The ranges must be mapped, writable, and used by nobody in this process.
-unsafe fn forget(inherited: Inherited) {
-    let (start, end) = inherited.strings;
+/// The range must be mapped, writable, and used by nobody in this process.
+unsafe fn wipe((start, end): (usize, usize)) {
     if start != 0 && end > start {
         // SAFETY: the caller says that these bytes are ours and unused. Volatile, so that the loop is not dropped
         // as a store that nobody reads.
         unsafe { (start..end).for_each(|at| core::ptr::write_volatile(at as *mut u8, 0)) };
-    }
-    if inherited.heap != 0 {
-        sys::brk(inherited.heap);
     }
 }

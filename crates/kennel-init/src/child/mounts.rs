@@ -2,7 +2,7 @@
 
 use core::ffi::CStr;
 
-use super::files::place;
+use super::files::{make_or_keep_dir, place};
 use super::sys::{self, AT_FDCWD, Errno, Fd, Identity, Result, mount, open, resolve};
 use super::wire::Reader;
 use super::{Setup, remount, tag};
@@ -34,18 +34,27 @@ impl Setup<'_> {
         Ok(())
     }
 
-    pub(super) fn mask_store(&mut self, fields: &mut Reader) -> Result<()> {
-        let store = new_tmpfs(1 << 20, 64, 0o755)?;
+    pub(super) fn make_store(&mut self, fields: &mut Reader) -> Result<()> {
+        let (target, size, inodes) = (fields.string()?, fields.u64()?, fields.u64()?);
+        let store = new_tmpfs(size, inodes, 0o755)?;
         sys::mkdirat(store.raw(), c"d", 0o555)?;
         sys::mknod_file(store.raw(), c"f", 0)?;
         // Attached, because a detached mount cannot be copied before Linux 6.15; a later step covers it.
-        self.attach(&store, fields.string()?)?;
-        self.masks = Some(store);
+        self.attach(&store, target)?;
+        self.store = Some(store);
         Ok(())
     }
 
+    pub(super) fn private(&mut self, fields: &mut Reader) -> Result<()> {
+        let (target, name) = (fields.string()?, fields.string()?);
+        let store = self.store.as_ref().ok_or(Errno::EPROTO)?.raw();
+        make_or_keep_dir(store, name, 0o1777)?;
+        let tree = sys::clone_tree(store, name, false)?;
+        self.attach(&tree, target)
+    }
+
     pub(super) fn mask(&mut self, fields: &mut Reader, which: &CStr) -> Result<()> {
-        let store = self.masks.as_ref().ok_or(Errno::EPROTO)?;
+        let store = self.store.as_ref().ok_or(Errno::EPROTO)?;
         let tree = sys::clone_tree(store.raw(), which, false)?;
         self.set_attributes(tree.raw(), READ_ONLY | mount::ATTR_NOEXEC, 0, false)?;
         self.attach(&tree, fields.string()?)
@@ -53,7 +62,7 @@ impl Setup<'_> {
 
     pub(super) fn cover_file(&mut self, fields: &mut Reader) -> Result<()> {
         let (target, contents) = (fields.string()?, fields.bytes()?);
-        let store = self.masks.as_ref().ok_or(Errno::EPROTO)?;
+        let store = self.store.as_ref().ok_or(Errno::EPROTO)?;
         // Each cover is a file of its own, named by its step.
         let mut buffer = [0; 24];
         let name = number(self.index as u64, 10, &mut buffer);

@@ -72,6 +72,8 @@ fn wanted(mut steps: Reader, count: usize, path: &[u8]) -> Result<Option<usize>>
         let target = match step {
             tag::HOST_ROOT | tag::TMPFS_ROOT => b"/".as_slice(),
             tag::TMPFS
+            | tag::STORE
+            | tag::PRIVATE
             | tag::PROC
             | tag::DEVPTS
             | tag::BIND
@@ -85,7 +87,7 @@ fn wanted(mut steps: Reader, count: usize, path: &[u8]) -> Result<Option<usize>>
             continue;
         }
         found = match step {
-            tag::TMPFS_ROOT | tag::TMPFS | tag::PROC | tag::DEVPTS => None,
+            tag::TMPFS_ROOT | tag::TMPFS | tag::STORE | tag::PRIVATE | tag::PROC | tag::DEVPTS => None,
             tag::BIND | tag::HOST_ROOT => Some(match fields.u8()? {
                 tag::ACCESS_WRITE => mount::MS_NOSUID | mount::MS_NODEV,
                 tag::ACCESS_DEVICE => mount::MS_NOSUID | mount::MS_NOEXEC,

@@ -28,9 +28,10 @@ pub const NO_NEW_PRIVILEGES: u8 = 23;
 pub const LANDLOCK: u8 = 24;
 pub const DROP_CAPABILITIES: u8 = 25;
 pub const FILTER: u8 = 26;
-pub const MASK_STORE: u8 = 27;
+pub const STORE: u8 = 27;
 pub const SEAL_MOUNTS: u8 = 28;
 pub const COVER_FILE: u8 = 29;
+pub const PRIVATE: u8 = 30;
 
 /// `Access` of a bind.
 pub const ACCESS_READ: u8 = 0;

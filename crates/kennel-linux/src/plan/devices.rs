@@ -21,14 +21,13 @@ fn inside(name: &str) -> CString {
     CString::new(format!("/dev/{name}")).unwrap_or_default()
 }
 
-/// Makes /dev. `shared_memory` is the most that /dev/shm holds; `masks` says whether something is to be hidden,
-/// `early` whether the host's nodes lie below the new /dev.
+/// Makes /dev, and below /dev/shm the store of all private folders, which holds `shared_memory` bytes. `early` says that
+/// the host's nodes lie below the new /dev.
 pub(super) fn make(
     steps: &mut Steps,
     caller: &Caller,
     shared_memory: u64,
     inodes: u64,
-    masks: bool,
     early: bool,
 ) -> Result<(), PlanError> {
     let reason = "every sandbox has a minimal /dev of its own";
@@ -43,10 +42,9 @@ pub(super) fn make(
     steps.add(Step::MakeDir { path: inside("pts"), mode: 0o755 }, reason);
     steps.add(Step::Devpts { target: inside("pts") }, reason);
     steps.add(Step::MakeDir { path: inside("shm"), mode: 0o755 }, reason);
-    if masks {
-        steps.add(Step::MaskStore { target: inside("shm") }, "what hides files and folders");
-    }
-    steps.add(Step::Tmpfs { target: inside("shm"), size: shared_memory, inodes, mode: 0o1777 }, reason);
+    let store = Step::Store { target: inside("shm"), size: shared_memory, inodes };
+    steps.add(store, "the private folders of the sandbox, and what hides files");
+    steps.add(Step::Private { target: inside("shm"), name: c"shm".into() }, reason);
     if let Some((path, identity)) = &caller.tty {
         // Programs ask for the name of their terminal; the host's name for it does not exist inside.
         let reason = "the caller's terminal, for programs that ask for its name";

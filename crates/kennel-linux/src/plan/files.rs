@@ -32,14 +32,12 @@ pub(super) fn mounts(
     let mut sealed = Vec::new();
     let mut above: Vec<&Point> = Vec::new();
     let anew = points.first().is_some_and(|point| point.path == Path::new("/") && point.is_made_anew());
-    let hides = points.iter().any(|point| matches!(point.state, State::Hidden { .. }));
-    let masks = hides || !resolved.covers.is_empty();
     // First, because what hides other things waits below /dev/shm until that is mounted over it.
     if points.iter().any(|point| point.state == State::Fresh(Zone::Dev)) {
         if anew {
             steps.add(Step::MakeDir { path: c"/dev".into(), mode: 0o755 }, Zone::Dev.reason());
         }
-        devices::make(steps, caller, scratch, SCRATCH_INODES, masks, !anew)?;
+        devices::make(steps, caller, scratch, SCRATCH_INODES, !anew)?;
     }
     for (index, point) in points.iter().enumerate() {
         while above.pop_if(|last| !point.path.starts_with(&last.path)).is_some() {}
@@ -109,7 +107,12 @@ pub(super) fn mounts(
                         above.push(point);
                         continue;
                     }
-                    Zone::Tmp => (scratch, 0o1777),
+                    Zone::Tmp => {
+                        steps.add(Step::Private { target, name: c"tmp".into() }, &point.reason);
+                        places.push(place(&point.path, Kind::Folder, Right::Write)?);
+                        above.push(point);
+                        continue;
+                    }
                     Zone::Memory { size } => (size.unwrap_or(scratch), 0o1777),
                     Zone::Run | Zone::Rebuilt | Zone::Root => (SKELETON_BYTES, 0o755),
                 };

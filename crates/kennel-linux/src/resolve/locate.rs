@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use kennel_init::plan::Identity;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 
 /// What kind of thing a path names, as far as a mount cares.
@@ -105,6 +105,36 @@ fn describe(fd: rustix::fd::BorrowedFd) -> io::Result<Found> {
 fn proc_name(fd: rustix::fd::BorrowedFd) -> String {
     use std::os::fd::AsRawFd;
     format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+/// What a walk found, looked at again.
+pub enum Below {
+    /// Not a link.
+    Found(Found),
+    /// A link, and its own path.
+    Link(PathBuf),
+    /// It has gone since.
+    Gone,
+}
+
+/// Looks at a path that a walk below `prefix` found, which follows no links: neither does this. A folder that was
+/// swapped for a link since then makes it fail, instead of leading elsewhere.
+pub fn locate_below(prefix: &Path, path: &Path) -> io::Result<Below> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let top = rustix::fs::open(prefix, flags, Mode::empty())?;
+    let rest = path.strip_prefix(prefix).unwrap_or(Path::new(""));
+    if rest.as_os_str().is_empty() {
+        return describe(top.as_fd()).map(Below::Found);
+    }
+    let strict = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    match rustix::fs::openat2(&top, rest, flags | OFlags::NOFOLLOW, Mode::empty(), strict) {
+        Ok(fd) if FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) == FileType::Symlink => {
+            Ok(Below::Link(describe(fd.as_fd())?.path))
+        }
+        Ok(fd) => describe(fd.as_fd()).map(Below::Found),
+        Err(Errno::NOENT) => Ok(Below::Gone),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The symlink at `path` itself, not what it leads to. The folders above must be free of symlinks.

@@ -15,7 +15,7 @@ use kennel_policy::policy::{
     FilePolicy, Missing, MountAccess, NetworkMode, PathRule, Policy, ReadModel, TmpMode,
 };
 
-use locate::locate_link;
+use locate::{Below, locate_below, locate_link};
 pub use locate::{Found, Kind, Location, is_link, locate};
 pub use walk::{MOST_ENTRIES, WalkError};
 
@@ -260,7 +260,7 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     resolver.mounts(&mut points)?;
     resolver.devices(&mut points)?;
     resolver.check_loose(&mut points)?;
-    resolver.check_hard_links(&points)?;
+    resolver.check_hard_links()?;
     pin(&mut points)?;
     points.sort_by(|a, b| a.path.cmp(&b.path));
     let workdir = workdir.filter(|path| visible(&points, path));
@@ -423,12 +423,15 @@ impl Resolver<'_> {
                 continue;
             }
             let reason = describe(list, rule);
-            if is_link(&path) {
-                // Walks do not follow links, so the path up to this one is free of them.
-                self.loose.push(Loose { path: path.clone(), rule: reason.clone(), link: true });
-            }
-            if let Location::Found(found) = locate(&path).map_err(system_error(&reason, &path))? {
-                self.say(list, found, &reason);
+            match locate_below(rule.pattern.literal_prefix(), &path).map_err(system_error(&reason, &path))? {
+                Below::Found(found) => self.say(list, found, &reason),
+                Below::Link(link) => {
+                    self.loose.push(Loose { path: link, rule: reason.clone(), link: true });
+                    if let Location::Found(found) = locate(&path).map_err(system_error(&reason, &path))? {
+                        self.say(list, found, &reason);
+                    }
+                }
+                Below::Gone => {}
             }
         }
         Ok(())
@@ -696,26 +699,22 @@ impl Resolver<'_> {
     }
 
     /// A denied file is protected under the names that are denied; another name would lead around the rule.
-    fn check_hard_links(&self, points: &[Point]) -> Result<(), ResolveError> {
-        let denied = |said: &Said| said.deny_read.is_some() || said.deny_write.is_some();
-        for point in points {
-            let Some((said, found)) =
-                self.said.get(&point.path).and_then(|said| Some((said, said.found.as_ref()?)))
-            else {
-                continue;
-            };
-            if found.kind == Kind::Folder || found.links < 2 || !denied(said) {
+    fn check_hard_links(&self) -> Result<(), ResolveError> {
+        let writes = self.said.values().any(|said| said.allow_write.is_some())
+            || self.files.mounts.iter().any(|mount| mount.access == MountAccess::ReadWrite);
+        let rule = |said: &Said| said.deny_read.clone().or(said.deny_write.clone().filter(|_| writes));
+        for said in self.said.values() {
+            let (Some(rule), Some(found)) = (rule(said), &said.found) else { continue };
+            if found.kind == Kind::Folder || found.links < 2 {
                 continue;
             }
-            let names = self.said.values().filter(|other| {
-                denied(other) && other.found.as_ref().is_some_and(|other| other.identity == found.identity)
-            });
-            if names.count() < found.links as usize {
-                return Err(ResolveError::HardLinks {
-                    rule: point.reason.clone(),
-                    path: found.path.clone(),
-                    links: found.links,
-                });
+            let same = |other: &&Said| {
+                (other.deny_read.is_some() || other.deny_write.is_some())
+                    && other.found.as_ref().is_some_and(|other| other.identity == found.identity)
+            };
+            if self.said.values().filter(same).count() < found.links as usize {
+                let (path, links) = (found.path.clone(), found.links);
+                return Err(ResolveError::HardLinks { rule, path, links });
             }
         }
         Ok(())

@@ -39,6 +39,8 @@ pub enum Verdict {
     Errno(u32),
     /// The process is killed.
     Kill,
+    /// It waits for the answer of whoever holds the filter's listener (Linux 5.0): see [`crate::guard`].
+    Notify,
 }
 
 impl Verdict {
@@ -47,6 +49,7 @@ impl Verdict {
             Verdict::Allow => 0x7fff_0000,
             Verdict::Errno(errno) => 0x0005_0000 | (errno & 0xffff),
             Verdict::Kill => 0x8000_0000,
+            Verdict::Notify => 0x7fc0_0000,
         }
     }
 }

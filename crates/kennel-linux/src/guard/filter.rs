@@ -1,0 +1,244 @@
+//! Which calls the filter sends to the guard.
+//!
+//! Only calls that make, replace or (where a symlink is protected) remove a name, and those that reach a unix socket.
+//! Calls that cannot be told apart by their registers are all sent; `open` without `O_CREAT` is not. The guard's rules
+//! are laid over those of a profile and only ever narrow them: what a profile denies stays denied.
+
+use std::collections::BTreeMap;
+
+use libc::c_long;
+
+use super::rules::Rules;
+use crate::seccomp::bpf::{Rule, Table, Test, Verdict};
+
+const EPERM: Verdict = Verdict::Errno(libc::EPERM as u32);
+
+/// What the guard adds to a profile's table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Additions(BTreeMap<u32, Rule>);
+
+/// The additions for `rules`; none when there is nothing to guard.
+#[must_use]
+pub fn filter_rules(rules: &Rules) -> Additions {
+    let mut additions = BTreeMap::new();
+    let mut add = |call: c_long, rule: Rule| drop(additions.insert(u32::try_from(call).unwrap_or(u32::MAX), rule));
+    if !rules.protected.is_empty() {
+        for &call in CREATE {
+            add(call, Rule::Always(Verdict::Notify));
+        }
+        let creating = |argument| {
+            let test = Test::AnyBit { argument, bits: libc::O_CREAT.cast_unsigned() };
+            Rule::When(vec![(test, Verdict::Notify)], Verdict::Allow)
+        };
+        #[cfg(target_arch = "x86_64")]
+        add(libc::SYS_open, creating(1));
+        add(libc::SYS_openat, creating(2));
+        add(libc::SYS_ioctl, subvolumes());
+        // io_uring opens, renames and links where no filter sees it. Profiles deny it; without one the guard has to.
+        for call in [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register] {
+            add(call, Rule::Always(EPERM));
+        }
+    }
+    if rules.has_links() {
+        #[cfg(target_arch = "x86_64")]
+        add(libc::SYS_unlink, Rule::Always(Verdict::Notify));
+        add(libc::SYS_unlinkat, Rule::Always(Verdict::Notify));
+    }
+    if rules.sockets.is_some() {
+        add(libc::SYS_connect, Rule::Always(Verdict::Notify));
+        add(libc::SYS_socket, streams_only());
+        add(libc::SYS_socketpair, pairs_that_stay_pairs());
+        for call in [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register] {
+            add(call, Rule::Always(EPERM));
+        }
+    }
+    Additions(additions)
+}
+
+/// `openat2` passes its flags in memory; the others always make a name.
+const CREATE: &[c_long] = &[
+    libc::SYS_openat2,
+    libc::SYS_mkdirat,
+    libc::SYS_mknodat,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_linkat,
+    libc::SYS_symlinkat,
+    libc::SYS_bind,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_creat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mknod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_link,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_symlink,
+];
+
+/// Two file systems let an ordinary user make a folder, or a copy of a whole tree, by ioctl: subvolumes and snapshots
+/// of btrfs and bcachefs.
+fn subvolumes() -> Rule {
+    const BTRFS_SNAP_CREATE: u32 = 0x5000_9401;
+    const BTRFS_SUBVOL_CREATE: u32 = 0x5000_940e;
+    const BTRFS_SNAP_CREATE_V2: u32 = 0x5000_9417;
+    const BTRFS_SUBVOL_CREATE_V2: u32 = 0x5000_9418;
+    const BCACHEFS_SUBVOLUME_CREATE: u32 = 0x4020_bc10;
+    let values = vec![
+        BTRFS_SNAP_CREATE,
+        BTRFS_SUBVOL_CREATE,
+        BTRFS_SNAP_CREATE_V2,
+        BTRFS_SUBVOL_CREATE_V2,
+        BCACHEFS_SUBVOLUME_CREATE,
+    ];
+    Rule::When(vec![(Test::OneOf { argument: 1, mask: u32::MAX, values }, EPERM)], Verdict::Allow)
+}
+
+/// A unix socket is asked about, so that the guard can refuse the kinds that send to any path without a connect.
+fn streams_only() -> Rule {
+    let unix = Test::OneOf { argument: 0, mask: u32::MAX, values: vec![libc::AF_UNIX.cast_unsigned()] };
+    Rule::When(vec![(unix, Verdict::Notify)], Verdict::Allow)
+}
+
+/// As for a policy without unix sockets: a pair of datagram sockets could be connected anew, or send to any path.
+fn pairs_that_stay_pairs() -> Rule {
+    const TYPE: u32 = 0xf;
+    let values = vec![libc::SOCK_STREAM.cast_unsigned(), libc::SOCK_SEQPACKET.cast_unsigned()];
+    Rule::When(vec![(Test::OneOf { argument: 1, mask: TYPE, values }, Verdict::Allow)], EPERM)
+}
+
+impl Additions {
+    /// Lays the additions over a profile's table.
+    pub fn apply(&self, table: &mut Table) {
+        for (&number, addition) in &self.0 {
+            let rule = table.rules.get(&number).cloned().unwrap_or(Rule::Always(table.otherwise));
+            table.rules.insert(number, narrowed(rule, addition));
+        }
+    }
+
+    /// Whether there are any.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// What holds where `rule` allows and `addition` has its say as well.
+fn narrowed(rule: Rule, addition: &Rule) -> Rule {
+    match (rule, addition) {
+        (Rule::Always(Verdict::Allow), addition) => addition.clone(),
+        (Rule::Always(denied), _) => Rule::Always(denied),
+        (Rule::When(tests, otherwise), addition) => {
+            let mut list: Vec<(Test, Verdict)> =
+                tests.into_iter().map(|(test, verdict)| (test.clone(), within(&test, verdict, addition))).collect();
+            match (otherwise, addition) {
+                (Verdict::Allow, Rule::When(more, last)) => {
+                    list.extend(more.iter().cloned());
+                    Rule::When(list, *last)
+                }
+                (Verdict::Allow, Rule::Always(verdict)) => Rule::When(list, *verdict),
+                (denied, _) => Rule::When(list, denied),
+            }
+        }
+    }
+}
+
+/// The verdict where `test` already holds. A rule cannot ask for two tests at once, so a case in which both might hold
+/// is sent to the guard, which sees all.
+fn within(test: &Test, verdict: Verdict, addition: &Rule) -> Verdict {
+    if verdict != Verdict::Allow {
+        return verdict;
+    }
+    match addition {
+        Rule::Always(verdict) => *verdict,
+        Rule::When(more, last) => match more.iter().find(|(other, _)| !exclude_each_other(test, other)) {
+            None => *last,
+            Some((other, verdict)) if other == test => *verdict,
+            Some(_) => Verdict::Notify,
+        },
+    }
+}
+
+fn exclude_each_other(one: &Test, two: &Test) -> bool {
+    match (one, two) {
+        (
+            Test::OneOf { argument: a, mask: m, values },
+            Test::OneOf { argument: b, mask: n, values: others },
+        ) => a == b && m == n && !values.iter().any(|value| others.contains(value)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guard::rules::{AllowedSockets, Anchor, Finding};
+
+    fn protecting(link: bool) -> Rules {
+        let anchor = Anchor { path: "/w".into(), identity: Default::default() };
+        let finding = Finding { path: "/w/.git".into(), link, rule: "deny_write /w/.git".into() };
+        Rules::new(&[finding], &[anchor], None)
+    }
+
+    fn verdict(additions: &Additions, mut table: Table, call: c_long) -> Rule {
+        additions.apply(&mut table);
+        table.rules.get(&(call as u32)).cloned().unwrap_or(Rule::Always(table.otherwise))
+    }
+
+    fn open() -> Table {
+        Table { rules: BTreeMap::new(), otherwise: Verdict::Allow }
+    }
+
+    #[test]
+    fn with_nothing_to_guard_a_table_stays_as_it_is() {
+        let mut table = open();
+        filter_rules(&Rules::default()).apply(&mut table);
+        assert_eq!(table, open());
+    }
+
+    #[test]
+    fn what_a_profile_denies_stays_denied() {
+        let denied = Rule::Always(Verdict::Errno(38));
+        let table = Table { rules: BTreeMap::new(), otherwise: Verdict::Errno(38) };
+        assert_eq!(verdict(&filter_rules(&protecting(false)), table.clone(), libc::SYS_mkdirat), denied);
+        let mut table = open();
+        table.rules.insert(libc::SYS_bind as u32, Rule::Always(EPERM));
+        assert_eq!(verdict(&filter_rules(&protecting(false)), table, libc::SYS_bind), Rule::Always(EPERM));
+    }
+
+    #[test]
+    fn removals_are_asked_about_only_where_a_link_is_protected() {
+        let allow = Rule::Always(Verdict::Allow);
+        let notify = Rule::Always(Verdict::Notify);
+        assert_eq!(verdict(&filter_rules(&protecting(false)), open(), libc::SYS_unlinkat), allow);
+        assert_eq!(verdict(&filter_rules(&protecting(true)), open(), libc::SYS_unlinkat), notify);
+        assert_eq!(verdict(&filter_rules(&protecting(false)), open(), libc::SYS_connect), allow);
+    }
+
+    #[test]
+    fn the_tests_of_a_profile_come_first_and_keep_their_verdicts() {
+        let sti = Test::OneOf { argument: 1, mask: u32::MAX, values: vec![0x5412] };
+        let mut table = open();
+        let ioctl = Rule::When(vec![(sti.clone(), EPERM)], Verdict::Allow);
+        table.rules.insert(libc::SYS_ioctl as u32, ioctl);
+        let Rule::When(tests, otherwise) = verdict(&filter_rules(&protecting(false)), table, libc::SYS_ioctl) else {
+            panic!("ioctl keeps its tests");
+        };
+        assert_eq!((tests.len(), &tests[0], otherwise), (2, &(sti, EPERM), Verdict::Allow));
+    }
+
+    #[test]
+    fn only_unix_sockets_are_asked_about() {
+        let family = |family: i32| Test::OneOf { argument: 0, mask: u32::MAX, values: vec![family as u32] };
+        let mut table = open();
+        let families =
+            vec![(family(libc::AF_UNIX), Verdict::Allow), (family(libc::AF_INET), Verdict::Allow)];
+        table.rules.insert(libc::SYS_socket as u32, Rule::When(families, EPERM));
+        let rules = Rules { sockets: Some(AllowedSockets::default()), ..Rules::default() };
+        let expected = vec![(family(libc::AF_UNIX), Verdict::Notify), (family(libc::AF_INET), Verdict::Allow)];
+        assert_eq!(verdict(&filter_rules(&rules), table, libc::SYS_socket), Rule::When(expected, EPERM));
+    }
+}
