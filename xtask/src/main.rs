@@ -2,6 +2,7 @@
 
 mod bench;
 mod cargo;
+mod claims;
 mod dist;
 mod elf;
 mod packages;
@@ -33,17 +34,19 @@ fn main() -> ExitCode {
     let (task, rest) = words.split_first().map_or(("", [].as_slice()), |(task, rest)| (task.as_str(), rest));
     let done = match task {
         "test" => test::test(rest),
-        "vm-test" => vm::vm_test(),
-        "bench" => bench::bench(rest),
-        "dist" => dist::dist(),
+        "vm-test" => vm::vm_test().map(|()| true),
+        "bench" => bench::bench(rest).map(|()| true),
+        "dist" => dist::dist().map(|()| true),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
-            Ok(())
+            Ok(true)
         }
         _ => Err(format!("no task called {task:?}\n\n{HELP}").into()),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        // What failed has been said, and the last line is its sum.
+        Ok(false) => ExitCode::FAILURE,
         Err(failure) => {
             eprintln!("xtask: {failure}");
             ExitCode::FAILURE

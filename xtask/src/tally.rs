@@ -27,11 +27,6 @@ pub struct Skip {
 }
 
 impl Tally {
-    /// A check that is no test: it passes silently or fails.
-    pub fn of_check(passed: bool) -> Tally {
-        Tally { failed: usize::from(!passed), ..Tally::default() }
-    }
-
     /// Reads what test programs printed with `--show-output`. To the runner a test that returns early has passed; here
     /// it counts as skipped instead.
     pub fn read(output: &str) -> Tally {
@@ -61,12 +56,20 @@ impl Tally {
                 section = name;
             } else if matches!(line, "successes:" | "failures:") {
                 section = "";
-            } else if let Some(name) = between(line, "test ", " ... FAILED") {
-                failed.insert(name);
-            } else if let Some((name, reason)) = ignored(line) {
-                tally.skip(name, reason);
-                // The runner does not count it as passed, so there is nothing to take back below.
-                tally.passed += 1;
+            } else if let Some((name, end)) =
+                line.strip_prefix("test ").and_then(|line| line.split_once(" ... "))
+            {
+                // A program without the runner prints such lines too, and no sums.
+                tally.passed += usize::from(depth == 0 && end == "ok");
+                tally.failed += usize::from(depth == 0 && end == "FAILED");
+                if end == "FAILED" {
+                    failed.insert(name);
+                } else if let Some(reason) = end.strip_prefix("ignored").or(end.strip_prefix(SKIPPED)) {
+                    let reason = reason.trim_start_matches(", ");
+                    tally.skip(name, if reason.is_empty() { "ignored" } else { reason });
+                    // Nobody has counted it as passed, so there is nothing to take back below.
+                    tally.passed += 1;
+                }
             }
         }
         let said_so: BTreeSet<&str> = tally.skipped.iter().map(|skip| skip.test.as_str()).collect();
@@ -90,13 +93,6 @@ impl AddAssign for Tally {
 
 fn between<'l>(line: &'l str, before: &str, after: &str) -> Option<&'l str> {
     line.strip_prefix(before)?.strip_suffix(after)
-}
-
-/// `test name ... ignored, reason`.
-fn ignored(line: &str) -> Option<(&str, &str)> {
-    let (name, reason) = line.strip_prefix("test ")?.split_once(" ... ignored")?;
-    let reason = reason.trim_start_matches(", ");
-    Some((name, if reason.is_empty() { "ignored" } else { reason }))
 }
 
 /// `ok. 3 passed; 0 failed; …` → 3 for `passed`.
@@ -161,6 +157,14 @@ test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; 
         let tally = Tally::read(&output);
         assert_eq!((tally.passed, tally.skipped.len()), (2, 1));
         assert_eq!(tally.skipped.first().map(|skip| skip.test.as_str()), Some("outer"));
+    }
+
+    #[test]
+    fn a_program_without_the_runner_is_counted_by_its_lines() {
+        let tally = Tally::read(
+            "test a (as root) ... ok\n    note: 1 ms\ntest b ... SKIPPED: needs root\ntest c ... FAILED\n",
+        );
+        assert_eq!((tally.passed, tally.failed, tally.skipped.len()), (1, 1, 1));
     }
 
     #[test]

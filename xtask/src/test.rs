@@ -6,25 +6,26 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::Failure;
 use crate::cargo::{self, Program};
+use crate::claims;
 use crate::packages;
 use crate::stage::Stage;
 use crate::suite::{self, Report};
 use crate::tally::{Skip, Tally};
 use crate::who::Who;
 
-/// Unit tests that talk to the kernel as its user, and so differ between root and others: cargo's name of the crate,
-/// and which of its tests.
-const UNIT_TESTS_AS_EVERYBODY: &[(&str, &str)] = &[("kennel_linux", "cgroup::")];
+/// Unit tests that talk to the kernel as its user, and so differ between root, who has run them already, and others:
+/// cargo's name of the crate, and which of its tests.
+const UNIT_TESTS_AS_NOBODY: &[(&str, &str)] = &[("kennel_linux", "cgroup::")];
 
-/// Does it all, or only the suites that are named.
+/// Does it all, or only the suites that are named. Returns whether all is well.
 ///
 /// # Errors
-/// When anything failed.
-pub fn test(words: &[String]) -> Result<(), Failure> {
+/// When something could not even be tried.
+pub fn test(words: &[String]) -> Result<bool, Failure> {
     let (flags, names): (Vec<&String>, Vec<&String>) = words.iter().partition(|word| word.starts_with("--"));
     if let Some(flag) = flags.iter().find(|flag| **flag != "--no-install") {
         return Err(format!("test: no flag called {flag}").into());
@@ -48,7 +49,7 @@ pub fn test(words: &[String]) -> Result<(), Failure> {
         // The compiler has said why. What ran before is still worth its summary.
         Err(failure) => {
             println!("{failure}");
-            let tally = Tally::of_check(false);
+            let tally = Tally { failed: 1, ..Tally::default() };
             reports.push(Report { name: "build".into(), time: started.elapsed(), tally });
         }
     }
@@ -65,6 +66,12 @@ fn checks(reports: &mut Vec<Report>) -> Result<(), Failure> {
     for (name, command) in [("format", &mut format), ("lints", &mut lints), ("docs", &mut docs)] {
         reports.push(suite::run(name, "", command)?);
     }
+    let lacking = claims::without_test()?;
+    for claim in &lacking {
+        println!("SECURITY.md names {claim}, and there is no such test");
+    }
+    let tally = Tally { failed: lacking.len(), ..Tally::default() };
+    reports.push(Report { name: "claims".into(), time: Duration::ZERO, tally });
     Ok(())
 }
 
@@ -118,6 +125,9 @@ impl Suites {
                 continue;
             }
             for who in Who::all() {
+                if !filter.is_empty() && *who != Who::Nobody {
+                    continue;
+                }
                 let mut command = who.command(program, &who.home(self.stage.path())?);
                 self.arguments(&mut command, filter);
                 reports.push(suite::run(name, who.name(), &mut command)?);
@@ -140,13 +150,12 @@ fn which_tests(program: &Program) -> Option<&'static str> {
     if program.kind == "test" {
         return Some("");
     }
-    let unit =
-        UNIT_TESTS_AS_EVERYBODY.iter().find(|(name, _)| program.name == *name && program.kind == "lib");
+    let unit = UNIT_TESTS_AS_NOBODY.iter().find(|(name, _)| program.name == *name && program.kind == "lib");
     unit.map(|(_, filter)| *filter)
 }
 
 /// Prints why tests were skipped and, as the last line, the sum.
-fn sum_up(reports: &[Report]) -> Result<(), Failure> {
+fn sum_up(reports: &[Report]) -> Result<bool, Failure> {
     let mut skips: BTreeMap<&Skip, Vec<&str>> = BTreeMap::new();
     let mut total = Tally::default();
     let mut skipped = 0;
@@ -161,12 +170,16 @@ fn sum_up(reports: &[Report]) -> Result<(), Failure> {
         println!("\nskipped:");
     }
     for (Skip { test, reason }, places) in &skips {
-        println!("  {reason}\n      {test} ({})", places.join(", "));
+        let blank = if test.is_empty() { "" } else { " " };
+        println!("  {reason}: {test}{blank}in {}", places.join(", "));
     }
     let failing: Vec<&str> =
         reports.iter().filter(|report| report.tally.failed > 0).map(|report| report.name.as_str()).collect();
     let time: f64 = reports.iter().map(|report| report.time.as_secs_f64()).sum();
     println!("\nran for {time:.0} s; full outputs are in {}", suite::logs()?.display());
+    if !failing.is_empty() {
+        println!("failed: {}", failing.join(", "));
+    }
     println!("{} passed, {} failed, {skipped} skipped", total.passed, total.failed);
-    if failing.is_empty() { Ok(()) } else { Err(format!("test: failed: {}", failing.join(", ")).into()) }
+    Ok(failing.is_empty())
 }
