@@ -77,7 +77,11 @@ fn fork() -> i64 {
             let mut status = 0;
             // SAFETY: the kernel writes one integer.
             unsafe { libc::waitpid(child, &raw mut status, 0) };
-            let code = if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) };
+            let code = if libc::WIFSIGNALED(status) {
+                128 + libc::WTERMSIG(status)
+            } else {
+                libc::WEXITSTATUS(status)
+            };
             std::process::exit(code)
         }
     }

@@ -209,6 +209,24 @@ impl Told {
         self
     }
 
+    /// The same for several calls.
+    #[track_caller]
+    pub fn ok_all(&self, calls: impl IntoIterator<Item = usize>) -> &Told {
+        for index in calls {
+            self.ok(index);
+        }
+        self
+    }
+
+    /// The same for several calls.
+    #[track_caller]
+    pub fn refused_all(&self, calls: impl IntoIterator<Item = usize>, errors: &[i32]) -> &Told {
+        for index in calls {
+            self.refused(index, errors);
+        }
+        self
+    }
+
     /// What the buffer of call `index` held afterwards, up to the returned length.
     #[track_caller]
     #[must_use]
