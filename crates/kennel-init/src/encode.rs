@@ -80,7 +80,7 @@ fn encode_step(out: &mut Writer, step: &Step) {
         Step::HostRoot { access } => out.u8(tag::HOST_ROOT).u8(access_tag(*access)),
         Step::TmpfsRoot { size } => out.u8(tag::TMPFS_ROOT).u64(*size),
         Step::Store { target, size, inodes } => out.u8(tag::STORE).string(target).u64(*size).u64(*inodes),
-        Step::Private { target, name } => out.u8(tag::PRIVATE).string(target).string(name),
+        Step::Private { target, name, mode } => out.u8(tag::PRIVATE).string(target).string(name).u32(*mode),
         Step::Tmpfs { target, size, inodes, mode } => {
             out.u8(tag::TMPFS).string(target).u64(*size).u64(*inodes).u32(*mode)
         }

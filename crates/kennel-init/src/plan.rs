@@ -53,12 +53,14 @@ pub enum Step {
         /// The most files it holds.
         inodes: u64,
     },
-    /// A private, writable folder of the store appears.
+    /// A fresh folder of the store appears.
     Private {
         /// Where, inside.
         target: CString,
         /// Its name in the store.
         name: CString,
+        /// Its permissions.
+        mode: u32,
     },
     /// An empty file system in memory.
     Tmpfs {

@@ -8,6 +8,7 @@
 
 pub mod cgroup;
 pub mod describe;
+pub mod guard;
 pub mod host;
 pub mod landlock;
 pub mod launch;

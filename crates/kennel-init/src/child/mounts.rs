@@ -46,9 +46,9 @@ impl Setup<'_> {
     }
 
     pub(super) fn private(&mut self, fields: &mut Reader) -> Result<()> {
-        let (target, name) = (fields.string()?, fields.string()?);
+        let (target, name, mode) = (fields.string()?, fields.string()?, fields.u32()?);
         let store = self.store.as_ref().ok_or(Errno::EPROTO)?.raw();
-        make_or_keep_dir(store, name, 0o1777)?;
+        make_or_keep_dir(store, name, mode)?;
         let tree = sys::clone_tree(store, name, false)?;
         self.attach(&tree, target)
     }

@@ -118,14 +118,14 @@ impl Caller {
     /// What `/proc/self` or `/proc/thread-self` is to the caller, as this process sees it.
     pub fn itself(self, thread: bool) -> Result<OwnedFd, Errno> {
         let group = self.group()?;
-        let path =
-            if thread { format!("/proc/{group}/task/{}", self.tid) } else { format!("/proc/{group}") };
+        let path = if thread { format!("/proc/{group}/task/{}", self.tid) } else { format!("/proc/{group}") };
         open_path(&path)
     }
 
     /// The number of the process that the thread belongs to.
     pub fn group(self) -> Result<u32, Errno> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.tid)).map_err(|_| Errno::SRCH)?;
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.tid)).map_err(|_| Errno::SRCH)?;
         let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
         line.and_then(|number| number.trim().parse().ok()).ok_or(Errno::SRCH)
     }

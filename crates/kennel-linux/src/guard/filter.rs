@@ -21,7 +21,8 @@ pub struct Additions(BTreeMap<u32, Rule>);
 #[must_use]
 pub fn filter_rules(rules: &Rules) -> Additions {
     let mut additions = BTreeMap::new();
-    let mut add = |call: c_long, rule: Rule| drop(additions.insert(u32::try_from(call).unwrap_or(u32::MAX), rule));
+    let mut add =
+        |call: c_long, rule: Rule| drop(additions.insert(u32::try_from(call).unwrap_or(u32::MAX), rule));
     if !rules.protected.is_empty() {
         for &call in CREATE {
             add(call, Rule::Always(Verdict::Notify));
@@ -132,8 +133,10 @@ fn narrowed(rule: Rule, addition: &Rule) -> Rule {
         (Rule::Always(Verdict::Allow), addition) => addition.clone(),
         (Rule::Always(denied), _) => Rule::Always(denied),
         (Rule::When(tests, otherwise), addition) => {
-            let mut list: Vec<(Test, Verdict)> =
-                tests.into_iter().map(|(test, verdict)| (test.clone(), within(&test, verdict, addition))).collect();
+            let mut list: Vec<(Test, Verdict)> = tests
+                .into_iter()
+                .map(|(test, verdict)| (test.clone(), within(&test, verdict, addition)))
+                .collect();
             match (otherwise, addition) {
                 (Verdict::Allow, Rule::When(more, last)) => {
                     list.extend(more.iter().cloned());
@@ -224,7 +227,8 @@ mod tests {
         let mut table = open();
         let ioctl = Rule::When(vec![(sti.clone(), EPERM)], Verdict::Allow);
         table.rules.insert(libc::SYS_ioctl as u32, ioctl);
-        let Rule::When(tests, otherwise) = verdict(&filter_rules(&protecting(false)), table, libc::SYS_ioctl) else {
+        let Rule::When(tests, otherwise) = verdict(&filter_rules(&protecting(false)), table, libc::SYS_ioctl)
+        else {
             panic!("ioctl keeps its tests");
         };
         assert_eq!((tests.len(), &tests[0], otherwise), (2, &(sti, EPERM), Verdict::Allow));
@@ -234,11 +238,11 @@ mod tests {
     fn only_unix_sockets_are_asked_about() {
         let family = |family: i32| Test::OneOf { argument: 0, mask: u32::MAX, values: vec![family as u32] };
         let mut table = open();
-        let families =
-            vec![(family(libc::AF_UNIX), Verdict::Allow), (family(libc::AF_INET), Verdict::Allow)];
+        let families = vec![(family(libc::AF_UNIX), Verdict::Allow), (family(libc::AF_INET), Verdict::Allow)];
         table.rules.insert(libc::SYS_socket as u32, Rule::When(families, EPERM));
         let rules = Rules { sockets: Some(AllowedSockets::default()), ..Rules::default() };
-        let expected = vec![(family(libc::AF_UNIX), Verdict::Notify), (family(libc::AF_INET), Verdict::Allow)];
+        let expected =
+            vec![(family(libc::AF_UNIX), Verdict::Notify), (family(libc::AF_INET), Verdict::Allow)];
         assert_eq!(verdict(&filter_rules(&rules), table, libc::SYS_socket), Rule::When(expected, EPERM));
     }
 }

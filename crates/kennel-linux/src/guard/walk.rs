@@ -192,8 +192,7 @@ pub(super) fn kind(fd: BorrowedFd) -> Result<FileType, Errno> {
 
 /// Which file this is.
 pub(super) fn identity(fd: BorrowedFd) -> Result<Identity, Errno> {
-    let stat =
-        rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::INO)?;
+    let stat = rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::INO)?;
     Ok(identity_of(&stat))
 }
 

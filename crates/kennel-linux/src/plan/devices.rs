@@ -21,17 +21,19 @@ fn inside(name: &str) -> CString {
     CString::new(format!("/dev/{name}")).unwrap_or_default()
 }
 
-/// Makes /dev, and below /dev/shm the store of all private folders, which holds `shared_memory` bytes. `early` says that
-/// the host's nodes lie below the new /dev.
+/// Makes /dev, and below it the store of all private folders, which holds `scratch` bytes. `early` says that the host's
+/// nodes lie below the new /dev.
 pub(super) fn make(
     steps: &mut Steps,
     caller: &Caller,
-    shared_memory: u64,
+    scratch: u64,
     inodes: u64,
     early: bool,
 ) -> Result<(), PlanError> {
     let reason = "every sandbox has a minimal /dev of its own";
-    steps.add(Step::Tmpfs { target: c"/dev".into(), size: 64 << 10, inodes: 256, mode: 0o755 }, reason);
+    let store = Step::Store { target: c"/dev".into(), size: scratch, inodes };
+    steps.add(store, "the private folders of the sandbox, and what hides files");
+    steps.add(Step::Private { target: c"/dev".into(), name: c"dev".into(), mode: 0o755 }, reason);
     for node in NODES {
         device(steps, inside(node), inside(node), Identity::default(), early, reason);
     }
@@ -42,9 +44,7 @@ pub(super) fn make(
     steps.add(Step::MakeDir { path: inside("pts"), mode: 0o755 }, reason);
     steps.add(Step::Devpts { target: inside("pts") }, reason);
     steps.add(Step::MakeDir { path: inside("shm"), mode: 0o755 }, reason);
-    let store = Step::Store { target: inside("shm"), size: shared_memory, inodes };
-    steps.add(store, "the private folders of the sandbox, and what hides files");
-    steps.add(Step::Private { target: inside("shm"), name: c"shm".into() }, reason);
+    steps.add(Step::Private { target: inside("shm"), name: c"shm".into(), mode: 0o1777 }, reason);
     if let Some((path, identity)) = &caller.tty {
         // Programs ask for the name of their terminal; the host's name for it does not exist inside.
         let reason = "the caller's terminal, for programs that ask for its name";

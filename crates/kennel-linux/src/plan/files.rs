@@ -32,7 +32,7 @@ pub(super) fn mounts(
     let mut sealed = Vec::new();
     let mut above: Vec<&Point> = Vec::new();
     let anew = points.first().is_some_and(|point| point.path == Path::new("/") && point.is_made_anew());
-    // First, because what hides other things waits below /dev/shm until that is mounted over it.
+    // First, because what hides other things waits below /dev until that is mounted over it.
     if points.iter().any(|point| point.state == State::Fresh(Zone::Dev)) {
         if anew {
             steps.add(Step::MakeDir { path: c"/dev".into(), mode: 0o755 }, Zone::Dev.reason());
@@ -108,13 +108,20 @@ pub(super) fn mounts(
                         continue;
                     }
                     Zone::Tmp => {
-                        steps.add(Step::Private { target, name: c"tmp".into() }, &point.reason);
+                        steps.add(Step::Private { target, name: c"tmp".into(), mode: 0o1777 }, &point.reason);
                         places.push(place(&point.path, Kind::Folder, Right::Write)?);
                         above.push(point);
                         continue;
                     }
+                    Zone::Run => {
+                        let step = Step::Private { target: target.clone(), name: c"run".into(), mode: 0o755 };
+                        steps.add(step, &point.reason);
+                        sealed.push((target, &point.reason));
+                        above.push(point);
+                        continue;
+                    }
                     Zone::Memory { size } => (size.unwrap_or(scratch), 0o1777),
-                    Zone::Run | Zone::Rebuilt | Zone::Root => (SKELETON_BYTES, 0o755),
+                    Zone::Rebuilt | Zone::Root => (SKELETON_BYTES, 0o755),
                 };
                 steps.add(
                     Step::Tmpfs { target: target.clone(), size, inodes: SCRATCH_INODES, mode },

@@ -1,0 +1,138 @@
+//! What a waiting call is about to do, read from its registers.
+
+use libc::c_long;
+
+use super::listener::Notification;
+
+/// A path argument: where it lies in the caller's memory, and the descriptor it is relative to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathArgument {
+    /// A descriptor, or AT_FDCWD.
+    pub folder: i32,
+    /// The address of the text.
+    pub address: u64,
+}
+
+/// A call that the filter sends to the guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// `open` with O_CREAT and its kin.
+    Open {
+        /// What is opened.
+        path: PathArgument,
+        /// How.
+        flags: Flags,
+    },
+    /// A fresh, empty thing: mkdir, mknod.
+    Make(PathArgument),
+    /// A symlink or a hard link: a name for what is made, or was made before.
+    Link(PathArgument),
+    /// A rename.
+    Rename {
+        /// From where.
+        from: PathArgument,
+        /// To where.
+        to: PathArgument,
+        /// RENAME_EXCHANGE: the two change places.
+        exchange: bool,
+    },
+    /// A removal.
+    Remove(PathArgument),
+    /// `bind`, of whatever family.
+    Bind(Address),
+    /// `connect`, of whatever family.
+    Connect(Address),
+    /// A new socket of the unix family.
+    Socket {
+        /// Its type, with flags.
+        kind: u32,
+    },
+}
+
+/// Where the flags of an `open` are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flags {
+    /// In a register.
+    Here(i32),
+    /// In a `struct open_how`.
+    InMemory {
+        /// Its address.
+        address: u64,
+        /// How long the caller says it is.
+        size: u64,
+    },
+}
+
+/// A socket address argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The socket.
+    pub socket: i32,
+    /// Where the address lies.
+    pub address: u64,
+    /// Its length.
+    pub length: u64,
+}
+
+impl Call {
+    /// What `notification` is about; `None` for a call that no filter of the guard's sends.
+    #[must_use]
+    pub fn of(notification: &Notification) -> Option<Call> {
+        let a = notification.data.args;
+        // A descriptor is the low half of a register; the kernel does not look at the rest.
+        let at =
+            |folder: usize, address: usize| PathArgument { folder: a[folder] as i32, address: a[address] };
+        let here = |address: usize| PathArgument { folder: libc::AT_FDCWD, address: a[address] };
+        let address = || Address { socket: a[0] as i32, address: a[1], length: a[2] & 0xffff_ffff };
+        let call = match c_long::from(notification.data.nr) {
+            libc::SYS_openat => Call::Open { path: at(0, 1), flags: Flags::Here(a[2] as i32) },
+            libc::SYS_openat2 => {
+                Call::Open { path: at(0, 1), flags: Flags::InMemory { address: a[2], size: a[3] } }
+            }
+            libc::SYS_mkdirat | libc::SYS_mknodat => Call::Make(at(0, 1)),
+            libc::SYS_linkat => Call::Link(at(2, 3)),
+            libc::SYS_symlinkat => Call::Link(at(1, 2)),
+            libc::SYS_renameat => Call::Rename { from: at(0, 1), to: at(2, 3), exchange: false },
+            libc::SYS_renameat2 => {
+                let exchange = a[4] as u32 & libc::RENAME_EXCHANGE != 0;
+                Call::Rename { from: at(0, 1), to: at(2, 3), exchange }
+            }
+            libc::SYS_unlinkat => Call::Remove(at(0, 1)),
+            libc::SYS_bind => Call::Bind(address()),
+            libc::SYS_connect => Call::Connect(address()),
+            libc::SYS_socket => Call::Socket { kind: a[1] as u32 },
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_open => Call::Open { path: here(0), flags: Flags::Here(a[1] as i32) },
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_creat => Call::Open { path: here(0), flags: Flags::Here(libc::O_CREAT) },
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_mkdir | libc::SYS_mknod => Call::Make(here(0)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_link | libc::SYS_symlink => Call::Link(here(1)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_rename => Call::Rename { from: here(0), to: here(1), exchange: false },
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_unlink => Call::Remove(here(0)),
+            _ => {
+                let _ = here;
+                return None;
+            }
+        };
+        Some(call)
+    }
+
+    /// Its name, for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Call::Open { .. } => "open",
+            Call::Make(_) => "mkdir or mknod",
+            Call::Link(_) => "link or symlink",
+            Call::Rename { .. } => "rename",
+            Call::Remove(_) => "unlink",
+            Call::Bind(_) => "bind",
+            Call::Connect(_) => "connect",
+            Call::Socket { .. } => "socket",
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! The protected paths as they stand now: which folder holds each name at this moment, and which names to look at.
+//!
+//! Nothing is remembered but the anchors. A folder on the way to a protected name may be made, moved and made anew
+//! while the sandbox runs, so each question walks from the anchor again, without following symlinks.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::rc::Rc;
+
+use kennel_init::plan::Identity;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::rules::{Expected, Protected, Rules};
+use super::walk::{self, Spot};
+
+/// A protected path.
+#[derive(Debug)]
+pub struct Guarded {
+    /// What is protected.
+    pub protected: Protected,
+    /// What the symlink said when the guard began, where one is protected.
+    pub points_to: Option<Vec<u8>>,
+    anchor: Rc<OwnedFd>,
+    /// Whether other spellings may name the same entry.
+    folds: bool,
+}
+
+/// All protected paths.
+#[derive(Debug)]
+pub struct Ground {
+    guarded: Vec<Guarded>,
+    /// For each component in lower case: which path it is part of, and where.
+    names: HashMap<Vec<u8>, Vec<Component>>,
+    /// Paths on file systems where other spellings may name the same entry.
+    folding: Vec<Component>,
+}
+
+/// A component of a protected path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Component {
+    /// Which path.
+    pub path: usize,
+    /// Which component; 0 is the one in the anchor itself.
+    pub level: usize,
+}
+
+/// How a name comes into being.
+#[derive(Clone, Copy, Debug)]
+pub enum How<'a> {
+    /// As a fresh, empty folder or a fresh file: on the way to a protected name that is harmless.
+    Fresh,
+    /// As a link to something made before.
+    Link,
+    /// By moving something there.
+    Moved(&'a OwnedFd),
+}
+
+/// The longest name of an entry.
+const NAME_MAX: usize = 255;
+
+impl Ground {
+    /// Takes hold of the anchors.
+    ///
+    /// # Errors
+    /// When one cannot be opened, or is not the folder that was resolved any more; or when something already stands at
+    /// a protected path, or the symlink there is gone.
+    pub fn new(rules: &Rules) -> Result<Ground, (std::path::PathBuf, io::Error)> {
+        let mut anchors: HashMap<(u64, u64), Rc<OwnedFd>> = HashMap::new();
+        let mut ground = Ground { guarded: Vec::new(), names: HashMap::new(), folding: Vec::new() };
+        for protected in &rules.protected {
+            let (path, identity) = (&protected.anchor.path, protected.anchor.identity);
+            let key = (identity.device, identity.inode);
+            let failed = |error: Errno| (path.clone(), error.into());
+            let anchor = match anchors.get(&key) {
+                Some(anchor) => anchor.clone(),
+                None => {
+                    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                    let anchor = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
+                    if walk::identity(anchor.as_fd()).map_err(failed)? != identity {
+                        return Err(failed(Errno::STALE));
+                    }
+                    anchors.entry(key).or_insert(Rc::new(anchor)).clone()
+                }
+            };
+            ground.add(protected, anchor)?;
+        }
+        Ok(ground)
+    }
+
+    fn add(
+        &mut self,
+        protected: &Protected,
+        anchor: Rc<OwnedFd>,
+    ) -> Result<(), (std::path::PathBuf, io::Error)> {
+        let mut guarded = Guarded { protected: protected.clone(), points_to: None, anchor, folds: false };
+        let failed = |error: Errno| (protected.path(), error.into());
+        guarded.folds = guarded.any_folder_folds().map_err(failed)?;
+        if protected.expected == Expected::Link {
+            let holder = guarded.holder().map_err(failed)?.ok_or(failed(Errno::NOENT))?;
+            let name = walk::c_string(guarded.name()).map_err(failed)?;
+            guarded.points_to =
+                Some(rustix::fs::readlinkat(holder, name, Vec::new()).map_err(failed)?.into_bytes());
+        }
+        let path = self.guarded.len();
+        for (level, name) in protected.rest.iter().enumerate() {
+            let component = Component { path, level };
+            self.names.entry(name.as_bytes().to_ascii_lowercase()).or_default().push(component);
+            if guarded.folds {
+                self.folding.push(component);
+            }
+        }
+        self.guarded.push(guarded);
+        Ok(())
+    }
+
+    /// The paths.
+    #[must_use]
+    pub fn paths(&self) -> &[Guarded] {
+        &self.guarded
+    }
+
+    /// The components that `name` might be.
+    fn candidates(&self, name: &[u8]) -> &[Component] {
+        if name.len() > NAME_MAX {
+            return &[];
+        }
+        let mut lower = [0; NAME_MAX];
+        let lower = &mut lower[..name.len()];
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        match self.names.get(lower as &[u8]) {
+            Some(candidates) => candidates,
+            None if odd(name) => &self.folding,
+            None => &[],
+        }
+    }
+
+    /// Whether making `name` somewhere might matter: asked before anything is resolved.
+    #[must_use]
+    pub fn concerns(&self, name: &[u8], fresh: bool) -> bool {
+        self.candidates(name).iter().any(|component| !fresh || self.is_last(*component))
+    }
+
+    /// Whether removing or moving `name` might matter.
+    #[must_use]
+    pub fn concerns_removal(&self, name: &[u8]) -> bool {
+        self.candidates(name).iter().any(|component| self.is_link(*component))
+    }
+
+    /// The path that making `spot` would break.
+    ///
+    /// # Errors
+    /// When the disk cannot be looked at.
+    pub fn made(&self, spot: &Spot, how: How) -> Result<Option<usize>, Errno> {
+        let mut folder = None;
+        for &component in self.candidates(&spot.name) {
+            let last = self.is_last(component);
+            if (!last && matches!(how, How::Fresh)) || !self.is_at(component, spot, &mut folder)? {
+                continue;
+            }
+            let rest = &self.guarded[component.path].protected.rest[component.level + 1..];
+            let breaks = match how {
+                _ if last => true,
+                How::Fresh => false,
+                How::Link => true,
+                How::Moved(source) => leads_on(source, rest)?,
+            };
+            if breaks {
+                return Ok(Some(component.path));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The protected symlink that removing or moving `spot` would take away.
+    ///
+    /// # Errors
+    /// When the disk cannot be looked at.
+    pub fn removed(&self, spot: &Spot) -> Result<Option<usize>, Errno> {
+        let mut folder = None;
+        for &component in self.candidates(&spot.name) {
+            if self.is_link(component) && self.is_at(component, spot, &mut folder)? {
+                return Ok(Some(component.path));
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_last(&self, component: Component) -> bool {
+        component.level + 1 == self.guarded[component.path].protected.rest.len()
+    }
+
+    fn is_link(&self, component: Component) -> bool {
+        self.guarded[component.path].protected.expected == Expected::Link
+    }
+
+    /// Whether `spot` is where `component` stands or would stand.
+    fn is_at(&self, component: Component, spot: &Spot, folder: &mut Option<Identity>) -> Result<bool, Errno> {
+        let guarded = &self.guarded[component.path];
+        let identity = match *folder {
+            Some(identity) => identity,
+            None => *folder.insert(walk::identity(spot.folder.as_fd())?),
+        };
+        if !guarded.is_folder(component.level, identity)? {
+            return Ok(false);
+        }
+        let exact = guarded.protected.rest[component.level].as_bytes() == spot.name;
+        Ok(exact || folds(spot.folder.as_fd())?)
+    }
+}
+
+impl Guarded {
+    /// The last component.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        self.protected.rest.last().map_or(b"", |name| name.as_bytes())
+    }
+
+    /// The folder that holds the name; `None` while there is none.
+    ///
+    /// # Errors
+    /// When the disk cannot be looked at.
+    pub fn holder(&self) -> Result<Option<OwnedFd>, Errno> {
+        self.folder(self.protected.rest.len() - 1)
+    }
+
+    /// The folder that holds the component `level`; `None` while there is none.
+    ///
+    /// # Errors
+    /// When the disk cannot be looked at.
+    pub fn folder(&self, level: usize) -> Result<Option<OwnedFd>, Errno> {
+        let mut at = rustix::io::fcntl_dupfd_cloexec(&*self.anchor, 0)?;
+        for name in &self.protected.rest[..level] {
+            match open_folder(at.as_fd(), name.as_bytes())? {
+                Some(next) => at = next,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(at))
+    }
+
+    fn is_folder(&self, level: usize, identity: Identity) -> Result<bool, Errno> {
+        if level == 0 {
+            return Ok(identity == self.protected.anchor.identity);
+        }
+        match self.folder(level)? {
+            Some(folder) => Ok(walk::identity(folder.as_fd())? == identity),
+            None => Ok(false),
+        }
+    }
+
+    fn any_folder_folds(&self) -> Result<bool, Errno> {
+        for level in 0..self.protected.rest.len() {
+            match self.folder(level)? {
+                Some(folder) if folds(folder.as_fd())? => return Ok(true),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The folder `name`, if it is one; symlinks are not.
+pub(super) fn open_folder(folder: BorrowedFd, name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(folder, walk::c_string(name)?, flags, Mode::empty()) {
+        Ok(next) => Ok(Some(next)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether `source`, moved to the place before `rest`, would bring the protected name along: it holds it already, or
+/// leads elsewhere by a symlink.
+fn leads_on(source: &OwnedFd, rest: &[std::ffi::OsString]) -> Result<bool, Errno> {
+    let mut at = rustix::io::fcntl_dupfd_cloexec(source, 0)?;
+    for name in rest {
+        match walk::kind(at.as_fd())? {
+            FileType::Directory => {}
+            FileType::Symlink => return Ok(true),
+            _ => return Ok(false),
+        }
+        match walk::open(&at, name.as_bytes()) {
+            Ok(next) => at = next,
+            Err(Errno::NOENT) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+/// Spellings that some file system takes for another: Unicode folding drops and replaces characters, and `~` makes
+/// the short names of FAT.
+pub(super) fn odd(name: &[u8]) -> bool {
+    !name.is_ascii() || name.contains(&b'~')
+}
+
+/// Whether `.GIT` is `.git` in this folder: by the file system's nature, or because the folder is marked so (ext4, f2fs
+/// and tmpfs can).
+fn folds(folder: BorrowedFd) -> Result<bool, Errno> {
+    const FOLDING: &[u64] = &[
+        0x4d44,      // FAT
+        0x2011_bab0, // exFAT
+        0x7366_746e, // NTFS
+        0x5346_544e, // NTFS, the old driver
+        0xff53_4d42, // CIFS
+        0xfe53_4d42, // SMB
+        0x517b,      // SMB, the old driver
+        0x4244,      // HFS
+        0x482b,      // HFS+
+        0x0102_1997, // 9p: the host's side may be Windows
+        0x6573_5546, // FUSE and virtiofs: the host's side may be Windows or macOS
+    ];
+    if FOLDING.contains(&(rustix::fs::fstatfs(folder)?.f_type as u64 & 0xffff_ffff)) {
+        return Ok(true);
+    }
+    const FS_CASEFOLD_FL: u32 = 0x4000_0000;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    // A folder that cannot be opened, or a file system without such flags, has no mark that could be read.
+    let marked = rustix::fs::openat(folder, c".", flags, Mode::empty()).and_then(rustix::fs::ioctl_getflags);
+    Ok(marked.is_ok_and(|flags| flags.bits() & FS_CASEFOLD_FL != 0))
+}

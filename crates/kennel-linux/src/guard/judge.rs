@@ -1,0 +1,236 @@
+//! Whether a waiting call may go on.
+//!
+//! The last component of its path decides for almost all calls; only what bears a protected name, or may be a symlink
+//! to one, is resolved.
+
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+
+use super::caller::{Caller, PATH_MAX, Unreadable};
+use super::calls::{Address, Call, Flags, PathArgument};
+use super::ground::{Ground, How};
+use super::listener::{Listener, Notification};
+use super::walk::{self, Spot, Start};
+
+/// The guard's decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// The call goes on.
+    Continue,
+    /// It fails.
+    Refuse {
+        /// With this.
+        errno: i32,
+        /// Because of this protected path; `None` when the caller could not be looked into.
+        path: Option<usize>,
+    },
+}
+
+impl Ruling {
+    fn refuse(errno: i32) -> Ruling {
+        Ruling::Refuse { errno, path: None }
+    }
+}
+
+impl From<Unreadable> for Ruling {
+    fn from(why: Unreadable) -> Ruling {
+        match why {
+            Unreadable::Fault => Ruling::refuse(libc::EFAULT),
+            Unreadable::Denied => Ruling::refuse(libc::EACCES),
+            Unreadable::TooLong => Ruling::refuse(libc::ENAMETOOLONG),
+            Unreadable::Gone => Ruling::Continue,
+        }
+    }
+}
+
+impl From<Errno> for Ruling {
+    /// What the caller will be told by the kernel as well, it may hear from there. All else keeps the guard from
+    /// judging, and refuses.
+    fn from(error: Errno) -> Ruling {
+        match error {
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::EXIST | Errno::NAMETOOLONG => {
+                Ruling::Continue
+            }
+            _ => Ruling::refuse(libc::EACCES),
+        }
+    }
+}
+
+/// Judges calls; keeps the buffers for it.
+pub struct Judge<'a> {
+    ground: &'a Ground,
+    listener: &'a Listener,
+    first: Box<[u8; PATH_MAX]>,
+    second: Box<[u8; PATH_MAX]>,
+}
+
+impl<'a> Judge<'a> {
+    /// A judge over `ground`.
+    #[must_use]
+    pub fn new(ground: &'a Ground, listener: &'a Listener) -> Judge<'a> {
+        let buffer = || Box::new([0; PATH_MAX]);
+        Judge { ground, listener, first: buffer(), second: buffer() }
+    }
+
+    /// What becomes of a call that makes or removes a name.
+    pub fn judge(&mut self, notification: &Notification, call: Call) -> Ruling {
+        let caller = Caller::new(notification.pid);
+        let ruling = match call {
+            Call::Open { path, flags } => self.open(caller, path, flags),
+            Call::Make(path) => self.name(caller, path, How::Fresh),
+            Call::Link(path) => self.name(caller, path, How::Link),
+            Call::Remove(path) => self.remove(caller, path),
+            Call::Rename { from, to, exchange } => self.rename(caller, from, to, exchange),
+            Call::Bind(address) => self.bind(caller, address),
+            Call::Connect(_) | Call::Socket { .. } => Ok(Ruling::Continue),
+        };
+        let ruling = ruling.unwrap_or_else(|ruling| ruling);
+        // A thread that is gone may have given its number to another, whose paths were looked at instead. An answer
+        // does not reach anybody then, but a refusal would be recorded.
+        match ruling {
+            Ruling::Refuse { .. } if !self.listener.still_waits(notification.id) => Ruling::Continue,
+            ruling => ruling,
+        }
+    }
+
+    fn open(&mut self, caller: Caller, path: PathArgument, flags: Flags) -> Result<Ruling, Ruling> {
+        let mut scoped = false;
+        let flags = match flags {
+            Flags::Here(flags) => flags,
+            Flags::InMemory { address, size } => {
+                // struct open_how: flags, mode, resolve. The kernel takes no shorter one.
+                let mut how = [0u8; 24];
+                if size < 24 {
+                    return Ok(Ruling::Continue);
+                }
+                caller.memory(address, &mut how)?;
+                const RESOLVE_IN_ROOT: u8 = 0x10;
+                scoped = how[16] & RESOLVE_IN_ROOT != 0;
+                i32::from_ne_bytes([how[0], how[1], how[2], how[3]])
+            }
+        };
+        if flags & libc::O_CREAT == 0 {
+            return Ok(Ruling::Continue);
+        }
+        let text = caller.path(path.address, &mut self.first)?;
+        let Some((way, name)) = walk::split(text) else { return Ok(Ruling::Continue) };
+        let follow = flags & (libc::O_EXCL | libc::O_NOFOLLOW) == 0;
+        if !self.ground.concerns(name, true) {
+            if !follow {
+                return Ok(Ruling::Continue);
+            }
+            // A symlink under a harmless name makes what it points to, if that is not there. One component needs no
+            // walk, and no look through the guard's own root.
+            if way.is_empty() && !matches!(caller.link_in(path.folder, name), Ok(_) | Err(Errno::ACCESS)) {
+                return Ok(Ruling::Continue);
+            }
+        }
+        let spot = walk::spot(caller, Start { folder: path.folder, scoped }, text, follow)?;
+        self.made(&spot, How::Fresh)
+    }
+
+    /// A call that makes exactly the name it gives.
+    fn name(&mut self, caller: Caller, path: PathArgument, how: How) -> Result<Ruling, Ruling> {
+        let text = caller.path(path.address, &mut self.first)?;
+        let Some((_, name)) = walk::split(text) else { return Ok(Ruling::Continue) };
+        if !self.ground.concerns(name, matches!(how, How::Fresh)) {
+            return Ok(Ruling::Continue);
+        }
+        let spot = walk::spot(caller, path.start(), text, false)?;
+        self.made(&spot, how)
+    }
+
+    fn remove(&mut self, caller: Caller, path: PathArgument) -> Result<Ruling, Ruling> {
+        let text = caller.path(path.address, &mut self.first)?;
+        let Some((_, name)) = walk::split(text) else { return Ok(Ruling::Continue) };
+        if !self.ground.concerns_removal(name) {
+            return Ok(Ruling::Continue);
+        }
+        let spot = walk::spot(caller, path.start(), text, false)?;
+        Ok(refuse(self.ground.removed(&spot)?))
+    }
+
+    fn rename(
+        &mut self,
+        caller: Caller,
+        from: PathArgument,
+        to: PathArgument,
+        exchange: bool,
+    ) -> Result<Ruling, Ruling> {
+        let old = caller.path(from.address, &mut self.first)?;
+        let new = caller.path(to.address, &mut self.second)?;
+        let (Some((_, old_name)), Some((_, new_name))) = (walk::split(old), walk::split(new)) else {
+            return Ok(Ruling::Continue);
+        };
+        let ground = self.ground;
+        if !ground.concerns(new_name, false)
+            && !(exchange && ground.concerns(old_name, false))
+            && !ground.concerns_removal(old_name)
+        {
+            return Ok(Ruling::Continue);
+        }
+        let (old, new) =
+            (walk::spot(caller, from.start(), old, false)?, walk::spot(caller, to.start(), new, false)?);
+        let source = standing(&old)?;
+        let mut broken = ground.made(&new, How::Moved(&source))?;
+        if broken.is_none() {
+            broken = ground.removed(&old)?;
+        }
+        if broken.is_none() && exchange {
+            broken = ground.made(&old, How::Moved(&standing(&new)?))?;
+        }
+        Ok(refuse(broken))
+    }
+
+    fn bind(&mut self, caller: Caller, address: Address) -> Result<Ruling, Ruling> {
+        let Some(path) = unix_path(caller, address)? else { return Ok(Ruling::Continue) };
+        let Some((_, name)) = walk::split(&path) else { return Ok(Ruling::Continue) };
+        if !self.ground.concerns(name, true) {
+            return Ok(Ruling::Continue);
+        }
+        let start = Start { folder: libc::AT_FDCWD, scoped: false };
+        let spot = walk::spot(caller, start, &path, false)?;
+        self.made(&spot, How::Fresh)
+    }
+
+    fn made(&self, spot: &Spot, how: How) -> Result<Ruling, Ruling> {
+        if !self.ground.concerns(&spot.name, matches!(how, How::Fresh)) {
+            return Ok(Ruling::Continue);
+        }
+        Ok(refuse(self.ground.made(spot, how)?))
+    }
+}
+
+/// The same error that a program gets for a protected path that exists: it is on a read-only mount.
+fn refuse(path: Option<usize>) -> Ruling {
+    path.map_or(Ruling::Continue, |path| Ruling::Refuse { errno: libc::EROFS, path: Some(path) })
+}
+
+/// What stands at a spot.
+fn standing(spot: &Spot) -> Result<OwnedFd, Errno> {
+    walk::open(&spot.folder, &spot.name)
+}
+
+impl PathArgument {
+    fn start(self) -> Start {
+        Start { folder: self.folder, scoped: false }
+    }
+}
+
+/// The path of a unix address; `None` for other families, and for addresses that name no file.
+pub(super) fn unix_path(caller: Caller, address: Address) -> Result<Option<Vec<u8>>, Unreadable> {
+    let mut bytes = [0u8; size_of::<libc::sockaddr_un>()];
+    // The kernel takes no unix address that is longer, and of other families only the first two bytes matter.
+    let length = bytes.len().min(usize::try_from(address.length).unwrap_or(usize::MAX));
+    if length <= 2 {
+        return Ok(None);
+    }
+    caller.memory(address.address, &mut bytes[..length])?;
+    if i32::from(u16::from_ne_bytes([bytes[0], bytes[1]])) != libc::AF_UNIX || bytes[2] == 0 {
+        return Ok(None);
+    }
+    let path = &bytes[2..length];
+    let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
+    Ok(Some(path[..end].to_vec()))
+}

@@ -1,0 +1,337 @@
+//! The guard: rules that have nothing to mount on and nothing to point Landlock at.
+//!
+//! A protected path that does not exist yet, a protected symlink inside a writable folder, unix sockets allowed by
+//! path. For these, and only when a policy has such a rule, the seccomp filter sends the few calls concerned to the
+//! controller ([`filter_rules`]), and a thread of it answers: [`Guard::serve`]. Nothing is placed on the host's disk
+//! for any of this.
+//!
+//! The guard reads a path's last component first and lets everything else go on at once. What bears a protected name
+//! is resolved as the caller would resolve it ([`walk`]) and refused with EROFS, the error that an existing protected
+//! path gives. Because the caller can change its memory after the guard's look, the folders are also watched
+//! ([`watch`]): a name that appears all the same is taken away at once, recorded, and ends the sandbox.
+
+pub mod caller;
+pub mod calls;
+pub mod filter;
+pub mod ground;
+pub mod judge;
+pub mod listener;
+pub mod rules;
+pub mod walk;
+pub mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use rustix::io::Errno;
+
+pub use filter::{Additions, filter_rules};
+pub use rules::{AllowedSockets, Anchor, Expected, Finding, Protected, Rules};
+pub use watch::Mended;
+
+use calls::Call;
+use ground::Ground;
+use judge::{Judge, Ruling};
+use listener::{Answer, Listener, Notification};
+use watch::Watch;
+
+/// Why there is no guard.
+#[derive(Debug, thiserror::Error)]
+pub enum GuardError {
+    /// A protected path is not what the rules were made for any more.
+    #[error("guarding {}: {source}\nhelp: something changed it while the sandbox started; try again", .path.display())]
+    Changed {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The folders cannot be watched.
+    #[error(
+        "watching the folders of protected paths: {0}\n\
+         help: raise fs.inotify.max_user_instances and fs.inotify.max_user_watches (sysctl), or end other sandboxes"
+    )]
+    Watch(#[source] io::Error),
+    /// Threads or descriptors ran out.
+    #[error("starting the guard: {0}")]
+    Start(#[source] io::Error),
+}
+
+/// What a sandbox tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// A call was refused.
+    Refused {
+        /// Which, in words.
+        call: &'static str,
+        /// The protected path, on the host; `None` where the caller could not be looked into.
+        path: Option<PathBuf>,
+        /// The rule behind it; empty where there is no path.
+        rule: String,
+    },
+    /// A call won the race against the guard. The sandbox was ended.
+    Broken {
+        /// The protected path, on the host.
+        path: PathBuf,
+        /// The rule behind it.
+        rule: String,
+        /// What was done about it.
+        mended: Mended,
+    },
+    /// The guard itself failed. From then on every call that it had to judge failed with ENOSYS.
+    GuardDied,
+}
+
+/// As many are kept; a sandbox can make as many attempts as it likes.
+const MOST_RECORDED: usize = 256;
+
+#[derive(Debug, Default)]
+struct Record {
+    violations: Vec<Violation>,
+    /// How many more there were.
+    dropped: u64,
+}
+
+impl Record {
+    fn add(&mut self, violation: Violation) {
+        if self.violations.len() < MOST_RECORDED || matches!(violation, Violation::Broken { .. }) {
+            // A broken rule ends the sandbox, so there are few.
+            self.violations.push(violation);
+        } else {
+            self.dropped += 1;
+        }
+    }
+}
+
+/// A guard of which the thread runs.
+#[derive(Debug)]
+pub struct GuardHandle {
+    stop: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+    record: Arc<Mutex<Record>>,
+}
+
+/// Starts guards.
+#[derive(Debug)]
+pub struct Guard;
+
+impl Guard {
+    /// Answers the calls that `listener` receives, until [`GuardHandle::finish`]. `end` is called when a rule was
+    /// broken and must end the sandbox; it may be called more than once.
+    ///
+    /// Blocks until the folders are watched: calls made before wait.
+    ///
+    /// # Errors
+    /// When the protected paths cannot be watched. The listener is closed then, and every call that waits for it fails.
+    pub fn serve(
+        listener: OwnedFd,
+        rules: Rules,
+        end: impl FnMut() + Send + 'static,
+    ) -> Result<GuardHandle, GuardError> {
+        let start = |error: Errno| GuardError::Start(error.into());
+        let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(start)?;
+        let stopped = rustix::io::fcntl_dupfd_cloexec(&stop, 3).map_err(start)?;
+        let record = Arc::new(Mutex::new(Record::default()));
+        let (ready, told) = std::sync::mpsc::sync_channel(1);
+        let thread = {
+            let record = record.clone();
+            let _unheard = SignalsBlocked::new();
+            std::thread::Builder::new().name("guard".into()).stack_size(256 * 1024).spawn(move || {
+                let prepared = Ground::new(&rules)
+                    .map_err(|(path, source)| GuardError::Changed { path, source })
+                    .and_then(|ground| {
+                        let watch = Watch::new(&ground).map_err(|error| GuardError::Watch(error.into()))?;
+                        Ok((ground, watch))
+                    });
+                match prepared {
+                    Ok((ground, watch)) => {
+                        let _ = ready.send(Ok(()));
+                        let listener = Listener::new(listener);
+                        Service { listener, ground, watch, stopped, record, end }.run();
+                    }
+                    Err(error) => drop(ready.send(Err(error))),
+                }
+            })
+        };
+        let thread = thread.map_err(GuardError::Start)?;
+        match told.recv() {
+            Ok(Ok(())) => Ok(GuardHandle { stop, thread: Some(thread), record }),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(GuardError::Start(io::Error::other("its thread ended at once"))),
+        }
+    }
+}
+
+impl GuardHandle {
+    /// What was tried so far, at most 256 attempts.
+    #[must_use]
+    pub fn violations(&self) -> Vec<Violation> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).violations.clone()
+    }
+
+    /// Stops the guard, when nothing of the sandbox is left: looks at every protected path once more, and tells all
+    /// that was tried.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<Violation> {
+        self.stop();
+        self.violations()
+    }
+
+    fn stop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        if thread.join().is_err() {
+            self.record.lock().unwrap_or_else(PoisonError::into_inner).add(Violation::GuardDied);
+        }
+    }
+}
+
+impl Drop for GuardHandle {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What the guard's thread owns.
+struct Service<E> {
+    listener: Listener,
+    ground: Ground,
+    watch: Watch,
+    stopped: OwnedFd,
+    record: Arc<Mutex<Record>>,
+    end: E,
+}
+
+impl<E: FnMut()> Service<E> {
+    fn run(self) {
+        let Service { listener, ground, mut watch, stopped, record, mut end } = self;
+        let mut judge = Judge::new(&ground, &listener);
+        let mut broken = false;
+        let mut listening = true;
+        loop {
+            let Ok(ready) = wait(&listener, &watch, &stopped, listening) else { return };
+            // First, so that a rule that was just broken is mended before anything else goes on.
+            let happened = if ready.stopped {
+                (0..ground.paths().len()).collect()
+            } else if ready.watch {
+                watch.happened(&ground)
+            } else {
+                Default::default()
+            };
+            for path in happened {
+                if let Some(mended) = watch.mend(&ground, path) {
+                    broken = true;
+                    end();
+                    let protected = &ground.paths()[path].protected;
+                    add(
+                        &record,
+                        Violation::Broken { path: protected.path(), rule: protected.rule.clone(), mended },
+                    );
+                }
+            }
+            if ready.stopped {
+                return;
+            }
+            if ready.call {
+                match listener.receive() {
+                    Ok(notification) => {
+                        let answer = decide(&mut judge, &ground, &record, &notification, broken);
+                        let _ = listener.answer(notification.id, answer);
+                    }
+                    Err(Errno::NOENT | Errno::INTR) => {}
+                    Err(_) => listening = false,
+                }
+            } else if ready.hung_up {
+                listening = false;
+            }
+        }
+    }
+}
+
+/// Answers a call, and records a refusal. Once a rule was broken nothing goes on any more.
+fn decide(
+    judge: &mut Judge,
+    ground: &Ground,
+    record: &Mutex<Record>,
+    notification: &Notification,
+    broken: bool,
+) -> Answer {
+    if broken {
+        return Answer::Refuse(libc::EACCES);
+    }
+    let Some(call) = Call::of(notification) else { return Answer::Refuse(libc::ENOSYS) };
+    match judge.judge(notification, call) {
+        Ruling::Continue => Answer::Continue,
+        Ruling::Refuse { errno, path } => {
+            let protected = path.map(|path| &ground.paths()[path].protected);
+            let (path, rule) = (protected.map(Protected::path), protected.map(|it| it.rule.clone()));
+            add(record, Violation::Refused { call: call.name(), path, rule: rule.unwrap_or_default() });
+            Answer::Refuse(errno)
+        }
+    }
+}
+
+fn add(record: &Mutex<Record>, violation: Violation) {
+    record.lock().unwrap_or_else(PoisonError::into_inner).add(violation);
+}
+
+struct Ready {
+    call: bool,
+    hung_up: bool,
+    watch: bool,
+    stopped: bool,
+}
+
+fn wait(listener: &Listener, watch: &Watch, stopped: &OwnedFd, listening: bool) -> Result<Ready, Errno> {
+    let (listener, watch) = (listener.as_fd(), watch.as_fd());
+    let mut fds = [
+        PollFd::from_borrowed_fd(watch, PollFlags::IN),
+        PollFd::new(stopped, PollFlags::IN),
+        PollFd::from_borrowed_fd(listener, PollFlags::IN),
+    ];
+    let fds = if listening { &mut fds[..] } else { &mut fds[..2] };
+    loop {
+        match rustix::event::poll(fds, None) {
+            Ok(_) => break,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let of = |at: usize| fds.get(at).map_or(PollFlags::empty(), PollFd::revents);
+    Ok(Ready {
+        call: of(2).contains(PollFlags::IN),
+        hung_up: of(2).intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL),
+        watch: !of(0).is_empty(),
+        stopped: !of(1).is_empty(),
+    })
+}
+
+/// Keeps a program's signals away from a thread that is started meanwhile.
+struct SignalsBlocked(libc::sigset_t);
+
+impl SignalsBlocked {
+    fn new() -> SignalsBlocked {
+        // SAFETY: both sets are local; the call only changes this thread's mask.
+        unsafe {
+            let mut all = std::mem::zeroed();
+            let mut before = std::mem::zeroed();
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+            SignalsBlocked(before)
+        }
+    }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        // SAFETY: the set is the one that was in force before.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+    }
+}
