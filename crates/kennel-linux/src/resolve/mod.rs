@@ -417,14 +417,14 @@ impl Resolver<'_> {
         for (index, path) in matches {
             let (list, rule) = globs[index];
             // Below what another match of the same list already covers there is nothing to add.
-            if path.parent().is_some_and(|above| self.covered(list, above))
-                || (is_link(&path) && !list.denies())
-            {
+            if path.parent().is_some_and(|above| self.covered(list, above)) {
                 continue;
             }
             let reason = describe(list, rule);
             match locate_below(rule.pattern.literal_prefix(), &path).map_err(system_error(&reason, &path))? {
                 Below::Found(found) => self.say(list, found, &reason),
+                // An earlier run may have made it: what an allow list matches is never a link.
+                Below::Link(_) if !list.denies() => {}
                 Below::Link(link) => {
                     self.loose.push(Loose { path: link, rule: reason.clone(), link: true });
                     if let Location::Found(found) = locate(&path).map_err(system_error(&reason, &path))? {

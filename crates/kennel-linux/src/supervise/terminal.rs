@@ -78,24 +78,41 @@ impl Terminal {
     /// Makes this process's group the foreground one again, if it had given the terminal away.
     pub(super) fn take_back(&mut self) {
         if std::mem::take(&mut self.given) {
-            // SIGTTOU is blocked (see `Signals`), so this works from the background.
-            let _ = rustix::termios::tcsetpgrp(&self.tty, self.group);
+            // From the background, unless SIGTTOU is blocked, this would stop the process.
+            with_mask(libc::SIG_BLOCK, libc::SIGTTOU, || {
+                let _ = rustix::termios::tcsetpgrp(&self.tty, self.group);
+            });
         }
+    }
+}
+
+/// However a run ends, and also when the command never started.
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.take_back();
+    }
+}
+
+/// Runs `act` with one signal blocked or unblocked.
+fn with_mask(how: i32, signal: i32, act: impl FnOnce()) {
+    // SAFETY: the sets are plain memory that these calls fill in.
+    unsafe {
+        let (mut set, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::sigprocmask(how, &raw const set, &raw mut before);
+        act();
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
     }
 }
 
 /// Stops this process's group as Ctrl-Z would; returns when somebody continues it. In a group that no shell watches
 /// the kernel discards the stop, and the command simply goes on.
 fn stop_this_job() {
-    // SAFETY: plain signal calls on this single-threaded process.
-    unsafe {
-        let (mut stop, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigemptyset(&raw mut stop);
-        libc::sigaddset(&raw mut stop, libc::SIGTSTP);
-        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const stop, &raw mut before);
-        libc::kill(0, libc::SIGTSTP);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-    }
+    with_mask(libc::SIG_UNBLOCK, libc::SIGTSTP, || {
+        // SAFETY: a plain call.
+        unsafe { libc::kill(0, libc::SIGTSTP) };
+    });
 }
 
 impl AsRawFd for Terminal {
