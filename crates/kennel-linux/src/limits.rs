@@ -36,6 +36,12 @@ pub fn cgroup(limits: &Limits) -> Result<Cgroup, CgroupError> {
     )
 }
 
+/// A cgroup that only counts, where one can be had without further ado.
+#[must_use]
+pub fn counting_cgroup() -> Option<Cgroup> {
+    Cgroup::to_count()
+}
+
 /// What stands in for controllers that are missing, with best effort: a limit on each process instead of on all of
 /// them together. As (resource, value), and what to tell the user.
 #[must_use]

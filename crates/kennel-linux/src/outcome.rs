@@ -30,8 +30,12 @@ pub struct Outcome {
     pub cpu_user: Duration,
     /// CPU time in the kernel.
     pub cpu_system: Duration,
+    /// How long the limit on CPUs held processes back, added up over them, where a cgroup counted it.
+    pub cpu_throttled: Option<Duration>,
     /// The most memory at once, in bytes: of everything inside where a cgroup counted it, else of any one process.
     pub peak_memory: u64,
+    /// Whether `peak_memory` is of everything inside.
+    pub memory_counted: bool,
     /// The most processes and threads at once, where a cgroup counted them.
     pub max_pids_seen: Option<u64>,
     /// How many processes the out-of-memory killer took; the command may have gone on without them.

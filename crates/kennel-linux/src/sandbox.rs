@@ -10,7 +10,7 @@ pub use kennel_init::child::Inherited as Memory;
 use kennel_init::plan::Plan;
 use kennel_policy::policy::{NetworkMode, Policy};
 
-use crate::cgroup::{self, Cgroup, CgroupError, Controller, ControllerSet};
+use crate::cgroup::{Cgroup, CgroupError, Controller, ControllerSet};
 use crate::host;
 use crate::landlock::Abi;
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
@@ -21,6 +21,7 @@ use crate::plan::{Caller, PlanError, Tier, plan};
 use crate::resolve::{ResolveError, Resolved, resolve};
 use crate::supervise::signals::Signals;
 use crate::supervise::streams::Streams;
+use crate::supervise::ticker::Ticker;
 use crate::supervise::{Attended, Refused, Running, StartError, terminal};
 
 /// Why there is no sandbox.
@@ -89,13 +90,15 @@ enum Counting {
     None,
     /// By a cgroup.
     Cgroup,
+    /// There are none, but a cgroup is to count, if one can be had.
+    ForStats,
     /// With best effort, by limits on each process, because these controllers are missing.
     StandIns(ControllerSet),
 }
 
 impl Counting {
     fn counted(&self) -> bool {
-        *self == Counting::Cgroup
+        matches!(self, Counting::Cgroup | Counting::ForStats)
     }
 }
 
@@ -132,6 +135,13 @@ impl<'a> Prepared<'a> {
             counting,
             network,
         })
+    }
+
+    /// Has a cgroup count what is used even if nothing limits it, where one can be had without further ado.
+    pub fn count(&mut self) {
+        if self.counting == Counting::None {
+            self.counting = Counting::ForStats;
+        }
     }
 
     /// The plan for a tier.
@@ -217,18 +227,31 @@ impl<'a> Prepared<'a> {
         let limits = &self.policy.limits;
         let counted = self.counting.counted();
         // On a unified host PID 1 is born in its cgroup; elsewhere the cgroup is made while PID 1 sets up.
-        let before = if counted && limits::born_in_cgroup() { Some(limits::cgroup(limits)?) } else { None };
+        let early = limits::born_in_cgroup();
+        let before = if early { self.cgroup()? } else { None };
         let birth = before.as_ref().and_then(Cgroup::birth_fd);
         let newborn = birth.is_some();
         let init = launch(&Launch { plan: &encoded, namespaces, ids: &self.ids, cgroup: birth })?;
         let mut running = Running::new(init, started, limits);
         if counted {
-            let cgroup = before.map_or_else(|| limits::cgroup(limits), Ok)?;
-            running.enter(cgroup, newborn)?;
+            if let Some(cgroup) = if early { before } else { self.cgroup()? } {
+                let entered = running.enter(cgroup, newborn);
+                if self.counting == Counting::Cgroup {
+                    entered?;
+                }
+            }
             running.go().map_err(system("telling init to go on"))?;
         }
         running.await_start(&plan)?;
         Ok(running)
+    }
+
+    fn cgroup(&self) -> Result<Option<Cgroup>, CgroupError> {
+        match self.counting {
+            Counting::Cgroup => limits::cgroup(&self.policy.limits).map(Some),
+            Counting::ForStats => Ok(limits::counting_cgroup()),
+            Counting::None | Counting::StandIns(_) => Ok(None),
+        }
     }
 
     fn not_enforced(&self, tier: Tier) -> Vec<String> {
@@ -318,6 +341,15 @@ pub struct Network<'a> {
     pub open: &'a mut dyn FnMut(Doors),
 }
 
+/// What the caller wants to know while a sandbox runs.
+#[derive(Default)]
+pub struct Watch<'a> {
+    /// Count what is used even if nothing limits it.
+    pub count: bool,
+    /// Who is told meanwhile.
+    pub ticker: Option<Ticker<'a>>,
+}
+
 /// Runs a command attached to this process's terminal and standard streams, and waits for it.
 ///
 /// # Safety
@@ -333,11 +365,15 @@ pub unsafe fn run_attached<'e>(
     environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
     inherited: Memory,
     network: Option<Network>,
+    watch: Watch,
 ) -> Result<Outcome, Error> {
     let (caller, mut terminal) = terminal::caller();
     (0..3).try_for_each(refuse_folder)?;
     let (network, mut open_doors) = network.map(|network| (network.plan, network.open)).unzip();
     let mut prepared = Prepared::new(policy, command, cwd, environment, caller, network)?;
+    if watch.count {
+        prepared.count();
+    }
     // Before the clone: a signal that comes meanwhile is forwarded once the command runs.
     let signals = Signals::take().map_err(system("taking signals over"))?;
     let (mut streams, ends) = match policy.limits.output {
@@ -363,13 +399,10 @@ pub unsafe fn run_attached<'e>(
         terminal: terminal.as_mut(),
         streams: streams.as_mut(),
         open_doors: network.is_some().then_some(&mut open),
+        ticker: watch.ticker,
     };
     let mut outcome = running.wait(attended).map_err(system("waiting for the sandbox"))?;
     outcome.not_enforced = not_enforced;
-    if prepared.counting.counted() {
-        // What a controller that was killed left behind; after the run, where it delays nobody.
-        cgroup::stale::sweep();
-    }
     Ok(outcome)
 }
 
@@ -385,11 +418,15 @@ pub fn start<'e>(
     environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
     stdio: [BorrowedFd; 3],
     network: Option<&NetworkPlan>,
+    count: bool,
 ) -> Result<(Running, Vec<String>), Error> {
     for fd in &stdio {
         refuse_folder(std::os::fd::AsRawFd::as_raw_fd(fd).cast_unsigned())?;
     }
     let mut prepared = Prepared::new(policy, command, cwd, environment, Caller::default(), network)?;
+    if count {
+        prepared.count();
+    }
     let keep: Vec<i32> = policy.process.keep_fds.iter().filter_map(|fd| i32::try_from(*fd).ok()).collect();
     prepared.start(|launch| launch::exec::launch(launch, stdio, &keep))
 }

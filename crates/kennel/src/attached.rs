@@ -11,13 +11,15 @@ use kennel_policy::policy::Policy;
 use crate::network::Filtered;
 pub use crate::network::NetworkDecision;
 
+pub use kennel_linux::cgroup::Usage;
 pub use kennel_linux::describe::{describe_step, show};
 pub use kennel_linux::host::{Finding, State};
 pub use kennel_linux::outcome::{Ended, Outcome};
 pub use kennel_linux::plan::Tier;
 use kennel_linux::sandbox::Network;
-pub use kennel_linux::sandbox::{Error, Memory};
+pub use kennel_linux::sandbox::{Error, Memory, Watch};
 pub use kennel_linux::supervise::StartError;
+pub use kennel_linux::supervise::ticker::{Audience, Ticker};
 
 /// What came of a run, with what the network gate decided.
 #[derive(Debug)]
@@ -43,6 +45,7 @@ pub unsafe fn run<'e, E>(
     cwd: &Path,
     environment: E,
     memory: Memory,
+    watch: Watch<'_>,
 ) -> Result<Ran, Error>
 where
     E: Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
@@ -56,8 +59,9 @@ where
     };
     let network = plan.as_ref().map(|plan| Network { plan, open: &mut open });
     // SAFETY: the caller's promises. The gate's thread starts only after PID 1 was cloned.
-    let outcome =
-        unsafe { kennel_linux::sandbox::run_attached(policy, command, cwd, environment, memory, network) }?;
+    let outcome = unsafe {
+        kennel_linux::sandbox::run_attached(policy, command, cwd, environment, memory, network, watch)
+    }?;
     let (network, blocked) = match &filtered {
         Some(filtered) => (filtered.decisions(), filtered.summary()),
         None => Default::default(),

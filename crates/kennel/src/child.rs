@@ -3,13 +3,14 @@
 use std::io::{PipeReader, PipeWriter};
 use std::time::Duration;
 
-use crate::{ExecutionResult, Result};
+use crate::{ExecutionResult, Result, Usage};
 
-/// A running command. Dropping it kills everything inside and waits until nothing is left.
+/// A running command. Its limits hold whether or not somebody waits for it. Dropping it kills everything inside and
+/// waits until nothing is left.
 #[derive(Debug)]
 pub struct Child {
     #[cfg(target_os = "linux")]
-    running: kennel_linux::supervise::Running,
+    attendant: kennel_linux::supervise::attendant::Attendant,
     #[cfg(target_os = "linux")]
     filtered: Option<crate::network::Filtered>,
     not_enforced: Vec<String>,
@@ -27,20 +28,15 @@ impl Child {
         stdin: PipeWriter,
         stdout: PipeReader,
         stderr: PipeReader,
-    ) -> Child {
-        Child {
-            running,
-            filtered,
-            not_enforced,
-            stdin: Some(stdin),
-            stdout: Some(stdout),
-            stderr: Some(stderr),
-        }
+    ) -> Result<Child> {
+        let attendant = kennel_linux::supervise::attendant::Attendant::new(running)?;
+        let (stdin, stdout, stderr) = (Some(stdin), Some(stdout), Some(stderr));
+        Ok(Child { attendant, filtered, not_enforced, stdin, stdout, stderr })
     }
 
     /// Kills everything inside. [`Child::wait`] tells when it is done.
     pub fn kill(&self) {
-        self.running.kill();
+        self.attendant.kill();
     }
 
     /// Waits for the end. Output that was not taken is dropped: whoever wants it reads the streams first.
@@ -49,7 +45,7 @@ impl Child {
     /// Only when the system fails this process itself.
     pub fn wait(mut self) -> Result<ExecutionResult> {
         drop(self.stdin.take());
-        self.finish()
+        self.finish(None)
     }
 
     /// Waits for the end, but no longer than `limit`.
@@ -57,18 +53,42 @@ impl Child {
     /// # Errors
     /// [`crate::SandboxError::Timeout`] when it still runs, which it then goes on doing.
     pub fn wait_timeout(&mut self, limit: Duration) -> Result<ExecutionResult> {
-        if self.running.is_over_within(limit)? { self.finish() } else { Err(crate::SandboxError::Timeout) }
+        self.finish(Some(limit))
     }
 
     /// PID 1 of the sandbox, as the caller sees it.
     #[must_use]
     pub fn init_pid(&self) -> u32 {
-        self.running.init_pid().cast_unsigned()
+        self.attendant.init_pid().cast_unsigned()
     }
 
-    fn finish(&mut self) -> Result<ExecutionResult> {
-        let mut outcome = self.running.wait(kennel_linux::supervise::Attended::default())?;
-        outcome.not_enforced = std::mem::take(&mut self.not_enforced);
+    /// What everything inside uses now; nothing once it has ended, and where nothing counts it. A limit on memory,
+    /// CPUs or processes brings the counting with it, [`count_usage`](crate::SandboxBuilder::count_usage) asks for it.
+    ///
+    /// ```
+    /// let sandbox = kennel::Sandbox::builder().count_usage(true).build()?;
+    /// let child = sandbox.spawn("sleep", &["10"])?;
+    /// let usage = child.usage();
+    /// if let Some(bytes) = usage.memory {
+    ///     println!("{bytes} bytes in {:?} processes", usage.processes);
+    /// }
+    /// child.kill();
+    /// # Ok::<(), kennel::SandboxError>(())
+    /// ```
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let usage = self.attendant.usage().unwrap_or_default();
+        Usage {
+            memory: usage.memory_now,
+            cpu_user: usage.cpu_user,
+            cpu_system: usage.cpu_system,
+            processes: usage.processes,
+        }
+    }
+
+    fn finish(&mut self, limit: Option<Duration>) -> Result<ExecutionResult> {
+        let Some(mut outcome) = self.attendant.wait(limit)? else { return Err(crate::SandboxError::Timeout) };
+        outcome.not_enforced.clone_from(&self.not_enforced);
         let mut result = ExecutionResult::of(&outcome, Default::default());
         result.network = self.filtered.as_ref().map(crate::network::Filtered::decisions).unwrap_or_default();
         Ok(result)

@@ -53,14 +53,22 @@ pub struct SandboxConfig {
     pub mounts: Vec<MountPoint>,
     /// Bytes of memory for everything inside together.
     pub memory_limit: Option<u64>,
+    /// Bytes of swap on top of the memory; none when `None`.
+    pub swap_limit: Option<u64>,
     /// CPUs' worth of time: 1.5 is one and a half.
     pub cpu_limit: Option<f64>,
     /// Wall-clock time until everything inside is killed.
     pub wall_time_limit: Option<Duration>,
+    /// CPU time of one process, in whole seconds; what is between is rounded up.
+    pub cpu_time_limit: Option<Duration>,
     /// Processes and threads at once.
     pub max_pids: Option<u32>,
     /// Open descriptors of one process.
     pub max_open_files: Option<u32>,
+    /// Bytes of the largest file that can be written.
+    pub max_file_size: Option<u64>,
+    /// Bytes of the private `/tmp` and `/dev/shm` together.
+    pub tmp_size: Option<u64>,
     /// The network the sandbox lives in.
     pub network_mode: NetworkMode,
     /// Hosts that can be reached in [`NetworkMode::Whitelist`].
@@ -85,6 +93,8 @@ pub struct SandboxConfig {
     pub deny_write: Vec<PathBuf>,
     /// Bytes captured of each output stream; what comes after is dropped and noted.
     pub max_output: u64,
+    /// Count what is used even where nothing limits it, if that takes no more than a cgroup of one's own.
+    pub count_usage: bool,
     /// User 0 inside, instead of the caller's own number.
     pub root_inside: bool,
     /// Go on without what this host cannot enforce; the result lists it.
@@ -96,10 +106,14 @@ impl Default for SandboxConfig {
         SandboxConfig {
             mounts: Vec::new(),
             memory_limit: None,
+            swap_limit: None,
             cpu_limit: None,
             wall_time_limit: None,
+            cpu_time_limit: None,
             max_pids: None,
             max_open_files: None,
+            max_file_size: None,
+            tmp_size: None,
             network_mode: NetworkMode::None,
             allowed_domains: Vec::new(),
             env_vars: HashMap::new(),
@@ -112,6 +126,7 @@ impl Default for SandboxConfig {
             allow_write: Vec::new(),
             deny_write: Vec::new(),
             max_output: 64 << 20,
+            count_usage: false,
             root_inside: false,
             best_effort: false,
         }
@@ -158,7 +173,14 @@ impl SandboxConfig {
             }
             cpus => cpus,
         };
+        limits.swap = self.swap_limit;
+        if self.swap_limit.is_some() && self.memory_limit.is_none() {
+            return Err(SandboxError::ConfigValidation("swap_limit: it takes a memory_limit too".into()));
+        }
         limits.wall_time = self.wall_time_limit;
+        limits.cpu_time = self.cpu_time_limit;
+        limits.file_size = self.max_file_size;
+        limits.tmp_size = positive(self.tmp_size, "tmp_size")?;
         limits.pids = positive(self.max_pids, "max_pids")?;
         limits.open_files = positive(self.max_open_files, "max_open_files")?;
         limits.output = Some(self.max_output);
@@ -235,6 +257,8 @@ fn rules(paths: &[PathBuf], list: &str) -> Result<Vec<PathRule>> {
 #[derive(Clone, Debug, Default)]
 pub struct SandboxBuilder {
     config: SandboxConfig,
+    /// The first mistake, which [`SandboxBuilder::build`] tells.
+    mistake: Option<String>,
 }
 
 macro_rules! setters {
@@ -267,14 +291,22 @@ impl SandboxBuilder {
     setters! {
         /// Bytes of memory for everything inside together.
         memory_limit(bytes: u64) => memory_limit = Some(bytes);
+        /// Bytes of swap on top of the memory limit; none unless said.
+        swap_limit(bytes: u64) => swap_limit = Some(bytes);
         /// CPUs' worth of time.
         cpu_limit(cpus: f64) => cpu_limit = Some(cpus);
         /// Wall-clock time until everything inside is killed.
         wall_time_limit(limit: Duration) => wall_time_limit = Some(limit);
+        /// CPU time of one process, in whole seconds.
+        cpu_time_limit(limit: Duration) => cpu_time_limit = Some(limit);
         /// Processes and threads at once.
         max_pids(count: u32) => max_pids = Some(count);
         /// Open descriptors of one process.
         max_open_files(count: u32) => max_open_files = Some(count);
+        /// Bytes of the largest file that can be written.
+        max_file_size(bytes: u64) => max_file_size = Some(bytes);
+        /// Bytes of the private `/tmp` and `/dev/shm` together.
+        tmp_size(bytes: u64) => tmp_size = Some(bytes);
         /// The network the sandbox lives in.
         network_mode(mode: NetworkMode) => network_mode = mode;
         /// Which system calls commands can make.
@@ -283,6 +315,8 @@ impl SandboxBuilder {
         reads(model: ReadModel) => reads = model;
         /// Bytes captured of each output stream.
         max_output(bytes: u64) => max_output = bytes;
+        /// Count what is used even where nothing limits it, if that takes no more than a cgroup of one's own.
+        count_usage(yes: bool) => count_usage = yes;
         /// Keep the caller's variables out, but for the basic ones.
         clear_env(clear: bool) => clear_env = clear;
         /// User 0 inside, without capabilities.
@@ -306,6 +340,23 @@ impl SandboxBuilder {
         allow_domain(String) => allowed_domains;
     }
 
+    /// Starts from a built-in profile: `judge` for a stranger's program, `agent` for a coding agent, `build` for a
+    /// build step, `data` for looking at data. Say it first: what is said later replaces what it says, and lists grow.
+    /// See [`SandboxConfig::apply_profile`].
+    ///
+    /// ```no_run
+    /// let judge = kennel::Sandbox::builder().profile("judge").memory_limit(64 << 20).build()?;
+    /// let verdict = judge.run_with_input("./submission", &[], b"3 4\n")?;
+    /// # Ok::<(), kennel::SandboxError>(())
+    /// ```
+    #[must_use]
+    pub fn profile(mut self, name: &str) -> Self {
+        if let Err(error) = self.config.apply_profile(name) {
+            self.mistake.get_or_insert(error.to_string());
+        }
+        self
+    }
+
     /// Sets a variable inside.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -326,6 +377,9 @@ impl SandboxBuilder {
     /// [`SandboxError::ConfigValidation`] when something makes no sense; [`SandboxError::UnsupportedPlatform`] where
     /// kennel cannot run.
     pub fn build(self) -> Result<Sandbox> {
-        Sandbox::with_config(self.config)
+        match self.mistake {
+            Some(mistake) => Err(SandboxError::ConfigValidation(mistake)),
+            None => Sandbox::with_config(self.config),
+        }
     }
 }

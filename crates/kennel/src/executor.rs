@@ -68,7 +68,8 @@ mod linux {
             let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
             let filtered = Filtered::new(&policy, variables.clone())?;
             let network = filtered.as_ref().map(Filtered::plan);
-            let (running, not_enforced) = start(&policy, &words, &cwd, variables, stdio, network)?;
+            let count = config.count_usage;
+            let (running, not_enforced) = start(&policy, &words, &cwd, variables, stdio, network, count)?;
             Ok(Started { running, not_enforced, filtered })
         }
     }
@@ -120,7 +121,7 @@ mod linux {
             if let Some(filtered) = &mut filtered {
                 filtered.open(running.take_doors());
             }
-            Ok(Child::new(running, not_enforced, filtered, to_stdin, from_stdout, from_stderr))
+            Child::new(running, not_enforced, filtered, to_stdin, from_stdout, from_stderr)
         }
     }
 }

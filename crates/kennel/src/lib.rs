@@ -21,6 +21,7 @@ mod child;
 mod config;
 mod error;
 mod executor;
+mod profile;
 mod result;
 mod sandbox;
 
@@ -37,7 +38,7 @@ pub use kennel_policy as policy;
 pub use kennel_policy::policy::{NetworkMode, Policy, ReadModel, SeccompProfile};
 #[cfg(target_os = "linux")]
 pub use network::NetworkDecision;
-pub use result::ExecutionResult;
+pub use result::{ExecutionResult, Usage};
 pub use sandbox::Sandbox;
 
 /// What this crate's functions return.

@@ -19,7 +19,14 @@ pub struct ExecutionResult {
     pub duration: Duration,
     /// CPU time of everything inside, in programs and in the kernel.
     pub cpu_time: Option<Duration>,
-    /// The most memory at once, in bytes.
+    /// The part of it in programs.
+    pub cpu_user: Option<Duration>,
+    /// The part of it in the kernel.
+    pub cpu_system: Option<Duration>,
+    /// How long `cpu_limit` held processes back, added up over them, where something counted it.
+    pub cpu_throttled: Option<Duration>,
+    /// The most memory at once, in bytes: of everything inside where there is a limit on all of it or
+    /// `count_usage` could be had, else of the largest process.
     pub peak_memory: Option<u64>,
     /// Time was up and everything inside was killed.
     pub killed_by_timeout: bool,
@@ -31,6 +38,8 @@ pub struct ExecutionResult {
     pub oom_kills: u64,
     /// The most processes and threads at once, where something counted them.
     pub max_pids_seen: Option<u64>,
+    /// How often a new process or thread was refused because of `max_pids`.
+    pub pids_refused: u64,
     /// The signal that ended the command.
     pub signal: Option<i32>,
     /// There was more output than `max_output`.
@@ -40,6 +49,19 @@ pub struct ExecutionResult {
     pub network: Vec<crate::NetworkDecision>,
     /// What this host could not enforce (only with best effort).
     pub not_enforced: Vec<String>,
+}
+
+/// What a sandbox uses while it runs. A figure that nothing counts on this host is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of memory now, of everything inside, files in `/tmp` included.
+    pub memory: Option<u64>,
+    /// CPU time in programs so far.
+    pub cpu_user: Option<Duration>,
+    /// CPU time in the kernel so far.
+    pub cpu_system: Option<Duration>,
+    /// Processes and threads now; PID 1, which is kennel's, is one of them.
+    pub processes: Option<u64>,
 }
 
 impl ExecutionResult {
@@ -63,12 +85,16 @@ impl ExecutionResult {
             exit_code: outcome.exit_code(),
             duration: outcome.wall_time,
             cpu_time: Some(outcome.cpu_user + outcome.cpu_system),
+            cpu_user: Some(outcome.cpu_user),
+            cpu_system: Some(outcome.cpu_system),
+            cpu_throttled: outcome.cpu_throttled,
             peak_memory: Some(outcome.peak_memory),
             killed_by_timeout: outcome.ended == Ended::TimedOut,
             killed_by_oom: outcome.ended == Ended::OutOfMemory,
             killed_by_cpu_time: outcome.ended == Ended::CpuTimeUsedUp,
             signal: outcome.ended.signal(),
             max_pids_seen: outcome.max_pids_seen,
+            pids_refused: outcome.pids_refused,
             oom_kills: outcome.oom_kills,
             output_truncated: outcome.output_truncated,
             not_enforced: outcome.not_enforced.clone(),

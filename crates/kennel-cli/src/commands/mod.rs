@@ -5,6 +5,7 @@ mod plan;
 mod policy;
 mod report;
 mod run;
+mod stats;
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -2,12 +2,12 @@
 
 use std::io;
 
-use kennel::attached::{self, Ended, Error, Outcome, StartError};
+use kennel::attached::{self, Audience, Ended, Error, Outcome, StartError, Ticker, Watch};
 
 use kennel_policy::policy::Limits;
 
-use super::{FAILED, policy, report, say};
-use crate::flags::RunArgs;
+use super::{FAILED, policy, report, say, stats};
+use crate::flags::{RunArgs, Stats};
 use crate::memory;
 
 /// Runs the command; the exit code is its own, or says what became of it.
@@ -19,15 +19,22 @@ pub fn run(args: &RunArgs) -> i32 {
     if !args.quiet {
         merged.notes.iter().for_each(|note| say(&format!("kennel: note: {note}")));
     }
+    let mut row = (args.stats == Some(Stats::Live)).then(stats::LiveRow::new).flatten();
+    let ticker = row.as_mut().map(|row| Ticker::new(row as &mut dyn Audience, stats::EVERY));
+    let watch = Watch { count: args.stats.is_some(), ticker };
     // SAFETY: no thread has been started, and the memory is this process's own.
     let result = unsafe {
-        attached::run(&merged.policy, &args.command, &cwd, memory::environment(), memory::inherited())
+        attached::run(&merged.policy, &args.command, &cwd, memory::environment(), memory::inherited(), watch)
     };
+    drop(row);
     let code = match &result {
         Ok(ran) => {
             if !args.quiet {
                 explain(&ran.outcome, &merged.policy.limits);
                 eprint!("{}", ran.blocked);
+            }
+            if args.stats.is_some() {
+                say(&stats::at_exit(&ran.outcome));
             }
             ran.outcome.exit_code()
         }
@@ -50,7 +57,7 @@ fn explain(outcome: &Outcome, limits: &Limits) {
     for lack in &outcome.not_enforced {
         say(&format!("kennel: not enforced: {lack}"));
     }
-    let bytes = limits.memory.unwrap_or_default();
+    let bytes = stats::bytes(limits.memory.unwrap_or_default());
     match outcome.ended {
         Ended::TimedOut => say(&format!(
             "kennel: time was up after {:?} (limits.timeout); everything inside was killed",
@@ -61,21 +68,30 @@ fn explain(outcome: &Outcome, limits: &Limits) {
             limits.cpu_time.unwrap_or_default()
         )),
         Ended::OutOfMemory => {
-            say(&format!("kennel: memory ran out at {bytes} bytes (limits.memory); the command was killed"));
+            say(&format!("kennel: memory ran out at {bytes} (limits.memory); the command was killed"));
         }
         Ended::Killed => say("kennel: the sandbox was killed from outside"),
         Ended::Exited(_) | Ended::Signalled(_) if outcome.oom_kills > 0 => say(&format!(
-            "kennel: memory ran out at {bytes} bytes (limits.memory); {} processes were killed, the command went on",
-            outcome.oom_kills
+            "kennel: memory ran out at {bytes} (limits.memory); {} killed, the command went on",
+            counted(outcome.oom_kills, "process was", "processes were")
         )),
         Ended::Exited(_) | Ended::Signalled(_) => {}
     }
     if let (1.., Some(pids)) = (outcome.pids_refused, limits.pids) {
         say(&format!(
-            "kennel: at most {pids} processes were allowed (limits.pids); {} were refused",
-            outcome.pids_refused
+            "kennel: at most {} allowed (limits.pids); {} refused",
+            counted(pids.into(), "process was", "processes were"),
+            counted(outcome.pids_refused, "more was", "more were"),
         ));
     }
+    if let (true, Some(output)) = (outcome.output_truncated, limits.output) {
+        let cap = stats::bytes(output);
+        say(&format!("kennel: there was more than {cap} of output (limits.output); the rest was dropped"));
+    }
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn fail(message: &str) -> i32 {

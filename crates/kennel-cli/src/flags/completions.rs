@@ -44,7 +44,13 @@ fn bash() -> String {
     let mut values = String::new();
     let mut valued = Vec::new();
     for command in COMMANDS {
-        let flags: Vec<_> = command.flags().map(|flag| format!("--{}", flag.name)).collect();
+        let flags: Vec<_> = command
+            .flags()
+            .flat_map(|flag| {
+                let attached = flag.attached.map(|word| format!("--{}={word}", flag.name));
+                [format!("--{}", flag.name)].into_iter().chain(attached)
+            })
+            .collect();
         let offered = format!("{} {}", operands(command), flags.join(" "));
         let _ = writeln!(words, "        {}) words=\"{}\" ;;", command.name, offered.trim_start());
     }
@@ -154,7 +160,13 @@ fn zsh_flag(flag: &Flag) -> String {
         };
         format!(":{}:{action}", value.replace('[', "\\[").replace(']', "\\]").replace(':', "\\:"))
     });
-    let equals = if flag.value.is_some() { "=" } else { "" };
+    // `=-` says that the value is attached, two colons that it can be left out.
+    let value = value.or(flag.attached.map(|word| format!("::when:({word})")));
+    let equals = match (flag.value, flag.attached) {
+        (Some(_), _) => "=",
+        (_, Some(_)) => "=-",
+        _ => "",
+    };
     let long =
         quote_zsh(&format!("{star}--{}{equals}[{help}]{}", flag.name, value.clone().unwrap_or_default()));
     match flag.short {
@@ -214,6 +226,9 @@ fn fish() -> String {
             };
             let help = flag.help.replace('\\', "\\\\").replace('\'', "\\'");
             let _ = writeln!(text, "complete -c kennel {inside} -l {}{short}{value} -d '{help}'", flag.name);
+            if let Some(word) = flag.attached {
+                let _ = writeln!(text, "complete -c kennel {inside} -a '--{}={word}' -d '{help}'", flag.name);
+            }
         }
     }
     text

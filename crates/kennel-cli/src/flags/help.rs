@@ -63,7 +63,8 @@ pub(super) fn usage(command: &Command) -> String {
 fn left(flag: &Flag) -> String {
     let short = flag.short.map_or("    ".to_owned(), |short| format!("-{short}, "));
     let value = flag.value.map(|value| format!(" {value}")).unwrap_or_default();
-    format!("  {short}--{}{value}", flag.name)
+    let attached = flag.attached.map(|word| format!("[={word}]")).unwrap_or_default();
+    format!("  {short}--{}{value}{attached}", flag.name)
 }
 
 fn entry(text: &mut String, left: &str, help: &str) {

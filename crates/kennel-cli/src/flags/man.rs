@@ -88,7 +88,8 @@ pub fn page() -> String {
 fn describe(page: &mut String, flag: &Flag) {
     let short = flag.short.map(|short| format!("\\-{short}, ")).unwrap_or_default();
     let value = flag.value.map(|value| format!(" \\fI{}\\fR", roff(value))).unwrap_or_default();
-    let _ = writeln!(page, ".TP\n\\fB{short}\\-\\-{}\\fR{value}", roff(flag.name));
+    let attached = flag.attached.map(|word| format!("[={}]", roff(word))).unwrap_or_default();
+    let _ = writeln!(page, ".TP\n\\fB{short}\\-\\-{}\\fR{value}{attached}", roff(flag.name));
     let repeat = if flag.repeatable { " Can be given more than once." } else { "" };
     let doc = if flag.doc.is_empty() { String::new() } else { format!(" {}", flag.doc) };
     paragraph(page, &format!("{}.{doc}{repeat}", flag.help));

@@ -63,6 +63,15 @@ pub enum Shell {
     Fish,
 }
 
+/// When to tell what was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stats {
+    /// At the end.
+    AtExit,
+    /// Meanwhile too.
+    Live,
+}
+
 /// What was typed after `kennel run` or `kennel plan`.
 #[derive(Debug, Default)]
 pub struct RunArgs {
@@ -76,6 +85,8 @@ pub struct RunArgs {
     pub no_settings: bool,
     /// Where to write the outcome.
     pub report: Option<PathBuf>,
+    /// When to tell what was used.
+    pub stats: Option<Stats>,
     /// Say nothing but errors.
     pub quiet: bool,
     /// Say what is done.

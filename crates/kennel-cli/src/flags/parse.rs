@@ -8,7 +8,7 @@ use kennel_policy::ostext::split_once;
 use kennel_policy::settings::ValueError;
 
 use super::table::{COMMANDS, Command, Effect, FLAGS, Flag, Scope};
-use super::{Invocation, RunArgs, Shell};
+use super::{Invocation, RunArgs, Shell, Stats};
 
 /// A mistake on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,6 +183,12 @@ impl Typed {
         };
         let value = match (flag.value, attached) {
             (None, None) => OsString::new(),
+            (None, Some(value)) if flag.attached.is_some_and(|word| value == word) => value.to_owned(),
+            (None, Some(value)) if flag.attached.is_some() => {
+                let (name, word) = (flag.name, flag.attached.unwrap_or_default());
+                let value = show(value);
+                return Err(self.error(format!("--{name}={value}: it is --{name} or --{name}={word}")));
+            }
             (None, Some(_)) => return Err(self.error(format!("--{} takes no value", flag.name))),
             (Some(_), Some(value)) => value.to_owned(),
             (Some(placeholder), None) => self.next_value(flag, placeholder, words)?,
@@ -243,6 +249,10 @@ impl Typed {
             Effect::SettingsFile => self.run.settings_files.push(value.into()),
             Effect::NoSettings => self.run.no_settings = true,
             Effect::Report => self.run.report = Some(value.into()),
+            Effect::Stats => {
+                let live = self.run.stats == Some(Stats::Live) || !value.is_empty();
+                self.run.stats = Some(if live { Stats::Live } else { Stats::AtExit });
+            }
             Effect::Quiet => self.run.quiet = true,
             Effect::Verbose => self.run.verbose = true,
             Effect::Json => self.json = true,

@@ -40,6 +40,8 @@ pub struct Flag {
     pub short: Option<char>,
     /// What its value is called; `None` if it takes none.
     pub value: Option<&'static str>,
+    /// A word that may be attached to a flag without a value: `--flag=word`.
+    pub attached: Option<&'static str>,
     /// What it does.
     pub effect: Effect,
     /// Which commands take it.
@@ -69,6 +71,8 @@ pub enum Effect {
     NoSettings,
     /// Names the report's file.
     Report,
+    /// Tells what was used.
+    Stats,
     /// Says less.
     Quiet,
     /// Says more.
@@ -185,6 +189,7 @@ const RUN: Flag = Flag {
     name: "",
     short: None,
     value: None,
+    attached: None,
     effect: Effect::Help,
     scope: Scope::Run,
     section: "",
@@ -537,6 +542,18 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::Report,
         section: "Output",
         help: "Write the outcome to FILE, as JSON",
+        ..RUN
+    },
+    Flag {
+        name: "stats",
+        attached: Some("live"),
+        effect: Effect::Stats,
+        section: "Output",
+        help: "Tell at the end, on standard error, what was used; with =live also meanwhile",
+        doc: "Time, CPU time, the most memory and processes at once, and how many processes were killed because memory \
+              ran out. Without a limit, memory and processes are counted where that takes no more than a cgroup of \
+              one's own. With =live, and if standard error is a terminal, its last row shows the figures while the \
+              command runs.",
         ..RUN
     },
     Flag {

@@ -65,7 +65,7 @@ fn every_flag_has_its_effect() {
                     --timeout 1m --cpu-time 2 --pids 3 --open-files 4 --file-size 5 --max-output 6 --tmp-size 7 \
                     --env K=V --pass-env N --unset-env U --clear-env --workdir w --user root --hostname h \
                     --seccomp strict --keep-fd 5 --profile judge -s one --settings two --no-settings --best-effort \
-                    --report r.json --quiet --verbose -- cmd",
+                    --report r.json --stats=live --quiet --verbose -- cmd",
     );
     let settings = args.settings(&base()).unwrap();
     for (name, key) in keys::all() {
@@ -99,6 +99,7 @@ fn every_flag_has_its_effect() {
     assert_eq!(settings.process.keep_fds, [5]);
     assert_eq!(args.settings_files, [PathBuf::from("one"), PathBuf::from("two")]);
     assert_eq!(args.report, Some(PathBuf::from("r.json")));
+    assert_eq!(args.stats, Some(Stats::Live));
     assert!(args.no_settings && args.quiet && args.verbose);
     assert_eq!(args.command, ["cmd"]);
 }

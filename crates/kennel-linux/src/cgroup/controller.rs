@@ -46,7 +46,7 @@ impl Controller {
         }
     }
 
-    fn bit(self) -> u8 {
+    const fn bit(self) -> u8 {
         1 << self as u8
     }
 }
@@ -67,7 +67,7 @@ impl ControllerSet {
 
     /// The set with `controller` added.
     #[must_use]
-    pub fn with(self, controller: Controller) -> Self {
+    pub const fn with(self, controller: Controller) -> Self {
         Self(self.0 | controller.bit())
     }
 

@@ -171,6 +171,26 @@ pub(super) fn find_unified(
     Err(CgroupError::Missing(missing.iter().map(|c| not_delegated_to_systemd(c, manager.bus())).collect()))
 }
 
+/// The writable v2 cgroup that passes on most of `wanted` as it is, closest first, and what it passes on.
+pub(super) fn find_as_it_is(seat: &Seat, wanted: ControllerSet) -> Option<(Dir, ControllerSet)> {
+    let mut best: Option<(Dir, ControllerSet)> = None;
+    for path in candidates(seat) {
+        let dir = Dir::open(path).ok()?;
+        let Ok(Standing::Ready { controllers, enable }) = judge(&dir, ControllerSet::EMPTY, wanted) else {
+            // Nothing above a closed door is the caller's either.
+            break;
+        };
+        let passed_on = controllers.without(enable);
+        if passed_on.covers(wanted) {
+            return Some((dir, passed_on));
+        }
+        if best.as_ref().is_none_or(|(_, found)| !found.covers(passed_on)) {
+            best = Some((dir, passed_on));
+        }
+    }
+    best
+}
+
 /// Makes a place ready for sandboxes' cgroups.
 pub(super) fn prepare(place: Place) -> Result<Base, CgroupError> {
     match place {

@@ -115,6 +115,11 @@ impl Hierarchies {
         self.legacy.iter().find(|(controllers, _)| controllers.contains(controller)).map(|(_, seat)| seat)
     }
 
+    /// The controllers that are on v1.
+    pub fn on_v1(&self) -> ControllerSet {
+        self.legacy.iter().fold(ControllerSet::EMPTY, |all, (set, _)| all.union(*set))
+    }
+
     pub fn layout(&self) -> Layout {
         let limits_on_v1 = Controller::LIMITING.into_iter().any(|c| self.legacy_seat(c).is_some());
         match (&self.unified, limits_on_v1) {

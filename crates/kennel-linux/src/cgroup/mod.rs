@@ -57,6 +57,9 @@ pub const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 /// of half a CPU may run for 50 ms of every 100.
 const PERIOD_US: u64 = 100_000;
 
+/// The controllers that statistics need.
+const COUNTING: ControllerSet = ControllerSet::EMPTY.with(Controller::Memory).with(Controller::Pids);
+
 /// The cgroup of the keeper, beside that of the sandbox.
 const KEEPERS_PLACE: &str = "keeper";
 
@@ -166,21 +169,11 @@ impl Cgroup {
             .map_err(|error| CgroupError::system("naming the sandbox's cgroup", "/proc/self", error))?
             .fresh_name();
         let required = limits.controllers();
-        let wanted =
-            if want_stats { required.with(Controller::Memory).with(Controller::Pids) } else { required };
-        let on_v1: ControllerSet =
-            hierarchies.legacy.iter().fold(ControllerSet::EMPTY, |all, (set, _)| all.union(*set));
+        let wanted = if want_stats { required.union(COUNTING) } else { required };
+        let on_v1 = hierarchies.on_v1();
 
         // Whatever fails below, what has been made so far goes with this value.
-        let mut cgroup = Self {
-            unified: None,
-            legacy: v1::Leaves::default(),
-            pending: None,
-            keeper: None,
-            limits: *limits,
-            seen_memory: AtomicU64::new(0),
-            seen_tasks: AtomicU64::new(0),
-        };
+        let mut cgroup = Self::nowhere(limits);
         cgroup.make_unified(&hierarchies, &name, required.without(on_v1), wanted.without(on_v1))?;
         cgroup.make_legacy(&hierarchies, &name, required, wanted, want_stats)?;
         cgroup.legacy.set_limits(limits)?;
@@ -192,6 +185,35 @@ impl Cgroup {
             });
         }
         Ok(cgroup)
+    }
+
+    /// Makes a cgroup without limits, for its statistics, if that takes no more than making directories: nothing
+    /// is moved or turned on for it, and nobody is asked. A figure that this host does not give that way is
+    /// `None` later.
+    pub fn to_count() -> Option<Self> {
+        let hierarchies = Hierarchies::of_caller().ok()?;
+        let name = Owner::current().ok()?.fresh_name();
+        let limits = CgroupLimits::default();
+        let mut cgroup = Self::nowhere(&limits);
+        if let Some(seat) = &hierarchies.unified {
+            let wanted = COUNTING.without(hierarchies.on_v1());
+            cgroup.unified = delegate::find_as_it_is(seat, wanted)
+                .and_then(|(parent, controllers)| v2::Leaf::make(parent, &name, controllers).ok());
+        }
+        cgroup.make_legacy(&hierarchies, &name, ControllerSet::EMPTY, COUNTING, true).ok()?;
+        (cgroup.unified.is_some() || !cgroup.legacy.0.is_empty()).then_some(cgroup)
+    }
+
+    fn nowhere(limits: &CgroupLimits) -> Self {
+        Self {
+            unified: None,
+            legacy: v1::Leaves::default(),
+            pending: None,
+            keeper: None,
+            limits: *limits,
+            seen_memory: AtomicU64::new(0),
+            seen_tasks: AtomicU64::new(0),
+        }
     }
 
     fn make_unified(

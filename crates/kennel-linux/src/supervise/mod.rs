@@ -4,9 +4,12 @@
 //! One loop of poll over descriptors: the link to init, init's pidfd, and where wanted the signals, the standard
 //! streams and the terminal. There is no thread that could die, and no sleep.
 
+pub mod attendant;
+pub mod meter;
 pub mod signals;
 pub mod streams;
 pub mod terminal;
+pub mod ticker;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,15 +22,17 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::cgroup::CgroupError;
-use crate::cgroup::{Cgroup, Pressure, Usage};
+use crate::cgroup::{Cgroup, Pressure};
 use crate::describe::describe_step;
 use crate::launch::{Init, copy::ID_MAPS};
 use crate::network::Doors;
 use crate::outcome::{Ended, Outcome};
 use kennel_policy::policy::Limits;
+use meter::Meter;
 use signals::Signals;
 use streams::Streams;
 use terminal::Terminal;
+use ticker::Ticker;
 
 /// Why a sandbox did not get as far as its command.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +86,7 @@ pub struct Running {
     ended: Option<Ended>,
     /// CPU time after which a killed command counts as having used it up.
     cpu_time: Option<Duration>,
-    cgroup: Option<Cgroup>,
+    meter: Meter,
     pressure: Option<Pressure>,
     /// Sockets that init made inside the sandbox's network.
     doors: Doors,
@@ -102,6 +107,8 @@ pub struct Attended<'a> {
     pub streams: Option<&'a mut Streams>,
     /// Called once, with the sockets made inside, when the first client knocks at one of them.
     pub open_doors: Option<&'a mut (dyn FnMut(Doors) + 'a)>,
+    /// Who is told what is used meanwhile.
+    pub ticker: Option<Ticker<'a>>,
 }
 
 impl Running {
@@ -114,7 +121,7 @@ impl Running {
             deadline: limits.wall_time.and_then(|limit| started.checked_add(limit)),
             ended: None,
             cpu_time: limits.cpu_time,
-            cgroup: None,
+            meter: Meter::default(),
             pressure: None,
             doors: Vec::new(),
             link_ended: false,
@@ -147,7 +154,7 @@ impl Running {
             }
         }
         self.pressure = cgroup.watch_pressure()?;
-        self.cgroup = Some(cgroup);
+        self.meter.count_by(cgroup);
         Ok(())
     }
 
@@ -167,30 +174,16 @@ impl Running {
         Ok(())
     }
 
-    /// What the sandbox uses now, where a cgroup counts it.
+    /// Tells what the sandbox uses, where a cgroup counts it, also while somebody waits for its end.
     #[must_use]
-    pub fn usage(&self) -> Option<Usage> {
-        self.cgroup.as_ref().map(Cgroup::usage)
+    pub fn meter(&self) -> Meter {
+        self.meter.clone()
     }
 
     /// PID 1's pid in this process's namespace.
     #[must_use]
     pub fn init_pid(&self) -> i32 {
         self.init.pid
-    }
-
-    /// Waits at most `limit` for the end; says whether it has come.
-    pub fn is_over_within(&self, limit: Duration) -> io::Result<bool> {
-        let mut fds = [PollFd::new(&self.init.pidfd, PollFlags::IN)];
-        let deadline = Instant::now() + limit;
-        loop {
-            let left = timespec(deadline.saturating_duration_since(Instant::now()));
-            match rustix::event::poll(&mut fds, Some(&left)) {
-                Ok(count) => return Ok(count > 0),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
     }
 
     /// Lets init go on past [`kennel_init::plan::Step::AwaitController`].
@@ -271,6 +264,9 @@ impl Running {
                     open(self.take_doors());
                 }
             }
+            if let Some(ticker) = &mut attended.ticker {
+                ticker.tick(|| self.meter.usage().unwrap_or_default());
+            }
             if ready.pressed && self.pressure.as_ref().is_some_and(|pressure| pressure.relieve().is_err()) {
                 self.pressure = None;
             }
@@ -301,6 +297,7 @@ impl Running {
             Report::Stopped { signal } => {
                 // Without a terminal there is nobody to continue it but whoever stopped it.
                 if let Some(terminal) = &mut attended.terminal {
+                    attended.ticker.iter_mut().for_each(Ticker::pause);
                     let foreground = terminal.stopped(signal);
                     self.order(Order::Continue { foreground })?;
                 }
@@ -311,21 +308,26 @@ impl Running {
     }
 
     /// What a signal that ended the command means: at the limit of CPU time the kernel sends SIGXCPU, and SIGKILL a
-    /// second later to whoever ignores that.
+    /// second later to whoever ignores that. Others can send the same, to a command that has used little.
     fn killed(&self, signal: i32, cpu_milliseconds: u32) -> Ended {
-        let used_up = self.cpu_time.is_some_and(|limit| {
-            signal == libc::SIGXCPU
-                || (signal == libc::SIGKILL && Duration::from_millis(cpu_milliseconds.into()) >= limit)
+        let used = Duration::from_millis(cpu_milliseconds.into());
+        // The kernel judges by ticks, and tells by the clock; for a command that is held back by a CPU limit the two
+        // may be far apart.
+        let used_up = self.cpu_time.is_some_and(|limit| match signal {
+            libc::SIGXCPU => used >= limit / 2,
+            libc::SIGKILL => used >= limit,
+            _ => false,
         });
         if used_up { Ended::CpuTimeUsedUp } else { Ended::Signalled(signal) }
     }
 
     fn outcome(&mut self, usage: &libc::rusage, output_truncated: bool) -> Outcome {
         self.pressure = None;
-        let stats = self.cgroup.take().map(Cgroup::finish).unwrap_or_default();
+        let stats = self.meter.finish();
         let by_sigkill = matches!(self.ended, None | Some(Ended::Signalled(libc::SIGKILL)));
         let ended = match self.ended {
-            _ if self.timed_out => Ended::TimedOut,
+            // What init could still tell came before the clock struck.
+            None if self.timed_out => Ended::TimedOut,
             _ if by_sigkill && stats.killed_by_own_memory_limit() => Ended::OutOfMemory,
             Some(ended) => ended,
             None => Ended::Killed,
@@ -335,6 +337,8 @@ impl Running {
             wall_time: self.started.elapsed(),
             cpu_user: stats.cpu_user.unwrap_or_else(|| duration(usage.ru_utime)),
             cpu_system: stats.cpu_system.unwrap_or_else(|| duration(usage.ru_stime)),
+            cpu_throttled: stats.cpu_throttled,
+            memory_counted: stats.peak_memory.is_some(),
             peak_memory: stats.peak_memory.unwrap_or(u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024),
             max_pids_seen: stats.max_pids_seen,
             oom_kills: stats.oom_kills.unwrap_or(0),
@@ -359,8 +363,8 @@ impl Running {
         if !self.reaped {
             self.kill();
             let _ = reap(self.init.pidfd.as_fd());
-            // What is still in it has no PID 1 any more; dropping the cgroup ends and removes it.
-            self.cgroup = None;
+            // What is still in the cgroup has no PID 1 any more.
+            self.meter.finish();
             self.reaped = true;
         }
     }
@@ -436,8 +440,8 @@ impl Running {
         if let Some(streams) = &attended.streams {
             streams.register(&mut fds);
         }
-        let timeout =
-            self.deadline.map(|deadline| timespec(deadline.saturating_duration_since(Instant::now())));
+        let next = self.deadline.into_iter().chain(attended.ticker.as_ref().map(Ticker::next)).min();
+        let timeout = next.map(|next| timespec(next.saturating_duration_since(Instant::now())));
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),

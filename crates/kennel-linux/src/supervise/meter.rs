@@ -1,0 +1,38 @@
+//! What a sandbox uses, for somebody else than the one who waits for it.
+
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+
+use crate::cgroup::{Cgroup, FinalStats, Usage, stale};
+
+/// The sandbox's cgroup, until the sandbox has ended.
+#[derive(Clone, Debug, Default)]
+pub struct Meter(Arc<Mutex<Option<Cgroup>>>);
+
+impl Meter {
+    /// What the sandbox uses now; `None` when it has ended, and where nothing counts.
+    #[must_use]
+    pub fn usage(&self) -> Option<Usage> {
+        self.cgroup().as_ref().map(Cgroup::usage)
+    }
+
+    pub(super) fn count_by(&self, cgroup: Cgroup) {
+        *self.cgroup() = Some(cgroup);
+    }
+
+    /// Ends what is still inside and removes the cgroup; the first time in this process also those that a controller
+    /// which was killed has left behind, now that the sandbox is not delayed by it.
+    pub(super) fn finish(&self) -> FinalStats {
+        static SWEEP: Once = Once::new();
+        let Some(cgroup) = self.cgroup().take() else { return FinalStats::default() };
+        let stats = cgroup.finish();
+        SWEEP.call_once(|| {
+            stale::sweep();
+        });
+        stats
+    }
+
+    fn cgroup(&self) -> MutexGuard<'_, Option<Cgroup>> {
+        // Nothing is ever half-done under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
