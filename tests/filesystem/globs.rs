@@ -1,0 +1,201 @@
+//! Globs in all four lists: what they match, and what they leave alone.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use kennel_tests::{Scratch, am_root, skipped};
+
+use crate::{Tree, can_read, can_write, cannot_read, cannot_write, flags, inside};
+
+#[test]
+fn globs_work_in_all_four_lists_together() {
+    let tree = Tree::new();
+    for name in [
+        "project/a.key",
+        "project/sub/b.key",
+        "project/sub/public.key",
+        "project/out/log.txt",
+        "project/out/log.lock",
+    ] {
+        tree.scratch.write(name, name);
+    }
+    let rules = flags([
+        ("--deny-read", tree.at("project/**/*.key")),
+        ("--allow-read", tree.at("project/*/public.*")),
+        ("--allow-write", tree.at("project/o[tu]t")),
+        ("--deny-write", tree.at("project/out/*.loc?")),
+    ]);
+    tree.same_names_after(|| {
+        cannot_read(&rules, &tree.at("project/a.key"));
+        cannot_read(&rules, &tree.at("project/sub/b.key"));
+        // As specific as the deny, so the deny wins.
+        cannot_read(&rules, &tree.at("project/sub/public.key"));
+        can_read(&rules, &tree.at("project/sub/notes"));
+        can_write(&rules, &tree.at("project/out/log.txt"));
+        cannot_write(&rules, &tree.at("project/out/log.lock"));
+        cannot_write(&rules, &tree.at("project/main.c"));
+    });
+}
+
+#[test]
+fn an_allow_glob_carves_out_of_a_hidden_folder() {
+    let tree = Tree::new();
+    tree.scratch.write("home/.ssh/id.pub", "public");
+    let rules = flags([("--deny-read", tree.at("home")), ("--allow-read", tree.at("home/**/*.pub"))]);
+    can_read(&rules, &tree.at("home/.ssh/id.pub"));
+    cannot_read(&rules, &tree.at("home/.ssh/id"));
+    let shown = inside(&rules, "ls -A \"$1\"", &[&tree.at("home/.ssh")]).ok();
+    assert_eq!(shown.stdout, "id.pub\n");
+}
+
+#[test]
+fn hidden_files_are_ordinary_names_to_a_glob() {
+    let tree = Tree::new();
+    for name in ["project/.env", "project/.env.local", "project/.config/.env"] {
+        tree.scratch.write(name, name);
+    }
+    let star = flags([("--deny-read", tree.at("project/*"))]);
+    cannot_read(&star, &tree.at("project/.env"));
+    cannot_read(&star, &tree.at("project/main.c"));
+    let deep = flags([("--deny-read", tree.at("project/**/.env*"))]);
+    for name in ["project/.env", "project/.env.local", "project/.config/.env"] {
+        cannot_read(&deep, &tree.at(name));
+    }
+    can_read(&deep, &tree.at("project/main.c"));
+}
+
+#[test]
+fn two_stars_match_no_folder_one_and_many() {
+    let scratch = Scratch::new();
+    for name in ["a/b", "a/x/b", "a/x/y/z/b", "a/xb"] {
+        scratch.write(name, name);
+    }
+    let rules = flags([("--deny-read", scratch.join("a/**/b"))]);
+    for hidden in ["a/b", "a/x/b", "a/x/y/z/b"] {
+        cannot_read(&rules, &scratch.join(hidden));
+    }
+    can_read(&rules, &scratch.join("a/xb"));
+    // At the end it stands for the folder itself too.
+    let whole = flags([("--deny-read", scratch.join("a/**"))]);
+    let shown = inside(&whole, "ls -A \"$1\"", &[&scratch.join("a")]).ok();
+    assert_eq!(shown.stdout, "");
+}
+
+#[test]
+fn sets_and_single_characters_match_as_documented() {
+    let scratch = Scratch::new();
+    for name in ["k1", "k2", "k9", "kx", "k[1]", "kä"] {
+        scratch.write(name, name);
+    }
+    let hidden_by = |glob: &str| -> Vec<String> {
+        let rules = flags([("--deny-read", scratch.join(glob))]);
+        let script = "cd \"$1\" && for f in *; do cat \"$f\" > /dev/null 2>&1 || echo \"$f\"; done";
+        let mut names: Vec<String> =
+            inside(&rules, script, &[scratch.path()]).ok().stdout.lines().map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(hidden_by("k[1-2]"), ["k1", "k2"]);
+    assert_eq!(hidden_by("k[!0-9]"), ["kx", "kä"]);
+    assert_eq!(hidden_by("k[^0-9]"), ["kx", "kä"]);
+    assert_eq!(hidden_by("k?"), ["k1", "k2", "k9", "kx", "kä"]);
+    assert_eq!(hidden_by("k[[]1]"), ["k[1]"]);
+    assert_eq!(hidden_by("nothing*"), [""; 0]);
+}
+
+#[test]
+fn a_deny_glob_follows_a_symlink_and_protects_what_it_names() {
+    let tree = Tree::new();
+    symlink(tree.at("home/.ssh/id"), tree.at("project/link.key")).unwrap();
+    let rules = flags([("--deny-read", tree.at("project/*.key"))]);
+    cannot_read(&rules, &tree.at("project/link.key"));
+    cannot_read(&rules, &tree.at("home/.ssh/id"));
+}
+
+#[test]
+fn an_allow_glob_leaves_out_a_symlink_that_an_earlier_run_may_have_made() {
+    let tree = Tree::new();
+    symlink(tree.at("other"), tree.at("project/out-link")).unwrap();
+    tree.scratch.write("project/out-real/file", "x");
+    let rules = flags([("--allow-write", tree.at("project/out-*"))]);
+    can_write(&rules, &tree.at("project/out-real/file"));
+    cannot_write(&rules, &tree.at("other/file"));
+    let reads = flags([("--deny-read", tree.at("other")), ("--allow-read", tree.at("project/out-*"))]);
+    cannot_read(&reads, &tree.at("other/file"));
+}
+
+#[test]
+fn a_link_that_a_deny_glob_matched_cannot_be_replaced_in_a_write_root() {
+    let tree = Tree::new();
+    symlink("sub/notes", tree.at("project/conf.ini")).unwrap();
+    let rules = flags([("--allow-write", tree.at("project")), ("--deny-write", tree.at("project/*.ini"))]);
+    // Fail closed as for a link that is named, or hold it in its place; but never let it be swapped.
+    inside(&rules, "rm \"$1\" && echo evil > \"$1\"", &[&tree.at("project/conf.ini")]);
+    assert_eq!(std::fs::read_to_string(tree.at("project/conf.ini")).unwrap(), "project/sub/notes");
+}
+
+#[test]
+fn a_folder_that_the_caller_cannot_list_does_not_stop_a_walk() {
+    if am_root() {
+        return skipped("root can list every folder");
+    }
+    let tree = Tree::new();
+    let shut = tree.scratch.dir("project/shut");
+    tree.scratch.write("project/shut/a.key", "x");
+    tree.scratch.write("project/z.key", "x");
+    std::fs::set_permissions(&shut, PermissionsExt::from_mode(0o000)).unwrap();
+    let rules = flags([("--deny-read", tree.at("project/**/*.key"))]);
+    cannot_read(&rules, &tree.at("project/z.key"));
+    can_read(&rules, &tree.at("project/main.c"));
+    std::fs::set_permissions(&shut, PermissionsExt::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn a_folder_whose_names_can_be_passed_but_not_listed_keeps_a_denied_file_hidden() {
+    if am_root() {
+        return skipped("root can list every folder");
+    }
+    // Mode 0111: the walk cannot see the names, but whoever knows one can open it. A literal rule has to hold.
+    let tree = Tree::new();
+    let dim = tree.scratch.dir("project/dim");
+    let key = tree.scratch.write("project/dim/a.key", "x");
+    std::fs::set_permissions(&dim, PermissionsExt::from_mode(0o111)).unwrap();
+    can_read(&[], &key);
+    cannot_read(&flags([("--deny-read", &key)]), &key);
+    std::fs::set_permissions(&dim, PermissionsExt::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn special_characters_of_the_working_directory_mean_themselves() {
+    let tree = Tree::new();
+    tree.scratch.write("app/[slug]/page.ts", "x");
+    tree.scratch.write("app/s/page.ts", "x");
+    let mut command =
+        crate::command(&flags([("--deny-read", "*.ts")]), "cat page.ts 2>&1 || cat ../s/page.ts", &[]);
+    let ran = kennel_tests::ran(command.current_dir(tree.at("app/[slug]"))).ok();
+    assert_eq!(ran.stdout, "cat: page.ts: Permission denied\nx");
+}
+
+#[test]
+fn a_glob_that_finds_nothing_is_no_error() {
+    let tree = Tree::new();
+    let rules = flags([
+        ("--deny-read", tree.at("project/*.none")),
+        ("--allow-read", tree.at("project/*.none")),
+        ("--allow-write", tree.at("project/*.none")),
+        ("--deny-write", tree.at("absent/**/x")),
+    ]);
+    inside(&rules, "true", &[]).ok();
+}
+
+#[test]
+fn a_broken_glob_is_an_error_that_says_how_to_write_it() {
+    let ran = inside(&flags([("--deny-read", Path::new("/srv/[a"))]), "true", &[]).expect_code(125);
+    assert!(
+        ran.stderr.contains("`[` opens a set that nothing closes; write `[[]` for the character itself"),
+        "{}",
+        ran.stderr
+    );
+    let ran = inside(&flags([("--deny-read", Path::new("/srv/../*"))]), "true", &[]).expect_code(125);
+    assert!(ran.stderr.contains("a glob cannot hold `..`"), "{}", ran.stderr);
+}
