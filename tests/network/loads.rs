@@ -1,0 +1,203 @@
+//! Many at once, slow ones, and ones that never end: the gate stays small, and others are not held up.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use kennel_tests::{Scratch, eventually, kennel};
+
+use crate::there::{ECHO, SILENT};
+use crate::world::world;
+use crate::{Way, allowed_sh, allowing, by, python_inside, role_inside};
+
+#[test]
+fn a_thousand_connections_at_once() {
+    if world().is_none() {
+        return;
+    }
+    let told = role_inside(Way::Plain, "crowd", &["crowd.web.test"], &["crowd.web.test", "1000"]).ok();
+    assert_eq!(told.ran.stdout, "all 1000 echoed\n");
+}
+
+/// The role `crowd`: opens so many connections, keeps them all open, and then uses every one.
+pub fn crowd(words: &[OsString]) -> i32 {
+    let [host, count] = words else { return 2 };
+    let (host, count) = (host.to_string_lossy(), count.to_string_lossy().parse().unwrap_or(0usize));
+    let most = libc::rlimit { rlim_cur: 4096, rlim_max: 4096 };
+    // SAFETY: reads a structure.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const most) };
+    let mut streams = Vec::new();
+    for number in 0..count {
+        match TcpStream::connect((&*host, ECHO)) {
+            Ok(stream) => streams.push(stream),
+            Err(error) => {
+                eprintln!("connection {number}: {error}");
+                return 1;
+            }
+        }
+    }
+    for (number, stream) in streams.iter_mut().enumerate() {
+        let word = format!("{number:05}");
+        let mut answer = [0; 5];
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(30)));
+        let echoed = stream.write_all(word.as_bytes()).and_then(|()| stream.read_exact(&mut answer));
+        if echoed.is_err() || answer != word.as_bytes() {
+            eprintln!("connection {number}: {echoed:?} {answer:?}");
+            return 1;
+        }
+    }
+    println!("all {} echoed", streams.len());
+    0
+}
+
+/// The resident memory of a process, in KiB.
+fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0");
+    line.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn header_bombs_slow_clients_and_idle_crowds_leave_the_controller_small() {
+    if world().is_none() {
+        return;
+    }
+    let Some(python) = crate::world::python() else {
+        return kennel_tests::skipped("python3 is not installed");
+    };
+    let scratch = Scratch::new();
+    let script = format!(
+        "import os, socket, sys, time, urllib.parse
+url = urllib.parse.urlsplit(os.environ['HTTP_PROXY'])
+def door(): return socket.create_connection((url.hostname, url.port), 20)
+held = []
+for i in range(200):
+    # Half a megabyte of header each, as far as it is taken.
+    s = door(); s.settimeout(5); held.append(s)
+    try:
+        s.sendall(b'GET http://bomb.web.test/ HTTP/1.1\\r\\n')
+        for line in range(64): s.sendall(b'X-%d: ' % line + b'a' * 8000 + b'\\r\\n')
+    except OSError: pass
+for i in range(200):
+    # Slow ones: a byte, then nothing.
+    s = door(); s.send(b'G'); held.append(s)
+    s = socket.create_connection((socket.gethostbyname('bomb.web.test'), {SILENT}), 20); s.send(b'GET'); held.append(s)
+import urllib.request
+print(urllib.request.urlopen('http://bomb.web.test/hello', timeout=30).read().decode().strip())
+open('{0}/ready', 'w').write('ready')
+while not os.path.exists('{0}/measured'): time.sleep(0.05)",
+        scratch.path().display()
+    );
+    let mut command = kennel(["run", "--no-settings", "--allow-write"]);
+    command
+        .arg(scratch.path())
+        .args(allowing(&["bomb.web.test"]))
+        .arg("--")
+        .arg(python)
+        .args(["-c", &script]);
+    let child = command.stdout(std::process::Stdio::piped()).spawn().expect("kennel");
+    let pid = child.id();
+    eventually("the clients are all there", || scratch.join("ready").exists().then_some(()));
+    let used = resident(pid);
+    std::fs::write(scratch.join("measured"), "").expect("writable");
+    let output = child.wait_with_output().expect("a child");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "hello from bomb.web.test\n");
+    assert!((1..40 * 1024).contains(&used), "{used} KiB for 600 hostile clients");
+}
+
+#[test]
+fn a_header_of_more_than_64_kib_is_refused() {
+    if world().is_none() {
+        return;
+    }
+    let script = "
+import os, socket, base64, urllib.parse
+url = urllib.parse.urlsplit(os.environ['HTTP_PROXY'])
+s = socket.create_connection((url.hostname, url.port), 20); s.settimeout(20)
+try: s.sendall(b'GET http://long.web.test/long HTTP/1.1\\r\\nX: ' + b'a' * 200000)
+except OSError: pass
+try: print(s.recv(100).split(b'\\r\\n')[0].decode())
+except OSError: print('reset')";
+    let Some(told) = python_inside(Way::Proxy, &["long.web.test"], script) else { return };
+    let said = told.ok().ran.stdout;
+    assert!(said.starts_with("HTTP/1.1 431") || said == "reset\n", "{said}");
+    world().expect("made").saw_nothing_of("/long");
+}
+
+#[test]
+fn an_upstream_that_never_answers_holds_up_nobody_else() {
+    if world().is_none() {
+        return;
+    }
+    // One that never accepts, one that accepts and is silent, one whose name server is silent.
+    let script = format!(
+        "for i in 1 2 3 4 5 6 7 8; do
+             curl -s -m 40 http://x.nowhere.test/ & curl -s -m 40 http://deaf.web.test:{SILENT}/ & curl -s -m 40 http://x.hanging.test/ &
+         done
+         sleep 0.5
+         begun=$(date +%s%N); curl -sS http://lively.web.test/hello; ended=$(date +%s%N)
+         echo $(((ended - begun) / 1000000)); kill $(jobs -p)"
+    );
+    for way in crate::BOTH {
+        let told = allowed_sh(way, &["*.web.test", "x.nowhere.test", "x.hanging.test"], &script);
+        let mut lines = told.ran.stdout.lines();
+        assert_eq!(lines.next(), Some("hello from lively.web.test"), "{told:#?}");
+        let took: u64 = lines.next().and_then(|word| word.parse().ok()).unwrap_or(u64::MAX);
+        assert!(took < 8000, "{took} ms: {told:#?}");
+    }
+}
+
+#[test]
+fn a_name_server_that_hangs_is_given_up_in_time() {
+    if world().is_none() {
+        return;
+    }
+    let begun = Instant::now();
+    let script = "curl -s -o /dev/null -w '%{http_code}' http://patience.hanging.test/; exit 0";
+    let told = allowed_sh(Way::Proxy, &["patience.hanging.test"], script);
+    assert!(told.ran.stdout.starts_with("50"), "{told:#?}");
+    assert!(begun.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_peer_that_stops_reading_holds_little() {
+    if world().is_none() {
+        return;
+    }
+    let Some(python) = crate::world::python() else {
+        return kennel_tests::skipped("python3 is not installed");
+    };
+    let scratch = Scratch::new();
+    let script = format!(
+        "import os, socket, time
+place = (socket.gethostbyname('stalled.web.test'), 80); held = []
+for i in range(50):
+    s = socket.create_connection(place, 20); s.sendall(b'GET /big/20000000 HTTP/1.1\\r\\nHost: stalled.web.test\\r\\n\\r\\n'); held.append(s)
+time.sleep(1)
+open('{0}/ready', 'w').write('ready')
+while not os.path.exists('{0}/measured'): time.sleep(0.05)",
+        scratch.path().display()
+    );
+    let mut command = kennel(["run", "--no-settings", "--allow-write"]);
+    command.arg(scratch.path()).args(allowing(&["stalled.web.test"])).arg("--");
+    command.args(by(Way::Plain, &[python.as_os_str(), "-c".as_ref(), script.as_ref()]));
+    let mut child = command.spawn().expect("kennel");
+    eventually("the downloads have begun", || scratch.join("ready").exists().then_some(()));
+    let used = resident(child.id());
+    std::fs::write(scratch.join("measured"), "").expect("writable");
+    assert!(child.wait().expect("a child").success());
+    assert!((1..40 * 1024).contains(&used), "{used} KiB for 50 downloads that nobody reads");
+}
+
+#[test]
+fn the_gate_does_not_outlive_a_command_that_left_connections_open() {
+    if world().is_none() {
+        return;
+    }
+    let begun = Instant::now();
+    let script = format!("curl -s http://left.web.test:{SILENT}/ & sleep 0.5; exit 7");
+    let told = allowed_sh(Way::Plain, &["left.web.test"], &script);
+    assert_eq!(told.ran.code, 7);
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
