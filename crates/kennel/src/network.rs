@@ -167,8 +167,9 @@ fn tcp(tag: u32, address: IpAddr, port: u16) -> Listener {
 
 /// For programs that do use proxies. The others need none of these.
 fn variables(token: &str) -> Vec<(OsString, OsString)> {
+    // Python compares `[::1]` as it stands in the address, curl without the brackets.
     const NO_PROXY: &str =
-        "localhost,127.0.0.1,::1,*.local,.local,169.254.0.0/16,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16";
+        "localhost,127.0.0.1,::1,[::1],*.local,.local,169.254.0.0/16,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16";
     let http = format!("http://kennel:{token}@127.0.0.1:{PROXY}");
     let socks = format!("socks5h://kennel:{token}@127.0.0.1:{PROXY}");
     let both = |name: &str, value: &str| {
