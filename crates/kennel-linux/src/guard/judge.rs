@@ -165,7 +165,7 @@ impl<'a> Judge<'a> {
         };
         let ground = self.ground;
         if !ground.concerns(new_name, false)
-            && !(exchange && ground.concerns(old_name, false))
+            && !(exchange && (ground.concerns(old_name, false) || ground.concerns_removal(new_name)))
             && !ground.concerns_removal(old_name)
         {
             return Ok(Ruling::Continue);
@@ -178,7 +178,7 @@ impl<'a> Judge<'a> {
             broken = ground.removed(&old)?;
         }
         if broken.is_none() && exchange {
-            broken = ground.made(&old, How::Moved(&standing(&new)?))?;
+            broken = ground.made(&old, How::Moved(&standing(&new)?))?.or(ground.removed(&new)?);
         }
         Ok(refuse(broken))
     }

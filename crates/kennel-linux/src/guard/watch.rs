@@ -97,13 +97,11 @@ impl Watch {
         if old == watch {
             return;
         }
-        if let Some(old) = old {
-            if let Some(users) = self.users.get_mut(&old) {
-                users.retain(|user| *user != component);
-                if users.is_empty() {
-                    self.users.remove(&old);
-                    let _ = inotify::remove_watch(&self.inotify, old);
-                }
+        if let Some((old, users)) = old.and_then(|old| Some((old, self.users.get_mut(&old)?))) {
+            users.retain(|user| *user != component);
+            if users.is_empty() {
+                self.users.remove(&old);
+                let _ = inotify::remove_watch(&self.inotify, old);
             }
         }
         if let Some(watch) = watch {
