@@ -39,6 +39,7 @@ async fn any_of(addresses: &[SocketAddr], time: Duration) -> io::Result<TcpStrea
         several => within(time, first_of(several)).await?,
     };
     sockets::prepare(&stream);
+    sockets::watch(&stream);
     Ok(stream)
 }
 

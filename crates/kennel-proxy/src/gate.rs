@@ -366,6 +366,18 @@ impl Gate {
         lock(&self.0.names).addresses(name)
     }
 
+    /// The name that a synthetic address stands for, where it is one: a client that looks names up itself and then
+    /// gives the proxy an address means the name.
+    pub(crate) fn by_name(&self, host: Host) -> Host {
+        match host {
+            Host::Ip(address) => match self.behind(address) {
+                Some(Some(name)) => Host::Name(name),
+                _ => host,
+            },
+            Host::Name(_) => host,
+        }
+    }
+
     /// What a synthetic address stands for: `None` when it is no such address.
     pub(crate) fn behind(&self, address: IpAddr) -> Option<Option<String>> {
         lock(&self.0.names).name(address).map(|name| name.map(str::to_owned))

@@ -71,7 +71,8 @@ pub(crate) struct Resolver {
 /// What the two files said when they were last read.
 #[derive(Debug, Default)]
 struct Files {
-    read_at: [Option<SystemTime>; 2],
+    /// When each was last changed, as of the last reading.
+    changed: Option<[Option<SystemTime>; 2]>,
     hosts: HashMap<String, Vec<IpAddr>>,
     configuration: Configuration,
 }
@@ -129,7 +130,7 @@ impl Resolver {
         let changed = |path: &PathBuf| std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
         let now = [changed(&self.settings.hosts_file), changed(&self.settings.configuration)];
         let mut files = self.files.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if now != files.read_at {
+        if files.changed != Some(now) {
             let read = |path: &PathBuf| {
                 use std::io::Read as _;
                 let mut text = Vec::new();
@@ -142,11 +143,7 @@ impl Resolver {
             if let Some(servers) = &self.settings.servers {
                 files.configuration.servers.clone_from(servers);
             }
-            files.read_at = now;
-        } else if files.read_at == [None, None]
-            && let Some(servers) = &self.settings.servers
-        {
-            files.configuration.servers.clone_from(servers);
+            files.changed = Some(now);
         }
         (files.hosts.get(name).cloned(), files.configuration.clone())
     }

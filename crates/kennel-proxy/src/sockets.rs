@@ -41,9 +41,13 @@ pub(crate) fn is_own_address(address: IpAddr) -> bool {
     }
 }
 
-/// Small messages go out at once, and a peer that has vanished is noticed within some minutes.
+/// Small messages go out at once.
 pub(crate) fn prepare(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
+}
+
+/// A server that has vanished is noticed within two minutes. A client cannot vanish: its kernel is ours.
+pub(crate) fn watch(stream: &TcpStream) {
     let _ = sockopt::set_socket_keepalive(stream, true);
     let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(60));
     let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs(15));

@@ -104,6 +104,26 @@ fn the_loopback_has_its_names_and_synthetic_addresses_have_theirs() {
 }
 
 #[test]
+fn a_client_that_gives_the_proxy_a_synthetic_address_means_the_name() {
+    let (port, _) = recorder(b"hello");
+    let world = World::new(&["a.test"]);
+    world.names.set("a.test", &["127.0.0.1"]);
+    let reply = ask(&world, "a.test", A, false);
+    let [a, b, c, d] = reply.bytes[reply.bytes.len() - 4..] else { unreachable!() };
+    let mut client = world.tunnel(&format!("{a}.{b}.{c}.{d}:{port}"));
+    assert_eq!(client.exactly(5), b"hello");
+    let mut client = world.client();
+    client.send([5, 1, 0]);
+    client.send(socks_address([a, b, c, d].into(), port));
+    assert_eq!(client.exactly(12)[3], 0);
+    assert_eq!(client.exactly(5), b"hello");
+    // One that was never given out stands for nothing.
+    let mut client = world.client();
+    client.send(format!("CONNECT 198.18.9.9:{port} HTTP/1.1\r\n\r\n"));
+    assert!(client.head().starts_with("HTTP/1.1 403 "));
+}
+
+#[test]
 fn look_ups_over_tcp_are_answered_one_after_the_other() {
     let world = World::new(&["a.test"]);
     let mut client = Client::connect(world.dns);

@@ -22,6 +22,7 @@ fn main() {
     match std::env::var(PART).as_deref() {
         Ok("delivery") => return delivery(),
         Ok("gate") => return gate(),
+        Ok("routes") => return routes_alone(),
         Ok("speed") => return speed(),
         _ => {}
     }
@@ -34,6 +35,7 @@ fn main() {
     for (name, part) in [
         ("every_connection_reaches_the_door_and_nothing_else_gets_through", "delivery"),
         ("a_program_without_a_proxy_reaches_allowed_names_only", "gate"),
+        ("without_netfilter_the_routes_alone_deliver_to_chosen_ports", "routes"),
         ("set_up_is_quick", "speed"),
     ] {
         for flags in [&["--net"][..], &["--user", "--map-root-user", "--net"]] {
@@ -360,6 +362,36 @@ fn gate() {
     }
     let denied = gate.records().iter().filter(|record| record.verdict != Verdict::Allowed).count();
     assert_eq!(denied, 3, "{:#?}", gate.records());
+    println!("PASSED");
+}
+
+/// What is left where the kernel has no nftables.
+fn routes_alone() {
+    send(&routes(true)).expect("the kernel takes the routes");
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = upstream.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in upstream.incoming().flatten() {
+            let _ = stream.write_all(b"hello from upstream");
+        }
+    });
+    let door = TcpListener::bind("0.0.0.0:443").unwrap();
+    let allow = vec![rule("203.0.113.5"), rule(&format!("host.kennel.internal:{port}"))];
+    let gate = Gate::new(Rules::new(allow, vec![]), Settings::default());
+    let _open = gate.open(Doors { transparent: vec![door.into()], ..Doors::default() }).unwrap();
+    for (address, verdict) in [("203.0.113.6", "not on the allow list"), ("198.18.7.7", "stands for no name")]
+    {
+        let mut stream = TcpStream::connect((address, 443)).unwrap();
+        stream.write_all(&[22, 3, 1, 0, 200]).unwrap();
+        let mut alert = Vec::new();
+        stream.read_to_end(&mut alert).unwrap();
+        assert_eq!(alert, [21, 3, 3, 0, 2, 2, 49], "{address}");
+        assert!(gate.summary().contains(&format!("{address}:443: ")), "{}", gate.summary());
+        assert!(gate.summary().contains(verdict), "{}", gate.summary());
+    }
+    // A client that goes to the listener itself was not delivered, and is not served.
+    let mut stream = TcpStream::connect("127.0.0.1:443").unwrap();
+    assert!(!matches!(stream.read(&mut [0]), Ok(1..)));
     println!("PASSED");
 }
 

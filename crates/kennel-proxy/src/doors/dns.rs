@@ -2,6 +2,7 @@
 //! is a connection that was let through, never a question about it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use kennel_policy::domain::Host;
 use tokio::net::UdpSocket;
@@ -17,9 +18,10 @@ use crate::rules::Decision;
 pub(crate) async fn serve_packets(gate: &Gate, socket: &UdpSocket) {
     let mut message = vec![0; 4096];
     loop {
-        // An error here is about an earlier answer that found no reader.
+        // An error here is about an earlier answer that found no reader. Should one ever stay, it shall not keep a
+        // core busy.
         let Ok((length, client)) = socket.recv_from(&mut message).await else {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
             continue;
         };
         if let Some(reply) = reply(gate, &message[..length]) {

@@ -36,7 +36,7 @@ pub(crate) async fn serve(gate: &Gate, mut client: Wire) -> Option<Tunnel> {
             return end(Reply::NotAllowed).await;
         }
     };
-    let target = Target { host, port: request.port };
+    let target = Target { host: gate.by_name(host), port: request.port };
     let route = match gate.admit(&target, Door::Socks, Exit::Tunnel).await {
         Ok(route) => route,
         // `ssh` shows what an SSH server says, and of a SOCKS reply only that it was not zero.

@@ -70,9 +70,7 @@ pub(crate) async fn server(gate: &Gate, mut client: Wire, upstream: Wire, target
             Ok(wanted) => wanted,
             Err(page) => return last_page(&client, &page, &request, times).await,
         };
-        let rules = gate.rules();
-        let is_address = matches!(target.host, Host::Ip(_));
-        if wanted.target != *target && !is_address && !rules.allow_sni_mismatch {
+        if wanted.target != *target {
             let reason = DenyReason::NameMismatch(wanted.target.to_string());
             let denial = gate.deny(target, door, reason, None);
             return last_page(&client, &Page::denied(&denial), &request, times).await;
@@ -221,22 +219,24 @@ async fn connect_method(gate: &Gate, client: Wire, request: &Request) -> Option<
         }
     };
     let target = Target { host, port };
+    // What the client's `Host` is compared with is what it wrote; where it goes is the name behind it.
+    let place = Target { host: gate.by_name(target.host.clone()), port };
     if request.body() != Ok(Body::None) {
         return end(Page::request(400, "Bad Request", "a CONNECT has no body.")).await;
     }
     if let Err(page) = agree(&request.fields, &target, 443) {
         return end(page).await;
     }
-    let wire = match gate.admit(&target, Door::Connect, Exit::Tunnel).await {
-        Err(refusal) => return end(Page::refused(&refusal, &target.to_string())).await,
-        Ok(route) => connect::tunnel(&route, &target, times).await,
+    let wire = match gate.admit(&place, Door::Connect, Exit::Tunnel).await {
+        Err(refusal) => return end(Page::refused(&refusal, &place.to_string())).await,
+        Ok(route) => connect::tunnel(&route, &place, times).await,
     };
     match wire {
-        Err(error) => end(Page::unreachable(&error, &target.to_string())).await,
+        Err(error) => end(Page::unreachable(&error, &place.to_string())).await,
         Ok(upstream) => {
             let established = b"HTTP/1.1 200 Connection established\r\n\r\n";
             send(&client.stream, established, times.stall).await.ok()?;
-            Some(Tunnel { client, upstream, target, door: Door::Connect })
+            Some(Tunnel { client, upstream, target: place, door: Door::Connect })
         }
     }
 }
