@@ -3,7 +3,7 @@
 //! The parent thread stays suspended (CLONE_VFORK) until the child execs or exits, so the child may borrow
 //! anything of the caller's; but it runs in the caller's memory, so it may not allocate, lock, panic or return.
 
-use super::sys::{Result, nr, nr_common, returned};
+use super::sys::{Errno, Result, nr, nr_common, returned};
 
 /// Flags of clone3.
 #[allow(missing_docs, reason = "the kernel's own names")]
@@ -49,8 +49,28 @@ pub type Entry = unsafe extern "C" fn(*mut u8) -> !;
 /// uses while the child lives. `entry` must never return. With CLONE_VM, `entry` must keep to what may be done in
 /// somebody else's memory: no allocation, no locks, no panics, no libc.
 pub unsafe fn clone_on_stack(args: &CloneArgs, entry: Entry, argument: *mut u8) -> Result<i32> {
+    let size = size_of::<CloneArgs>();
     // SAFETY: a valid clone_args; the rest is the caller's promise.
-    unsafe { enter(nr_common::CLONE3, &raw const *args as usize, size_of::<CloneArgs>(), entry, argument) }
+    match unsafe { enter(nr_common::CLONE3, &raw const *args as usize, size, 0, entry, argument) } {
+        Err(error) if args.old_call_may_do(error) => {
+            let stack_end = (args.stack + args.stack_size) as usize;
+            // SAFETY: the same in the old call's order.
+            unsafe { enter(nr::CLONE, args.old_flags(), stack_end, args.pidfd as usize, entry, argument) }
+        }
+        other => other,
+    }
+}
+
+impl CloneArgs {
+    /// Container engines answer clone3 with ENOSYS or EPERM, because its flags are hidden from their filters. The old
+    /// call takes all of these flags but the cgroup's.
+    fn old_call_may_do(&self, error: Errno) -> bool {
+        matches!(error, Errno::ENOSYS | Errno::EPERM) && self.flags & flag::INTO_CGROUP == 0
+    }
+
+    fn old_flags(&self) -> usize {
+        (self.flags | self.exit_signal) as usize
+    }
 }
 
 /// The same for a vfork-like child without namespaces, by the old call: a process whose filter lets it make no
@@ -62,15 +82,22 @@ pub unsafe fn vfork_on_stack(stack_end: *mut u8, entry: Entry, argument: *mut u8
     const SIGCHLD: u64 = 17;
     // SAFETY: flags and a stack, as the call takes them; the rest is the caller's promise.
     unsafe {
-        enter(nr::CLONE, (flag::VM | flag::VFORK | SIGCHLD) as usize, stack_end as usize, entry, argument)
+        enter(nr::CLONE, (flag::VM | flag::VFORK | SIGCHLD) as usize, stack_end as usize, 0, entry, argument)
     }
 }
 
 /// Makes a clone call; the child calls `entry` on its fresh stack.
 ///
 /// # Safety
-/// `number`, `first` and `second` must be a clone call that gives the child a stack of its own.
-unsafe fn enter(number: usize, first: usize, second: usize, entry: Entry, argument: *mut u8) -> Result<i32> {
+/// `number` and what follows must be a clone call that gives the child a stack of its own.
+unsafe fn enter(
+    number: usize,
+    first: usize,
+    second: usize,
+    third: usize,
+    entry: Entry,
+    argument: *mut u8,
+) -> Result<i32> {
     let ret: isize;
     // SAFETY: in the parent only rax, rcx and r11 (x0 on arm64) change. The child gets the same registers but a
     // fresh, aligned stack, and calls `entry`, which never comes back.
@@ -88,7 +115,7 @@ unsafe fn enter(number: usize, first: usize, second: usize, entry: Entry, argume
             inlateout("rax") number as isize => ret,
             in("rdi") first,
             in("rsi") second,
-            in("rdx") 0,
+            in("rdx") third,
             in("r10") 0,
             in("r8") 0,
             in("r12") entry,
@@ -111,7 +138,7 @@ unsafe fn enter(number: usize, first: usize, second: usize, entry: Entry, argume
             in("x8") number,
             inlateout("x0") first as isize => ret,
             in("x1") second,
-            in("x2") 0,
+            in("x2") third,
             in("x3") 0,
             in("x4") 0,
             in("x20") entry,
@@ -126,12 +153,12 @@ unsafe fn enter(number: usize, first: usize, second: usize, entry: Entry, argume
 /// # Safety
 /// The process must have a single thread: the child has only this one, and whatever lock another held stays held.
 pub unsafe fn clone_copy(args: &CloneArgs) -> Result<i32> {
-    // SAFETY: `args` is a valid clone_args without CLONE_VM, so the child runs on its own copy of this stack.
-    unsafe {
-        super::sys::syscall(
-            nr_common::CLONE3,
-            [&raw const *args as usize, size_of::<CloneArgs>(), 0, 0, 0, 0],
-        )
+    let call = |number, a: [usize; 3]| {
+        // SAFETY: a clone call without CLONE_VM, so the child runs on its own copy of this stack.
+        unsafe { super::sys::syscall(number, [a[0], a[1], a[2], 0, 0, 0]) }.map(|pid| pid as i32)
+    };
+    match call(nr_common::CLONE3, [&raw const *args as usize, size_of::<CloneArgs>(), 0]) {
+        Err(error) if args.old_call_may_do(error) => call(nr::CLONE, [args.old_flags(), 0, args.pidfd as usize]),
+        other => other,
     }
-    .map(|pid| pid as i32)
 }

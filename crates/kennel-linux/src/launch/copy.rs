@@ -44,7 +44,7 @@ pub unsafe fn launch(
         Ok(pid) => {
             // SAFETY: the kernel has just put a fresh descriptor there.
             let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-            Ok(Init { pid, pidfd, link: ours })
+            Ok(Init { pid, pidfd, link: ours, namespaced: launch.namespaces & flag::NEWPID != 0 })
         }
         Err(sys::Errno(errno)) => Err(LaunchError::Clone(std::io::Error::from_raw_os_error(errno))),
     }
@@ -58,7 +58,10 @@ unsafe fn become_init(launch: &Launch, ours: i32, theirs: i32, inherited: Inheri
     const PR_SET_PDEATHSIG: usize = 1;
     const SIGKILL: usize = 9;
     // The controller is one thread, so its death is the process's. The link tells of it as well; this is at once.
-    let _ = sys::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    // Without a PID namespace init has to live a moment longer than its controller, to end what is inside.
+    if launch.namespaces & flag::NEWPID != 0 {
+        let _ = sys::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    }
     // Out of the caller's process group, so that what the terminal or `kill 0` sends there is not forwarded twice.
     let _ = sys::setpgid(0, 0);
     // Or the link would never close: its other end would live on in here.

@@ -65,7 +65,7 @@ pub fn launch(launch: &Launch, stdio: [BorrowedFd; 3], keep: &[i32]) -> Result<I
     let pid = cloned.map_err(|errno| LaunchError::Clone(from_errno(errno)))?;
     // SAFETY: the kernel has just put a fresh descriptor there.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    let init = Init { pid, pidfd, link: ours };
+    let init = Init { pid, pidfd, link: ours, namespaced: launch.namespaces & flag::NEWPID != 0 };
     match orders.failure {
         None => Ok(init),
         Some(failure) => {

@@ -28,6 +28,8 @@ pub struct Init {
     pub pidfd: OwnedFd,
     /// The socket over which it reports; closing it ends the sandbox.
     pub link: OwnedFd,
+    /// Whether it is PID 1 of a namespace, so that the kernel ends everything inside when it dies.
+    pub namespaced: bool,
 }
 
 /// Why there is no PID 1.

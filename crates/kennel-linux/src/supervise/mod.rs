@@ -77,6 +77,9 @@ pub enum Refused {
     Netlink,
 }
 
+/// How long init gets to end what is inside before it is killed.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// A sandbox with a PID 1.
 #[derive(Debug)]
 pub struct Running {
@@ -354,14 +357,25 @@ impl Running {
     }
 
     /// Kills everything inside: with PID 1 gone the kernel leaves nothing.
+    ///
+    /// Without a PID namespace init has to do it: the end of the link tells it to.
     pub fn kill(&self) {
-        self.signal(Signal::KILL);
+        if self.init.namespaced {
+            self.signal(Signal::KILL);
+        } else {
+            let _ = rustix::net::shutdown(&self.init.link, rustix::net::Shutdown::Both);
+        }
     }
 
     /// Kills and waits until nothing is left.
     fn end(&mut self) {
         if !self.reaped {
             self.kill();
+            // An init that does not come to its end (it may be stopped) is made to.
+            let mut gone = [PollFd::new(&self.init.pidfd, PollFlags::IN)];
+            if rustix::event::poll(&mut gone, Some(&timespec(PATIENCE))) != Ok(1) {
+                self.signal(Signal::KILL);
+            }
             let _ = reap(self.init.pidfd.as_fd());
             // What is still in the cgroup has no PID 1 any more.
             self.meter.finish();
