@@ -8,6 +8,8 @@ pub mod programs;
 pub mod rounds;
 pub mod table;
 
+use std::process::ExitCode;
+
 /// Why a benchmark could not be run.
 pub type Failure = Box<dyn std::error::Error>;
 
@@ -15,4 +17,15 @@ pub type Failure = Box<dyn std::error::Error>;
 #[must_use]
 pub fn quick() -> bool {
     std::env::args().any(|argument| argument == "--quick")
+}
+
+/// The `main` of a benchmark: says what went wrong, if something did.
+pub fn run(benchmark: impl FnOnce() -> Result<(), Failure>) -> ExitCode {
+    match benchmark() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
 }

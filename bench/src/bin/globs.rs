@@ -5,7 +5,11 @@ use kennel_bench::fixture::Folder;
 use kennel_bench::rounds::{Way, take_turns};
 use kennel_bench::{Failure, programs, quick, table};
 
-fn main() -> Result<(), Failure> {
+fn main() -> std::process::ExitCode {
+    kennel_bench::run(globs)
+}
+
+fn globs() -> Result<(), Failure> {
     let tree = Folder::new("globs")?;
     let (folders, per_folder) = if quick() { (100, 100) } else { (1000, 200) };
     tree.fill(folders, per_folder)?;

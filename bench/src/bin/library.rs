@@ -15,7 +15,11 @@ const TRUE: &str = "/bin/true";
 const GIGABYTE: usize = 1 << 30;
 const THREADS: usize = 100;
 
-fn main() -> Result<(), Failure> {
+fn main() -> std::process::ExitCode {
+    kennel_bench::run(library)
+}
+
+fn library() -> Result<(), Failure> {
     match std::env::args().nth(1).as_deref() {
         Some("small") => serve(),
         Some("large") => {

@@ -10,10 +10,11 @@ fn main() {
         let line = processor.lines().find(|line| line.starts_with(name));
         line.and_then(|line| line.split_once(": ")).map_or("unknown", |(_, value)| value).to_owned()
     };
-    let virtualised = if field("flags").split(' ').any(|flag| flag == "hypervisor") {
-        format!("yes ({})", read("/sys/class/dmi/id/sys_vendor"))
-    } else {
-        "no".to_owned()
+    let vendor = read("/sys/class/dmi/id/sys_vendor");
+    let virtualised = match field("flags").split(' ').any(|flag| flag == "hypervisor") {
+        true if vendor.is_empty() => "yes".to_owned(),
+        true => format!("yes ({vendor})"),
+        false => "no".to_owned(),
     };
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let memory = read("/proc/meminfo");

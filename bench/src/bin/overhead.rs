@@ -8,25 +8,20 @@ use kennel_bench::fixture::Folder;
 use kennel_bench::rounds::{Sample, Way, take_turns};
 use kennel_bench::{Failure, programs, quick, table};
 
-fn main() -> Result<(), Failure> {
+fn main() -> std::process::ExitCode {
+    kennel_bench::run(overhead)
+}
+
+fn overhead() -> Result<(), Failure> {
     let folder = Folder::new("overhead")?;
     let tree = Folder::new("overhead-tree")?;
     let file = folder.text("file");
     std::fs::write(&file, "")?;
     let rounds = if quick() { 3 } else { 15 };
 
-    compare(
-        "1 M × getppid, per call",
-        &folder,
-        &["getppid", if quick() { "100000" } else { "1000000" }],
-        rounds,
-    )?;
-    compare(
-        "200 k × open and close, per pair",
-        &folder,
-        &["open", if quick() { "20000" } else { "200000" }, &file],
-        rounds,
-    )?;
+    let (calls, pairs) = if quick() { ("100000", "20000") } else { ("1000000", "200000") };
+    compare(&format!("{calls} × getppid, per call"), &folder, &["getppid", calls], rounds)?;
+    compare(&format!("{pairs} × open and close, per pair"), &folder, &["open", pairs, &file], rounds)?;
     let Some(git) = programs::installed("git") else {
         println!("No git is installed: `git status` was not measured.");
         return Ok(());

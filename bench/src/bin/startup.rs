@@ -6,7 +6,11 @@ use kennel_bench::{Failure, programs, quick, table};
 
 const TRUE: &str = "/bin/true";
 
-fn main() -> Result<(), Failure> {
+fn main() -> std::process::ExitCode {
+    kennel_bench::run(startup)
+}
+
+fn startup() -> Result<(), Failure> {
     let folder = Folder::new("startup")?;
     std::fs::create_dir(folder.path().join("locked"))?;
     std::fs::write(folder.path().join("secret"), "")?;
