@@ -385,8 +385,13 @@ pub unsafe fn run_attached<'e>(
         }
     };
     let outputs = ends.as_ref().map(|ends| [ends.fds[1].as_fd(), ends.fds[2].as_fd()]);
-    // SAFETY: the caller's promises.
-    let launched = prepared.start(|launch| unsafe { launch::copy::launch(launch, inherited, outputs) });
+    let launched = prepared.start(|launch| {
+        if launch.namespaces == 0 {
+            adopt_orphans();
+        }
+        // SAFETY: the caller's promises.
+        unsafe { launch::copy::launch(launch, inherited, outputs) }
+    });
     drop(ends);
     let (mut running, not_enforced) = launched?;
     let mut open = |doors| {
@@ -402,8 +407,24 @@ pub unsafe fn run_attached<'e>(
         ticker: watch.ticker,
     };
     let mut outcome = running.wait(attended).map_err(system("waiting for the sandbox"))?;
+    if !running.namespaced() {
+        // What init left because it was killed itself.
+        kennel_init::child::reaper::kill_descendants();
+    }
     outcome.not_enforced = not_enforced;
     Ok(outcome)
+}
+
+/// Without a PID namespace nobody but its parent notices when init is killed: what was inside becomes this process's.
+fn adopt_orphans() {
+    // SAFETY: plain calls; the set is memory that they fill in.
+    unsafe {
+        let mut child = std::mem::zeroed();
+        libc::sigemptyset(&raw mut child);
+        libc::sigaddset(&raw mut child, libc::SIGCHLD);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const child, std::ptr::null_mut());
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    }
 }
 
 /// Starts a command from a program of any size and number of threads. `stdio` becomes its standard streams.

@@ -158,7 +158,9 @@ pub unsafe fn clone_copy(args: &CloneArgs) -> Result<i32> {
         unsafe { super::sys::syscall(number, [a[0], a[1], a[2], 0, 0, 0]) }.map(|pid| pid as i32)
     };
     match call(nr_common::CLONE3, [&raw const *args as usize, size_of::<CloneArgs>(), 0]) {
-        Err(error) if args.old_call_may_do(error) => call(nr::CLONE, [args.old_flags(), 0, args.pidfd as usize]),
+        Err(error) if args.old_call_may_do(error) => {
+            call(nr::CLONE, [args.old_flags(), 0, args.pidfd as usize])
+        }
         other => other,
     }
 }

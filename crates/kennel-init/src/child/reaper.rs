@@ -109,9 +109,9 @@ fn become_subreaper() {
     let _ = sys::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
-/// Without a PID namespace: kills children until none is left. Their orphans become children of this subreaper, so
+/// Without a PID namespace, for a subreaper with SIGCHLD blocked: kills children until none is left. Their orphans become children of this subreaper, so
 /// each round reaches one generation further down, and whoever forks in the meantime is found in the next.
-fn kill_descendants() {
+pub fn kill_descendants() {
     loop {
         let mut list = [0u8; 4096];
         let count = sys::openat2(AT_FDCWD, c"/proc/thread-self/children", open::RDONLY, 0, 0)

@@ -183,6 +183,12 @@ impl Running {
         self.meter.clone()
     }
 
+    /// Whether the kernel ends everything inside when init dies.
+    #[must_use]
+    pub fn namespaced(&self) -> bool {
+        self.init.namespaced
+    }
+
     /// PID 1's pid in this process's namespace.
     #[must_use]
     pub fn init_pid(&self) -> i32 {
