@@ -1,1 +1,18 @@
-//! Placeholder.
+//! The library as programs use it: its types, its results and errors, and that it disturbs nothing of its caller's.
+
+mod callers;
+mod children;
+mod configuration;
+mod errors;
+mod files;
+mod output;
+mod results;
+
+kennel_tests::roles! {
+    "large-caller" => callers::large,
+    "waiting-caller" => callers::waiting,
+    "undumpable-caller" => callers::undumpable,
+    "reading-caller" => output::reading_a_flood,
+    "ephemeral-caller" => callers::ephemeral,
+    "probe" => configuration::probe,
+}

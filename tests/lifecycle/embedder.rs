@@ -48,7 +48,7 @@ pub fn killer(arguments: &[OsString]) -> i32 {
     let (mut started, mut wrong) = (0, Vec::new());
     for _ in 0..40 {
         let mut command = role::play("embedder");
-        command.arg(hooks.parent().expect("it has one")).arg(&sleep).stdout(Stdio::piped());
+        command.arg(hooks.parent().expect("it has one")).arg(&*sleep).stdout(Stdio::piped());
         let mut child = command.spawn().expect("this executable");
         std::thread::sleep(dice.moment(Duration::from_millis(80)));
         child.kill().expect("a child");

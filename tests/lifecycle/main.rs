@@ -12,6 +12,6 @@ kennel_tests::roles! {
     "killer" => kills::killer,
     "embedder" => embedder::embedder,
     "embedder-killer" => embedder::killer,
-    "crowd" => timeouts::crowd,
+    "crowd" => kennel_tests::crowd::crowd,
     "planter" => leftovers_are_found::planter,
 }

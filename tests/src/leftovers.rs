@@ -78,11 +78,49 @@ fn ours_in(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A number of seconds for `sleep` that no other process on this host has among its arguments.
+/// A number of seconds for `sleep` that no other process on this host has among its arguments. Whoever still has it
+/// when the value goes is killed: a test that fails leaves nothing on the machine either.
+#[derive(Debug)]
+pub struct Sleep(String);
+
+/// Makes one.
 #[must_use]
-pub fn unique_sleep() -> String {
+pub fn unique_sleep() -> Sleep {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    format!("86399.{:07}{:04}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    Sleep(format!("86399.{:07}{:04}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
+}
+
+impl std::fmt::Display for Sleep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::ops::Deref for Sleep {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        let own = std::process::id().cast_signed();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < deadline {
+            let found = processes_with(&self.0);
+            let pids = found.iter().filter_map(|line| line.split(':').next()?.parse::<i32>().ok());
+            let others: Vec<i32> = pids.filter(|pid| *pid != own).collect();
+            if others.is_empty() {
+                return;
+            }
+            for pid in others {
+                // SAFETY: a plain call, on a process that has this test's own number among its arguments.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+            }
+        }
+    }
 }
 
 /// Processes, in whatever namespace, that have `marker` among their arguments.
@@ -144,8 +182,13 @@ fn children() -> Vec<String> {
     for task in tasks {
         for pid in fs::read_to_string(task.path().join("children")).unwrap_or_default().split_whitespace() {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let state: Vec<&str> = stat.split(' ').take(3).collect();
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            found.push(format!("{} [{}]", stat.trim(), String::from_utf8_lossy(&line).replace('\0', " ")));
+            found.push(format!(
+                "{} [{}]",
+                state.join(" "),
+                String::from_utf8_lossy(&line).replace('\0', " ")
+            ));
         }
     }
     found

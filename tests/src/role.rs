@@ -30,7 +30,8 @@ pub fn take(roles: &[(&str, Role)]) {
     let Some(wanted) = std::env::var_os(VARIABLE) else { return };
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let code = match roles.iter().find(|(name, _)| *name == wanted) {
-        Some((_, role)) => role(&arguments),
+        // Nothing may unwind out of what runs before main; the message has been printed by then.
+        Some((_, role)) => std::panic::catch_unwind(|| role(&arguments)).unwrap_or(101),
         None => {
             eprintln!("no such role: {}", wanted.display());
             99

@@ -115,6 +115,9 @@ fn less_outside_keeps_the_keyboard_while_the_command_inside_still_writes() {
     screen.text("f");
     screen.wait_until("the second page", |shown| shown.lines().any(|line| line == "40"));
     screen.text("q");
+    screen.wait_until("that less is gone", |shown| {
+        shown.contains("$K run") && !shown.lines().any(|line| line == "40")
+    });
     screen.key("C-c");
-    screen.exit_code();
+    assert_eq!(screen.exit_code(), "0", "less ended well, and is the pipeline's last");
 }

@@ -98,6 +98,12 @@ impl Screen {
     #[track_caller]
     pub fn exit_code(&self) -> String {
         static COUNT: AtomicU32 = AtomicU32::new(1000);
+        // A program that sets the terminal back as it ends throws away what was typed too early. The prompt need not
+        // be the last thing shown: a job in the background may have written after it.
+        let prompt = Instant::now() + Duration::from_secs(3);
+        while !self.shown().trim_end().ends_with("ready>") && Instant::now() < prompt {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         self.line(&format!("echo \"code-$?-$(({number}+0))\""));
         let end = format!("-{number}");

@@ -1,0 +1,203 @@
+//! The file rules where only Landlock is there to hold them: what it can express holds, what it cannot is an error.
+
+use std::ffi::OsString;
+use std::os::unix::fs::OpenOptionsExt;
+
+use kennel_tests::{Ran, Scratch, ran, role};
+
+use crate::world::{Lack, kennel_in, landlock_at_least};
+
+const LACK: &[Lack] = &[Lack::UserNamespaces];
+
+/// The role, inside: tries every way to change or read a file, and prints the errno of each, 0 for success.
+pub fn attempt(arguments: &[OsString]) -> i32 {
+    let folder = std::path::Path::new(&arguments[0]);
+    let file = folder.join("file");
+    let errno = |result: std::io::Result<()>| match result {
+        Ok(()) => 0,
+        Err(error) => error.raw_os_error().unwrap_or(-1),
+    };
+    let open = |options: &mut std::fs::OpenOptions| options.open(&file).map(drop);
+    let tries = [
+        ("read", errno(std::fs::read(&file).map(drop))),
+        ("list", errno(std::fs::read_dir(folder).map(drop))),
+        ("write", errno(open(std::fs::OpenOptions::new().write(true)))),
+        ("append", errno(open(std::fs::OpenOptions::new().append(true)))),
+        ("truncate", errno(open(std::fs::OpenOptions::new().write(true).custom_flags(libc::O_TRUNC)))),
+        ("make", errno(std::fs::write(folder.join("new"), ""))),
+        ("mkdir", errno(std::fs::create_dir(folder.join("new-folder")))),
+        ("symlink", errno(std::os::unix::fs::symlink("/etc", folder.join("new-link")))),
+        ("link", errno(std::fs::hard_link(&file, folder.join("new-name")))),
+        ("rename", errno(std::fs::rename(&file, folder.join("renamed")))),
+        ("remove", errno(std::fs::remove_file(folder.join("spare")))),
+    ];
+    for (name, errno) in tries {
+        println!("{name} {errno}");
+    }
+    0
+}
+
+fn folder(scratch: &Scratch, name: &str) -> String {
+    scratch.write(&format!("{name}/file"), "text\n");
+    scratch.write(&format!("{name}/spare"), "text\n");
+    scratch.join(name).display().to_string()
+}
+
+fn attempts(flags: &[&str], folder: &str) -> Option<Vec<(String, i32)>> {
+    let mut all = vec!["--no-settings", "--best-effort"];
+    all.extend(flags);
+    let mut words = vec![OsString::from("run")];
+    words.extend(role::inside("attempt", &all, &[folder]));
+    let run = ran(&mut kennel_in(LACK, words)?).ok();
+    let pairs = run.stdout.lines().filter_map(|line| line.split_once(' '));
+    Some(pairs.map(|(name, errno)| (name.to_owned(), errno.parse().expect("a number"))).collect())
+}
+
+fn run(flags: &[&str], script: &str) -> Option<Ran> {
+    let mut words = vec!["run", "--no-settings", "--best-effort"];
+    words.extend(flags);
+    words.extend(["--", "sh", "-c", script]);
+    Some(ran(&mut kennel_in(LACK, words)?))
+}
+
+#[test]
+fn a_write_root_can_be_changed_in_every_way() {
+    let scratch = Scratch::new();
+    let inside = folder(&scratch, "inside");
+    if !landlock_at_least(2) {
+        return;
+    }
+    let Some(tries) = attempts(&["--allow-write", &inside], &inside) else { return };
+    assert_eq!(tries.len(), 11);
+    for (name, errno) in tries {
+        assert_eq!(errno, 0, "{name}");
+    }
+}
+
+#[test]
+fn outside_of_it_nothing_can_be_changed() {
+    let scratch = Scratch::new();
+    let (inside, outside) = (folder(&scratch, "inside"), folder(&scratch, "outside"));
+    if !landlock_at_least(3) {
+        return;
+    }
+    let before = scratch.listing();
+    let Some(tries) = attempts(&["--allow-write", &inside], &outside) else { return };
+    assert_eq!(tries.len(), 11);
+    for (name, errno) in tries {
+        let expected = if ["read", "list"].contains(&name.as_str()) { 0 } else { libc::EACCES };
+        assert_eq!(errno, expected, "{name}");
+    }
+    assert_eq!(scratch.listing(), before);
+    assert_eq!(std::fs::read_to_string(scratch.join("outside/file")).expect("it stayed"), "text\n");
+}
+
+#[test]
+fn a_symlink_out_of_the_write_root_gives_no_write() {
+    let scratch = Scratch::new();
+    let inside = folder(&scratch, "inside");
+    let target = scratch.write("outside/file", "text\n");
+    if !landlock_at_least(1) {
+        return;
+    }
+    std::os::unix::fs::symlink(&target, scratch.join("inside/link")).expect("a link");
+    let Some(run) = run(
+        &["--allow-write", &inside, "-C", &inside],
+        "echo x > link || echo refused; echo x > file && echo written",
+    ) else {
+        return;
+    };
+    assert_eq!(run.ok().stdout, "refused\nwritten\n");
+    assert_eq!(std::fs::read_to_string(target).expect("it stayed"), "text\n");
+}
+
+#[test]
+fn a_file_cannot_be_moved_or_linked_out_of_the_write_root() {
+    let scratch = Scratch::new();
+    let inside = folder(&scratch, "inside");
+    scratch.dir("outside");
+    if !landlock_at_least(2) {
+        return;
+    }
+    let script = "mv file ../outside/ || echo unmoved; ln file ../outside/name || echo unlinked";
+    let Some(run) = run(&["--allow-write", &inside, "-C", &inside], script) else { return };
+    assert_eq!(run.ok().stdout, "unmoved\nunlinked\n");
+}
+
+#[test]
+fn the_host_s_tmp_cannot_be_written_unless_a_rule_says_so() {
+    if !landlock_at_least(1) {
+        return;
+    }
+    let name = format!("/tmp/kennel-test-{}", std::process::id());
+    let Some(run) = run(&[], &format!("echo x > {name} || echo refused")) else { return };
+    assert_eq!(run.ok().stdout, "refused\n");
+    assert!(!std::path::Path::new(&name).exists());
+}
+
+#[test]
+fn devices_that_every_program_needs_work() {
+    if !landlock_at_least(1) {
+        return;
+    }
+    let Some(run) =
+        run(&[], "echo x > /dev/null && head -c 4 /dev/zero | wc -c && head -c 4 /dev/urandom | wc -c")
+    else {
+        return;
+    };
+    assert_eq!(run.ok().stdout.split_whitespace().collect::<Vec<_>>(), ["4", "4"]);
+}
+
+#[test]
+fn under_listed_reads_what_is_not_listed_cannot_be_read() {
+    let scratch = Scratch::new();
+    let (listed, other) = (folder(&scratch, "listed"), folder(&scratch, "other"));
+    if !landlock_at_least(1) {
+        return;
+    }
+    let script = format!(
+        "cat {listed}/file; cat {other}/file || echo refused; ls {other} || echo refused; echo x > {listed}/file || echo kept"
+    );
+    let flags = ["--reads", "listed", "--allow-read", &listed, "-C", "/"];
+    let Some(run) = run(&flags, &script) else { return };
+    assert_eq!(run.ok().stdout, "text\nrefused\nrefused\nkept\n");
+}
+
+/// Fails unless these flags are refused with a message that says why and holds every word.
+fn refused(flags: &[&str], words: &[&str]) {
+    let Some(run) = run(flags, "echo ran") else { return };
+    let run = run.expect_code(125);
+    assert_eq!(run.stdout, "");
+    for word in words.iter().chain(&["Landlock cannot express", "help: "]) {
+        assert!(run.stderr.contains(word), "{flags:?}: {word} is not in {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_deny_inside_an_allow_is_a_clear_error() {
+    let scratch = Scratch::new();
+    let inside = folder(&scratch, "inside");
+    let file = format!("{inside}/file");
+    if !landlock_at_least(1) {
+        return;
+    }
+    refused(&["--allow-write", &inside, "--deny-write", &file], &["--deny-write"]);
+    refused(&["--allow-write", &inside, "--deny-read", &file], &["--deny-read"]);
+    refused(&["--deny-read", &inside], &["--deny-read"]);
+    refused(
+        &["--reads", "listed", "--allow-read", &inside, "--deny-read", &file, "-C", "/"],
+        &["--deny-read"],
+    );
+    refused(&["--deny-read", &format!("{}/**/file", scratch.path().display())], &["--deny-read"]);
+}
+
+#[test]
+fn what_needs_a_mount_is_a_clear_error() {
+    let scratch = Scratch::new();
+    let inside = folder(&scratch, "inside");
+    if !landlock_at_least(1) {
+        return;
+    }
+    refused(&["--mount", &format!("{inside}:/elsewhere")], &["--mount"]);
+    refused(&["--tmpfs", "/scratch"], &["--tmpfs"]);
+}

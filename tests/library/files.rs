@@ -1,0 +1,93 @@
+//! File rules and mounts by the builder. The suite `filesystem` tries every rule; here is that each method says it.
+
+use kennel::{MountPoint, Permission, ReadModel, Sandbox, SandboxBuilder};
+use kennel_tests::Scratch;
+
+fn sh(builder: SandboxBuilder, script: &str) -> kennel::ExecutionResult {
+    builder.build().expect("a plain configuration").run("sh", &["-c", script]).expect("it runs")
+}
+
+#[test]
+fn the_four_lists_mean_what_they_say() {
+    let scratch = Scratch::new();
+    scratch.write("work/open", "open\n");
+    scratch.write("work/kept", "kept\n");
+    scratch.write("work/hidden/shown", "shown\n");
+    scratch.write("work/hidden/secret", "secret\n");
+    let at = |name: &str| scratch.join(name);
+    let builder = Sandbox::builder()
+        .allow_write(at("work"))
+        .deny_write(at("work/kept"))
+        .deny_read(at("work/hidden"))
+        .allow_read(at("work/hidden/shown"))
+        .working_dir(at("work"));
+    let script = "echo a >> open && echo open; echo a >> kept || echo kept; cat hidden/shown; cat hidden/secret || echo hidden";
+    let result = sh(builder, script);
+    assert_eq!(result.stdout, "open\nkept\nshown\nhidden\n", "{}", result.stderr);
+    assert_eq!(std::fs::read_to_string(at("work/open")).expect("it stayed"), "open\na\n");
+    assert_eq!(std::fs::read_to_string(at("work/kept")).expect("it stayed"), "kept\n");
+}
+
+#[test]
+fn without_rules_nothing_but_tmp_can_be_written() {
+    let scratch = Scratch::new();
+    let file = scratch.write("file", "before\n");
+    let script = format!("echo x > {} || echo refused; echo x > /tmp/x && echo tmp", file.display());
+    assert_eq!(sh(Sandbox::builder(), &script).stdout, "refused\ntmp\n");
+    assert_eq!(std::fs::read_to_string(file).expect("it stayed"), "before\n");
+}
+
+#[test]
+fn globs_work_in_the_lists() {
+    let scratch = Scratch::new();
+    for name in ["a.pem", "deep/b.pem", "c.txt"] {
+        scratch.write(name, "x\n");
+    }
+    let builder = Sandbox::builder().deny_read(scratch.join("**/*.pem")).working_dir(scratch.path());
+    let result = sh(builder, "cat a.pem; cat deep/b.pem; cat c.txt; true");
+    assert_eq!(result.stdout, "x\n", "{}", result.stderr);
+}
+
+#[test]
+fn under_listed_reads_only_what_is_listed_exists() {
+    let scratch = Scratch::new();
+    scratch.write("listed/file", "listed\n");
+    scratch.write("other/file", "other\n");
+    let script = "cat listed/file; cat other/file 2>/dev/null || echo absent";
+    let builder = Sandbox::builder().working_dir("/");
+    let (listed, other) =
+        (scratch.join("listed/file").display().to_string(), scratch.join("other/file").display().to_string());
+    let script = script.replace("listed/file", &listed).replace("other/file", &other);
+    assert_eq!(sh(builder.clone(), &script).stdout, "listed\nother\n");
+    let builder = builder.reads(ReadModel::Listed).allow_read(scratch.join("listed"));
+    assert_eq!(sh(builder, &script).stdout, "listed\nabsent\n");
+}
+
+#[test]
+fn mounts_appear_at_their_place_read_only_or_writable() {
+    let scratch = Scratch::new();
+    scratch.write("in/file", "input\n");
+    scratch.dir("out");
+    let builder = Sandbox::builder()
+        .reads(ReadModel::Listed)
+        .working_dir("/")
+        .mount(MountPoint::read_only(scratch.join("in"), "/data/in"))
+        .mount(MountPoint {
+            source: scratch.join("out"),
+            target: "/data/out".into(),
+            permission: Permission::ReadWrite,
+        });
+    let script = "cat /data/in/file; echo x > /data/in/file || echo refused; cp /data/in/file /data/out/copy && echo copied";
+    assert_eq!(sh(builder, script).stdout, "input\nrefused\ncopied\n");
+    assert_eq!(std::fs::read_to_string(scratch.join("out/copy")).expect("it was copied"), "input\n");
+    assert_eq!(std::fs::read_to_string(scratch.join("in/file")).expect("it stayed"), "input\n");
+}
+
+#[test]
+fn relative_paths_are_the_caller_s() {
+    let own = std::env::current_dir().expect("a working directory");
+    let rule = Sandbox::builder().deny_read("some/name").build().expect("plain");
+    let policy = rule.config().policy().expect("plain");
+    let shown = format!("{:?}", policy.files.deny_read[0]);
+    assert!(shown.contains(&*own.join("some/name").to_string_lossy()), "{shown}");
+}
