@@ -38,6 +38,15 @@ pub enum Report {
         /// How much CPU time it had used, in milliseconds.
         cpu: u32,
     },
+    /// What the processes that ended inside have used, sent just before the end.
+    Used {
+        /// CPU time in programs, in milliseconds.
+        cpu_user: u32,
+        /// CPU time in the kernel, in milliseconds.
+        cpu_system: u32,
+        /// The most memory of any one of them, in KiB.
+        peak: u32,
+    },
     /// A descriptor travels with this message.
     Descriptor {
         /// How the plan calls it.
@@ -70,9 +79,9 @@ fn message(kind: u32, a: u32, b: u32) -> Message {
     bytes
 }
 
-fn fields(bytes: &[u8]) -> Option<(u32, u32, u32)> {
+fn fields(bytes: &[u8]) -> Option<(u32, u32, u32, u32)> {
     let field = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    Some((field(0)?, field(4)?, field(8)?))
+    Some((field(0)?, field(4)?, field(8)?, field(12)?))
 }
 
 impl Report {
@@ -84,6 +93,11 @@ impl Report {
             Report::NotExecuted { candidate, errno } => message(2, candidate, errno.cast_unsigned()),
             Report::Started => message(3, 0, 0),
             Report::Starting => message(8, 0, 0),
+            Report::Used { cpu_user, cpu_system, peak } => {
+                let mut bytes = message(9, cpu_user, cpu_system);
+                bytes[12..].copy_from_slice(&peak.to_le_bytes());
+                bytes
+            }
             Report::Stopped { signal } => message(4, signal.cast_unsigned(), 0),
             Report::Exited { code } => message(5, code.cast_unsigned(), 0),
             Report::Killed { signal, cpu } => message(6, signal.cast_unsigned(), cpu),
@@ -94,7 +108,7 @@ impl Report {
     /// From what arrived; `None` if it is not a report.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Report> {
-        let (kind, a, b) = fields(bytes)?;
+        let (kind, a, b, c) = fields(bytes)?;
         Some(match kind {
             1 => Report::Failed { step: a, errno: b.cast_signed() },
             2 => Report::NotExecuted { candidate: a, errno: b.cast_signed() },
@@ -104,6 +118,7 @@ impl Report {
             6 => Report::Killed { signal: a.cast_signed(), cpu: b },
             7 => Report::Descriptor { tag: a },
             8 => Report::Starting,
+            9 => Report::Used { cpu_user: a, cpu_system: b, peak: c },
             _ => return None,
         })
     }
@@ -123,7 +138,7 @@ impl Order {
     /// From what arrived; `None` if it is not an order.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Order> {
-        let (kind, a, _) = fields(bytes)?;
+        let (kind, a, ..) = fields(bytes)?;
         match kind {
             1 => Some(Order::Go),
             2 => Some(Order::Continue { foreground: a != 0 }),

@@ -45,10 +45,16 @@ impl Child {
     /// Only when the system fails this process itself.
     pub fn wait(mut self) -> Result<ExecutionResult> {
         drop(self.stdin.take());
+        // Read all the same: a command that fills a pipe would wait for a reader for ever.
+        for mut stream in [self.stdout.take(), self.stderr.take()].into_iter().flatten() {
+            std::thread::Builder::new()
+                .name("kennel-drain".into())
+                .spawn(move || std::io::copy(&mut stream, &mut std::io::sink()))?;
+        }
         self.finish(None)
     }
 
-    /// Waits for the end, but no longer than `limit`.
+    /// Waits for the end, but no longer than `limit`. A command that fills a pipe which nobody reads does not end.
     ///
     /// # Errors
     /// [`crate::SandboxError::Timeout`] when it still runs, which it then goes on doing.

@@ -57,6 +57,7 @@ pub mod nr {
     pub const FCHDIR: usize = 81;
     pub const CHDIR: usize = 80;
     pub const UMASK: usize = 95;
+    pub const GETRUSAGE: usize = 98;
     pub const SETPGID: usize = 109;
     pub const SETSID: usize = 112;
     pub const CAPSET: usize = 126;
@@ -106,6 +107,7 @@ pub mod nr {
     pub const FCHDIR: usize = 50;
     pub const CHDIR: usize = 49;
     pub const UMASK: usize = 166;
+    pub const GETRUSAGE: usize = 165;
     pub const SETPGID: usize = 154;
     pub const SETSID: usize = 157;
     pub const CAPSET: usize = 91;
@@ -643,6 +645,16 @@ pub const POLLHUP: i16 = 16;
 /// Waits, without a time limit, until one of `fds` is ready.
 pub fn poll(fds: &mut [PollFd]) -> Result<usize> {
     call!(nr::PPOLL, fds.as_mut_ptr(), fds.len(), 0, 0, 0)
+}
+
+/// What the children that were waited for have used: milliseconds in programs, in the kernel, and KiB of memory.
+pub fn children_used() -> Result<(u32, u32, u32)> {
+    const RUSAGE_CHILDREN: isize = -1;
+    // struct rusage: two times, each in seconds and microseconds, then the peak in KiB.
+    let mut usage = [0i64; 18];
+    call!(nr::GETRUSAGE, RUSAGE_CHILDREN, usage.as_mut_ptr())?;
+    let milliseconds = |at: usize| (usage[at] * 1000 + usage[at + 1] / 1000) as u32;
+    Ok((milliseconds(0), milliseconds(2), usage[4] as u32))
 }
 
 /// A child that changed state.

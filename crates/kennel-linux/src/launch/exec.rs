@@ -47,7 +47,8 @@ pub fn launch(launch: &Launch, stdio: [BorrowedFd; 3], keep: &[i32]) -> Result<I
     let mut args = CloneArgs {
         flags: launch.namespaces | flag::PIDFD | flag::VM | flag::VFORK,
         pidfd: &raw mut pidfd as u64,
-        // No exit signal: the caller's own SIGCHLD handler and wait loops do not see this child.
+        // No exit signal, so that a failed launch disturbs nobody. The exec gives init one: a wait loop of the
+        // caller's may take it, which `reap` allows for.
         stack: stack.0 as u64,
         stack_size: STACK as u64,
         ..CloneArgs::default()

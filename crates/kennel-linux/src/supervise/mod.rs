@@ -93,6 +93,8 @@ pub struct Running {
     pressure: Option<Pressure>,
     /// Sockets that init made inside the sandbox's network.
     doors: Doors,
+    /// What init counted: CPU milliseconds in programs and in the kernel, KiB of memory.
+    used: Option<(u32, u32, u32)>,
     /// Init has closed its end of the link and is on its way out.
     link_ended: bool,
     timed_out: bool,
@@ -127,6 +129,7 @@ impl Running {
             meter: Meter::default(),
             pressure: None,
             doors: Vec::new(),
+            used: None,
             link_ended: false,
             timed_out: false,
             reaped: false,
@@ -301,6 +304,7 @@ impl Running {
 
     fn hear(&mut self, report: Report, attended: &mut Attended) -> io::Result<()> {
         match report {
+            Report::Used { cpu_user, cpu_system, peak } => self.used = Some((cpu_user, cpu_system, peak)),
             Report::Exited { code } => self.ended = Some(Ended::Exited(code)),
             Report::Killed { signal, cpu } => self.ended = Some(self.killed(signal, cpu)),
             Report::Stopped { signal } => {
@@ -341,14 +345,26 @@ impl Running {
             Some(ended) => ended,
             None => Ended::Killed,
         };
+        // An init that was killed could not tell; then the kernel's count of it has to do, whose peak of memory starts
+        // at that of the process that cloned it.
+        let (user, system, peak) = match self.used {
+            Some((user, system, peak)) => {
+                let time = |milliseconds: u32| Duration::from_millis(milliseconds.into());
+                (time(user), time(system), u64::from(peak))
+            }
+            None => {
+                let peak = u64::try_from(usage.ru_maxrss).unwrap_or(0);
+                (duration(usage.ru_utime), duration(usage.ru_stime), peak)
+            }
+        };
         Outcome {
             ended,
             wall_time: self.started.elapsed(),
-            cpu_user: stats.cpu_user.unwrap_or_else(|| duration(usage.ru_utime)),
-            cpu_system: stats.cpu_system.unwrap_or_else(|| duration(usage.ru_stime)),
+            cpu_user: stats.cpu_user.unwrap_or(user),
+            cpu_system: stats.cpu_system.unwrap_or(system),
             cpu_throttled: stats.cpu_throttled,
             memory_counted: stats.peak_memory.is_some(),
-            peak_memory: stats.peak_memory.unwrap_or(u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024),
+            peak_memory: stats.peak_memory.unwrap_or(peak * 1024),
             max_pids_seen: stats.max_pids_seen,
             oom_kills: stats.oom_kills.unwrap_or(0),
             pids_refused: stats.pids_max_hits.unwrap_or(0),
@@ -547,8 +563,11 @@ pub(crate) fn reap(pidfd: BorrowedFd) -> io::Result<libc::rusage> {
             return Ok(usage);
         }
         let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            // A wait loop of the caller's own took it; that it has ended is all that is needed.
+            Some(libc::ECHILD) => return Ok(usage),
+            _ => return Err(error),
         }
     }
 }
