@@ -57,6 +57,9 @@ pub fn client_hello(bytes: &[u8]) -> Hello {
             if announced > MOST_HELLO {
                 return Hello::Malformed("a hello that is too long");
             }
+            if body.len() > announced {
+                return Hello::Malformed("more than a hello in its record");
+            }
             if let Some(body) = body.get(..announced) {
                 return match server_name(body) {
                     Ok(name) => Hello::Named(name),
@@ -66,6 +69,44 @@ pub fn client_hello(bytes: &[u8]) -> Hello {
         }
         let Some(after) = after.get(length..) else { return Hello::Incomplete };
         rest = after;
+    }
+}
+
+/// Where the records of a whole hello end: what is behind them has not been judged.
+#[must_use]
+pub fn hello_end(bytes: &[u8]) -> usize {
+    let (mut end, mut length, mut head) = (0, 0, Vec::<u8>::with_capacity(4));
+    while let Some((header, after)) = bytes.get(end..).and_then(|rest| rest.split_at_checked(5)) {
+        let size = usize::from(u16::from_be_bytes([header[3], header[4]]));
+        let Some(part) = after.get(..size) else { break };
+        head.extend(part.iter().take(4 - head.len()));
+        length += size;
+        end += 5 + size;
+        if let [_, high, middle, low] = head[..]
+            && length >= 4 + (usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low))
+        {
+            break;
+        }
+    }
+    end
+}
+
+/// The most bytes that can lie between two hellos. A server that asks for a second one skips the early data that
+/// came with the first, up to a bound: 16 KiB in OpenSSL and BoringSSL.
+pub const MOST_BETWEEN: usize = 128 << 10;
+
+/// The length of the record that these bytes begin with, if it is one that a second hello can still come behind:
+/// early data, and the change-cipher-spec of clients that pretend to be TLS 1.2. `None` when more bytes are needed.
+#[must_use]
+pub fn record_between(bytes: &[u8]) -> Option<Option<usize>> {
+    const RECORD_APPLICATION_DATA: u8 = 23;
+    match bytes {
+        [] => None,
+        [RECORD_CHANGE_CIPHER_SPEC | RECORD_APPLICATION_DATA, rest @ ..] => match rest {
+            [_, _, high, low, ..] => Some(Some(5 + usize::from(u16::from_be_bytes([*high, *low])))),
+            _ => None,
+        },
+        _ => Some(None),
     }
 }
 
@@ -220,6 +261,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_behind_a_hello_is_not_part_of_it() {
+        let message = hello(&name_extension(&["a.test"]));
+        for size in 1..=message.len() {
+            let one = records(&message, size);
+            let two = [&one[..], &one].concat();
+            assert_eq!((client_hello(&two), hello_end(&two)), (named("a.test"), one.len()), "records of {size}");
+        }
+        let packed = records(&[&message[..], &message].concat(), 2 * message.len());
+        assert!(matches!(client_hello(&packed), Hello::Malformed(_)));
+        assert_eq!(record_between(&[23, 3, 3, 1, 0]), Some(Some(5 + 256)));
+        assert_eq!(record_between(&[20, 3, 3, 0]), None);
+        assert_eq!(record_between(&message), Some(None));
+    }
+
+    #[test]
     fn a_hello_without_a_name_has_none() {
         assert_eq!(client_hello(&records(&hello(&[]), 999)), Hello::Named(None));
     }
@@ -263,6 +319,8 @@ mod tests {
             let _ = client_hello(&records(&bytes, 64));
             let _ = client_hello(&records(&hello(&bytes), 64));
             let _ = second_hello(&bytes);
+            prop_assert!(hello_end(&bytes) <= bytes.len());
+            let _ = record_between(&bytes);
         }
 
         #[test]

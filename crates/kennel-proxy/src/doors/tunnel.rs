@@ -152,11 +152,40 @@ async fn judge(
     times: crate::gate::Times,
 ) -> io::Result<()> {
     if hello(stream, inbox, name, times, tls::client_hello).await? == Spoke::Tls {
+        let behind = inbox.split_off(tls::hello_end(inbox));
         send(&upstream.stream, inbox, times.stall).await?;
-        inbox.clear();
-        hello(stream, inbox, name, times, tls::second_hello).await?;
+        *inbox = behind;
+        if between_hellos(stream, inbox, upstream, times).await? {
+            hello(stream, inbox, name, times, tls::second_hello).await?;
+        }
     }
     send(&upstream.stream, &std::mem::take(inbox), times.stall).await
+}
+
+/// Carries what can lie between two hellos, record by record. Says whether the next bytes could be a second one.
+async fn between_hellos(
+    stream: &tokio::net::TcpStream,
+    inbox: &mut Vec<u8>,
+    upstream: &Wire,
+    times: crate::gate::Times,
+) -> io::Result<bool> {
+    let mut carried = 0;
+    while carried < tls::MOST_BETWEEN {
+        match tls::record_between(inbox) {
+            Some(None) => return Ok(true),
+            Some(Some(length)) if inbox.len() >= length => {
+                send(&upstream.stream, &inbox[..length], times.stall).await?;
+                inbox.drain(..length);
+                carried += length;
+            }
+            _ => {
+                if fill(stream, inbox).await? == 0 {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+    Ok(false)
 }
 
 #[derive(PartialEq, Eq)]
