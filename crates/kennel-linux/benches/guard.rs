@@ -80,7 +80,7 @@ fn rules(top: &Path) -> Rules {
     let device = u64::from(libc::major(data.dev())) << 32 | u64::from(libc::minor(data.dev()));
     let anchor = Anchor { path: top.into(), identity: Identity { device, inode: data.ino() } };
     let protect = |path: &str| Finding { path: top.join(path), link: false, rule: path.into() };
-    Rules::new(&[".git", ".codex", ".agents", ".vscode/settings.json"].map(protect), &[anchor], None)
+    Rules::new(&[".git", ".codex", ".agents", ".vscode/settings.json"].map(protect), &[anchor])
 }
 
 /// The worker: makes files, each timed by itself.

@@ -40,13 +40,6 @@ pub enum Call {
     Remove(PathArgument),
     /// `bind`, of whatever family.
     Bind(Address),
-    /// `connect`, of whatever family.
-    Connect(Address),
-    /// A new socket of the unix family.
-    Socket {
-        /// Its type, with flags.
-        kind: u32,
-    },
 }
 
 /// Where the flags of an `open` are.
@@ -99,8 +92,6 @@ impl Call {
             }
             libc::SYS_unlinkat => Call::Remove(at(0, 1)),
             libc::SYS_bind => Call::Bind(address()),
-            libc::SYS_connect => Call::Connect(address()),
-            libc::SYS_socket => Call::Socket { kind: a[1] as u32 },
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open => Call::Open { path: here(0), flags: Flags::Here(a[1] as i32) },
             #[cfg(target_arch = "x86_64")]
@@ -131,8 +122,6 @@ impl Call {
             Call::Rename { .. } => "rename",
             Call::Remove(_) => "unlink",
             Call::Bind(_) => "bind",
-            Call::Connect(_) => "connect",
-            Call::Socket { .. } => "socket",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which calls the filter sends to the guard.
 //!
-//! Only calls that make, replace or (where a symlink is protected) remove a name, and those that reach a unix socket.
+//! Only calls that make, replace or (where a symlink is protected) remove a name.
 //! Calls that cannot be told apart by their registers are all sent; `open` without `O_CREAT` is not. The guard's rules
 //! are laid over those of a profile and only ever narrow them: what a profile denies stays denied.
 
@@ -45,14 +45,6 @@ pub fn filter_rules(rules: &Rules) -> Additions {
         add(libc::SYS_unlink, Rule::Always(Verdict::Notify));
         add(libc::SYS_unlinkat, Rule::Always(Verdict::Notify));
     }
-    if rules.sockets.is_some() {
-        add(libc::SYS_connect, Rule::Always(Verdict::Notify));
-        add(libc::SYS_socket, streams_only());
-        add(libc::SYS_socketpair, pairs_that_stay_pairs());
-        for call in [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register] {
-            add(call, Rule::Always(EPERM));
-        }
-    }
     Additions(additions)
 }
 
@@ -96,19 +88,6 @@ fn subvolumes() -> Rule {
         BCACHEFS_SUBVOLUME_CREATE,
     ];
     Rule::When(vec![(Test::OneOf { argument: 1, mask: u32::MAX, values }, EPERM)], Verdict::Allow)
-}
-
-/// A unix socket is asked about, so that the guard can refuse the kinds that send to any path without a connect.
-fn streams_only() -> Rule {
-    let unix = Test::OneOf { argument: 0, mask: u32::MAX, values: vec![libc::AF_UNIX.cast_unsigned()] };
-    Rule::When(vec![(unix, Verdict::Notify)], Verdict::Allow)
-}
-
-/// As for a policy without unix sockets: a pair of datagram sockets could be connected anew, or send to any path.
-fn pairs_that_stay_pairs() -> Rule {
-    const TYPE: u32 = 0xf;
-    let values = vec![libc::SOCK_STREAM.cast_unsigned(), libc::SOCK_SEQPACKET.cast_unsigned()];
-    Rule::When(vec![(Test::OneOf { argument: 1, mask: TYPE, values }, Verdict::Allow)], EPERM)
 }
 
 impl Additions {
@@ -178,12 +157,12 @@ fn exclude_each_other(one: &Test, two: &Test) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guard::rules::{AllowedSockets, Anchor, Finding};
+    use crate::guard::rules::{Anchor, Finding};
 
     fn protecting(link: bool) -> Rules {
         let anchor = Anchor { path: "/w".into(), identity: Default::default() };
         let finding = Finding { path: "/w/.git".into(), link, rule: "deny_write /w/.git".into() };
-        Rules::new(&[finding], &[anchor], None)
+        Rules::new(&[finding], &[anchor])
     }
 
     fn verdict(additions: &Additions, mut table: Table, call: c_long) -> Rule {
@@ -218,7 +197,6 @@ mod tests {
         let notify = Rule::Always(Verdict::Notify);
         assert_eq!(verdict(&filter_rules(&protecting(false)), open(), libc::SYS_unlinkat), allow);
         assert_eq!(verdict(&filter_rules(&protecting(true)), open(), libc::SYS_unlinkat), notify);
-        assert_eq!(verdict(&filter_rules(&protecting(false)), open(), libc::SYS_connect), allow);
     }
 
     #[test]
@@ -232,17 +210,5 @@ mod tests {
             panic!("ioctl keeps its tests");
         };
         assert_eq!((tests.len(), &tests[0], otherwise), (2, &(sti, EPERM), Verdict::Allow));
-    }
-
-    #[test]
-    fn only_unix_sockets_are_asked_about() {
-        let family = |family: i32| Test::OneOf { argument: 0, mask: u32::MAX, values: vec![family as u32] };
-        let mut table = open();
-        let families = vec![(family(libc::AF_UNIX), Verdict::Allow), (family(libc::AF_INET), Verdict::Allow)];
-        table.rules.insert(libc::SYS_socket as u32, Rule::When(families, EPERM));
-        let rules = Rules { sockets: Some(AllowedSockets::default()), ..Rules::default() };
-        let expected =
-            vec![(family(libc::AF_UNIX), Verdict::Notify), (family(libc::AF_INET), Verdict::Allow)];
-        assert_eq!(verdict(&filter_rules(&rules), table, libc::SYS_socket), Rule::When(expected, EPERM));
     }
 }

@@ -83,7 +83,6 @@ impl<'a> Judge<'a> {
             Call::Remove(path) => self.remove(caller, path),
             Call::Rename { from, to, exchange } => self.rename(caller, from, to, exchange),
             Call::Bind(address) => self.bind(caller, address),
-            Call::Connect(_) | Call::Socket { .. } => Ok(Ruling::Continue),
         };
         let ruling = ruling.unwrap_or_else(|ruling| ruling);
         // A thread that is gone may have given its number to another, whose paths were looked at instead. An answer

@@ -17,8 +17,6 @@ pub enum Answer {
     Continue,
     /// It fails with this error.
     Refuse(i32),
-    /// It was made on the caller's behalf and returned 0.
-    Done,
 }
 
 /// The listening end of a filter.
@@ -57,7 +55,6 @@ impl Listener {
         let (error, flags) = match answer {
             Answer::Continue => (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
             Answer::Refuse(errno) => (-errno, 0),
-            Answer::Done => (0, 0),
         };
         let mut response = libc::seccomp_notif_resp { id, val: 0, error, flags };
         self.request(libc::SECCOMP_IOCTL_NOTIF_SEND, (&raw mut response).cast())

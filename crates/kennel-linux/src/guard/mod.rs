@@ -1,7 +1,7 @@
 //! The guard: rules that have nothing to mount on and nothing to point Landlock at.
 //!
-//! A protected path that does not exist yet, a protected symlink inside a writable folder, unix sockets allowed by
-//! path. For these, and only when a policy has such a rule, the seccomp filter sends the few calls concerned to the
+//! A protected path that does not exist yet, or a protected symlink inside a writable folder. For these, and only when
+//! a policy has such a rule, the seccomp filter sends the few calls concerned to the
 //! controller ([`filter_rules`]), and a thread of it answers: [`Guard::serve`]. Nothing is placed on the host's disk
 //! for any of this.
 //!
@@ -33,7 +33,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::io::Errno;
 
 pub use filter::{Additions, filter_rules};
-pub use rules::{AllowedSockets, Anchor, Expected, Finding, Protected, Rules};
+pub use rules::{Anchor, Expected, Finding, Protected, Rules};
 pub use watch::Mended;
 
 use calls::Call;

@@ -50,23 +50,11 @@ pub struct Protected {
     pub rule: String,
 }
 
-/// The unix sockets that can be connected to, where a policy names them by path.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AllowedSockets {
-    /// Sockets on the host, or folders below which every socket is meant. Looked up at each connect: a daemon that
-    /// starts anew makes its socket anew.
-    pub paths: Vec<PathBuf>,
-    /// Whether abstract addresses can be used: yes where the sandbox has a network of its own, to which they belong.
-    pub abstract_names: bool,
-}
-
 /// Everything that the guard watches over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// Paths that are to stay as they are.
     pub protected: Vec<Protected>,
-    /// The only unix sockets that can be reached; `None` when sockets are not the guard's business.
-    pub sockets: Option<AllowedSockets>,
 }
 
 impl Rules {
@@ -75,7 +63,7 @@ impl Rules {
     /// A finding below none of them is left out: nothing can be made there. Of several, the outermost anchors it,
     /// because an inner one can be moved by way of the outer.
     #[must_use]
-    pub fn new(findings: &[Finding], writable: &[Anchor], sockets: Option<AllowedSockets>) -> Rules {
+    pub fn new(findings: &[Finding], writable: &[Anchor]) -> Rules {
         let mut protected: Vec<Protected> = Vec::new();
         for finding in findings {
             let outermost = writable
@@ -94,13 +82,13 @@ impl Rules {
                 rule: finding.rule.clone(),
             });
         }
-        Rules { protected, sockets }
+        Rules { protected }
     }
 
     /// Whether there is nothing to do: then no filter notifies and no guard runs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.protected.is_empty() && self.sockets.is_none()
+        self.protected.is_empty()
     }
 
     pub(super) fn has_links(&self) -> bool {
@@ -137,7 +125,6 @@ mod tests {
         let rules = Rules::new(
             &[finding("/w/a/b/.git"), finding("/w/a/b/.git"), finding("/elsewhere/.git"), finding("/w")],
             &[anchor("/w/a/b"), anchor("/w"), anchor("/x")],
-            None,
         );
         assert_eq!(rules.protected.len(), 1);
         assert_eq!(rules.protected[0].anchor.path, Path::new("/w"));
@@ -146,9 +133,9 @@ mod tests {
     }
 
     #[test]
-    fn without_a_finding_or_a_list_of_sockets_there_is_nothing_to_guard() {
-        assert!(Rules::new(&[], &[anchor("/w")], None).is_empty());
-        assert!(Rules::new(&[finding("/elsewhere/.git")], &[anchor("/w")], None).is_empty());
-        assert!(!Rules::new(&[], &[], Some(AllowedSockets::default())).is_empty());
+    fn without_a_finding_in_a_writable_folder_there_is_nothing_to_guard() {
+        assert!(Rules::new(&[], &[anchor("/w")]).is_empty());
+        assert!(Rules::new(&[finding("/elsewhere/.git")], &[anchor("/w")]).is_empty());
+        assert!(!Rules::new(&[finding("/w/.git")], &[anchor("/w")]).is_empty());
     }
 }

@@ -49,7 +49,7 @@ impl Yard {
     fn rules(&self, paths: &[&str], link: bool) -> Rules {
         let finding =
             |path: &&str| Finding { path: self.path(path), link, rule: format!("deny_write {path}") };
-        Rules::new(&paths.iter().map(finding).collect::<Vec<_>>(), &[self.anchor()], None)
+        Rules::new(&paths.iter().map(finding).collect::<Vec<_>>(), &[self.anchor()])
     }
 }
 
