@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::Failure;
 
+/// A place's path but for the number of the process that made it.
+const PREFIX: &str = "/var/tmp/kennel-workshop-";
+
 /// The place. Removed with the value.
 #[derive(Debug)]
 pub struct Stage(PathBuf);
@@ -17,7 +20,8 @@ impl Stage {
     /// # Errors
     /// When /var/tmp cannot be written.
     pub fn new() -> Result<Stage, Failure> {
-        let path = PathBuf::from(format!("/var/tmp/kennel-workshop-{}", std::process::id()));
+        remove_abandoned();
+        let path = PathBuf::from(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&path).map_err(|error| format!("making {}: {error}", path.display()))?;
         let stage = Stage(path);
         fs::set_permissions(&stage.0, fs::Permissions::from_mode(0o755))?;
@@ -46,6 +50,18 @@ impl Drop for Stage {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
             eprintln!("xtask: removing {}: {error}", self.0.display());
+        }
+    }
+}
+
+/// Places of a workshop that was interrupted: their makers are gone.
+fn remove_abandoned() {
+    for entry in fs::read_dir("/var/tmp").into_iter().flatten().flatten() {
+        let path = entry.path();
+        let maker = path.to_str().and_then(|path| path.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        if maker.is_some_and(|maker| !Path::new(&format!("/proc/{maker}")).exists()) {
+            // Somebody else's may well not be ours to remove.
+            let _ = fs::remove_dir_all(&path);
         }
     }
 }

@@ -6,6 +6,7 @@
 //! root and where it is missing, qemu itself; packages are unpacked into the user's cache folder. Where
 //! something cannot be had, the lane is skipped and says why.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -31,12 +32,18 @@ struct Suite {
     by: &'static [Who],
 }
 
-const SUITES: &[Suite] = &[Suite {
-    package: "kennel-linux",
-    target: &["--lib"],
-    filter: "cgroup::",
-    by: &["root", "user", "crowded", "container", "stranger", "systemd"],
-}];
+const SUITES: &[Suite] = &[
+    Suite {
+        package: "kennel-linux",
+        target: &["--lib"],
+        filter: "cgroup::",
+        by: &["root", "user", "crowded", "container", "stranger", "systemd"],
+    },
+    // The real command and the library.
+    Suite { package: "kennel-tests", target: &["--test", "limits"], filter: "", by: &["root", "user"] },
+    Suite { package: "kennel-tests", target: &["--test", "limits"], filter: "refusals::", by: &["stranger"] },
+    Suite { package: "kennel-tests", target: &["--test", "limits"], filter: "memory::", by: &["systemd"] },
+];
 
 /// One program to run in the machine.
 pub struct Job {
@@ -187,17 +194,20 @@ impl Machine {
     }
 
     fn boot(&self, initramfs: &Path, accelerator: Accelerator) -> Result<Ending, Failure> {
-        let (accel, cpu, boot_time) = match accelerator {
-            Accelerator::Kvm => ("kvm", "host", Duration::from_secs(15)),
+        let (accel, cpu, boot_time, word) = match accelerator {
+            Accelerator::Kvm => ("kvm", "host", Duration::from_secs(15), ""),
             // Two things that qemu 7.2 gets wrong now and then, and the guest's kernel dies of: cmpxchg16b,
             // and code that one processor changes (the kernel's jump labels) while another one, in a thread
             // of its own, runs it.
-            Accelerator::Emulation => ("tcg,thread=single", "max,-cx16", Duration::from_secs(120)),
+            Accelerator::Emulation => {
+                ("tcg,thread=single", "max,-cx16", Duration::from_secs(120), " kennel.emulated")
+            }
         };
         let mut qemu = Command::new(&self.qemu)
             .args(["-accel", accel, "-cpu", cpu, "-M", "q35", "-m", "2048", "-smp", "2"])
             .args(["-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot"])
-            .args(["-append", "console=ttyS0 quiet loglevel=3 panic=-1 rdinit=/init"])
+            .arg("-append")
+            .arg(format!("console=ttyS0 quiet loglevel=3 panic=-1 rdinit=/init{word}"))
             .arg("-kernel")
             .arg(&self.kernel)
             .arg("-initrd")
@@ -230,7 +240,9 @@ impl Machine {
             Ok(folder) => archive.tree(folder, "")?,
             Err(reason) => println!("SKIPPED: vm-test: no systemd for the machine: {reason}"),
         }
-        for program in jobs.iter().map(|job| &job.program).chain(tools) {
+        // A program can have several jobs.
+        let programs: BTreeSet<&PathBuf> = jobs.iter().map(|job| &job.program).chain(tools).collect();
+        for program in programs {
             archive.file(&format!("vm/bin/{}", name_of(program)), 0o755, &fs::read(program)?);
         }
         let mut script = String::new();

@@ -13,7 +13,8 @@ BB=/bin/busybox
 if [ "$1" != second ]; then
   $BB mkdir -p /new && $BB mount -t tmpfs -o mode=755 root /new
   for entry in bin etc home init lib lib64 usr vm; do [ -e /$entry ] && $BB cp -a /$entry /new/; done
-  $BB mkdir -p /new/proc /new/sys /new/dev /new/tmp /new/run /new/root
+  $BB mkdir -p /new/proc /new/sys /new/dev /new/tmp /new/run /new/root /new/var/tmp
+  $BB chmod 1777 /new/var/tmp
   exec $BB switch_root /new /bin/busybox sh /init second
 fi
 $BB --install -s /bin 2> /dev/null
@@ -41,6 +42,8 @@ delegate $cgroups/user/u
 delegate $cgroups/user/u/job
 delegate $cgroups/user/crowded
 export KENNEL_BIN=/vm/bin/kennel RUST_BACKTRACE=0 KENNEL_TEST_NEEDS_CGROUPS=1
+# Tests that do something many times over do it less often then.
+if grep -q kennel.emulated /proc/cmdline; then export KENNEL_TEST_EMULATED=1; fi
 
 enter() { echo 0 > "$1/cgroup.procs"; }
 become_user() { cd /home/u && exec su u -s /bin/sh -c 'exec "$0" "$@"' -- "$@"; }
