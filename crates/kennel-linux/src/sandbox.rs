@@ -210,7 +210,7 @@ impl<'a> Prepared<'a> {
                 _ => return Err(error),
             };
             if !self.policy.best_effort {
-                return Err(explain(error));
+                return Err(explain(&error));
             }
         }
     }
@@ -226,16 +226,23 @@ impl<'a> Prepared<'a> {
         let namespaces = launch::namespaces(self.policy, tier);
         let limits = &self.policy.limits;
         let counted = self.counting.counted();
-        // On a unified host PID 1 is born in its cgroup; elsewhere the cgroup is made while PID 1 sets up.
-        let early = limits::born_in_cgroup();
-        let before = if early { self.cgroup()? } else { None };
-        let birth = before.as_ref().and_then(Cgroup::birth_fd);
-        let newborn = birth.is_some();
-        let init = launch(&Launch { plan: &encoded, namespaces, ids: &self.ids, cgroup: birth })?;
+        // PID 1 is born in its cgroup where there is cgroup v2; the rest is made while it sets up.
+        let cgroup = self.cgroup()?;
+        let birth = cgroup.as_ref().and_then(Cgroup::birth_fd);
+        let mut newborn = birth.is_some();
+        let mut how = Launch { plan: &encoded, namespaces, ids: &self.ids, cgroup: birth };
+        let init = match launch(&how) {
+            // Before 5.7, and where a container filters clone3, it has to be moved.
+            Err(LaunchError::Clone(_)) if newborn => {
+                (newborn, how.cgroup) = (false, None);
+                launch(&how)
+            }
+            other => other,
+        }?;
         let mut running = Running::new(init, started, limits);
         if counted {
-            if let Some(cgroup) = if early { before } else { self.cgroup()? } {
-                let entered = running.enter(cgroup, newborn);
+            if let Some(mut cgroup) = cgroup {
+                let entered = cgroup.complete().and_then(|()| running.enter(cgroup, newborn));
                 if self.counting == Counting::Cgroup {
                     entered?;
                 }
@@ -318,8 +325,8 @@ fn namespaces_denied(error: &Error) -> bool {
     }
 }
 
-fn explain(error: Error) -> Error {
-    if let Error::Start(StartError::Step { refused: Some(Refused::Proc), .. }) = &error {
+fn explain(error: &Error) -> Error {
+    if let Error::Start(StartError::Step { refused: Some(Refused::Proc), .. }) = error {
         return Error::Denied {
             error: error.to_string(),
             why: "parts of /proc are masked here, as containers do, and the kernel then denies a fresh one"

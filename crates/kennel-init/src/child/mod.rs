@@ -78,7 +78,7 @@ pub unsafe fn run(plan: &[u8], link: i32, inherited: Inherited) -> ! {
     if inherited.heap != 0 {
         sys::brk(inherited.heap);
     }
-    reaper::serve(command, terminal, link)
+    reaper::serve(command, terminal.as_ref(), link)
 }
 
 fn fail(link: i32, step: u32, Errno(errno): Errno) -> ! {

@@ -84,7 +84,7 @@ impl Setup<'_> {
         match access {
             tag::ACCESS_WRITE => self.make_writable(&tree)?,
             tag::ACCESS_DEVICE => {
-                self.set_attributes(tree.raw(), 0, mount::ATTR_NODEV | mount::ATTR_RDONLY, false)?
+                self.set_attributes(tree.raw(), 0, mount::ATTR_NODEV | mount::ATTR_RDONLY, false)?;
             }
             _ => self.set_attributes(tree.raw(), READ_ONLY, 0, true)?,
         }

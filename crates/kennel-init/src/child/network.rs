@@ -40,7 +40,7 @@ pub(super) fn netlink(fields: &mut Reader) -> Result<()> {
                 }
                 expected = expected.saturating_sub(1);
             }
-            let next = (length.max(16) + 3 & !3).min(answers.len());
+            let next = ((length.max(16) + 3) & !3).min(answers.len());
             answers = &answers[next..];
         }
     }

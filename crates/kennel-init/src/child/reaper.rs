@@ -14,7 +14,7 @@ const SIGCHLD: i32 = 17;
 const SIGCONT: i32 = 18;
 
 /// Serves until the end of the command, which is the end of this process.
-pub(super) fn serve(command: i32, tty: Option<Fd>, link: i32) -> ! {
+pub(super) fn serve(command: i32, tty: Option<&Fd>, link: i32) -> ! {
     // The command has its own copies. Holding these open would keep pipes from ending, and PID 1 is to hold nothing
     // that is worth taking over.
     (0..3).for_each(sys::close);
@@ -34,7 +34,7 @@ pub(super) fn serve(command: i32, tty: Option<Fd>, link: i32) -> ! {
             Err(_) => end(1),
         }
         if ready[1].revents != 0 {
-            obey(command, tty.as_ref(), link);
+            obey(command, tty, link);
         }
         if ready[0].revents != 0 {
             take_signals(&signals, command, link);

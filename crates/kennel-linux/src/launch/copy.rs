@@ -66,11 +66,11 @@ unsafe fn become_init(launch: &Launch, ours: i32, theirs: i32, inherited: Inheri
     let _ = sys::setpgid(0, 0);
     // Or the link would never close: its other end would live on in here.
     sys::close(ours);
-    if launch.namespaces & flag::NEWUSER != 0 {
-        if let Err(sys::Errno(errno)) = launch.ids.write() {
-            let _ = sys::send(theirs, &Report::Failed { step: ID_MAPS, errno }.encode());
-            sys::exit(1);
-        }
+    if launch.namespaces & flag::NEWUSER != 0
+        && let Err(sys::Errno(errno)) = launch.ids.write()
+    {
+        let _ = sys::send(theirs, &Report::Failed { step: ID_MAPS, errno }.encode());
+        sys::exit(1);
     }
     // SAFETY: the caller's promise.
     unsafe { child::run(launch.plan, theirs, inherited) }

@@ -21,7 +21,7 @@ impl IdMaps {
         let line = |id: u32| {
             let inside = if mode == UserMode::Root { 0 } else { id };
             let mut text = String::with_capacity(24);
-            let _ = write!(text, "{inside} {id} 1\n");
+            let _ = writeln!(text, "{inside} {id} 1");
             text
         };
         IdMaps { user: line(user), group: line(group) }

@@ -39,11 +39,11 @@ pub(super) enum Failure {
 pub(super) unsafe extern "C" fn run(orders: *mut u8) -> ! {
     // SAFETY: the launcher passes its own orders and is suspended meanwhile.
     let orders = unsafe { &mut *orders.cast::<Orders>() };
-    if let Some(ids) = orders.ids {
-        if let Err(errno) = ids.write().and_then(|()| keep_capabilities()) {
-            orders.failure = Some(Failure::IdMaps(errno));
-            sys::exit(1);
-        }
+    if let Some(ids) = orders.ids
+        && let Err(errno) = ids.write().and_then(|()| keep_capabilities())
+    {
+        orders.failure = Some(Failure::IdMaps(errno));
+        sys::exit(1);
     }
     let errno = match arrange(orders) {
         Ok(program) => {

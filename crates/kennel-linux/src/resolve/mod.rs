@@ -483,10 +483,10 @@ impl Resolver<'_> {
 
     /// On many hosts /etc/resolv.conf is a link into /run, which is hidden: that one file shows through.
     fn name_servers(&mut self) {
-        if let Ok(Location::Found(found)) = locate(Path::new("/etc/resolv.conf")) {
-            if found.path.starts_with("/run") {
-                self.say(List::AllowRead, found, "the network needs /etc/resolv.conf");
-            }
+        if let Ok(Location::Found(found)) = locate(Path::new("/etc/resolv.conf"))
+            && found.path.starts_with("/run")
+        {
+            self.say(List::AllowRead, found, "the network needs /etc/resolv.conf");
         }
     }
 
@@ -647,11 +647,11 @@ impl Resolver<'_> {
             let path = entry.path();
             if let Ok(points_to) = std::fs::read_link(&path) {
                 self.links.push((path, points_to));
-            } else if points.iter().all(|point| point.path != path) {
-                if let Ok(Location::Found(found)) = locate(&path) {
-                    let state = State::Host { source: found.into(), write: false };
-                    points.push(Point { path, state, reason: "everything is readable by default".into() });
-                }
+            } else if points.iter().all(|point| point.path != path)
+                && let Ok(Location::Found(found)) = locate(&path)
+            {
+                let state = State::Host { source: found.into(), write: false };
+                points.push(Point { path, state, reason: "everything is readable by default".into() });
             }
         }
         Ok(())
@@ -797,10 +797,11 @@ fn pin(points: &mut Vec<Point>) -> Result<(), ResolveError> {
 fn covers(points: &[Point]) -> Vec<(PathBuf, &'static str)> {
     let mut covers = Vec::new();
     for (path, contents) in crate::network::FILES {
-        if let Ok(Location::Found(found)) = locate(Path::new(path)) {
-            if found.kind == Kind::File && visible(points, &found.path) {
-                covers.push((found.path, *contents));
-            }
+        if let Ok(Location::Found(found)) = locate(Path::new(path))
+            && found.kind == Kind::File
+            && visible(points, &found.path)
+        {
+            covers.push((found.path, *contents));
         }
     }
     covers

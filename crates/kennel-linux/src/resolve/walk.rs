@@ -49,7 +49,7 @@ pub fn expand(patterns: &[&PathPattern], mut found: impl FnMut(usize, &Path)) ->
     let mut roots: Vec<&Path> = patterns.iter().map(|pattern| pattern.literal_prefix()).collect();
     roots.sort_unstable();
     // A root below another is reached from it.
-    roots.dedup_by(|below, above| below.starts_with(&*above));
+    roots.dedup_by(|below, above| below.starts_with(*above));
     let avoid = remote_mounts()?;
     let mut walk = Walk { patterns, found: &mut found, avoid: &avoid, left: MOST_ENTRIES };
     for root in roots {
@@ -60,7 +60,7 @@ pub fn expand(patterns: &[&PathPattern], mut found: impl FnMut(usize, &Path)) ->
             }
         }
         let Ok(folder) = open_folder(CWD, root.as_os_str()) else { continue };
-        if !walk.folder(folder, &mut root.to_path_buf(), &every) {
+        if !walk.folder(&folder, &mut root.to_path_buf(), &every) {
             return Err(WalkError::TooWide(root.to_path_buf()));
         }
     }
@@ -76,14 +76,14 @@ struct Walk<'a, 'f> {
 
 impl Walk<'_, '_> {
     /// Looks through one folder and what lies below it; false when there is too much.
-    fn folder(&mut self, folder: OwnedFd, path: &mut PathBuf, alive: &[usize]) -> bool {
+    fn folder(&mut self, folder: &OwnedFd, path: &mut PathBuf, alive: &[usize]) -> bool {
         let alive: Vec<usize> =
             alive.iter().copied().filter(|&index| self.patterns[index].could_match_below(path)).collect();
         if alive.is_empty() {
             return true;
         }
         // A folder that cannot be listed hides nothing from the sandbox, which is the same user.
-        let Ok(entries) = Dir::read_from(&folder) else { return true };
+        let Ok(entries) = Dir::read_from(folder) else { return true };
         for entry in entries.flatten() {
             let name = entry.file_name().to_bytes();
             if name == b"." || name == b".." {
@@ -100,12 +100,12 @@ impl Walk<'_, '_> {
                 }
             }
             let may_be_folder = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
-            if may_be_folder && !self.avoid.contains(path) {
-                if let Ok(below) = open_folder(&folder, OsStr::from_bytes(name)) {
-                    if !self.folder(below, path, &alive) {
-                        return false;
-                    }
-                }
+            if may_be_folder
+                && !self.avoid.contains(path)
+                && let Ok(below) = open_folder(folder, OsStr::from_bytes(name))
+                && !self.folder(&below, path, &alive)
+            {
+                return false;
             }
             path.pop();
         }

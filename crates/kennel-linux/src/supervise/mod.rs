@@ -266,15 +266,15 @@ impl Running {
                     self.hear(report, attended)?;
                 }
             }
-            if ready.signals {
-                if let Some(signals) = attended.signals {
-                    signals.each(|signal| self.signal(signal));
-                }
+            if ready.signals
+                && let Some(signals) = attended.signals
+            {
+                signals.each(|signal| self.signal(signal));
             }
-            if ready.knocked {
-                if let Some(open) = attended.open_doors.take() {
-                    open(self.take_doors());
-                }
+            if ready.knocked
+                && let Some(open) = attended.open_doors.take()
+            {
+                open(self.take_doors());
             }
             if let Some(ticker) = &mut attended.ticker {
                 ticker.tick(|| self.meter.usage().unwrap_or_default());
@@ -447,7 +447,7 @@ impl Running {
             let doors: Vec<_> = doors.flatten().collect();
             match Report::decode(&message[..length.min(16)]) {
                 Some(Report::Descriptor { tag }) => {
-                    self.doors.extend(doors.into_iter().map(|door| (tag, door)))
+                    self.doors.extend(doors.into_iter().map(|door| (tag, door)));
                 }
                 Some(report) => return Ok(Some(report)),
                 None => {}
