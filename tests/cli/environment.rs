@@ -1,0 +1,147 @@
+//! Which variables the command sees.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use kennel_tests::{kennel, kennel_bin};
+
+/// The variables inside, sorted, for a caller that has these and PATH.
+fn variables(flags: &[&OsStr], caller: &[(&str, &OsStr)]) -> Vec<OsString> {
+    let mut command = kennel(["run"]);
+    command
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .env_remove("XDG_CONFIG_HOME");
+    command.env("HOME", "/nonexistent").envs(caller.iter().copied());
+    let output = command.args(flags).args(["--", "env", "-0"]).output().expect("kennel can be started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut list: Vec<OsString> = output
+        .stdout
+        .split(|byte| *byte == 0)
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| OsString::from_vec(pair.to_vec()))
+        .collect();
+    list.sort();
+    list
+}
+
+fn with(flags: &[&str]) -> Vec<OsString> {
+    let flags: Vec<&OsStr> = flags.iter().map(OsStr::new).collect();
+    variables(
+        &flags,
+        &[
+            ("TOKEN", OsStr::new("secret")),
+            ("LANG", OsStr::new("C")),
+            ("LC_TIME", OsStr::new("C")),
+            ("KEEP", OsStr::new("1")),
+        ],
+    )
+}
+
+#[test]
+fn the_callers_variables_pass_by_default() {
+    assert_eq!(
+        with(&[]),
+        [
+            "HOME=/nonexistent",
+            "KEEP=1",
+            "LANG=C",
+            "LC_TIME=C",
+            "PATH=/usr/bin:/bin",
+            "TMPDIR=/tmp",
+            "TOKEN=secret"
+        ]
+    );
+}
+
+#[test]
+fn a_cleared_environment_keeps_only_the_basics() {
+    assert_eq!(
+        with(&["--clear-env"]),
+        ["HOME=/nonexistent", "LANG=C", "LC_TIME=C", "PATH=/usr/bin:/bin", "TMPDIR=/tmp"]
+    );
+}
+
+#[test]
+fn variables_can_be_passed_set_and_left_out_by_name() {
+    assert_eq!(
+        with(&["--clear-env", "--pass-env", "KEEP", "--pass-env", "ABSENT"]),
+        ["HOME=/nonexistent", "KEEP=1", "LANG=C", "LC_TIME=C", "PATH=/usr/bin:/bin", "TMPDIR=/tmp"]
+    );
+    assert_eq!(
+        with(&["--unset-env", "TOKEN", "--unset-env", "LANG"]),
+        ["HOME=/nonexistent", "KEEP=1", "LC_TIME=C", "PATH=/usr/bin:/bin", "TMPDIR=/tmp"]
+    );
+    let set = with(&["--env", "KEEP=a=b c", "--env", "NEW=", "--env", "NEW=last", "--unset-env", "TOKEN"]);
+    assert_eq!(
+        set,
+        [
+            "HOME=/nonexistent",
+            "KEEP=a=b c",
+            "LANG=C",
+            "LC_TIME=C",
+            "NEW=last",
+            "PATH=/usr/bin:/bin",
+            "TMPDIR=/tmp"
+        ]
+    );
+    // Never passed on, even if it is passed on by name; but a value that is set wins.
+    assert!(!with(&["--pass-env", "TOKEN", "--unset-env", "TOKEN"]).contains(&"TOKEN=secret".into()));
+    assert!(with(&["--unset-env", "TOKEN", "--env", "TOKEN=other"]).contains(&"TOKEN=other".into()));
+}
+
+#[test]
+fn a_variable_that_is_not_text_passes_as_it_is() {
+    let bytes = OsStr::from_bytes(b"\xff\xfe\n");
+    let mut pair = OsString::from("RAW=");
+    pair.push(bytes);
+    assert!(variables(&[], &[("RAW", bytes)]).contains(&pair));
+    let set = variables(&[OsStr::new("--env"), &pair], &[]);
+    assert!(set.contains(&pair));
+}
+
+#[test]
+fn the_path_that_the_command_gets_is_where_it_is_looked_for() {
+    let scratch = kennel_tests::Scratch::new();
+    let tool = scratch.write("tool", "#!/bin/sh\necho found");
+    std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut path = OsString::from("PATH=");
+    path.push(scratch.path());
+    let mut command = kennel(["run", "--env"]);
+    assert_eq!(kennel_tests::ran(command.arg(&path).args(["--", "tool"])).ok().stdout, "found\n");
+    // Without any PATH the usual folders are searched.
+    kennel_tests::ran(kennel(["run", "--unset-env", "PATH", "--", "true"]).env_remove("PATH")).ok();
+}
+
+#[test]
+fn the_environment_of_kennel_itself_is_not_needed() {
+    let mut bare = std::process::Command::new(kennel_bin());
+    bare.env_clear().args(["run", "--", "/bin/sh", "-c", "echo ok"]);
+    assert_eq!(kennel_tests::ran(&mut bare).ok().stdout, "ok\n");
+}
+
+#[test]
+fn variables_from_settings_files_grow_by_name() {
+    let scratch = kennel_tests::Scratch::new();
+    scratch.write("a.toml", "[environment]\nset = { A = \"1\", B = \"1\" }\nunset = [\"TOKEN\"]");
+    scratch.write(
+        "b.json",
+        "{\"environment\": {\"set\": {\"B\": \"2\"}, \"clear\": true, \"pass\": [\"KEEP\"]}}",
+    );
+    let (a, b) = (scratch.join("a.toml"), scratch.join("b.json"));
+    let list = with(&["-s", a.to_str().unwrap(), "-s", b.to_str().unwrap()]);
+    assert_eq!(
+        list,
+        [
+            "A=1",
+            "B=2",
+            "HOME=/nonexistent",
+            "KEEP=1",
+            "LANG=C",
+            "LC_TIME=C",
+            "PATH=/usr/bin:/bin",
+            "TMPDIR=/tmp"
+        ]
+    );
+}

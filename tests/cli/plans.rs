@@ -1,0 +1,117 @@
+//! `kennel plan`: the steps in order, with the rule behind each, and nothing done.
+
+use std::path::Path;
+
+use kennel_tests::{Ran, Scratch, kennel, ran};
+use serde_json::Value;
+
+fn plan_in(folder: &Path, words: &[&str]) -> Ran {
+    ran(kennel(["plan"]).args(words).current_dir(folder))
+}
+
+#[test]
+fn every_step_has_its_number_and_its_reason() {
+    let scratch = Scratch::new();
+    scratch.write("secret", "x");
+    scratch.dir("out");
+    let ran = plan_in(scratch.path(), &["--deny-read", "secret", "--allow-write", "out", "--", "true"]).ok();
+    let here = scratch.path().display();
+    for (number, line) in ran.stdout.lines().enumerate() {
+        let (step, reason) = line.split_once("  # ").unwrap_or_else(|| panic!("no reason: {line}"));
+        assert!(step.trim_start().starts_with(&format!("{} ", number + 1)) && !reason.is_empty(), "{line}");
+    }
+    let has = |step: &str, reason: &str| {
+        let found =
+            ran.stdout.lines().any(|line| line.contains(step) && line.ends_with(&format!("# {reason}")));
+        assert!(found, "{step} # {reason}:\n{}", ran.stdout);
+    };
+    has(&format!("hide the file {here}/secret"), &format!("deny_read {here}/secret (--deny-read)"));
+    has(&format!("show {here}/out writable"), &format!("allow_write {here}/out (--allow-write)"));
+    has("mount proc on /proc", "every sandbox has a /proc of its own");
+}
+
+#[test]
+fn the_order_is_files_then_restrictions() {
+    let ran = plan_in(Scratch::new().path(), &["--", "true"]).ok();
+    let at = |what: &str| {
+        ran.stdout.lines().position(|line| line.contains(what)).unwrap_or_else(|| panic!("no {what}"))
+    };
+    assert!(at("cut the mounts off") < at("mount proc"));
+    assert!(at("all mounts stand") < at("forbid gaining privileges"));
+    assert!(at("forbid gaining privileges") < at("drop all capabilities"));
+    assert!(at("drop all capabilities") < at("filter system calls"));
+    assert_eq!(at("filter system calls"), ran.stdout.lines().count() - 1);
+}
+
+#[test]
+fn a_rule_of_a_file_is_named_with_its_line() {
+    let scratch = Scratch::new();
+    scratch.dir("out");
+    scratch.write("s.toml", "[files]\nallow_write = [\n  \"out\",\n]\n");
+    let ran = plan_in(scratch.path(), &["-s", "s.toml", "--", "true"]).ok();
+    assert!(ran.stdout.contains("/out (s.toml:3)"), "{}", ran.stdout);
+}
+
+#[test]
+fn as_json_it_says_the_same() {
+    let scratch = Scratch::new();
+    let text = plan_in(scratch.path(), &["--", "true"]).ok().stdout;
+    let json: Value =
+        serde_json::from_str(&plan_in(scratch.path(), &["--json", "--", "true"]).ok().stdout).unwrap();
+    let steps = json["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), text.lines().count());
+    for (step, line) in steps.iter().zip(text.lines()) {
+        assert!(
+            line.contains(step["step"].as_str().unwrap()) && line.ends_with(step["reason"].as_str().unwrap()),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_run_and_nothing_is_made() {
+    let scratch = Scratch::new();
+    scratch.dir("out");
+    let before = scratch.listing();
+    plan_in(scratch.path(), &["--allow-write", "out", "--", "touch", "out/made"]).ok();
+    plan_in(scratch.path(), &["--", "kennel-has-no-such"]).ok();
+    assert_eq!(before, scratch.listing());
+}
+
+#[test]
+fn what_run_would_refuse_plan_refuses_with_the_same_words() {
+    let scratch = Scratch::new();
+    for words in [&["--allow-write", "absent", "--", "true"][..], &["-s", "absent.toml", "--", "true"]] {
+        let plan = plan_in(scratch.path(), words).expect_code(125);
+        let run = crate::run_in(scratch.path(), words).expect_code(125);
+        assert_eq!(plan.stderr, run.stderr);
+        assert_eq!(plan.stdout, "");
+    }
+    let none = plan_in(scratch.path(), &[]).expect_code(2);
+    assert_eq!(
+        none.stderr,
+        "kennel plan: no command given; write kennel plan -- COMMAND\nsee `kennel plan --help`\n"
+    );
+}
+
+#[test]
+fn names_that_a_stranger_chose_cannot_move_the_cursor() {
+    let scratch = Scratch::new();
+    scratch.dir("\u{1b}]0;owned\u{7}\nline");
+    let ran = plan_in(scratch.path(), &["--allow-write", "?*", "--", "true"]).ok();
+    assert!(ran.stdout.contains("owned") && !ran.stdout.contains(['\u{1b}', '\u{7}']), "{:?}", ran.stdout);
+    assert!(!ran.stdout.lines().any(|line| line.starts_with("line")), "{:?}", ran.stdout);
+}
+
+#[test]
+fn a_project_file_that_loosens_is_noted() {
+    let scratch = Scratch::new();
+    scratch.write("kennel.toml", "[files]\nallow_write = [\".\"]");
+    let ran = plan_in(scratch.path(), &["--", "true"]).ok();
+    assert!(
+        ran.stderr.starts_with("kennel: note: kennel.toml:2: files.allow_write is not applied"),
+        "{}",
+        ran.stderr
+    );
+    assert!(!ran.stdout.contains("writable"), "{}", ran.stdout);
+}

@@ -1,0 +1,187 @@
+//! Where settings come from, which of them wins, and what a file that was merely found may do.
+
+use std::path::Path;
+use std::process::Command;
+
+use kennel_tests::{Ran, Scratch, kennel, ran};
+
+use crate::{Said, run_in};
+
+const NAME: &str = "uname -n";
+
+fn host_name(folder: &Path, words: &[&str], config: &Path) -> Ran {
+    let mut command = kennel(["run"]);
+    command.args(words).args(["--", "sh", "-c", NAME]).current_dir(folder).env("XDG_CONFIG_HOME", config);
+    ran(&mut command)
+}
+
+#[test]
+fn each_source_overrides_those_before_it() {
+    let scratch = Scratch::new();
+    let config = scratch.dir("config");
+    scratch.write("config/kennel/settings.toml", "[process]\nhostname = \"user\"");
+    scratch.write("a.toml", "[process]\nhostname = \"first\"");
+    scratch.write("b.json", "{\"process\": {\"hostname\": \"second\"}}");
+    let named = |words: &[&str]| host_name(scratch.path(), words, &config).ok().stdout;
+    assert_eq!(named(&[]), "user\n");
+    assert_eq!(named(&["-s", "a.toml"]), "first\n");
+    assert_eq!(named(&["-s", "a.toml", "-s", "b.json"]), "second\n");
+    assert_eq!(named(&["-s", "b.json", "-s", "a.toml"]), "first\n");
+    assert_eq!(named(&["--hostname", "flag", "-s", "a.toml"]), "flag\n");
+    assert_eq!(named(&["--hostname", "flag", "--hostname", "later"]), "later\n");
+    assert_ne!(named(&["--no-settings"]), "user\n");
+}
+
+#[test]
+fn the_users_file_is_found_by_xdg_config_home_or_home_in_toml_or_json() {
+    let scratch = Scratch::new();
+    scratch.write("home/.config/kennel/settings.json", "{\"process\": {\"hostname\": \"by-home\"}}");
+    scratch.write("xdg/kennel/settings.json", "{\"process\": {\"hostname\": \"by-xdg\"}}");
+    let look = |home: &str, xdg: Option<&str>| {
+        let mut command = Command::new(kennel_tests::kennel_bin());
+        command
+            .args(["run", "--", "sh", "-c", NAME])
+            .env("HOME", scratch.join(home))
+            .env_remove("XDG_CONFIG_HOME");
+        if let Some(xdg) = xdg {
+            command.env("XDG_CONFIG_HOME", if xdg.is_empty() { xdg.into() } else { scratch.join(xdg) });
+        }
+        ran(command.current_dir(scratch.path())).ok().stdout
+    };
+    assert_eq!(look("home", None), "by-home\n");
+    assert_eq!(look("home", Some("xdg")), "by-xdg\n");
+    // The specification: a path that is not absolute, or empty, is ignored.
+    assert_eq!(look("home", Some("")), "by-home\n");
+    // Of two, the TOML.
+    scratch.write("xdg/kennel/settings.toml", "process.hostname = \"toml\"");
+    assert_eq!(look("home", Some("xdg")), "toml\n");
+}
+
+#[test]
+fn lists_grow_over_all_sources() {
+    let scratch = Scratch::new();
+    for name in ["a", "b", "c", "d"] {
+        scratch.dir(name);
+    }
+    scratch.write("config/kennel/settings.toml", "[files]\nallow_write = [\"../../a\"]");
+    scratch.write("one.toml", "[files]\nallow_write = [\"b\"]");
+    scratch.write("two.toml", "[files]\nallow_write = [\"c\"]\ndeny_write = [\"a\"]");
+    let mut command = kennel(["run", "-s", "one.toml", "-s", "two.toml", "--allow-write", "d", "--"]);
+    command.args(["sh", "-c", "for d in a b c d; do (> $d/x) 2>/dev/null && echo $d; done"]);
+    let ran = ran(command.current_dir(scratch.path()).env("XDG_CONFIG_HOME", scratch.join("config"))).ok();
+    assert_eq!(ran.stdout, "b\nc\nd\n");
+}
+
+#[test]
+fn relative_paths_belong_to_the_file_that_says_them() {
+    let scratch = Scratch::new();
+    scratch.write("conf/s.toml", "[files]\nallow_write = [\"out\", \"../beside\"]");
+    scratch.dir("conf/out");
+    scratch.dir("beside");
+    scratch.dir("work/out");
+    let script = "for d in ../conf/out ../beside out; do (> $d/x) 2>/dev/null && echo $d; done; true";
+    let ran = run_in(&scratch.join("work"), ["-s", "../conf/s.toml", "--", "sh", "-c", script]).ok();
+    assert_eq!(ran.stdout, "../conf/out\n../beside\n");
+}
+
+#[test]
+fn a_tilde_is_the_home() {
+    let scratch = Scratch::new();
+    scratch.dir("home/out");
+    scratch.write("s.toml", "[files]\nallow_write = [\"~/out\"]");
+    for words in [&["-s", "s.toml"][..], &["--allow-write", "~/out"]] {
+        let mut command = kennel(["run"]);
+        command.args(words).args(["--", "sh", "-c", "> ~/out/x"]).env("HOME", scratch.join("home"));
+        ran(command.current_dir(scratch.path())).ok();
+    }
+}
+
+#[test]
+fn a_project_file_tightens_without_a_word() {
+    let scratch = Scratch::new();
+    scratch.write("secret", "x");
+    scratch.write("out/file", "x");
+    scratch.write("kennel.toml", "[files]\ndeny_read = [\"secret\"]\ndeny_write = [\"out\"]\n[limits]\ntimeout = \"2s\"\nopen_files = 40\n");
+    let script = "cat secret && exit 3; (> out/file) && exit 4; test $(ulimit -n) = 40 || exit 5; exit 0";
+    let ran =
+        run_in(scratch.path(), ["--allow-write", ".", "--open-files", "100", "--", "sh", "-c", script]).ok();
+    assert!(!ran.stderr.contains("note"), "{}", ran.stderr);
+    run_in(scratch.path(), ["--timeout", "1h", "--", "sleep", "60"]).expect_code(124);
+    // A flag that is tighter still wins.
+    let tighter = run_in(scratch.path(), ["--open-files", "30", "--", "sh", "-c", "ulimit -n"]).ok();
+    assert_eq!(tighter.stdout, "30\n");
+}
+
+#[test]
+fn a_project_file_cannot_loosen_and_each_try_is_told() {
+    let scratch = Scratch::new();
+    let lines = [
+        ("profile = \"build\"", "profile"),
+        ("best_effort = true", "best_effort"),
+        ("files.allow_write = [\".\"]", "files.allow_write"),
+        ("files.allow_read = [\"/\"]", "files.allow_read"),
+        ("files.mounts = [{ source = \"/etc\", target = \"/workspace\" }]", "files.mounts"),
+        ("files.tmp = \"host\"", "files.tmp"),
+        ("files.host_run = true", "files.host_run"),
+        ("network.mode = \"host\"", "network.mode"),
+        ("network.unix_sockets = \"all\"", "network.unix_sockets"),
+        ("limits.open_files = 1000", "limits.open_files"),
+        ("environment.pass = [\"TOKEN\"]", "environment.pass"),
+        ("environment.set = { LD_PRELOAD = \"evil.so\" }", "environment.set"),
+        ("process.workdir = \"/\"", "process.workdir"),
+        ("process.user = \"root\"", "process.user"),
+        ("process.hostname = \"evil\"", "process.hostname"),
+        ("process.seccomp = \"none\"", "process.seccomp"),
+    ];
+    for (text, key) in lines {
+        scratch.write("kennel.toml", text);
+        let ran = run_in(scratch.path(), ["--open-files", "100", "--", "true"]).ok();
+        let note = format!(
+            "kennel: note: kennel.toml:1: {key} is not applied: a settings file found in the working directory may only \
+             tighten; pass --settings kennel.toml to trust it\n"
+        );
+        assert_eq!(ran.stderr, note, "{text}");
+    }
+    scratch.write("kennel.toml", "files.allow_write = [\".\"]");
+    run_in(scratch.path(), ["--", "sh", "-c", "> new"]).expect_code(2);
+    run_in(scratch.path(), ["--settings", "kennel.toml", "--", "sh", "-c", "> new"]).ok();
+    run_in(scratch.path(), ["-q", "--", "true"]).ok().says("");
+    run_in(scratch.path(), ["--no-settings", "--", "true"]).ok().says("");
+}
+
+#[test]
+fn the_project_is_where_the_command_starts() {
+    let scratch = Scratch::new();
+    scratch.write("project/kennel.json", "{\"files\": {\"deny_read\": [\"secret\"]}}");
+    scratch.write("project/secret", "x");
+    run_in(scratch.path(), ["--workdir", "project", "--", "cat", "secret"]).expect_code(1);
+    run_in(scratch.path(), ["--", "cat", "project/secret"]).ok();
+}
+
+#[test]
+fn the_sandbox_cannot_leave_a_project_file_that_loosens_the_next_run() {
+    let scratch = Scratch::new();
+    let plant = "printf '[files]\\nallow_write = [\"/\"]\\n[network]\\nmode = \"host\"\\n' > kennel.toml";
+    run_in(scratch.path(), ["--allow-write", ".", "--", "sh", "-c", plant]).ok();
+    let ran = run_in(scratch.path(), ["--", "sh", "-c", "> new"]).expect_code(2);
+    assert_eq!(ran.stderr.matches("is not applied").count(), 2, "{}", ran.stderr);
+}
+
+#[test]
+fn profiles_are_as_documented() {
+    let scratch = Scratch::new();
+    scratch.write("home/.ssh/id", "x");
+    scratch.dir("work");
+    let run = |profile: &str, script: &str| {
+        let mut command = kennel(["run", "--profile", profile, "--", "sh", "-c", script]);
+        ran(command.current_dir(scratch.join("work")).env("HOME", scratch.join("home")))
+    };
+    run("agent", "> made && ! cat ~/.ssh/id").ok();
+    run("build", "> made && cat ~/.ssh/id").ok();
+    run("default", "> made").expect_code(2);
+    for profile in ["judge", "data"] {
+        let ran = run(profile, "test ! -e ~/.ssh && ! (> made)");
+        // These ask for limits, which not every host can enforce.
+        assert!(ran.code == 0 || (ran.code == 125 && ran.stderr.contains("help: ")), "{profile}: {ran:?}");
+    }
+}
