@@ -13,7 +13,7 @@ use crate::parent::{ParentProxies, ParentProxy};
 use crate::record::{self, Door, Ledger, Record, Verdict};
 use crate::relay::Patience;
 use crate::resolver::{ResolveError, Resolver, ResolverSettings};
-use crate::rules::{Decision, DenyReason, HOST_ALIAS, Rules};
+use crate::rules::{Decision, DenyReason, HOST_ALIAS, Rules, Unlisted};
 use crate::sockets;
 use crate::synthetic::{Pair, SyntheticNames};
 
@@ -214,6 +214,12 @@ impl Gate {
         if let Some(asker) = &self.0.asker {
             asker.forget();
         }
+    }
+
+    /// What happens to hosts that no rule speaks of.
+    #[must_use]
+    pub fn unlisted(&self) -> Unlisted {
+        self.rules().unlisted
     }
 
     /// Every decision so far, in the order in which they were first made.

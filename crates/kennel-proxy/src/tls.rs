@@ -47,7 +47,9 @@ pub fn client_hello(bytes: &[u8]) -> Hello {
         if length == 0 || length > 1 << 14 {
             return Hello::Malformed("a record of an impossible length");
         }
-        message.extend_from_slice(&after[..length.min(after.len())]);
+        // Only whole records count: the rest of one could hold a second hello, which nobody would have judged.
+        let Some((part, after)) = after.split_at_checked(length) else { return Hello::Incomplete };
+        message.extend_from_slice(part);
         if let Some((header, body)) = message.split_at_checked(4) {
             if header[0] != HANDSHAKE_CLIENT_HELLO {
                 return Hello::Malformed("the first message is no hello");
@@ -67,7 +69,6 @@ pub fn client_hello(bytes: &[u8]) -> Hello {
                 };
             }
         }
-        let Some(after) = after.get(length..) else { return Hello::Incomplete };
         rest = after;
     }
 }
@@ -113,7 +114,9 @@ pub fn record_between(bytes: &[u8]) -> Option<Option<usize>> {
 /// Reads what a client sends after its first hello, for a second one. A server that asks for another key share
 /// (HelloRetryRequest) gets a second hello, and could be led to a name that the first one did not have.
 ///
-/// Everything else is [`Hello::NotTls`], also what is no good hello: an encrypted record of TLS 1.2 has any bytes.
+/// What does not begin as a hello is [`Hello::NotTls`]: the next message of TLS 1.2, or an encrypted one, which has
+/// any bytes. Three of them are fixed in a hello, so that one in sixteen million resumed sessions of TLS 1.2 is
+/// taken for a broken one and refused.
 #[must_use]
 pub fn second_hello(bytes: &[u8]) -> Hello {
     let mut rest = bytes;
@@ -122,19 +125,28 @@ pub fn second_hello(bytes: &[u8]) -> Hello {
         let Some(after) = tail.get(5..) else { return Hello::Incomplete };
         rest = after;
     }
-    // The record's header, then the message's: type, length, and TLS 1.2 as the legacy version.
-    let shape = [Some(RECORD_HANDSHAKE), Some(3), None, None, None, Some(HANDSHAKE_CLIENT_HELLO), Some(0)];
-    let version = [None, None, Some(3), Some(3)];
-    for (place, expected) in shape.into_iter().chain(version).enumerate() {
-        match (rest.get(place), expected) {
-            (None, _) => return Hello::Incomplete,
-            (Some(&byte), Some(expected)) if byte != expected => return Hello::NotTls,
-            _ => {}
+    // Its beginning may be spread over records of one byte each.
+    let (hello, mut message) = (rest, Vec::<u8>::new());
+    loop {
+        match rest {
+            [] => return Hello::Incomplete,
+            [RECORD_HANDSHAKE, ..] => {}
+            _ if message.is_empty() => return Hello::NotTls,
+            _ => return Hello::Malformed("another record inside the hello"),
         }
-    }
-    match client_hello(rest) {
-        Hello::Malformed(_) => Hello::NotTls,
-        other => other,
+        let Some((header, after)) = rest.split_at_checked(5) else { return Hello::Incomplete };
+        let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
+        message.extend(after.iter().take(length));
+        // Type, the highest byte of a length that is never so large, and the version.
+        let fixed = [(0, HANDSHAKE_CLIENT_HELLO), (1, 0), (4, 3)];
+        if fixed.iter().any(|(place, byte)| message.get(*place).is_some_and(|own| own != byte)) {
+            return Hello::NotTls;
+        }
+        if message.len() > 4 {
+            return client_hello(hello);
+        }
+        let Some(after) = after.get(length..) else { return Hello::Incomplete };
+        rest = after;
     }
 }
 
@@ -266,10 +278,17 @@ mod tests {
         for size in 1..=message.len() {
             let one = records(&message, size);
             let two = [&one[..], &one].concat();
-            assert_eq!((client_hello(&two), hello_end(&two)), (named("a.test"), one.len()), "records of {size}");
+            assert_eq!(
+                (client_hello(&two), hello_end(&two)),
+                (named("a.test"), one.len()),
+                "records of {size}"
+            );
         }
         let packed = records(&[&message[..], &message].concat(), 2 * message.len());
         assert!(matches!(client_hello(&packed), Hello::Malformed(_)));
+        for cut in 0..packed.len() {
+            assert_eq!(client_hello(&packed[..cut]), Hello::Incomplete, "{cut}");
+        }
         assert_eq!(record_between(&[23, 3, 3, 1, 0]), Some(Some(5 + 256)));
         assert_eq!(record_between(&[20, 3, 3, 0]), None);
         assert_eq!(record_between(&message), Some(None));
@@ -303,6 +322,16 @@ mod tests {
         assert_eq!(second_hello(&bytes), named("b.test"));
         let behind = [&[20, 3, 3, 0, 1, 1][..], &bytes].concat();
         assert_eq!(second_hello(&behind), named("b.test"));
+        let message = hello(&name_extension(&["b.test"]));
+        for size in 1..=message.len() {
+            assert_eq!(second_hello(&records(&message, size)), named("b.test"), "records of {size}");
+        }
+        // A version that servers do not look at, and a second message in the same record.
+        let mut old = message.clone();
+        old[5] = 1;
+        assert_eq!(second_hello(&records(&old, 999)), named("b.test"));
+        let packed = records(&[&message[..], &[20, 0, 0, 0]].concat(), 999);
+        assert!(matches!(second_hello(&packed), Hello::Malformed(_)));
         assert_eq!(second_hello(&behind[..9]), Hello::Incomplete);
         // A client key exchange, application data, an encrypted Finished.
         for other in

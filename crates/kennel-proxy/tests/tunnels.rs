@@ -184,14 +184,27 @@ fn a_hello_for_another_host_never_reaches_the_server() {
             assert!(seen.lock().unwrap().is_empty());
         }
     }
-    // A second hello, as after a HelloRetryRequest, with another name.
-    let mut client = world.tunnel(&format!("a.test:{port}"));
-    client.send(&first);
-    std::thread::sleep(Duration::from_millis(50));
-    client.send([&[20, 3, 3, 0, 1, 1][..], &client_hello("evil.test", 1000)].concat());
-    assert_eq!(client.rest().unwrap(), [21, 3, 3, 0, 2, 2, 49]);
-    assert_eq!(*seen.lock().unwrap(), first);
-    let mismatch = |record: &kennel_proxy::Record| matches!(&record.verdict, Verdict::Denied(DenyReason::NameMismatch(told)) if told == "evil.test");
+    // A second hello, as after a HelloRetryRequest, with another name: behind a change-cipher-spec, spread over
+    // records of one byte, and in the record of the first one, which is not whole when it is looked at.
+    let packed = [&client_hello("a.test", 9999)[5..], &client_hello("evil.test", 9999)[5..]].concat();
+    let one_record = [&[22, 3, 1][..], &(packed.len() as u16).to_be_bytes(), &packed].concat();
+    for (begin, end) in [
+        (&first[..], &[&[20, 3, 3, 0, 1, 1][..], &client_hello("evil.test", 1000)].concat()[..]),
+        (&first, &client_hello("evil.test", 1)),
+        one_record.split_at(first.len()),
+    ] {
+        seen.lock().unwrap().clear();
+        let mut client = world.tunnel(&format!("a.test:{port}"));
+        client.send(begin);
+        std::thread::sleep(Duration::from_millis(50));
+        client.send(end);
+        assert_eq!(client.rest().unwrap(), [21, 3, 3, 0, 2, 2, 49]);
+        assert!(!seen.lock().unwrap().windows(4).any(|bytes| bytes == b"evil"));
+    }
+    let mismatch = |record: &kennel_proxy::Record| match &record.verdict {
+        Verdict::Denied(DenyReason::NameMismatch(told)) => told == "evil.test",
+        _ => false,
+    };
     assert!(world.gate.records().iter().any(mismatch));
 }
 

@@ -1,7 +1,7 @@
 //! The first bytes of a TLS client: no beginning of a hello names another server than the whole.
 #![no_main]
 
-use kennel_proxy::tls::{Hello, client_hello, second_hello};
+use kennel_proxy::tls::{Hello, client_hello, hello_end, record_between, second_hello};
 use libfuzzer_sys::fuzz_target;
 
 /// Bytes as handshake records, since a fuzzer does not guess their lengths soon.
@@ -11,11 +11,19 @@ fn records(message: &[u8], size: usize) -> Vec<u8> {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = second_hello(bytes);
-    let whole = client_hello(bytes);
-    for cut in [bytes.len() / 3, bytes.len() / 2, bytes.len().saturating_sub(1)] {
-        let part = client_hello(&bytes[..cut]);
-        assert!(matches!(part, Hello::Incomplete) || part == whole || matches!(whole, Hello::Incomplete));
+    let _ = record_between(bytes);
+    for read in [client_hello, second_hello] {
+        let whole = read(bytes);
+        for cut in [bytes.len() / 3, bytes.len() / 2, bytes.len().saturating_sub(1)] {
+            let part = read(&bytes[..cut]);
+            assert!(part == Hello::Incomplete || part == whole, "{part:?}, then {whole:?}");
+        }
+    }
+    // What follows a hello is not part of it, and has to be judged by itself.
+    if let Hello::Named(name) = client_hello(bytes) {
+        let end = hello_end(bytes);
+        assert!((5..=bytes.len()).contains(&end));
+        assert_eq!(client_hello(&bytes[..end]), Hello::Named(name));
     }
     let Some((&size, message)) = bytes.split_first() else { return };
     let whole = client_hello(&records(message, 1 << 14));

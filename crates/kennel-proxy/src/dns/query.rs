@@ -11,6 +11,8 @@ const TTL: u32 = 60;
 const UDP_SIZE: u16 = 1232;
 /// A query has one question and an OPT record, perhaps a few more.
 const MOST_RECORDS: u16 = 16;
+/// RFC 1035 §3.1: of a name on the wire.
+const MOST_NAME: usize = 255;
 const OPTION_EXTENDED_ERROR: u16 = 15;
 /// RFC 8914: the operator of this server does not want this name to be resolved.
 const EXTENDED_ERROR_BLOCKED: u16 = 15;
@@ -84,7 +86,8 @@ impl Query {
         if count(4)? != 1 || count(6)? != 0 {
             return None;
         }
-        let name_end = wire::skip_name(message, HEADER)?;
+        // The question is repeated in the answer, so what it may take is bounded here.
+        let name_end = wire::skip_name(message, HEADER).filter(|end| end - HEADER <= MOST_NAME)?;
         // A pointer in the question could only point into the header or at itself.
         let has_pointer = wire::name(message, HEADER, Pointers::Refused).is_none()
             && wire::name(message, HEADER, Pointers::Followed).is_some();
@@ -256,6 +259,15 @@ mod tests {
             message.extend_from_slice(&[0, 0, 1, 0, 1]);
             assert_eq!(Query::parse(&message).unwrap().name, None, "{label:?}");
         }
+    }
+
+    #[test]
+    fn a_question_that_is_too_long_is_not_repeated() {
+        let label = [&[63][..], &[b'a'; 63]].concat();
+        let mut message = vec![0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        message.extend_from_slice(&label.repeat(4));
+        message.extend_from_slice(&[0, 0, 1, 0, 1]);
+        assert!(matches!(Query::parse(&message), Err(Unanswerable::Reply(reply)) if reply.len() == HEADER));
     }
 
     proptest! {
