@@ -1,7 +1,5 @@
 //! Limits on a whole sandbox: which cgroup holds it, and what stands in where it can have none.
 
-use std::path::Path;
-
 use kennel_policy::policy::Limits;
 
 use crate::cgroup::{Cgroup, CgroupError, CgroupLimits, Controller, ControllerSet, OomScope};
@@ -12,18 +10,12 @@ pub fn need_cgroup(limits: &Limits) -> bool {
     limits.memory.is_some() || limits.swap.is_some() || limits.cpus.is_some() || limits.pids.is_some()
 }
 
-/// Whether this is a unified host, on which a process can be born in its cgroup. Elsewhere it enters by itself.
-#[must_use]
-pub fn born_in_cgroup() -> bool {
-    Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
-}
-
-/// The cgroup for `limits`. It counts as well as limits.
+/// The cgroup for `limits`, begun. It counts as well as limits.
 ///
 /// # Errors
 /// When this host cannot enforce one of them.
 pub fn cgroup(limits: &Limits) -> Result<Cgroup, CgroupError> {
-    Cgroup::create(
+    Cgroup::begin(
         &CgroupLimits {
             memory: limits.memory,
             swap: limits.swap,
@@ -36,10 +28,10 @@ pub fn cgroup(limits: &Limits) -> Result<Cgroup, CgroupError> {
     )
 }
 
-/// A cgroup that only counts, where one can be had without further ado.
+/// A cgroup that only counts, begun, where one can be had without further ado.
 #[must_use]
 pub fn counting_cgroup() -> Option<Cgroup> {
-    Cgroup::to_count()
+    Cgroup::begin_to_count()
 }
 
 /// What stands in for controllers that are missing, with best effort: a limit on each process instead of on all of

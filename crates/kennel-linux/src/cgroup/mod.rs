@@ -31,6 +31,7 @@ mod v2;
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -137,6 +138,7 @@ pub struct Cgroup {
     unified: Option<v2::Leaf>,
     legacy: v1::Leaves,
     pending: Option<Pending>,
+    unmade: Option<Unmade>,
     /// Keeps a scope in place; ended after everything else.
     keeper: Option<Keeper>,
     limits: CgroupLimits,
@@ -154,14 +156,35 @@ struct Pending {
     controllers: ControllerSet,
 }
 
+/// The v1 part of a cgroup, until [`Cgroup::complete`] makes it.
+#[derive(Debug)]
+struct Unmade {
+    hierarchies: Arc<Hierarchies>,
+    name: String,
+    required: ControllerSet,
+    wanted: ControllerSet,
+    want_stats: bool,
+}
+
 impl Cgroup {
-    /// Makes a cgroup with these limits. With `want_stats` it also gets the controllers that statistics need,
+    /// Makes a cgroup with these limits: [`Cgroup::begin`] and [`Cgroup::complete`] in one.
+    ///
+    /// # Errors
+    ///
+    /// As theirs.
+    pub fn create(limits: &CgroupLimits, want_stats: bool) -> Result<Self, CgroupError> {
+        let mut cgroup = Self::begin(limits, want_stats)?;
+        cgroup.complete()?;
+        Ok(cgroup)
+    }
+
+    /// Makes the part of a cgroup that the sandbox's first process can be born in. With `want_stats` it also gets the controllers that statistics need,
     /// where the host offers them; what it does not offer is `None` later.
     ///
     /// # Errors
     ///
     /// A limit that this host, or this user on it, cannot enforce; see [`CgroupError::missing`].
-    pub fn create(limits: &CgroupLimits, want_stats: bool) -> Result<Self, CgroupError> {
+    pub fn begin(limits: &CgroupLimits, want_stats: bool) -> Result<Self, CgroupError> {
         limits.check()?;
         let hierarchies = Hierarchies::of_caller()
             .map_err(|error| CgroupError::system("finding the cgroup hierarchies", "/proc/self", error))?;
@@ -175,33 +198,46 @@ impl Cgroup {
         // Whatever fails below, what has been made so far goes with this value.
         let mut cgroup = Self::nowhere(limits);
         cgroup.make_unified(&hierarchies, &name, required.without(on_v1), wanted.without(on_v1))?;
-        cgroup.make_legacy(&hierarchies, &name, required, wanted, want_stats)?;
-        cgroup.legacy.set_limits(limits)?;
-        if cgroup.unified.is_none() && cgroup.pending.is_none() && cgroup.legacy.0.is_empty() {
+        cgroup.unmade = Some(Unmade { hierarchies, name, required, wanted, want_stats });
+        Ok(cgroup)
+    }
+
+    /// Makes the rest, which takes longer, so that it is best done while the sandbox's first process sets up.
+    ///
+    /// # Errors
+    ///
+    /// A limit that this host, or this user on it, cannot enforce; see [`CgroupError::missing`].
+    pub fn complete(&mut self) -> Result<(), CgroupError> {
+        let Some(Unmade { hierarchies, name, required, wanted, want_stats }) = self.unmade.take() else {
+            return Ok(());
+        };
+        self.make_legacy(&hierarchies, &name, required, wanted, want_stats)?;
+        self.legacy.set_limits(&self.limits)?;
+        if self.unified.is_none() && self.pending.is_none() && self.legacy.0.is_empty() {
             return Err(CgroupError::NoPlace {
                 place: hierarchies.layout().to_string(),
                 why: "no directory that the caller may write to".to_owned(),
                 help: "`kennel doctor` shows how to get one".to_owned(),
             });
         }
-        Ok(cgroup)
+        Ok(())
     }
 
-    /// Makes a cgroup without limits, for its statistics, if that takes no more than making directories: nothing
-    /// is moved or turned on for it, and nobody is asked. A figure that this host does not give that way is
-    /// `None` later.
-    pub fn to_count() -> Option<Self> {
+    /// Begins a cgroup without limits, for its statistics, which takes no more than making directories: nothing is
+    /// moved or turned on for it, and nobody is asked. A figure that this host does not give that way is `None`
+    /// later.
+    pub fn begin_to_count() -> Option<Self> {
         let hierarchies = Hierarchies::of_caller().ok()?;
         let name = Owner::current().ok()?.fresh_name();
-        let limits = CgroupLimits::default();
-        let mut cgroup = Self::nowhere(&limits);
+        let mut cgroup = Self::nowhere(&CgroupLimits::default());
         if let Some(seat) = &hierarchies.unified {
             let wanted = COUNTING.without(hierarchies.on_v1());
             cgroup.unified = delegate::find_as_it_is(seat, wanted)
                 .and_then(|(parent, controllers)| v2::Leaf::make(parent, &name, controllers).ok());
         }
-        cgroup.make_legacy(&hierarchies, &name, ControllerSet::EMPTY, COUNTING, true).ok()?;
-        (cgroup.unified.is_some() || !cgroup.legacy.0.is_empty()).then_some(cgroup)
+        let (required, wanted) = (ControllerSet::EMPTY, COUNTING);
+        cgroup.unmade = Some(Unmade { hierarchies, name, required, wanted, want_stats: true });
+        Some(cgroup)
     }
 
     fn nowhere(limits: &CgroupLimits) -> Self {
@@ -209,6 +245,7 @@ impl Cgroup {
             unified: None,
             legacy: v1::Leaves::default(),
             pending: None,
+            unmade: None,
             keeper: None,
             limits: *limits,
             seen_memory: AtomicU64::new(0),
