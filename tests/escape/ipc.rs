@@ -228,7 +228,10 @@ fn a_process_cannot_leave_its_cgroup() {
         Script::new().call(libc::SYS_unshare, args![libc::CLONE_NEWUSER | libc::CLONE_NEWCGROUP]);
     for place in &places {
         script = script.open(place, libc::O_WRONLY);
-        script = script.call(libc::SYS_mkdir, args![&place.with_file_name("kennel-test-escape"), 0o755]);
+        script = script.call(
+            libc::SYS_mkdirat,
+            args![libc::AT_FDCWD, &place.with_file_name("kennel-test-escape"), 0o755],
+        );
     }
     for more in EVERY_WAY {
         let told = script.inside(more);

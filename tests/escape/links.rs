@@ -135,9 +135,9 @@ fn renaming_an_ancestor_of_a_denied_path_is_refused() {
     for ancestor in ancestors {
         let (from, to) = (work.join(ancestor), work.join("other"));
         script = script
-            .call(libc::SYS_rename, args![&from, &work.join("gone")])
+            .call(libc::SYS_renameat2, args![libc::AT_FDCWD, &from, libc::AT_FDCWD, &work.join("gone"), 0])
             .call(libc::SYS_renameat2, args![libc::AT_FDCWD, &from, libc::AT_FDCWD, &to, RENAME_EXCHANGE])
-            .call(libc::SYS_rmdir, args![&from]);
+            .call(libc::SYS_unlinkat, args![libc::AT_FDCWD, &from, libc::AT_REMOVEDIR]);
     }
     for more in EVERY_WAY {
         let told = script.inside(&[&flags[..], more].concat());
@@ -149,7 +149,13 @@ fn renaming_an_ancestor_of_a_denied_path_is_refused() {
     }
     assert!(hooks.is_dir());
     assert_eq!(std::fs::read_to_string(&key).unwrap(), SECRET);
-    Script::new().call(libc::SYS_rename, args![&work.join("a"), &work.join("gone")]).outside().ok(0);
+    Script::new()
+        .call(
+            libc::SYS_renameat2,
+            args![libc::AT_FDCWD, &work.join("a"), libc::AT_FDCWD, &work.join("gone"), 0],
+        )
+        .outside()
+        .ok(0);
 }
 
 #[test]
@@ -158,9 +164,9 @@ fn a_hard_link_to_a_protected_file_cannot_be_made() {
     let (work, fixed) = (yard.work(), yard.scratch().write("work/fixed", "fixed"));
     let flags = yard.flags(&["--deny-write", fixed.to_str().unwrap()]);
     let script = Script::new()
-        .call(libc::SYS_link, args![&yard.secret(), &work.join("link1")])
-        .call(libc::SYS_link, args![&yard.open(), &work.join("link2")])
-        .call(libc::SYS_link, args![&fixed, &work.join("link3")])
+        .call(libc::SYS_linkat, args![libc::AT_FDCWD, &yard.secret(), libc::AT_FDCWD, &work.join("link1"), 0])
+        .call(libc::SYS_linkat, args![libc::AT_FDCWD, &yard.open(), libc::AT_FDCWD, &work.join("link2"), 0])
+        .call(libc::SYS_linkat, args![libc::AT_FDCWD, &fixed, libc::AT_FDCWD, &work.join("link3"), 0])
         .open(&fixed, libc::O_PATH)
         .call(
             libc::SYS_linkat,
@@ -176,7 +182,10 @@ fn a_hard_link_to_a_protected_file_cannot_be_made() {
             libc::SYS_linkat,
             args![Arg::Answer(3), "", libc::AT_FDCWD, &work.join("link5"), libc::AT_EMPTY_PATH],
         )
-        .call(libc::SYS_link, args![&work.join("mine"), &work.join("link6")]);
+        .call(
+            libc::SYS_linkat,
+            args![libc::AT_FDCWD, &work.join("mine"), libc::AT_FDCWD, &work.join("link6"), 0],
+        );
     for more in EVERY_WAY {
         let told = script.inside(&[&refs(&flags)[..], more].concat());
         for index in [0, 1, 2, 4, 5] {
@@ -226,13 +235,13 @@ fn a_link_in_the_write_root_writes_nothing_outside() {
     let yard = Yard::new();
     let (work, open) = (yard.work(), yard.open());
     let script = Script::new()
-        .call(libc::SYS_symlink, args![&open, &work.join("out")])
+        .call(libc::SYS_symlinkat, args![&open, libc::AT_FDCWD, &work.join("out")])
         .open(work.join("out"), O_WRONLY)
-        .call(libc::SYS_symlink, args!["/proc/self/root", &work.join("root")])
+        .call(libc::SYS_symlinkat, args!["/proc/self/root", libc::AT_FDCWD, &work.join("root")])
         .open(format!("{}/root{}", work.display(), open.display()), O_WRONLY)
         .open(work.join("out"), O_RDONLY)
-        .call(libc::SYS_unlink, args![&work.join("out")])
-        .call(libc::SYS_unlink, args![&work.join("root")]);
+        .call(libc::SYS_unlinkat, args![libc::AT_FDCWD, &work.join("out"), 0])
+        .call(libc::SYS_unlinkat, args![libc::AT_FDCWD, &work.join("root"), 0]);
     for more in EVERY_WAY {
         let told = script.inside(&refs(&yard.flags(more)));
         told.ok(0).refused(1, &[EROFS, EACCES]).ok(2).refused(3, &[EROFS, EACCES]).ok(4);

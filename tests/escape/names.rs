@@ -2,26 +2,80 @@
 
 use std::path::PathBuf;
 
-use kennel_tests::probe::Script;
-use kennel_tests::{args, run_sh};
+use kennel_tests::probe::{Arg, Script, open_how, probe_inside, probe_outside};
+use kennel_tests::{args, ran, run_sh};
 use libc::{ENOENT, O_CREAT, O_EXCL, O_RDONLY, O_WRONLY};
 
 use crate::yard::{EVERY_WAY, SECRET, Yard, refs};
 
-/// A mount needs something to be mounted on. Where nothing can keep the name from appearing, there is no sandbox.
+/// A mount needs something to be mounted on. Where nothing can keep the name from appearing, there is no sandbox; where
+/// something can, it has to know every way in which a name comes into a folder.
 #[test]
 fn a_denied_path_cannot_be_created_later() {
     let yard = Yard::new();
     let work = yard.work();
+    let at = libc::AT_FDCWD;
     for list in ["--deny-read", "--deny-write"] {
-        for name in ["later", "folder/later"] {
-            let denied = work.join(name);
-            let flags = ["--allow-write", work.to_str().unwrap(), list, denied.to_str().unwrap()];
-            let script = format!("mkdir -p {0}/folder; echo evil > {0}/{name}", work.display());
-            let told = run_sh(flags, &script);
-            assert_ne!(told.code, 0, "{list} {name}: {told:?}");
-            assert!(!denied.exists(), "{list} {name} appeared");
+        let (later, below) = (work.join("later"), work.join("folder/later"));
+        let (mine, other) = (work.join("mine"), work.join("other"));
+        yard.scratch().dir("work/folder");
+        yard.scratch().write("work/other/later", "evil");
+        std::os::unix::fs::symlink(&work, work.join("link")).unwrap();
+        let folder = work.join("folder");
+        let ways = [
+            Script::new().open(&later, O_WRONLY | O_CREAT),
+            Script::new().open(work.join("link/later"), O_WRONLY | O_CREAT),
+            Script::new().open(work.join("folder/../later"), O_WRONLY | O_CREAT | O_EXCL),
+            Script::new().open(format!("/proc/self/root{}", later.display()), O_WRONLY | O_CREAT),
+            Script::new().open(&work, libc::O_PATH).open("/proc/self/fd/3/later", O_WRONLY | O_CREAT),
+            Script::new()
+                .open(&work, O_RDONLY)
+                .call(libc::SYS_openat, args![Arg::Answer(0), "later", O_WRONLY | O_CREAT, 0o600]),
+            Script::new().call(libc::SYS_chdir, args![&work]).open("later", O_WRONLY | O_CREAT),
+            Script::new().call(libc::SYS_openat2, args![at, &later, open_how(O_WRONLY | O_CREAT, 0), 24]),
+            Script::new().call(libc::SYS_mkdirat, args![at, &later, 0o755]),
+            Script::new().call(libc::SYS_mknodat, args![at, &later, libc::S_IFREG | 0o600, 0]),
+            Script::new().call(libc::SYS_mknodat, args![at, &later, libc::S_IFIFO | 0o600, 0]),
+            Script::new().call(libc::SYS_symlinkat, args!["mine", at, &later]),
+            Script::new().call(libc::SYS_linkat, args![at, &mine, at, &later, 0]),
+            Script::new().call(libc::SYS_renameat2, args![at, &mine, at, &later, 0]),
+            Script::new().call(libc::SYS_renameat2, args![at, &mine, at, &later, 1]),
+            Script::new()
+                .open(&work, libc::O_TMPFILE | O_WRONLY)
+                .call(libc::SYS_linkat, args![at, "/proc/self/fd/3", at, &later, libc::AT_SYMLINK_FOLLOW]),
+            Script::new().open(&below, O_WRONLY | O_CREAT),
+            // The name comes with the folder that holds it.
+            Script::new().call(libc::SYS_renameat2, args![at, &other, at, &folder, 0]),
+            Script::new().call(libc::SYS_renameat2, args![at, &other, at, &folder, 2]),
+            Script::new()
+                .call(libc::SYS_unlinkat, args![at, &folder, libc::AT_REMOVEDIR])
+                .call(libc::SYS_symlinkat, args!["other", at, &folder]),
+        ];
+        let flags = [list, later.to_str().unwrap(), list, below.to_str().unwrap()];
+        let flags = [&["--allow-write", work.to_str().unwrap()], &flags[..]].concat();
+        for way in &ways {
+            for more in [&[][..], &["--seccomp", "permissive"], &["--seccomp", "none"]] {
+                let told = ran(&mut probe_inside("calls", &[&flags[..], more].concat(), way.words()));
+                assert!(
+                    !later.exists() && !below.exists(),
+                    "{list} {more:?}: it appeared by {way:?}: {told:?}"
+                );
+                let last = told.stdout.lines().last().unwrap_or("-1");
+                assert!(told.code != 0 || last.starts_with('-'), "{list} {more:?}: {way:?}: {told:?}");
+            }
         }
+        // Outside, each of them makes one.
+        for way in &ways {
+            let told = ran(&mut probe_outside("calls", way.words())).ok();
+            assert!(later.symlink_metadata().is_ok() || below.exists(), "{way:?}: {told:?}");
+            std::fs::remove_dir_all(&work).unwrap();
+            yard.scratch().dir("work/folder");
+            yard.scratch().write("work/mine", "mine");
+            yard.scratch().write("work/other/later", "evil");
+            std::os::unix::fs::symlink(&work, work.join("link")).unwrap();
+        }
+        std::fs::remove_dir_all(&work).unwrap();
+        yard.scratch().write("work/mine", "mine");
     }
 }
 
@@ -82,23 +136,29 @@ fn no_call_tells_whether_a_hidden_name_exists() {
     let ask = |name: &str| {
         let path: PathBuf = yard.secrets().join(name);
         Script::new()
-            .call(libc::SYS_mkdir, args![&path, 0o755])
-            .call(libc::SYS_mknod, args![&path, libc::S_IFREG | 0o600, 0])
-            .call(libc::SYS_symlink, args!["x", &path])
+            .call(libc::SYS_mkdirat, args![libc::AT_FDCWD, &path, 0o755])
+            .call(libc::SYS_mknodat, args![libc::AT_FDCWD, &path, libc::S_IFREG | 0o600, 0])
+            .call(libc::SYS_symlinkat, args!["x", libc::AT_FDCWD, &path])
             .open(&path, O_RDONLY)
             .open(&path, O_WRONLY | O_CREAT | O_EXCL)
-            .call(libc::SYS_access, args![&path, 0])
-            .call(libc::SYS_unlink, args![&path])
-            .call(libc::SYS_rmdir, args![&path])
-            .call(libc::SYS_rename, args![&path, &yard.work().join("x")])
-            .call(libc::SYS_rename, args![&yard.work().join("mine"), &path])
-            .call(libc::SYS_link, args![&path, &yard.work().join("x")])
+            .call(libc::SYS_faccessat, args![libc::AT_FDCWD, &path, 0])
+            .call(libc::SYS_unlinkat, args![libc::AT_FDCWD, &path, 0])
+            .call(libc::SYS_unlinkat, args![libc::AT_FDCWD, &path, libc::AT_REMOVEDIR])
+            .call(
+                libc::SYS_renameat2,
+                args![libc::AT_FDCWD, &path, libc::AT_FDCWD, &yard.work().join("x"), 0],
+            )
+            .call(
+                libc::SYS_renameat2,
+                args![libc::AT_FDCWD, &yard.work().join("mine"), libc::AT_FDCWD, &path, 0],
+            )
+            .call(libc::SYS_linkat, args![libc::AT_FDCWD, &path, libc::AT_FDCWD, &yard.work().join("x"), 0])
             .call(libc::SYS_truncate, args![&path, 0])
-            .call(libc::SYS_chmod, args![&path, 0o777])
+            .call(libc::SYS_fchmodat, args![libc::AT_FDCWD, &path, 0o777])
             .call(libc::SYS_chdir, args![&path])
-            .call(libc::SYS_readlink, args![&path, kennel_tests::probe::Arg::Zeros(16), 16])
+            .call(libc::SYS_readlinkat, args![libc::AT_FDCWD, &path, Arg::Zeros(16), 16])
             .call(libc::SYS_inotify_init1, args![0])
-            .call(libc::SYS_inotify_add_watch, args![kennel_tests::probe::Arg::Answer(15), &path, 0xfff])
+            .call(libc::SYS_inotify_add_watch, args![Arg::Answer(15), &path, 0xfff])
     };
     assert_ne!(ask("key").outside().errno(0), ask("no-such-key").outside().errno(0), "outside mkdir tells");
     std::fs::remove_dir_all(yard.secrets()).unwrap();

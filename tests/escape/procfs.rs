@@ -58,8 +58,8 @@ fn what_proc_shows_of_pid_1_is_closed() {
     for link in ["exe", "root", "cwd", "fd/3", "fd/4"] {
         let path = format!("/proc/1/{link}");
         script = script.call(
-            libc::SYS_readlink,
-            kennel_tests::args![path.as_str(), kennel_tests::probe::Arg::Zeros(64), 64],
+            libc::SYS_readlinkat,
+            kennel_tests::args![libc::AT_FDCWD, path.as_str(), kennel_tests::probe::Arg::Zeros(64), 64],
         );
     }
     let mut own = Script::new();

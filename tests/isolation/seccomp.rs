@@ -62,7 +62,7 @@ fn nested_namespaces_are_for_permissive_and_none() {
 #[test]
 fn kernel_surface_is_for_permissive_and_none() {
     each_profile(
-        &Script::new().call(libc::SYS_modify_ldt, args![0, Arg::Zeros(16), 16]),
+        &Script::new().call(libc::SYS_move_pages, args![0, 0, 0, 0, 0, 0]),
         [&[EPERM], &[EPERM], &[0, ENOSYS], &[0, ENOSYS]],
     );
     each_profile(
