@@ -15,6 +15,15 @@ fn the_limit_on_open_files_cannot_be_raised_inside() {
 }
 
 #[test]
+fn a_limit_that_is_lower_outside_stays() {
+    let mut command = std::process::Command::new("sh");
+    let script = "ulimit -n 100; ulimit -t 50; exec \"$0\" run --no-settings --open-files 200 --cpu-time 60s -- \
+                  sh -c 'ulimit -n; ulimit -Hn; ulimit -t'";
+    command.args(["-c", script]).arg(kennel_tests::kennel_bin());
+    assert_eq!(kennel_tests::ran(&mut command).ok().stdout, "100\n100\n50\n");
+}
+
+#[test]
 fn a_file_grows_no_larger_than_its_limit() {
     let script =
         "trap '' XFSZ; head -c 3000000 /dev/zero > /tmp/file 2> /dev/null && exit 9; wc -c < /tmp/file";

@@ -438,8 +438,12 @@ pub fn capset(effective: u64, permitted: u64, inheritable: u64) -> Result<()> {
     call!(nr::CAPSET, header.as_ptr(), data.as_ptr()).map(drop)
 }
 
+/// Lowers a resource limit of this process. One that is lower already stays: only the host's root may raise it.
 pub fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<()> {
-    let limit = [soft, hard];
+    let mut limit = [0u64; 2];
+    call!(nr::PRLIMIT64, 0, resource, 0, limit.as_mut_ptr())?;
+    let hard = hard.min(limit[1]);
+    limit = [soft.min(hard), hard];
     call!(nr::PRLIMIT64, 0, resource, limit.as_ptr(), 0).map(drop)
 }
 
