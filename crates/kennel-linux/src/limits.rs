@@ -43,11 +43,14 @@ pub fn stand_ins(
     user_namespace: bool,
 ) -> (Vec<(u32, u64)>, Vec<String>) {
     const RLIMIT_DATA: u32 = 2;
+    const RLIMIT_STACK: u32 = 3;
     const RLIMIT_NPROC: u32 = 6;
     let mut rlimits = Vec::new();
     let mut notes = Vec::new();
     if let Some(bytes) = limits.memory.filter(|_| missing.contains(Controller::Memory)) {
         rlimits.push((RLIMIT_DATA, bytes));
+        // Stacks are no data. More than the usual size would not do: it is also what each thread reserves, as data.
+        rlimits.push((RLIMIT_STACK, bytes.min(8 << 20)));
         notes.push(format!("memory: {bytes} bytes for each process instead of for all together"));
     }
     if let Some(pids) = limits.pids.filter(|_| missing.contains(Controller::Pids)) {
