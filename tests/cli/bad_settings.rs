@@ -83,7 +83,7 @@ fn a_file_that_may_not_be_read_is_an_error_even_where_it_was_merely_found() {
     }
     let scratch = Scratch::new();
     let file = scratch.write("kennel.toml", "");
-    std::fs::set_permissions(&file, PermissionsExt::from_mode(0)).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o000)).unwrap();
     // What it says might tighten, so going on without it would fail open.
     for words in [&["--", "true"][..], &["--settings", "kennel.toml", "--", "true"]] {
         let ran = run_in(scratch.path(), words).expect_code(125);

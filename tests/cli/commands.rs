@@ -63,7 +63,8 @@ fn a_name_that_is_found_but_not_executable_is_126_unless_a_later_folder_has_it()
 fn a_folder_of_the_path_that_may_not_be_looked_into_is_passed_over() {
     let scratch = Scratch::new();
     let shut = scratch.dir("shut");
-    std::fs::set_permissions(&shut, PermissionsExt::from_mode(0)).unwrap();
+    // It can be listed, but nothing in it can be reached, whoever asks: root inside has no power over it either.
+    std::fs::set_permissions(&shut, PermissionsExt::from_mode(0o600)).unwrap();
     // As shells have it: nobody knows whether it is there, and so it was not found.
     let path = format!("PATH={}:/usr/bin:/bin", shut.display());
     run(["--env", &path, "--", "true"]).ok();

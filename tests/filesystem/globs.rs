@@ -134,6 +134,22 @@ fn a_link_that_a_deny_glob_matched_cannot_be_replaced_in_a_write_root() {
     assert_eq!(std::fs::read_to_string(tree.at("project/conf.ini")).unwrap(), "project/sub/notes");
 }
 
+/// A folder that even its owner cannot look into, until the value is dropped: a failing test has to clean up too.
+struct Closed<'a>(&'a Path);
+
+impl Closed<'_> {
+    fn to(folder: &Path, mode: u32) -> Closed<'_> {
+        std::fs::set_permissions(folder, PermissionsExt::from_mode(mode)).unwrap();
+        Closed(folder)
+    }
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::set_permissions(self.0, PermissionsExt::from_mode(0o700));
+    }
+}
+
 #[test]
 fn a_folder_that_the_caller_cannot_list_does_not_stop_a_walk() {
     if am_root() {
@@ -143,11 +159,10 @@ fn a_folder_that_the_caller_cannot_list_does_not_stop_a_walk() {
     let shut = tree.scratch.dir("project/shut");
     tree.scratch.write("project/shut/a.key", "x");
     tree.scratch.write("project/z.key", "x");
-    std::fs::set_permissions(&shut, PermissionsExt::from_mode(0o000)).unwrap();
+    let _open_again = Closed::to(&shut, 0o000);
     let rules = flags([("--deny-read", tree.at("project/**/*.key"))]);
     cannot_read(&rules, &tree.at("project/z.key"));
     can_read(&rules, &tree.at("project/main.c"));
-    std::fs::set_permissions(&shut, PermissionsExt::from_mode(0o700)).unwrap();
 }
 
 #[test]
@@ -159,10 +174,9 @@ fn a_folder_whose_names_can_be_passed_but_not_listed_keeps_a_denied_file_hidden(
     let tree = Tree::new();
     let dim = tree.scratch.dir("project/dim");
     let key = tree.scratch.write("project/dim/a.key", "x");
-    std::fs::set_permissions(&dim, PermissionsExt::from_mode(0o111)).unwrap();
+    let _open_again = Closed::to(&dim, 0o111);
     can_read(&[], &key);
     cannot_read(&flags([("--deny-read", &key)]), &key);
-    std::fs::set_permissions(&dim, PermissionsExt::from_mode(0o700)).unwrap();
 }
 
 #[test]

@@ -80,11 +80,13 @@ fn errors_show_an_odd_name_on_one_line_and_without_control_characters() {
         [b"line\nbreak".as_slice(), b"\x1b(31mred", b"bell\x07", b"not \xff text", b"\xe2\x80\xaereversed"]
     {
         let path = scratch.path().join(name(odd));
+        let mut mount = path.clone().into_os_string();
+        mount.push(":/workspace");
         let missing: [(&str, OsString); 4] = [
             ("--allow-write", path.clone().into()),
             ("--device", path.clone().into()),
             ("--workdir", path.clone().into()),
-            ("--mount", [path.as_os_str(), OsStr::new(":/workspace")].concat()),
+            ("--mount", mount),
         ];
         for (flag, value) in missing {
             let ran = inside(&flags([(flag, value)]), "true", &[]).expect_code(125);
@@ -92,18 +94,6 @@ fn errors_show_an_odd_name_on_one_line_and_without_control_characters() {
             assert!(!ran.stderr.contains(strange), "{flag}: {:?}", ran.stderr);
             assert!(ran.stderr.lines().all(|line| !line.starts_with("break")), "{flag}: {:?}", ran.stderr);
         }
-    }
-}
-
-trait Concat {
-    fn concat(self) -> OsString;
-}
-
-impl Concat for [&OsStr; 2] {
-    fn concat(self) -> OsString {
-        let mut whole = self[0].to_owned();
-        whole.push(self[1]);
-        whole
     }
 }
 
