@@ -58,7 +58,7 @@ fn a_working_directory_that_does_not_exist_is_named() {
 
 #[test]
 fn a_command_that_does_not_exist() {
-    let sandbox = Sandbox::builder().build().expect("plain");
+    let sandbox = Sandbox::builder().env("PATH", "/usr/bin:/bin").build().expect("plain");
     for name in ["no-such-command", "/no/such/command", "./no-such-command"] {
         match sandbox.run(name, &[]) {
             Err(SandboxError::CommandNotFound(command)) => assert_eq!(command, name),
@@ -66,6 +66,24 @@ fn a_command_that_does_not_exist() {
         }
         assert!(matches!(sandbox.spawn(name, &[]), Err(SandboxError::CommandNotFound(_))));
     }
+}
+
+#[test]
+fn a_folder_of_path_that_cannot_be_searched_holds_no_command() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = Scratch::new();
+    let closed = scratch.dir("closed");
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o000)).expect("an own folder");
+    let path = format!("{}:/usr/bin:/bin", closed.display());
+    let sandbox = Sandbox::builder().env("PATH", &path).build().expect("plain");
+    let missing = sandbox.run("no-such-command", &[]);
+    // As bash has it: 127, and not 126 for a file that nobody can know to be there.
+    let bash = std::process::Command::new("bash").args(["-c", "no-such-command"]).env("PATH", &path).output();
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o755)).expect("an own folder");
+    if let Ok(bash) = bash {
+        assert_eq!(bash.status.code(), Some(127));
+    }
+    assert!(matches!(missing, Err(SandboxError::CommandNotFound(_))), "{missing:?}");
 }
 
 #[test]

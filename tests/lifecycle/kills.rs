@@ -10,7 +10,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use kennel_tests::leftovers::{Host, adopt_orphans, processes_left_with, reap_everything, unique_sleep};
-use kennel_tests::{Scratch, kennel, ran_within, role};
+use kennel_tests::{Scratch, kennel, ran_within, role, skipped};
+
+/// Limits that need a cgroup, which a killed controller cannot remove itself.
+const LIMITS: [&str; 4] = ["--memory", "256M", "--pids", "100"];
+/// The variable that tells the role to set them.
+const LIMITED: &str = "KENNEL_TEST_LIMITED";
 
 /// Numbers that look random and are the same again for the same seed.
 pub struct Dice(u64);
@@ -52,8 +57,10 @@ fn tree() -> Scratch {
 /// `kennel run` over that tree, with a command that leaves processes of every kind behind itself.
 fn victim(tree: &Path, sleep: &str) -> Command {
     let work = tree.join("work");
+    let limits = std::env::var_os(LIMITED).map_or(&[][..], |_| &LIMITS);
     let at = |path: &str| work.join(path).into_os_string();
     let mut command = kennel(["run", "--no-settings"]);
+    command.args(limits);
     for (flag, path) in [
         ("--allow-write", at("")),
         ("--allow-write", tree.join("cache").into_os_string()),
@@ -221,27 +228,51 @@ pub fn killer(arguments: &[OsString]) -> i32 {
     i32::from(!wrong.is_empty())
 }
 
-fn nothing_is_left_after(target: &str, runs: u32) {
+fn driver(target: &str, runs: u32) -> Command {
     let seed = std::time::UNIX_EPOCH.elapsed().expect("after 1970").subsec_nanos();
     let mut driver = role::play("killer");
     driver.args([target, &runs.to_string(), &seed.to_string()]);
+    driver
+}
+
+fn nothing_is_left_after(mut driver: Command) {
     let ran = ran_within(Duration::from_secs(180), &mut driver).ok();
     print!("{}", ran.stdout);
 }
 
 #[test]
 fn nothing_is_left_when_the_controller_is_killed_at_any_moment() {
-    nothing_is_left_after("controller", 300);
+    nothing_is_left_after(driver("controller", 300));
 }
 
 #[test]
 fn nothing_is_left_when_pid_1_is_killed_at_any_moment() {
-    nothing_is_left_after("init", 300);
+    nothing_is_left_after(driver("init", 300));
 }
 
 #[test]
 fn nothing_is_left_when_both_are_killed_at_any_moment() {
-    nothing_is_left_after("both", 150);
+    nothing_is_left_after(driver("both", 150));
+}
+
+#[test]
+fn nothing_is_left_of_a_sandbox_with_limits_either() {
+    let tried = ran_within(
+        Duration::from_secs(60),
+        kennel(["run", "--no-settings"]).args(LIMITS).args(["--", "true"]),
+    );
+    if tried.code == 125 {
+        return skipped(&format!(
+            "no cgroup can be made here: {}",
+            tried.stderr.lines().next().unwrap_or_default()
+        ));
+    }
+    tried.ok();
+    for target in ["controller", "init", "both"] {
+        let mut driver = driver(target, 60);
+        driver.env(LIMITED, "1");
+        nothing_is_left_after(driver);
+    }
 }
 
 #[test]

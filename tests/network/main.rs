@@ -1,5 +1,6 @@
 //! The filtered network: real programs inside, real servers outside, and every way around that we know of.
 
+mod control;
 mod fallback;
 mod library;
 mod loads;

@@ -128,6 +128,9 @@ impl Drop for Sleep {
 pub fn processes_with(marker: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").expect("/proc is mounted").flatten() {
+        if !entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit) {
+            continue;
+        }
         if let Ok(line) = fs::read(entry.path().join("cmdline")) {
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
             if line.contains(marker) {

@@ -42,7 +42,7 @@ fn the_terminal_comes_back_when_the_command_is_killed_by_the_clock() {
 #[test]
 fn the_terminal_comes_back_when_the_command_cannot_be_started() {
     let Some(screen) = Screen::open() else { return };
-    screen.line("sh -c '$K run -- no-such-command; echo ended-$?; read x; echo got-$x-$((1+1))'");
+    screen.line("sh -c '$K run -- /no/such/command; echo ended-$?; read x; echo got-$x-$((1+1))'");
     screen.wait_for("ended-127");
     screen.line("hello");
     screen.wait_for("got-hello-2");

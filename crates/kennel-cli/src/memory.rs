@@ -13,7 +13,7 @@ static ARGUMENTS: AtomicUsize = AtomicUsize::new(0);
 static ENVIRONMENT: AtomicUsize = AtomicUsize::new(0);
 static HEAP: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs before `main` and before the first allocation.
+/// Runs before `main` and before the first allocation of this program.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = at_start;
@@ -21,9 +21,13 @@ static AT_START: extern "C" fn(c_int, *const *const c_char, *const *const c_char
 extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environment: *const *const c_char) {
     ARGUMENTS.store(arguments as usize, Ordering::Relaxed);
     ENVIRONMENT.store(environment as usize, Ordering::Relaxed);
-    // SAFETY: asks for the end of the heap and does not move it. In a static program thread-local storage lies
-    // below; everything above is malloc's.
-    HEAP.store(unsafe { libc::sbrk(0) } as usize, Ordering::Relaxed);
+    // The C library has allocated already, but nothing of the caller's: what comes later lies above this mark. Large
+    // blocks would be mapped elsewhere unless told otherwise.
+    // SAFETY: plain calls; the block is never given back.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_MAX, 0);
+        HEAP.store(libc::malloc(16) as usize, Ordering::Relaxed);
+    }
 }
 
 /// The strings of a null-terminated array, without copying them.

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use kennel_policy::policy::Policy;
 
+pub use crate::control::ControlLines;
 use crate::network::Filtered;
 pub use crate::network::NetworkDecision;
 
@@ -32,7 +33,7 @@ pub struct Ran {
     pub blocked: String,
 }
 
-/// Runs `command` and waits for it. `environment` is the caller's.
+/// Runs `command` and waits for it. `environment` is the caller's; `control` brings new rules for the network.
 ///
 /// # Safety
 /// This process must have a single thread, and `memory` must describe its own: PID 1 wipes what is named there.
@@ -46,11 +47,15 @@ pub unsafe fn run<'e, E>(
     environment: E,
     memory: Memory,
     watch: Watch<'_>,
+    control: Option<ControlLines>,
 ) -> Result<Ran, Error>
 where
     E: Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
 {
     let mut filtered = filtered(policy, environment.clone())?;
+    if let (Some(filtered), Some(lines)) = (&mut filtered, control) {
+        filtered.obey(lines);
+    }
     let plan = filtered.as_ref().map(|filtered| filtered.plan().clone());
     let mut open = |doors| {
         if let Some(filtered) = &mut filtered {
@@ -73,7 +78,7 @@ fn filtered<'e>(
     policy: &Policy,
     environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
 ) -> Result<Option<Filtered>, Error> {
-    Filtered::new(policy, environment)
+    Filtered::new(policy, environment, None)
         .map_err(|source| Error::System { doing: "making a token for the network gate", source })
 }
 

@@ -62,6 +62,12 @@ impl Child {
         self.finish(Some(limit))
     }
 
+    /// A hold on the rules of its network, where it has an allow list.
+    #[must_use]
+    pub fn network(&self) -> Option<crate::NetworkControl> {
+        self.filtered.as_ref().map(crate::network::Filtered::control)
+    }
+
     /// PID 1 of the sandbox, as the caller sees it.
     #[must_use]
     pub fn init_pid(&self) -> u32 {

@@ -73,6 +73,11 @@ pub struct SandboxConfig {
     pub network_mode: NetworkMode,
     /// Hosts that can be reached in [`NetworkMode::Whitelist`].
     pub allowed_domains: Vec<String>,
+    /// Hosts that cannot be reached even so.
+    pub denied_domains: Vec<String>,
+    /// Whom to ask about hosts that no rule speaks of, in [`NetworkMode::Whitelist`].
+    #[cfg(target_os = "linux")]
+    pub ask: Option<crate::AskAboutHosts>,
     /// Variables that are set inside.
     pub env_vars: HashMap<String, String>,
     /// Whether the caller's other variables are kept out.
@@ -116,6 +121,9 @@ impl Default for SandboxConfig {
             tmp_size: None,
             network_mode: NetworkMode::None,
             allowed_domains: Vec::new(),
+            denied_domains: Vec::new(),
+            #[cfg(target_os = "linux")]
+            ask: None,
             env_vars: HashMap::new(),
             clear_env: false,
             working_dir: None,
@@ -158,11 +166,13 @@ impl SandboxConfig {
             });
         }
         policy.network.mode = self.network_mode;
-        for domain in &self.allowed_domains {
-            let rule = HostRule::parse(domain, ListKind::Allow)
-                .map_err(|error| SandboxError::ConfigValidation(format!("allow_domain {domain}: {error}")))?;
-            policy.network.allow.push(rule);
-        }
+        let hosts = |list: &[String], kind, name: &str| {
+            let wrong = |host: &str, error| SandboxError::ConfigValidation(format!("{name} {host}: {error}"));
+            let rule = |host: &String| HostRule::parse(host, kind).map_err(|error| wrong(host, error));
+            list.iter().map(rule).collect::<Result<Vec<_>>>()
+        };
+        policy.network.allow = hosts(&self.allowed_domains, ListKind::Allow, "allow_domain")?;
+        policy.network.deny = hosts(&self.denied_domains, ListKind::Deny, "deny_domain")?;
         let limits = &mut policy.limits;
         limits.memory = positive(self.memory_limit, "memory_limit")?;
         limits.cpus = match self.cpu_limit {
@@ -338,6 +348,8 @@ impl SandboxBuilder {
         deny_write(PathBuf) => deny_write;
         /// A host that can be reached in [`NetworkMode::Whitelist`].
         allow_domain(String) => allowed_domains;
+        /// A host that cannot be reached even so; looked at first.
+        deny_domain(String) => denied_domains;
     }
 
     /// Starts from a built-in profile: `judge` for a stranger's program, `agent` for a coding agent, `build` for a
@@ -361,6 +373,17 @@ impl SandboxBuilder {
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.config.env_vars.insert(name.into(), value.into());
+        self
+    }
+
+    /// Whom to ask about hosts that no rule speaks of, in [`NetworkMode::Whitelist`].
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn ask_about_hosts(
+        mut self,
+        ask: impl Fn(&crate::HostQuestion) -> crate::HostAnswer + Send + Sync + 'static,
+    ) -> Self {
+        self.config.ask = Some(crate::AskAboutHosts::new(ask));
         self
     }
 

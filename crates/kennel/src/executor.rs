@@ -66,7 +66,7 @@ mod linux {
             let variables: Vec<_> = std::env::vars_os().collect();
             let variables = variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
             let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
-            let filtered = Filtered::new(&policy, variables.clone())?;
+            let filtered = Filtered::new(&policy, variables.clone(), config.ask.as_ref())?;
             let network = filtered.as_ref().map(Filtered::plan);
             let count = config.count_usage;
             let (running, not_enforced) = start(&policy, &words, &cwd, variables, stdio, network, count)?;

@@ -28,10 +28,14 @@ mod sandbox;
 #[cfg(target_os = "linux")]
 pub mod attached;
 #[cfg(target_os = "linux")]
+mod control;
+#[cfg(target_os = "linux")]
 mod network;
 
 pub use child::Child;
 pub use config::{MountPoint, Permission, SandboxBuilder, SandboxConfig};
+#[cfg(target_os = "linux")]
+pub use control::{AskAboutHosts, HostAnswer, HostQuestion, NetworkControl};
 pub use error::SandboxError;
 pub use executor::PlatformExecutor;
 pub use kennel_policy as policy;

@@ -11,7 +11,11 @@ use std::path::Path;
 use kennel_linux::network::{Doors, Listener, NetlinkBatch, NetworkPlan};
 use kennel_policy::policy::{NetworkMode, Policy};
 use kennel_proxy::netlink::{DoorPorts, ROUTE, transparent_network};
-use kennel_proxy::{Bypass, Credentials, Gate, OpenGate, ParentProxies, ParentProxy, Rules, Settings};
+use kennel_proxy::{
+    Bypass, Credentials, Gate, OpenGate, ParentProxies, ParentProxy, Rules, Settings, Unlisted,
+};
+
+use crate::control::{AskAboutHosts, ControlLines, NetworkControl};
 
 /// Ports inside. The namespace is the sandbox's own, so these are free.
 const PROXY: u16 = 3128;
@@ -49,15 +53,17 @@ pub(crate) struct Filtered {
     gate: Gate,
     plan: NetworkPlan,
     open: Option<OpenGate>,
+    control: Option<ControlLines>,
     failure: Option<String>,
 }
 
 impl Filtered {
     /// The gate that a policy asks for, if it does. `environment` is the caller's: its own proxy, if it has one,
-    /// is used to get out.
+    /// is used to get out. `ask` is asked about hosts that no rule speaks of.
     pub(crate) fn new<'e>(
         policy: &Policy,
         environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+        ask: Option<&AskAboutHosts>,
     ) -> std::io::Result<Option<Filtered>> {
         if policy.network.mode != NetworkMode::Whitelist {
             return Ok(None);
@@ -68,11 +74,31 @@ impl Filtered {
         let settings = Settings {
             credentials: Some(Credentials { user: "kennel".into(), password: token }),
             parents: parents(environment),
+            ask: ask.map(AskAboutHosts::for_gate),
             ipv6,
             ..Settings::default()
         };
-        let rules = Rules::new(policy.network.allow.clone(), policy.network.deny.clone());
-        Ok(Some(Filtered { gate: Gate::new(rules, settings), plan, open: None, failure: None }))
+        let mut rules = Rules::new(policy.network.allow.clone(), policy.network.deny.clone());
+        if ask.is_some() {
+            rules.unlisted = Unlisted::Ask;
+        }
+        Ok(Some(Filtered {
+            gate: Gate::new(rules, settings),
+            plan,
+            open: None,
+            control: None,
+            failure: None,
+        }))
+    }
+
+    /// Takes new rules from these lines, from the moment the gate opens.
+    pub(crate) fn obey(&mut self, lines: ControlLines) {
+        self.control = Some(lines);
+    }
+
+    /// A hold on the rules.
+    pub(crate) fn control(&self) -> NetworkControl {
+        NetworkControl::new(self.gate.clone())
     }
 
     pub(crate) fn plan(&self) -> &NetworkPlan {
@@ -90,6 +116,10 @@ impl Filtered {
                 TAG_DNS_TCP => doors.dns_tcp.push(socket),
                 _ => {}
             }
+        }
+        // Before the first client is served: what was said earlier holds for it.
+        if let Some(lines) = self.control.take() {
+            lines.follow(self.control());
         }
         match self.gate.open(doors) {
             Ok(open) => self.open = Some(open),

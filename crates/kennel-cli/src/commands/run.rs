@@ -1,10 +1,12 @@
 //! `kennel run`: a command in a sandbox, on this terminal.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 
-use kennel::attached::{self, Audience, Ended, Error, Outcome, StartError, Ticker, Watch};
+use kennel::attached::{self, Audience, ControlLines, Ended, Error, Outcome, StartError, Ticker, Watch};
 
-use kennel_policy::policy::Limits;
+use kennel_policy::policy::{Limits, NetworkMode};
 
 use super::{FAILED, policy, report, say, stats};
 use crate::flags::{RunArgs, Stats};
@@ -19,13 +21,22 @@ pub fn run(args: &RunArgs) -> i32 {
     if !args.quiet {
         merged.notes.iter().for_each(|note| say(&format!("kennel: note: {note}")));
     }
+    let control = match args.control_fd.as_deref().map(control_lines).transpose() {
+        Ok(control) => control,
+        Err(error) => return fail(&error),
+    };
+    if control.is_some() && merged.policy.network.mode != NetworkMode::Whitelist {
+        return fail(
+            "--control-fd: there are no rules to change\nhelp: add --net allow-list, or --allow-domain",
+        );
+    }
     let mut row = (args.stats == Some(Stats::Live)).then(stats::LiveRow::new).flatten();
     let ticker = row.as_mut().map(|row| Ticker::new(row as &mut dyn Audience, stats::EVERY));
     let watch = Watch { count: args.stats.is_some(), ticker };
+    let (environment, inherited) = (memory::environment(), memory::inherited());
     // SAFETY: no thread has been started, and the memory is this process's own.
-    let result = unsafe {
-        attached::run(&merged.policy, &args.command, &cwd, memory::environment(), memory::inherited(), watch)
-    };
+    let result =
+        unsafe { attached::run(&merged.policy, &args.command, &cwd, environment, inherited, watch, control) };
     drop(row);
     let code = match &result {
         Ok(ran) => {
@@ -40,16 +51,30 @@ pub fn run(args: &RunArgs) -> i32 {
         }
         Err(error) => fail_to_start(error),
     };
-    if let Some(path) = &args.report {
-        if let Err(error) = report::write(path, &result, code) {
-            return fail(&format!("writing the report: {}: {error}", path.display()));
-        }
+    if let Some(path) = &args.report
+        && let Err(error) = report::write(path, &result, code)
+    {
+        return fail(&format!("writing the report: {}: {error}", path.display()));
     }
     if let Ok(Ended::Signalled(signal @ (libc::SIGINT | libc::SIGQUIT))) = result.map(|ran| ran.outcome.ended)
     {
         die_of(signal);
     }
     code
+}
+
+/// The lines of a descriptor that whoever started kennel left open for them.
+fn control_lines(typed: &OsStr) -> Result<ControlLines, String> {
+    let wrong = || format!("--control-fd {}: not an open descriptor above 2", typed.display());
+    let number: i32 =
+        typed.to_str().and_then(|text| text.parse().ok()).filter(|fd| *fd > 2).ok_or_else(wrong)?;
+    // SAFETY: only asked about.
+    if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+        return Err(wrong());
+    }
+    // SAFETY: it is open, nothing of this process's uses it, and it is taken over once.
+    let fd = unsafe { OwnedFd::from_raw_fd(number) };
+    Ok(ControlLines::new(fd, |message| say(&format!("kennel: {message}"))))
 }
 
 /// Says what limit was hit, and what its value was.
@@ -95,7 +120,9 @@ fn counted(count: u64, one: &str, many: &str) -> String {
 }
 
 fn fail(message: &str) -> i32 {
-    say(&format!("kennel: {message}"));
+    // A usage error names the command itself.
+    let prefix = if message.starts_with("kennel ") { "" } else { "kennel: " };
+    say(&format!("{prefix}{message}"));
     FAILED
 }
 
@@ -106,6 +133,10 @@ fn fail_to_start(error: &Error) -> i32 {
             io::ErrorKind::NotFound => {
                 say(&format!("kennel: {command}: command not found"));
                 127
+            }
+            _ if std::path::Path::new(command).is_dir() => {
+                say(&format!("kennel: {command}: is a directory"));
+                126
             }
             _ => {
                 say(&format!("kennel: {command}: {source}"));

@@ -85,6 +85,8 @@ pub struct RunArgs {
     pub no_settings: bool,
     /// Where to write the outcome.
     pub report: Option<PathBuf>,
+    /// The descriptor that new rules come by, as it was typed.
+    pub control_fd: Option<OsString>,
     /// When to tell what was used.
     pub stats: Option<Stats>,
     /// Say nothing but errors.

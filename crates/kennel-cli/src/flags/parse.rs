@@ -249,6 +249,7 @@ impl Typed {
             Effect::SettingsFile => self.run.settings_files.push(value.into()),
             Effect::NoSettings => self.run.no_settings = true,
             Effect::Report => self.run.report = Some(value.into()),
+            Effect::ControlFd => self.run.control_fd = Some(value),
             Effect::Stats => {
                 let live = self.run.stats == Some(Stats::Live) || !value.is_empty();
                 self.run.stats = Some(if live { Stats::Live } else { Stats::AtExit });

@@ -71,6 +71,8 @@ pub enum Effect {
     NoSettings,
     /// Names the report's file.
     Report,
+    /// Names the descriptor that new rules come by.
+    ControlFd,
     /// Tells what was used.
     Stats,
     /// Says less.
@@ -327,6 +329,17 @@ pub static FLAGS: &[Flag] = &[
         section: "Network",
         repeatable: true,
         help: "Refuse HOST even if it is allowed; * is every host",
+        ..RUN
+    },
+    Flag {
+        name: "control-fd",
+        value: Some("N"),
+        effect: Effect::ControlFd,
+        section: "Network",
+        help: "Take new lists of hosts from descriptor N while the command runs",
+        doc: "Each line is a whole JSON settings object; its network.allow and network.deny hold for the next connection \
+              in place of the old ones. A line that makes no sense is reported and changes nothing. The command itself \
+              does not get the descriptor. Needs an allow list: --net allow-list, if there is nothing to allow yet.",
         ..RUN
     },
     Flag {

@@ -104,7 +104,7 @@ fn close_between(first: u32, last: u32) -> Result<()> {
     match sys::close_range(first, last) {
         // Before 5.9.
         Err(Errno::ENOSYS) => {
-            (first..=last.min(first.saturating_add(65_536))).for_each(|fd| sys::close(fd.cast_signed()));
+            (first..=last.min(first.saturating_add(1 << 20))).for_each(|fd| sys::close(fd.cast_signed()));
             Ok(())
         }
         other => other,

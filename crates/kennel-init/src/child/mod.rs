@@ -76,7 +76,11 @@ pub unsafe fn run(plan: &[u8], link: i32, inherited: Inherited) -> ! {
         Err(errno) => fail(link, past, errno),
     };
     if inherited.heap != 0 {
-        sys::brk(inherited.heap);
+        // What the C library allocated before lies in front, in the same page perhaps.
+        let page = inherited.heap.next_multiple_of(4096);
+        // SAFETY: the caller's own promise; nothing of the heap is used from here on.
+        unsafe { wipe((inherited.heap, page)) };
+        sys::brk(page);
     }
     reaper::serve(command, terminal.as_ref(), link)
 }

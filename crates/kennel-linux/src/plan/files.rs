@@ -222,10 +222,12 @@ fn shows_something(points: &[Point], index: usize) -> bool {
 
 /// A denied path below /dev or /proc that the fresh one does not have needs no mask.
 fn absent_from_dev(point: &Point) -> bool {
-    point
-        .path
-        .strip_prefix("/dev")
-        .is_ok_and(|name| !devices::NODES.iter().any(|node| Path::new(node) == name))
+    let of_a_process = point.path.strip_prefix("/proc").is_ok_and(|name| {
+        let first = name.components().next().map(|first| first.as_os_str().to_string_lossy().into_owned());
+        first.is_none_or(|first| first.starts_with(|c: char| c.is_ascii_digit()) || first.ends_with("self"))
+    });
+    let in_dev = point.path.strip_prefix("/dev");
+    of_a_process || in_dev.is_ok_and(|name| !devices::NODES.iter().any(|node| Path::new(node) == name))
 }
 
 /// Symlinks on the way to what is shown, wherever the tree is made anew.

@@ -210,7 +210,7 @@ fn start(
 
 /// The paths to try for a command, as a shell looks through `PATH`.
 fn candidates_for(name: &OsStr, path: Option<&OsStr>) -> Vec<OsString> {
-    if name.as_bytes().contains(&b'/') {
+    if name.is_empty() || name.as_bytes().contains(&b'/') {
         return vec![name.to_owned()];
     }
     let path = path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"));

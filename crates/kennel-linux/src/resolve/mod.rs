@@ -263,6 +263,12 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     resolver.check_hard_links()?;
     pin(&mut points)?;
     points.sort_by(|a, b| a.path.cmp(&b.path));
+    if let (Some(path), Some(_)) = (&workdir, &policy.process.workdir)
+        && !visible(&points, path)
+    {
+        let (rule, path) = ("workdir".into(), path.clone());
+        return Err(ResolveError::Unfit { rule, path, what: "does not exist inside: a rule hides it" });
+    }
     let workdir = workdir.filter(|path| visible(&points, path));
     let covers = if policy.network.mode == NetworkMode::Whitelist { covers(&points) } else { Vec::new() };
     Ok(Resolved { points, links: resolver.links, covers, workdir })
@@ -369,7 +375,7 @@ impl Resolver<'_> {
                     }
                     self.say(list, found, &reason);
                 }
-                Location::Missing(path) if list.denies() => {
+                Location::Missing(path) if list.denies() && rule.missing == Missing::Skip => {
                     self.loose.push(Loose { path, rule: reason, link: false });
                 }
                 // What the caller may not look at, the sandbox, which is the same user, may not either.
@@ -531,7 +537,9 @@ impl Resolver<'_> {
             let verdict = self.verdict(path);
             let above = path.parent().map(|above| self.verdict(above));
             let same = match (&verdict, &above) {
-                (Verdict::Hidden(_), Some(Verdict::Hidden(_) | Verdict::Fresh(_))) => true,
+                (Verdict::Hidden(_), Some(Verdict::Hidden(_))) => true,
+                // What a fresh zone does not have needs no hiding; /dev and /proc have some of it.
+                (Verdict::Hidden(_), Some(Verdict::Fresh(zone))) => !matches!(zone, Zone::Dev | Zone::Proc),
                 (Verdict::Host { write: a, .. }, Some(Verdict::Host { write: b, .. })) => a == b,
                 (Verdict::Fresh(a), Some(Verdict::Fresh(b))) => a == b,
                 _ => false,
@@ -567,11 +575,17 @@ impl Resolver<'_> {
                     return Err(ResolveError::Forbidden { rule: reason, path: mount.source.clone() });
                 }
             };
-            let above = found.path.ancestors().find_map(|above| self.said.get(above));
-            if let Some(rule) = above.and_then(|said| said.deny_read.clone()) {
+            if let Verdict::Hidden(rule) = self.verdict(&found.path) {
                 return Err(ResolveError::HiddenSource { mount: reason, rule });
             }
-            let write = mount.access == MountAccess::ReadWrite;
+            // The nearest rule about writing decides, as it does without the mount; where there is none, the mount.
+            let said = found.path.ancestors().filter_map(|above| self.said.get(above));
+            let denied = said
+                .filter(|said| said.deny_write.is_some() || said.allow_write.is_some())
+                .map(|said| said.deny_write.is_some())
+                .next()
+                .unwrap_or(false);
+            let write = mount.access == MountAccess::ReadWrite && !denied;
             self.make_room(points, &mount.target, &reason)?;
             points.retain(|point| point.path != mount.target);
             for (path, said) in self.said.range(found.path.clone()..) {

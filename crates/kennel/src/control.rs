@@ -1,0 +1,178 @@
+//! A say in the network while a sandbox runs: rules that change, and hosts that someone is asked about.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use kennel_policy::domain::{HostRule, ListKind};
+use kennel_policy::settings::{Base, Format, Provenance, parse};
+use kennel_proxy::{Answer, Ask, Gate, Question, Rules};
+
+use crate::{Result, SandboxError};
+
+/// A hold on the rules of a running sandbox's network. Clones hold the same rules.
+///
+/// ```no_run
+/// use kennel::{NetworkMode, Sandbox};
+///
+/// let sandbox = Sandbox::builder().network_mode(NetworkMode::Whitelist).allow_domain("example.com").build()?;
+/// let child = sandbox.spawn("my-agent", &[])?;
+/// let network = child.network().expect("it has an allow list");
+/// network.update(&["example.com", "*.example.org"], &["secret.example.org"])?;
+/// # Ok::<(), kennel::SandboxError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct NetworkControl(Gate);
+
+impl NetworkControl {
+    pub(crate) fn new(gate: Gate) -> NetworkControl {
+        NetworkControl(gate)
+    }
+
+    /// Puts other lists in place of those that hold. They hold for the next connection; what has been let through
+    /// goes on, and answers to questions are forgotten.
+    ///
+    /// # Errors
+    /// [`SandboxError::ConfigValidation`] when an entry is no host; the rules are then as they were.
+    pub fn update(&self, allow: &[&str], deny: &[&str]) -> Result<()> {
+        let parsed = |list: &[&str], kind| {
+            let wrong = |entry: &str, error| SandboxError::ConfigValidation(format!("{entry}: {error}"));
+            let rule = |entry: &&str| HostRule::parse(entry, kind).map_err(|error| wrong(entry, error));
+            list.iter().map(rule).collect::<Result<Vec<_>>>()
+        };
+        self.replace(parsed(allow, ListKind::Allow)?, parsed(deny, ListKind::Deny)?);
+        Ok(())
+    }
+
+    fn replace(&self, allow: Vec<HostRule>, deny: Vec<HostRule>) {
+        let asked = self.0.unlisted();
+        self.0.update(Rules { unlisted: asked, ..Rules::new(allow, deny) });
+    }
+}
+
+/// A host that no rule speaks of, and that a program inside wants to reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostQuestion {
+    /// The host, in its one spelling.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// What may happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostAnswer {
+    /// It may be reached from now on, on this port.
+    Allow,
+    /// This time.
+    AllowOnce,
+    /// It may not.
+    Deny,
+}
+
+/// Whom to ask about hosts that no rule speaks of. Called on a thread of its own, one question at a time; an answer
+/// that takes longer than a minute is a no.
+#[derive(Clone)]
+pub struct AskAboutHosts(Arc<dyn Fn(&HostQuestion) -> HostAnswer + Send + Sync>);
+
+impl AskAboutHosts {
+    /// Whom to ask.
+    pub fn new(ask: impl Fn(&HostQuestion) -> HostAnswer + Send + Sync + 'static) -> AskAboutHosts {
+        AskAboutHosts(Arc::new(ask))
+    }
+
+    pub(crate) fn for_gate(&self) -> Ask {
+        let ask = Arc::clone(&self.0);
+        Arc::new(move |question: &Question| {
+            let question = HostQuestion { host: question.host.to_string(), port: question.port };
+            match ask(&question) {
+                HostAnswer::Allow => Answer::Allow,
+                HostAnswer::AllowOnce => Answer::AllowOnce,
+                HostAnswer::Deny => Answer::Deny,
+            }
+        })
+    }
+}
+
+impl fmt::Debug for AskAboutHosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AskAboutHosts")
+    }
+}
+
+/// The most bytes of one line; more than a settings file may have is nothing that anyone means.
+const MOST_LINE: u64 = 1 << 20;
+
+/// Settings that come while a sandbox runs: each line is a whole JSON object, whose two network lists are put in place
+/// of those that hold. What else it says is not looked at, since mounts and limits stand.
+#[derive(Debug)]
+pub struct ControlLines {
+    from: OwnedFd,
+    complain: fn(&str),
+}
+
+impl ControlLines {
+    /// Lines from this descriptor. `complain` is told of those that make no sense, which change nothing.
+    #[must_use]
+    pub fn new(from: OwnedFd, complain: fn(&str)) -> ControlLines {
+        ControlLines { from, complain }
+    }
+
+    /// Follows them on a thread of its own. What had come before this call holds when it returns.
+    pub(crate) fn follow(self, control: NetworkControl) {
+        let ControlLines { from, complain } = self;
+        let mut lines = Lines { reader: BufReader::new(File::from(from)), number: 0 };
+        while lines.is_waiting() {
+            if lines.next(&control, complain).is_none() {
+                return;
+            }
+        }
+        let work = move || while lines.next(&control, complain).is_some() {};
+        if let Err(error) = std::thread::Builder::new().name("kennel-control".into()).spawn(work) {
+            complain(&format!("following new rules: starting a thread: {error}"));
+        }
+    }
+}
+
+struct Lines {
+    reader: BufReader<File>,
+    number: usize,
+}
+
+impl Lines {
+    /// Whether something can be read without waiting.
+    fn is_waiting(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut fds = [PollFd::new(self.reader.get_ref(), PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        !self.reader.buffer().is_empty() || poll(&mut fds, Some(&now)).is_ok_and(|count| count > 0)
+    }
+
+    /// Reads a line and does what it says; `None` at the end.
+    fn next(&mut self, control: &NetworkControl, complain: fn(&str)) -> Option<()> {
+        let mut line = Vec::new();
+        self.number += 1;
+        match self.reader.by_ref().take(MOST_LINE).read_until(b'\n', &mut line) {
+            Ok(0) => return None,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Some(()),
+            Err(error) => {
+                complain(&format!("reading new rules: {error}"));
+                return None;
+            }
+        }
+        if line.trim_ascii().is_empty() {
+            return Some(());
+        }
+        let base = Base { folder: "/".into(), home: None };
+        match parse(&line, Format::Json, Provenance::File("control line"), &base) {
+            Ok(settings) => control.replace(settings.network.allow, settings.network.deny),
+            Err(error) => {
+                complain(&format!("new rules, line {}: {error}; the old rules hold", self.number));
+            }
+        }
+        Some(())
+    }
+}

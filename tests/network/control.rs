@@ -1,0 +1,130 @@
+//! Rules that change while a sandbox runs: by lines on a descriptor, and by the library.
+
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use kennel::{HostAnswer, NetworkMode, Sandbox};
+use kennel_tests::{kennel, ran_within};
+
+use crate::LONG;
+use crate::world::world;
+
+/// Hands the reading end of a pipe to kennel as descriptor 9.
+fn with_control(command: &mut Command) -> std::io::PipeWriter {
+    let (lines, pen) = std::io::pipe().expect("a pipe");
+    // SAFETY: only dup2; the closure keeps the pipe open until the fork.
+    unsafe {
+        command.pre_exec(move || match libc::dup2(lines.as_raw_fd(), 9) {
+            9 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+    pen
+}
+
+#[test]
+fn lines_on_the_control_descriptor_hold_for_the_next_connection() {
+    let Some(world) = world() else { return };
+    let ask =
+        |name: &str| format!("curl -s -o /dev/null -w '%{{http_code}}\\n' http://{name}.web.test/hello");
+    let script = format!(
+        "{}; {}; echo; read go; {}; {}; read go; {}; ls /proc/self/fd | wc -w",
+        ask("early"),
+        ask("late"),
+        ask("early"),
+        ask("late"),
+        ask("late")
+    );
+    let mut command =
+        kennel(["run", "--no-settings", "--control-fd", "9", "--allow-domain", "never.web.test"]);
+    command.args(["--", "sh", "-c", &script]);
+    let mut pen = with_control(&mut command);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Before anything runs: it replaces what the flags said.
+    writeln!(pen, r#"{{"network": {{"allow": ["early.web.test"]}}}}"#).expect("it is open");
+    let mut child = command.spawn().expect("kennel");
+    drop(command);
+    let mut stdout = child.stdout.take().expect("piped");
+    let mut stdin = child.stdin.take().expect("piped");
+    let mut said = [0; 9];
+    stdout.read_exact(&mut said).expect("two answers");
+    assert_eq!(&said, b"200\n403\n\n");
+    writeln!(pen, "not JSON\n{}", r#"{"network": {"allow": ["*.web.test"], "deny": ["early.web.test"]}}"#)
+        .expect("open");
+    // The lines are followed by a thread; wait until it has complained about the first.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    writeln!(stdin, "go").expect("it reads");
+    let mut said = [0; 8];
+    stdout.read_exact(&mut said).expect("two answers");
+    assert_eq!(&said, b"403\n200\n");
+    // The end of the lines changes nothing.
+    drop(pen);
+    writeln!(stdin, "go").expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).expect("text");
+    // 0, 1, 2, and the folder that ls reads.
+    assert_eq!(rest.split_whitespace().collect::<Vec<_>>(), ["200", "4"], "the descriptor is not inside");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("line 2") && errors.contains("the old rules hold"), "{errors}");
+    world.saw_nothing_of("never.web.test");
+}
+
+#[test]
+fn a_control_descriptor_that_is_none_is_an_error() {
+    for (flags, said) in [
+        (&["--control-fd", "77", "--net", "allow-list"][..], "not an open descriptor"),
+        (&["--control-fd", "1", "--net", "allow-list"], "above 2"),
+        (&["--control-fd", "x", "--net", "allow-list"], "not an open descriptor"),
+    ] {
+        let ran = ran_within(LONG, kennel(["run", "--no-settings"]).args(flags).args(["--", "true"]))
+            .expect_code(125);
+        assert!(ran.stderr.contains(said), "{flags:?}: {}", ran.stderr);
+    }
+    let mut command = kennel(["run", "--no-settings", "--control-fd", "9", "--", "true"]);
+    let _pen = with_control(&mut command);
+    let ran = ran_within(LONG, &mut command).expect_code(125);
+    assert!(
+        ran.stderr.contains("no rules to change") && ran.stderr.contains("--net allow-list"),
+        "{}",
+        ran.stderr
+    );
+}
+
+/// The part of the role `embed` that is about rules that change.
+pub fn embedded() {
+    let status = "curl -s -o /dev/null -w '%{http_code}\n' http://changing.web.test/hello";
+    let list = Sandbox::builder().network_mode(NetworkMode::Whitelist).allow_domain("other.web.test");
+    let sandbox = list.clone().build().expect("a list");
+    let mut child = sandbox.spawn("sh", &["-c", &format!("{status}; read go; {status}")]).expect("it starts");
+    let mut stdout = child.take_stdout().expect("piped");
+    let mut said = [0; 4];
+    stdout.read_exact(&mut said).expect("an answer");
+    assert_eq!(&said, b"403\n");
+    let network = child.network().expect("it has a list");
+    assert!(network.update(&["http://no.host/"], &[]).is_err(), "an address is no host");
+    network.update(&["changing.web.test"], &[]).expect("a host");
+    child.take_stdin().expect("piped").write_all(b"go\n").expect("it reads");
+    stdout.read_exact(&mut said).expect("an answer");
+    assert_eq!(&said, b"200\n");
+    assert!(child.wait().expect("it ends").success());
+
+    let denied =
+        list.clone().allow_domain("*.web.test").deny_domain("changing.web.test").build().expect("lists");
+    let result = denied.run("sh", &["-c", status]).expect("it runs");
+    assert_eq!(result.stdout, "403\n");
+    assert!(result.network.iter().any(|one| !one.allowed && one.reason == "on the deny list"), "{result:?}");
+
+    let asking = list.ask_about_hosts(|question| match (question.host.as_str(), question.port) {
+        ("changing.web.test", 80) => HostAnswer::Allow,
+        _ => HostAnswer::Deny,
+    });
+    let script = format!("{status}; {status}; {}", status.replace("changing", "refused"));
+    let result = asking.build().expect("a list").run("sh", &["-c", &script]).expect("it runs");
+    assert_eq!(result.stdout, "200\n200\n403\n", "{result:?}");
+    assert!(
+        result.network.iter().any(|one| one.host == "refused.web.test" && one.reason == "refused when asked")
+    );
+}
