@@ -1,5 +1,6 @@
 //! Running one program of tests: its output goes to a file, its time is limited, and what came of it is read.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -50,7 +51,15 @@ pub fn run(name: &str, who: &'static str, command: &mut Command) -> Result<Repor
     let time = started.elapsed();
     let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
     let mut tally = Tally::read(&said);
-    let succeeded = end.is_some_and(|end| end.success());
+    let known = known_failures(name)?;
+    let failing: Vec<&str> = said.lines().filter_map(failing_test).collect();
+    let expected = failing.iter().filter(|test| known.contains(**test)).count();
+    for test in failing.iter().filter(|test| known.contains(**test)) {
+        println!("KNOWN FAILURE: {shown}: {test} (tests/known-failures.txt says why)");
+    }
+    let lived = !failing.is_empty() && failing.len() == expected;
+    let succeeded = end.is_some_and(|end| end.success()) || lived;
+    tally.failed = tally.failed.saturating_sub(expected);
     if !succeeded && tally.failed == 0 {
         // It did not live to say which test it was.
         tally.failed = 1;
@@ -67,6 +76,22 @@ pub fn run(name: &str, who: &'static str, command: &mut Command) -> Result<Repor
         println!("{}\n{shown} {how}; all it said is in {}", failures(&said), log.display());
     }
     Ok(Report { name: shown, time, tally })
+}
+
+/// The name of a test that failed, from the runner's line about it.
+fn failing_test(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
+}
+
+/// Tests of a suite that fail because of a fault that is known and not mended yet: shown at every run, never silently.
+fn known_failures(suite: &str) -> Result<BTreeSet<String>, Failure> {
+    let list = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/known-failures.txt"))?;
+    let of_suite = |line: &str| {
+        let (test, _reason) = line.split_once(" # ")?;
+        let (of, test) = test.trim().split_once(' ')?;
+        (of == suite).then(|| test.trim().to_owned())
+    };
+    Ok(list.lines().filter_map(of_suite).collect())
 }
 
 /// Waits, but not for ever: `None` when the time was up and it was killed.
