@@ -65,7 +65,7 @@ fn every_flag_has_its_effect() {
                     --timeout 1m --cpu-time 2 --pids 3 --open-files 4 --file-size 5 --max-output 6 --tmp-size 7 \
                     --env K=V --pass-env N --unset-env U --clear-env --workdir w --user root --hostname h \
                     --seccomp strict --keep-fd 5 --profile judge -s one --settings two --no-settings --best-effort \
-                    --report r.json --stats=live --quiet --verbose -- cmd",
+                    --report r.json --control-fd 8 --stats=live --quiet --verbose -- cmd",
     );
     let settings = args.settings(&base()).unwrap();
     for (name, key) in keys::all() {
@@ -99,6 +99,7 @@ fn every_flag_has_its_effect() {
     assert_eq!(settings.process.keep_fds, [5]);
     assert_eq!(args.settings_files, [PathBuf::from("one"), PathBuf::from("two")]);
     assert_eq!(args.report, Some(PathBuf::from("r.json")));
+    assert_eq!(args.control_fd, Some("8".into()));
     assert_eq!(args.stats, Some(Stats::Live));
     assert!(args.no_settings && args.quiet && args.verbose);
     assert_eq!(args.command, ["cmd"]);
@@ -206,7 +207,7 @@ fn the_table_is_sound() {
         let (key, takes_value) = match flag.effect {
             Effect::Says(key) => (Some(key), true),
             Effect::SaysWord(key, _) => (Some(key), false),
-            Effect::KeepFd | Effect::SettingsFile | Effect::Report => (None, true),
+            Effect::KeepFd | Effect::SettingsFile | Effect::Report | Effect::ControlFd => (None, true),
             _ => (None, false),
         };
         assert_eq!(flag.value.is_some(), takes_value, "{}", flag.name);
