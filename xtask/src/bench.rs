@@ -9,7 +9,7 @@ use crate::stage::Stage;
 use crate::who::Who;
 
 /// In the order in which they stand in the results.
-const BENCHMARKS: &[&str] = &["startup", "library", "overhead", "globs"];
+const BENCHMARKS: &[&str] = &["startup", "library", "overhead", "globs", "network"];
 
 /// Runs all, or those that are named. Only a run of all of them, in earnest, is written down.
 ///

@@ -6,6 +6,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -35,8 +36,12 @@ fn main() -> Result<(), Failure> {
             std::thread::spawn(move || serve(stream));
         }
     });
-    downloads(port)?;
-    requests(port)?;
+    let srt = srt()?;
+    downloads(port, srt.as_deref())?;
+    requests(port, srt.as_deref())?;
+    if let Some(settings) = srt {
+        let _ = std::fs::remove_file(settings);
+    }
     memory(port)?;
     startup()
 }
@@ -100,7 +105,7 @@ fn by_curl<'a>(name: &str, mut command: Command) -> Way<'a> {
 }
 
 /// All doors, with the same done without a sandbox first, and srt where it is installed.
-fn ways<'a>(port: u16, url: &str, count: &str) -> Result<Vec<Way<'a>>, Failure> {
+fn ways<'a>(port: u16, srt: Option<&Path>, url: &str, count: &str) -> Result<Vec<Way<'a>>, Failure> {
     let curl = |host: &str, flags: &str| {
         // The glob is curl's: so many transfers in one process, each on a connection of its own.
         format!("curl -s -o /dev/null -w '%{{time_total}}\\n' {flags} 'http://{host}:{port}/{url}{count}'")
@@ -109,7 +114,7 @@ fn ways<'a>(port: u16, url: &str, count: &str) -> Result<Vec<Way<'a>>, Failure> 
     for (name, flags) in DOORS {
         all.push(by_curl(name, inside(port, &curl(HOST, flags))?));
     }
-    if let Some(srt) = srt()? {
+    if let Some(srt) = srt {
         for (name, flags) in &DOORS[..3] {
             let mut command = Command::new("srt");
             let script = curl("127.0.0.1", &format!("--noproxy '' {flags}"));
@@ -122,21 +127,23 @@ fn ways<'a>(port: u16, url: &str, count: &str) -> Result<Vec<Way<'a>>, Failure> 
 }
 
 /// Settings for srt that let it reach this host's loopback, where srt is installed.
-fn srt() -> Result<Option<std::path::PathBuf>, Failure> {
+fn srt() -> Result<Option<PathBuf>, Failure> {
     if programs::installed("srt").is_none() {
-        println!("srt is not installed (`npm install -g @anthropic-ai/sandbox-runtime`), so it is left out.\n");
+        println!(
+            "srt is not installed (`npm install -g @anthropic-ai/sandbox-runtime`), so it is left out.\n"
+        );
         return Ok(None);
     }
-    let path = std::path::PathBuf::from(format!("/var/tmp/kennel-bench-srt-{}.json", std::process::id()));
+    let path = PathBuf::from(format!("/var/tmp/kennel-bench-srt-{}.json", std::process::id()));
     let settings = r#"{"network":{"allowedDomains":["127.0.0.1","localhost"],"deniedDomains":[]},
                        "filesystem":{"denyRead":[],"allowWrite":[],"denyWrite":[]}}"#;
     std::fs::write(&path, settings)?;
     Ok(Some(path))
 }
 
-fn downloads(port: u16) -> Result<(), Failure> {
+fn downloads(port: u16, srt: Option<&Path>) -> Result<(), Failure> {
     let rounds = if quick() { 1 } else { 9 };
-    let mut ways = ways(port, &LARGE.to_string(), "")?;
+    let mut ways = ways(port, srt, &LARGE.to_string(), "")?;
     take_turns(&mut ways, rounds)?;
     println!("A download of 512 MiB over one connection, {rounds} rounds.\n");
     println!("{}", table::of(&ways, &[0]));
@@ -146,7 +153,10 @@ fn downloads(port: u16) -> Result<(), Failure> {
     }
     for place in 0..ways.len().saturating_sub(5) {
         let ratio = table::ratio(&ways[1 + place], &ways[5 + place]);
-        print!("{}", table::goal(&format!("{} × {}", ways[1 + place].name, ways[5 + place].name), ratio, 0.25));
+        print!(
+            "{}",
+            table::goal(&format!("{} × {}", ways[1 + place].name, ways[5 + place].name), ratio, 0.25)
+        );
     }
     println!();
     Ok(())
@@ -156,10 +166,10 @@ fn round(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-fn requests(port: u16) -> Result<(), Failure> {
+fn requests(port: u16, srt: Option<&Path>) -> Result<(), Failure> {
     let rounds = if quick() { 2 } else { 20 };
     // 64 bytes, and a number that the server does not read.
-    let mut ways = ways(port, "64/", "[1-50]")?;
+    let mut ways = ways(port, srt, "64/", "[1-50]")?;
     take_turns(&mut ways, rounds)?;
     println!("A small GET on a new connection, 50 in each of {rounds} rounds.\n");
     println!("{}", table::of(&ways, &[0]));
@@ -192,8 +202,11 @@ fn memory(port: u16) -> Result<(), Failure> {
              curl -s -Z --parallel-max 64 --parallel-immediate {flags} -w '%{{time_total}}\\n' \
                  -o /dev/null --no-progress-meter 'http://{HOST}:{port}/{size}/[1-64]'"
         );
-        let mut child =
-            inside(port, &script)?.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let mut child = inside(port, &script)?
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
         let mut lines = BufReader::new(child.stdout.take().ok_or("a pipe")?).lines();
         lines.next().ok_or("the sandbox ended early")??;
         let before = resident(child.id()).ok_or("/proc")?.0;
@@ -220,9 +233,10 @@ fn memory(port: u16) -> Result<(), Failure> {
 fn startup() -> Result<(), Failure> {
     const TRUE: &str = "/bin/true";
     let mut ways = Vec::new();
-    for (name, flags) in
-        [("kennel", &[][..]), ("kennel, an allow list", &["--allow-domain", "example.com", "--allow-domain", "*.example.com"])]
-    {
+    for (name, flags) in [
+        ("kennel", &[][..]),
+        ("kennel, an allow list", &["--allow-domain", "example.com", "--allow-domain", "*.example.com"]),
+    ] {
         let mut command = programs::kennel(flags)?;
         command.arg(TRUE);
         ways.push(Way::command(name, command));
