@@ -30,6 +30,7 @@ Tasks:
 ";
 
 fn main() -> ExitCode {
+    heed_signals();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let (task, rest) = words.split_first().map_or(("", [].as_slice()), |(task, rest)| (task.as_str(), rest));
     let done = match task {
@@ -51,5 +52,22 @@ fn main() -> ExitCode {
             eprintln!("xtask: {failure}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// A shell's background job, or a CI runner, may have been started with signals ignored, and what is ignored stays so
+/// in every program that is started from here: tests that send a signal would wait for ever.
+fn heed_signals() {
+    for signal in [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTERM,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
+    ] {
+        // SAFETY: the default action is no handler of ours that could run at a wrong time.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }

@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::tally::Tally;
 
 /// No suite needs nearly as long; one that does hangs.
-const LONGEST: Duration = Duration::from_secs(20 * 60);
+const LONGEST: Duration = Duration::from_secs(10 * 60);
 
 /// What came of a suite.
 #[derive(Debug)]

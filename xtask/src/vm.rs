@@ -246,15 +246,17 @@ impl Machine {
             archive.file(&format!("vm/bin/{}", name_of(program)), 0o755, &fs::read(program)?);
         }
         let mut script = String::new();
-        for job in jobs {
-            for who in job.by {
-                let name = name_of(&job.program);
-                let _ = write!(script, "job {} {who} /vm/bin/{}", quoted(&name), quoted(&name));
-                for argument in &job.arguments {
-                    let _ = write!(script, " {}", quoted(argument));
-                }
-                script.push('\n');
+        let mut turns: Vec<(&Job, Who)> =
+            jobs.iter().flat_map(|job| job.by.iter().map(move |who| (job, *who))).collect();
+        // Once a systemd runs, it is asked by everybody.
+        turns.sort_by_key(|(_, who)| *who == "systemd");
+        for (job, who) in turns {
+            let name = name_of(&job.program);
+            let _ = write!(script, "job {} {who} /vm/bin/{}", quoted(&name), quoted(&name));
+            for argument in &job.arguments {
+                let _ = write!(script, " {}", quoted(argument));
             }
+            script.push('\n');
         }
         archive.file("vm/jobs", 0o644, script.as_bytes());
         Ok(archive.finish())
