@@ -123,7 +123,7 @@ impl Way {
         };
         match self {
             Way::Connect(_, server) => {
-                write!(stream, "CONNECT {server} HTTP/1.1\r\nHost: {server}\r\n\r\n").expect("a request");
+                say(&mut stream, &format!("CONNECT {server} HTTP/1.1\r\nHost: {server}\r\n\r\n"));
                 skip_head(&mut stream);
             }
             Way::Socks(_, server) => {
@@ -136,10 +136,8 @@ impl Way {
             Way::Forward(..) => path = format!("http://{host}{path}"),
             Way::Direct(_) | Way::Transparent(_) => {}
         }
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
-            .expect("a request");
-        skip_head(&mut stream);
-        let mut left = size;
+        say(&mut stream, &format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"));
+        let mut left = size - skip_head(&mut stream);
         while left > 0 {
             match stream.read(buffer) {
                 Ok(count @ 1..) => left -= count as u64,
@@ -150,12 +148,23 @@ impl Way {
     }
 }
 
-fn skip_head(stream: &mut TcpStream) {
-    let (mut last, mut byte) = ([0; 4], [0]);
-    while last != *b"\r\n\r\n" {
-        stream.read_exact(&mut byte).expect("a head");
-        last.rotate_left(1);
-        last[3] = byte[0];
+/// In one packet, as programs do.
+fn say(stream: &mut TcpStream, text: &str) {
+    stream.write_all(text.as_bytes()).expect("a request");
+}
+
+/// Reads a head, and says how much of what follows it came with it.
+fn skip_head(stream: &mut TcpStream) -> u64 {
+    let mut head = Vec::with_capacity(4096);
+    loop {
+        let mut some = [0; 4096];
+        match stream.read(&mut some) {
+            Ok(count @ 1..) => head.extend_from_slice(&some[..count]),
+            other => panic!("{other:?} instead of a head"),
+        }
+        if let Some(end) = head.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+            return (head.len() - end - 4) as u64;
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 use super::chunked::Decoder;
 use super::head::{self, Body, HeadError};
-use crate::relay::{Turn, read_leased, send, send_parts, within};
+use crate::relay::{Turn, read_leased, send, send_parts};
 
 /// How a body is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,6 +56,8 @@ enum EndOfFile {
     IsTheEnd,
 }
 
+/// Waits for the sender for as long as it takes: events may be hours apart, and one that has vanished is noticed by
+/// TCP's keep-alive.
 async fn copy_plain(
     from: &TcpStream,
     to: &TcpStream,
@@ -65,7 +67,7 @@ async fn copy_plain(
 ) -> Result<(), CopyError> {
     let mut turn = Turn::default();
     while left > 0 {
-        let (lease, count) = within(stall, read_leased(from, left)).await.map_err(|_| CopyError::From)?;
+        let (lease, count) = read_leased(from, left).await.map_err(|_| CopyError::From)?;
         if count == 0 {
             return if end == EndOfFile::IsTheEnd { Ok(()) } else { Err(CopyError::From) };
         }
@@ -91,8 +93,7 @@ async fn copy_chunked(
     inbox.extend_from_slice(&first[found.used..]);
     send_chunk(to, &first[..found.data], framing, stall).await?;
     while decoder.finished().is_none() {
-        let (mut lease, count) =
-            within(stall, read_leased(from, u64::MAX)).await.map_err(|_| CopyError::From)?;
+        let (mut lease, count) = read_leased(from, u64::MAX).await.map_err(|_| CopyError::From)?;
         if count == 0 {
             return Err(CopyError::From);
         }
