@@ -5,6 +5,7 @@ mod cargo;
 mod claims;
 mod dist;
 mod elf;
+mod known;
 mod packages;
 mod stage;
 mod suite;

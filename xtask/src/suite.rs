@@ -1,6 +1,6 @@
 //! Running one program of tests: its output goes to a file, its time is limited, and what came of it is read.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,13 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use crate::Failure;
+use crate::known;
 use crate::tally::Tally;
 
 /// No suite needs nearly as long; one that does hangs.
-const LONGEST: Duration = Duration::from_secs(10 * 60);
+pub const SUITE: Duration = Duration::from_secs(10 * 60);
+/// No build needs nearly as long, on a busy machine either.
+pub const BUILD: Duration = Duration::from_secs(60 * 60);
 
 /// What came of a suite.
 #[derive(Debug)]
@@ -22,6 +25,8 @@ pub struct Report {
     pub time: Duration,
     /// What came of it.
     pub tally: Tally,
+    /// Tests that failed as it is known that they do, and the fault behind each.
+    pub known: BTreeMap<String, String>,
 }
 
 /// Where the full outputs are kept: beside this program.
@@ -35,11 +40,19 @@ pub fn logs() -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-/// Runs `command` to its end and prints a line about it; where something failed, also what was said.
+/// Runs `command` to its end, or for as long as `longest`, and prints a line about it; where something failed, also what
+/// was said.
 ///
 /// # Errors
 /// When it cannot be started or its output cannot be kept.
-pub fn run(name: &str, who: &'static str, command: &mut Command) -> Result<Report, Failure> {
+pub fn run(
+    name: &str,
+    who: &'static str,
+    command: &mut Command,
+    longest: Duration,
+) -> Result<Report, Failure> {
+    /// How Rust's test runner ends when tests failed, and not by a crash.
+    const TESTS_FAILED: i32 = 101;
     let shown = if who.is_empty() { name.to_owned() } else { format!("{name} ({who})") };
     let log = logs()?.join(format!("{}.log", shown.replace(' ', "-").replace(['(', ')'], "")));
     let output = File::create(&log).map_err(|error| format!("writing {}: {error}", log.display()))?;
@@ -47,19 +60,15 @@ pub fn run(name: &str, who: &'static str, command: &mut Command) -> Result<Repor
     // A group of its own, so that whatever a suite that hangs has started ends with it.
     let started = Instant::now();
     let mut child = command.process_group(0).spawn().map_err(|error| format!("starting {name}: {error}"))?;
-    let end = wait(&mut child, started + LONGEST)?;
+    let end = wait(&mut child, started + longest)?;
     let time = started.elapsed();
     let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
     let mut tally = Tally::read(&said);
-    let known = known_failures(name)?;
-    let failing: Vec<&str> = said.lines().filter_map(failing_test).collect();
-    let expected = failing.iter().filter(|test| known.contains(**test)).count();
-    for test in failing.iter().filter(|test| known.contains(**test)) {
-        println!("KNOWN FAILURE: {shown}: {test} (tests/known-failures.txt says why)");
-    }
-    let lived = !failing.is_empty() && failing.len() == expected;
-    let succeeded = end.is_some_and(|end| end.success()) || lived;
-    tally.failed = tally.failed.saturating_sub(expected);
+    let mut known = known::failures(name)?;
+    known.retain(|test, _| tally.failing.remove(test));
+    tally.failed = tally.failed.saturating_sub(known.len());
+    let only_known = !known.is_empty() && tally.failed == 0;
+    let succeeded = end.is_some_and(|end| end.success() || (only_known && end.code() == Some(TESTS_FAILED)));
     if !succeeded && tally.failed == 0 {
         // It did not live to say which test it was.
         tally.failed = 1;
@@ -72,26 +81,10 @@ pub fn run(name: &str, who: &'static str, command: &mut Command) -> Result<Repor
         time.as_secs_f64()
     );
     if !succeeded {
-        let how = end.map_or(format!("was killed after {LONGEST:?}"), |end| format!("ended with {end}"));
+        let how = end.map_or(format!("was killed after {longest:?}"), |end| format!("ended with {end}"));
         println!("{}\n{shown} {how}; all it said is in {}", failures(&said), log.display());
     }
-    Ok(Report { name: shown, time, tally })
-}
-
-/// The name of a test that failed, from the runner's line about it.
-fn failing_test(line: &str) -> Option<&str> {
-    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
-}
-
-/// Tests of a suite that fail because of a fault that is known and not mended yet: shown at every run, never silently.
-fn known_failures(suite: &str) -> Result<BTreeSet<String>, Failure> {
-    let list = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/known-failures.txt"))?;
-    let of_suite = |line: &str| {
-        let (test, _reason) = line.split_once(" # ")?;
-        let (of, test) = test.trim().split_once(' ')?;
-        (of == suite).then(|| test.trim().to_owned())
-    };
-    Ok(list.lines().filter_map(of_suite).collect())
+    Ok(Report { name: shown, time, tally, known })
 }
 
 /// Waits, but not for ever: `None` when the time was up and it was killed.

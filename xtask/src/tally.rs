@@ -13,6 +13,8 @@ pub struct Tally {
     pub passed: usize,
     /// Tests, or checks, that did not.
     pub failed: usize,
+    /// The names of such tests.
+    pub failing: BTreeSet<String>,
     /// Which tests said that they could not be run, or not all of them, and why.
     pub skipped: BTreeSet<Skip>,
 }
@@ -31,7 +33,6 @@ impl Tally {
     /// it counts as skipped instead.
     pub fn read(output: &str) -> Tally {
         let mut tally = Tally::default();
-        let mut failed = BTreeSet::new();
         let mut section = "";
         // A test may run the tests of its own program as somebody else, and pass on what that printed.
         let mut depth = 0usize;
@@ -63,7 +64,7 @@ impl Tally {
                 tally.passed += usize::from(depth == 0 && end == "ok");
                 tally.failed += usize::from(depth == 0 && end == "FAILED");
                 if end == "FAILED" {
-                    failed.insert(name);
+                    tally.failing.insert(name.to_owned());
                 } else if let Some(reason) = end.strip_prefix("ignored").or(end.strip_prefix(SKIPPED)) {
                     let reason = reason.trim_start_matches(", ");
                     tally.skip(name, if reason.is_empty() { "ignored" } else { reason });
@@ -73,7 +74,8 @@ impl Tally {
             }
         }
         let said_so: BTreeSet<&str> = tally.skipped.iter().map(|skip| skip.test.as_str()).collect();
-        let not_run = said_so.iter().filter(|test| !test.is_empty() && !failed.contains(*test)).count();
+        let not_run =
+            said_so.iter().filter(|test| !test.is_empty() && !tally.failing.contains(**test)).count();
         tally.passed = tally.passed.saturating_sub(not_run);
         tally
     }
@@ -87,6 +89,7 @@ impl AddAssign for Tally {
     fn add_assign(&mut self, other: Tally) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.failing.extend(other.failing);
         self.skipped.extend(other.skipped);
     }
 }
