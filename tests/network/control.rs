@@ -29,13 +29,11 @@ fn lines_on_the_control_descriptor_hold_for_the_next_connection() {
     let Some(world) = world() else { return };
     let ask =
         |name: &str| format!("curl -s -o /dev/null -w '%{{http_code}}\\n' http://{name}.web.test/hello");
+    let (early, late) = (ask("early"), ask("late"));
     let script = format!(
-        "{}; {}; echo; read go; {}; {}; read go; {}; ls /proc/self/fd | wc -w",
-        ask("early"),
-        ask("late"),
-        ask("early"),
-        ask("late"),
-        ask("late")
+        "{early}; {late}; echo; read go
+         i=0; until [ \"$({late})\" = 200 ] || [ $i = 200 ]; do i=$((i + 1)); sleep 0.1; done
+         {early}; {late}; read go; {late}; ls /proc/self/fd | wc -w"
     );
     let mut command =
         kennel(["run", "--no-settings", "--control-fd", "9", "--allow-domain", "never.web.test"]);
@@ -51,10 +49,9 @@ fn lines_on_the_control_descriptor_hold_for_the_next_connection() {
     let mut said = [0; 9];
     stdout.read_exact(&mut said).expect("two answers");
     assert_eq!(&said, b"200\n403\n\n");
-    writeln!(pen, "not JSON\n{}", r#"{"network": {"allow": ["*.web.test"], "deny": ["early.web.test"]}}"#)
-        .expect("open");
-    // The lines are followed by a thread; wait until it has complained about the first.
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    let new = r#"{"network": {"allow": ["*.web.test"], "deny": ["early.web.test"]}}"#;
+    writeln!(pen, "not JSON\n{new}").expect("it is open");
+    // A thread follows the lines, so the command tries until they hold.
     writeln!(stdin, "go").expect("it reads");
     let mut said = [0; 8];
     stdout.read_exact(&mut said).expect("two answers");

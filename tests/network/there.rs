@@ -101,7 +101,7 @@ fn serve(folder: &Path, ipv6: bool) -> io::Result<()> {
     });
     names(UdpSocket::bind((ip(DNS), 53))?, &log);
     packets(UdpSocket::bind(if ipv6 { "[::]:4433" } else { "0.0.0.0:4433" })?, &log);
-    python(folder, [listen(HTTPS)?, listen(WEBSOCKET)?])?;
+    python(folder, &[listen(HTTPS)?, listen(WEBSOCKET)?])?;
     ssh(folder, listen(SSH)?, &log)
 }
 
@@ -271,7 +271,7 @@ fn question(message: &[u8]) -> Option<(String, u16, usize)> {
 }
 
 /// HTTPS, git's files and WebSockets.
-fn python(folder: &Path, listeners: [TcpListener; 2]) -> io::Result<()> {
+fn python(folder: &Path, listeners: &[TcpListener; 2]) -> io::Result<()> {
     let Some(python) = world::python() else { return Ok(()) };
     std::fs::create_dir_all(folder.join("www"))?;
     let script = folder.join("servers.py");
