@@ -88,7 +88,8 @@ fn a_program_is_told_what_its_child_uses() {
     if cannot_limit() {
         return;
     }
-    let sandbox = Sandbox::builder().memory_limit(64 << 20).env(role::VARIABLE, "spin").build().unwrap();
+    let builder = Sandbox::builder().memory_limit(64 << 20).count_usage(true);
+    let sandbox = builder.env(role::VARIABLE, "spin").build().unwrap();
     let mut child = sandbox.spawn(executable().to_str().unwrap(), &["60000", "2"]).unwrap();
     let cpu = |usage: Usage| usage.cpu_user.unwrap_or_default() + usage.cpu_system.unwrap_or_default();
     let usage = kennel_tests::eventually("two processes that compute", || {

@@ -1,5 +1,7 @@
 //! Limits on a whole sandbox: which cgroup holds it, and what stands in where it can have none.
 
+use std::path::Path;
+
 use kennel_policy::policy::Limits;
 
 use crate::cgroup::{Cgroup, CgroupError, CgroupLimits, Controller, ControllerSet, OomScope};
@@ -10,12 +12,18 @@ pub fn need_cgroup(limits: &Limits) -> bool {
     limits.memory.is_some() || limits.swap.is_some() || limits.cpus.is_some() || limits.pids.is_some()
 }
 
-/// The cgroup for `limits`, begun. It counts as well as limits.
+/// Whether this is a unified host, on which a process can be born in its cgroup. Elsewhere it enters by itself.
+#[must_use]
+pub fn born_in_cgroup() -> bool {
+    Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
+}
+
+/// The cgroup for `limits`; with `count` it counts all that it can.
 ///
 /// # Errors
 /// When this host cannot enforce one of them.
-pub fn cgroup(limits: &Limits) -> Result<Cgroup, CgroupError> {
-    Cgroup::begin(
+pub fn cgroup(limits: &Limits, count: bool) -> Result<Cgroup, CgroupError> {
+    Cgroup::create(
         &CgroupLimits {
             memory: limits.memory,
             swap: limits.swap,
@@ -24,14 +32,14 @@ pub fn cgroup(limits: &Limits) -> Result<Cgroup, CgroupError> {
             pids: limits.pids.map(|pids| pids.saturating_add(1)),
             oom: OomScope::Everything,
         },
-        true,
+        count,
     )
 }
 
-/// A cgroup that only counts, begun, where one can be had without further ado.
+/// A cgroup that only counts, where one can be had without further ado.
 #[must_use]
 pub fn counting_cgroup() -> Option<Cgroup> {
-    Cgroup::begin_to_count()
+    Cgroup::to_count()
 }
 
 /// What stands in for controllers that are missing, with best effort: a limit on each process instead of on all of

@@ -80,6 +80,8 @@ pub struct Prepared<'a> {
     abi: Abi,
     ids: IdMaps,
     counting: Counting,
+    /// Whether to count what is used even if nothing limits it.
+    count: bool,
     network: Option<&'a NetworkPlan>,
 }
 
@@ -133,12 +135,14 @@ impl<'a> Prepared<'a> {
             abi: Abi::of_this_kernel(),
             ids,
             counting,
+            count: false,
             network,
         })
     }
 
     /// Has a cgroup count what is used even if nothing limits it, where one can be had without further ado.
     pub fn count(&mut self) {
+        self.count = true;
         if self.counting == Counting::None {
             self.counting = Counting::ForStats;
         }
@@ -226,9 +230,10 @@ impl<'a> Prepared<'a> {
         let namespaces = launch::namespaces(self.policy, tier);
         let limits = &self.policy.limits;
         let counted = self.counting.counted();
-        // PID 1 is born in its cgroup where there is cgroup v2; the rest is made while it sets up.
-        let cgroup = self.cgroup()?;
-        let birth = cgroup.as_ref().and_then(Cgroup::birth_fd);
+        // On a unified host PID 1 is born in its cgroup; elsewhere the cgroup is made while PID 1 sets up.
+        let early = limits::born_in_cgroup();
+        let before = if early { self.cgroup()? } else { None };
+        let birth = before.as_ref().and_then(Cgroup::birth_fd);
         let mut newborn = birth.is_some();
         let mut how = Launch { plan: &encoded, namespaces, ids: &self.ids, cgroup: birth };
         let init = match launch(&how) {
@@ -241,8 +246,8 @@ impl<'a> Prepared<'a> {
         }?;
         let mut running = Running::new(init, started, limits);
         if counted {
-            if let Some(mut cgroup) = cgroup {
-                let entered = cgroup.complete().and_then(|()| running.enter(cgroup, newborn));
+            if let Some(cgroup) = if early { before } else { self.cgroup()? } {
+                let entered = running.enter(cgroup, newborn);
                 if self.counting == Counting::Cgroup {
                     entered?;
                 }
@@ -255,7 +260,7 @@ impl<'a> Prepared<'a> {
 
     fn cgroup(&self) -> Result<Option<Cgroup>, CgroupError> {
         match self.counting {
-            Counting::Cgroup => limits::cgroup(&self.policy.limits).map(Some),
+            Counting::Cgroup => limits::cgroup(&self.policy.limits, self.count).map(Some),
             Counting::ForStats => Ok(limits::counting_cgroup()),
             Counting::None | Counting::StandIns(_) => Ok(None),
         }

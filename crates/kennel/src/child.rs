@@ -75,7 +75,8 @@ impl Child {
     }
 
     /// What everything inside uses now; nothing once it has ended, and where nothing counts it. A limit on memory,
-    /// CPUs or processes brings the counting with it, [`count_usage`](crate::SandboxBuilder::count_usage) asks for it.
+    /// CPUs or processes has memory and processes counted, [`count_usage`](crate::SandboxBuilder::count_usage) asks
+    /// for all of it.
     ///
     /// ```
     /// let sandbox = kennel::Sandbox::builder().count_usage(true).build()?;

@@ -162,8 +162,8 @@ pub(super) fn find_unified(
     if !systemd_runs() || rustix::process::geteuid().is_root() {
         return Err(no_unified_place(seat, required, &obstacles));
     }
-    let manager = Manager::connect()?;
-    let offered = manager.controllers(seat)?;
+    let manager = Manager::connect().map_err(|error| out_of_reach(required, error))?;
+    let offered = manager.controllers(seat).map_err(|error| out_of_reach(required, error))?;
     let missing = required.without(offered);
     if missing.is_empty() {
         return Ok(Place::Systemd { manager, controllers: required.union(wanted.intersection(offered)) });
@@ -245,6 +245,16 @@ fn clear(dir: &Dir, controllers: ControllerSet) -> Result<(), CgroupError> {
         }
     }
     Err(failed(io::ErrorKind::ResourceBusy.into()))
+}
+
+/// A systemd that cannot be asked, told as the lack of what it would have been asked for.
+fn out_of_reach(required: ControllerSet, error: CgroupError) -> CgroupError {
+    if required.is_empty() {
+        return error;
+    }
+    let (why, remedy) = (error.to_string(), error.help());
+    let lack = |controller| Lack { controller, why: why.clone(), remedy: remedy.clone() };
+    CgroupError::Missing(required.iter().map(lack).collect())
 }
 
 fn not_delegated_to_systemd(controller: Controller, bus: &str) -> Lack {

@@ -3,7 +3,7 @@
 //! One cgroup holds all processes of a sandbox, however often they fork. [`Cgroup::create`] makes it with its
 //! limits, the sandbox's first process enters it before the command starts, and [`Cgroup::finish`] ends what
 //! is still inside, reads the statistics and removes it. On a unified host it is one directory of the v2
-//! hierarchy; on a v1 host it is a directory in each controller's hierarchy; on a hybrid one it is both.
+//! hierarchy; on a v1 or hybrid host it is a directory in each controller's hierarchy.
 //! `hierarchy` finds out which, `delegate` where the caller may make one, `v2` and `v1` know the files.
 //!
 //! A limit that cannot be enforced is an error. The controller of the sandbox owns the cgroup; nothing inside
@@ -31,7 +31,6 @@ mod v2;
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -138,7 +137,6 @@ pub struct Cgroup {
     unified: Option<v2::Leaf>,
     legacy: v1::Leaves,
     pending: Option<Pending>,
-    unmade: Option<Unmade>,
     /// Keeps a scope in place; ended after everything else.
     keeper: Option<Keeper>,
     limits: CgroupLimits,
@@ -156,35 +154,14 @@ struct Pending {
     controllers: ControllerSet,
 }
 
-/// The v1 part of a cgroup, until [`Cgroup::complete`] makes it.
-#[derive(Debug)]
-struct Unmade {
-    hierarchies: Arc<Hierarchies>,
-    name: String,
-    required: ControllerSet,
-    wanted: ControllerSet,
-    want_stats: bool,
-}
-
 impl Cgroup {
-    /// Makes a cgroup with these limits: [`Cgroup::begin`] and [`Cgroup::complete`] in one.
-    ///
-    /// # Errors
-    ///
-    /// As theirs.
-    pub fn create(limits: &CgroupLimits, want_stats: bool) -> Result<Self, CgroupError> {
-        let mut cgroup = Self::begin(limits, want_stats)?;
-        cgroup.complete()?;
-        Ok(cgroup)
-    }
-
-    /// Makes the part of a cgroup that the sandbox's first process can be born in. With `want_stats` it also gets the controllers that statistics need,
-    /// where the host offers them; what it does not offer is `None` later.
+    /// Makes a cgroup with these limits. It counts memory and processes whether or not they are limited, where
+    /// the host offers that, and CPU time on v2 or with `want_stats`; what it does not count is `None` later.
     ///
     /// # Errors
     ///
     /// A limit that this host, or this user on it, cannot enforce; see [`CgroupError::missing`].
-    pub fn begin(limits: &CgroupLimits, want_stats: bool) -> Result<Self, CgroupError> {
+    pub fn create(limits: &CgroupLimits, want_stats: bool) -> Result<Self, CgroupError> {
         limits.check()?;
         let hierarchies = Hierarchies::of_caller()
             .map_err(|error| CgroupError::system("finding the cgroup hierarchies", "/proc/self", error))?;
@@ -192,52 +169,39 @@ impl Cgroup {
             .map_err(|error| CgroupError::system("naming the sandbox's cgroup", "/proc/self", error))?
             .fresh_name();
         let required = limits.controllers();
-        let wanted = if want_stats { required.union(COUNTING) } else { required };
+        let wanted = required.union(COUNTING);
         let on_v1 = hierarchies.on_v1();
 
         // Whatever fails below, what has been made so far goes with this value.
         let mut cgroup = Self::nowhere(limits);
         cgroup.make_unified(&hierarchies, &name, required.without(on_v1), wanted.without(on_v1))?;
-        cgroup.unmade = Some(Unmade { hierarchies, name, required, wanted, want_stats });
-        Ok(cgroup)
-    }
-
-    /// Makes the rest, which takes longer, so that it is best done while the sandbox's first process sets up.
-    ///
-    /// # Errors
-    ///
-    /// A limit that this host, or this user on it, cannot enforce; see [`CgroupError::missing`].
-    pub fn complete(&mut self) -> Result<(), CgroupError> {
-        let Some(Unmade { hierarchies, name, required, wanted, want_stats }) = self.unmade.take() else {
-            return Ok(());
-        };
-        self.make_legacy(&hierarchies, &name, required, wanted, want_stats)?;
-        self.legacy.set_limits(&self.limits)?;
-        if self.unified.is_none() && self.pending.is_none() && self.legacy.0.is_empty() {
+        cgroup.make_legacy(&hierarchies, &name, required, wanted, want_stats)?;
+        cgroup.legacy.set_limits(limits)?;
+        if cgroup.unified.is_none() && cgroup.pending.is_none() && cgroup.legacy.0.is_empty() {
             return Err(CgroupError::NoPlace {
                 place: hierarchies.layout().to_string(),
                 why: "no directory that the caller may write to".to_owned(),
                 help: "`kennel doctor` shows how to get one".to_owned(),
             });
         }
-        Ok(())
+        Ok(cgroup)
     }
 
-    /// Begins a cgroup without limits, for its statistics, which takes no more than making directories: nothing is
-    /// moved or turned on for it, and nobody is asked. A figure that this host does not give that way is `None`
-    /// later.
-    pub fn begin_to_count() -> Option<Self> {
+    /// Makes a cgroup without limits, for its statistics, if that takes no more than making directories: nothing
+    /// is moved or turned on for it, and nobody is asked. A figure that this host does not give that way is
+    /// `None` later.
+    pub fn to_count() -> Option<Self> {
         let hierarchies = Hierarchies::of_caller().ok()?;
         let name = Owner::current().ok()?.fresh_name();
         let mut cgroup = Self::nowhere(&CgroupLimits::default());
-        if let Some(seat) = &hierarchies.unified {
-            let wanted = COUNTING.without(hierarchies.on_v1());
-            cgroup.unified = delegate::find_as_it_is(seat, wanted)
+        if hierarchies.layout() == Layout::Unified
+            && let Some(seat) = &hierarchies.unified
+        {
+            cgroup.unified = delegate::find_as_it_is(seat, COUNTING)
                 .and_then(|(parent, controllers)| v2::Leaf::make(parent, &name, controllers).ok());
         }
-        let (required, wanted) = (ControllerSet::EMPTY, COUNTING);
-        cgroup.unmade = Some(Unmade { hierarchies, name, required, wanted, want_stats: true });
-        Some(cgroup)
+        cgroup.make_legacy(&hierarchies, &name, ControllerSet::EMPTY, COUNTING, true).ok()?;
+        (cgroup.unified.is_some() || !cgroup.legacy.0.is_empty()).then_some(cgroup)
     }
 
     fn nowhere(limits: &CgroupLimits) -> Self {
@@ -245,7 +209,6 @@ impl Cgroup {
             unified: None,
             legacy: v1::Leaves::default(),
             pending: None,
-            unmade: None,
             keeper: None,
             limits: *limits,
             seen_memory: AtomicU64::new(0),
@@ -266,11 +229,8 @@ impl Cgroup {
             return if lacks.is_empty() { Ok(()) } else { Err(CgroupError::Missing(lacks)) };
         };
         if required.is_empty() && hierarchies.layout() == Layout::Hybrid {
-            // Here it is a convenience that the v1 directories can do without.
-            let dir = delegate::candidates(seat).first().and_then(|path| Dir::open(path).ok());
-            self.unified = dir
-                .filter(|dir| dir.allows_writing("cgroup.procs"))
-                .and_then(|dir| v2::Leaf::make(dir, name, ControllerSet::EMPTY).ok());
+            // It would be a convenience: everything ended at once, CPU time counted. But to be born in it costs
+            // 0.3 ms more than to be born at all (6.18), which is all that limits may cost.
             return Ok(());
         }
         match delegate::prepare(delegate::find_unified(seat, required, wanted)?)? {
@@ -293,14 +253,8 @@ impl Cgroup {
         wanted: ControllerSet,
         want_stats: bool,
     ) -> Result<(), CgroupError> {
-        let mut wanted = wanted;
-        if self.unified.is_none() {
-            // What a v2 directory would do: end everything at once, count CPU time.
-            wanted = wanted.with(Controller::Freezer);
-            if want_stats {
-                wanted = wanted.with(Controller::Cpuacct);
-            }
-        }
+        let wanted =
+            if want_stats && self.unified.is_none() { wanted.with(Controller::Cpuacct) } else { wanted };
         let mut missing = Vec::new();
         for (controllers, seat) in &hierarchies.legacy {
             if controllers.intersection(wanted).is_empty() {
@@ -316,11 +270,19 @@ impl Cgroup {
                 }
             }
         }
-        if missing.is_empty() {
-            Ok(())
-        } else {
-            Err(CgroupError::Missing(delegate::legacy_lacks(hierarchies, &missing)))
+        if !missing.is_empty() {
+            return Err(CgroupError::Missing(delegate::legacy_lacks(hierarchies, &missing)));
         }
+        if self.unified.is_none()
+            && self.pending.is_none()
+            && !self.legacy.controllers().contains(Controller::Pids)
+        {
+            // Then this is what keeps those that are to be killed from forking meanwhile.
+            let seat = hierarchies.legacy.iter().find(|(set, _)| set.contains(Controller::Freezer));
+            let leaf = seat.and_then(|(set, seat)| make_legacy_leaf(seat, name, *set).ok());
+            self.legacy.0.extend(leaf);
+        }
+        Ok(())
     }
 
     /// The controllers that this cgroup has.

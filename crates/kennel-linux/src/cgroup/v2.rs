@@ -1,8 +1,7 @@
 //! A sandbox's cgroup in the v2 hierarchy: its limits, its figures, its end.
 //!
-//! On a unified host all controllers are here. On a hybrid one none is, but the directory is still worth
-//! having: it is entered at birth, ends everything inside with one write, tells when it is empty, and counts
-//! CPU time.
+//! It is entered at birth, ends everything inside with one write, tells when it is empty, and counts CPU time
+//! whether or not a controller is on.
 
 use std::io;
 use std::os::fd::AsFd;
