@@ -13,5 +13,6 @@ kennel_tests::roles! {
     "embedder" => embedder::embedder,
     "embedder-killer" => embedder::killer,
     "crowd" => kennel_tests::crowd::crowd,
+    "two-hundred" => many::two_hundred,
     "planter" => leftovers_are_found::planter,
 }

@@ -14,7 +14,8 @@ pub const STRANGER: u32 = 65_534;
 /// Makes a command that of somebody to whom nothing is delegated; `false` where nobody is.
 fn as_stranger(command: &mut Command) -> bool {
     if am_root() {
-        command.uid(STRANGER).gid(STRANGER);
+        // From a folder that a stranger may look into: settings may lie there.
+        command.uid(STRANGER).gid(STRANGER).current_dir("/");
         let mut try_it = kennel(["version"]);
         if ran_within(PATIENCE, try_it.uid(STRANGER).gid(STRANGER)).code != 0 {
             skipped("an ordinary user cannot run the kennel under test");

@@ -53,7 +53,7 @@ impl Who {
     }
 
     /// A program that they run, with `home` for home and working directory and an environment that holds nothing of
-    /// the caller's but `PATH`. Standard input is empty.
+    /// the caller's but `PATH` and where Rust's toolchains are. Standard input is empty.
     pub fn command(self, program: &Path, home: &Path) -> Command {
         let mut command = Command::new(program);
         command.env_clear().stdin(Stdio::null()).current_dir(home);
@@ -63,6 +63,14 @@ impl Who {
             .env("TERM", "xterm-256color")
             .env("RUST_BACKTRACE", "1");
         command.env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
+        // Where rustup stands in front of cargo and rustc it looks for the toolchains in the home of whoever has them.
+        let rustup = std::env::var_os("RUSTUP_HOME")
+            .map(std::path::PathBuf::from)
+            .or_else(|| std::env::home_dir().map(|home| home.join(".rustup")))
+            .filter(|folder| self != Who::Nobody && folder.is_dir());
+        if let Some(folder) = rustup {
+            command.env("RUSTUP_HOME", folder);
+        }
         match self {
             Who::Root => command.env("USER", "root"),
             Who::Caller => command.env("USER", std::env::var_os("USER").unwrap_or_default()),

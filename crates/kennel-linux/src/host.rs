@@ -48,6 +48,15 @@ fn setting(name: &str) -> Option<String> {
 /// Why user namespaces may be denied here, from the switches that deny them. Ordered by how often they do.
 #[must_use]
 pub fn namespace_denial() -> (String, String) {
+    // SAFETY: reads a flag of this process.
+    let dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) };
+    if dumpable != 1 && !rustix::process::geteuid().is_root() {
+        return (
+            "this process is not dumpable, so its files in /proc, the id maps among them, belong to root"
+                .into(),
+            "call prctl(PR_SET_DUMPABLE, 1) before, or start sandboxes from another process".into(),
+        );
+    }
     if setting("kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
         return (
             "AppArmor restricts unprivileged user namespaces (kernel.apparmor_restrict_unprivileged_userns = 1)".into(),

@@ -302,12 +302,17 @@ fn enforceable(policy: &Policy, network: Option<&NetworkPlan>) -> Result<(), Err
 
 /// A descriptor of a folder leads past every mount: what is opened below it is opened in the host's tree.
 fn refuse_folder(fd: u32) -> Result<(), Error> {
-    let Ok(raw) = i32::try_from(fd) else { return Ok(()) };
+    let raw = i32::try_from(fd).unwrap_or(-1);
     // SAFETY: only asked about; a number that is not open makes the call fail.
-    let borrowed = unsafe { BorrowedFd::borrow_raw(raw) };
-    let folder = rustix::fs::fstat(borrowed).is_ok_and(|stat| {
-        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory
-    });
+    let borrowed = unsafe { BorrowedFd::borrow_raw(raw.max(0)) };
+    let stat = if raw < 0 { Err(rustix::io::Errno::BADF) } else { rustix::fs::fstat(borrowed) };
+    let stat = stat.map_err(|error| {
+        Error::NotEnforced(format!(
+            "keeping descriptor {fd}: {}\nhelp: open it before kennel starts, or drop --keep-fd {fd}",
+            io::Error::from(error)
+        ))
+    })?;
+    let folder = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory;
     let path_only =
         rustix::fs::fcntl_getfl(borrowed).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::PATH));
     if folder || path_only {

@@ -91,8 +91,8 @@ mod tests {
         for name in profiles::NAMES {
             let home = std::env::var_os("HOME").map(PathBuf::from);
             let base = Base { folder: std::env::current_dir().unwrap(), home };
-            let mut flags = Settings::default();
-            flags.profile = Some(Stated { value: name.to_owned(), origin: Origin::default() });
+            let profile = Some(Stated { value: name.to_owned(), origin: Origin::default() });
+            let flags = Settings { profile, ..Settings::default() };
             let expected = merge(Sources::flags(base, flags)).unwrap().policy;
             let mut config = SandboxConfig::default();
             config.apply_profile(name).unwrap();

@@ -1,6 +1,9 @@
 //! `kennel plan`: what `kennel run` would do, step by step, and why.
 
+use std::path::Path;
+
 use kennel::attached;
+use kennel_policy::policy::Policy;
 use serde_json::json;
 
 use super::{FAILED, policy, print, say};
@@ -27,10 +30,19 @@ pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
             steps.iter().map(|(step, reason)| json!({ "step": step, "reason": reason })).collect();
         return print(&format!("{:#}\n", json!({ "steps": steps })));
     }
+    print(&numbered(&steps))
+}
+
+/// The steps of a run as text.
+pub fn steps(policy: &Policy, args: &RunArgs, cwd: &Path) -> Result<String, attached::Error> {
+    Ok(numbered(&attached::plan(policy, &args.command, cwd, memory::environment())?))
+}
+
+fn numbered(steps: &[(String, String)]) -> String {
     let width = steps.iter().map(|(step, _)| step.chars().count()).max().unwrap_or(0).min(60);
     let mut text = String::new();
     for (index, (step, reason)) in steps.iter().enumerate() {
         text.push_str(&format!("{:>4}  {step:width$}  # {reason}\n", index + 1));
     }
-    print(&text)
+    text
 }

@@ -9,7 +9,16 @@ use serde_json::{Value, json};
 
 /// Writes the outcome to a file.
 pub fn write(path: &Path, result: &Result<Ran, Error>, exit_code: i32) -> io::Result<()> {
-    let mut text = format!("{:#}", report(result, exit_code));
+    write_value(path, &report(result, exit_code))
+}
+
+/// Writes that it did not come to a run.
+pub fn write_failure(path: &Path, error: &str, exit_code: i32) -> io::Result<()> {
+    write_value(path, &not_started(error, exit_code))
+}
+
+fn write_value(path: &Path, value: &Value) -> io::Result<()> {
+    let mut text = format!("{value:#}");
     text.push('\n');
     std::fs::write(path, text)
 }
@@ -47,8 +56,12 @@ fn report(result: &Result<Ran, Error>, exit_code: i32) -> Value {
                 "error": null,
             })
         }
-        Err(error) => json!({ "exit_code": exit_code, "ended": "not-started", "error": error.to_string() }),
+        Err(error) => not_started(&error.to_string(), exit_code),
     }
+}
+
+fn not_started(error: &str, exit_code: i32) -> Value {
+    json!({ "exit_code": exit_code, "ended": "not-started", "error": error })
 }
 
 fn decision(decision: &NetworkDecision) -> Value {

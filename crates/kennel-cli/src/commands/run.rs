@@ -8,16 +8,32 @@ use kennel::attached::{self, Audience, ControlLines, Ended, Error, Outcome, Star
 
 use kennel_policy::policy::{Limits, NetworkMode};
 
-use super::{FAILED, policy, report, say, stats};
+use super::{FAILED, plan, policy, report, say, stats};
 use crate::flags::{RunArgs, Stats};
 use crate::memory;
 
 /// Runs the command; the exit code is its own, or says what became of it.
 pub fn run(args: &RunArgs) -> i32 {
+    // Whoever starts kennel from a program reads the report, not the terminal.
+    let fail = |message: &str| {
+        let code = fail(message);
+        if let Some(path) = &args.report
+            && let Err(error) = report::write_failure(path, message, code)
+        {
+            return self::fail(&format!("writing the report: {}: {error}", path.display()));
+        }
+        code
+    };
     let (merged, cwd) = match policy::policy(args) {
         Ok(found) => found,
         Err(error) => return fail(&error.to_string()),
     };
+    if args.verbose {
+        match plan::steps(&merged.policy, args, &cwd) {
+            Ok(steps) => eprint!("{steps}"),
+            Err(error) => return fail(&error.to_string()),
+        }
+    }
     if !args.quiet {
         merged.notes.iter().for_each(|note| say(&format!("kennel: note: {note}")));
     }

@@ -582,7 +582,7 @@ pub static FLAGS: &[Flag] = &[
         short: Some('v'),
         effect: Effect::Verbose,
         section: "Output",
-        help: "Say what is done",
+        help: "Say each step of the set-up and the rule behind it",
         ..RUN
     },
     Flag {

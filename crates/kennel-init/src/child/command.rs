@@ -158,12 +158,19 @@ unsafe extern "C" fn become_command(argument: *mut u8) -> ! {
 unsafe fn try_candidates(launch: &Launch) -> (u32, Errno) {
     let mut candidates = launch.candidates;
     let mut failure = (0, Errno::ENOENT);
+    // SAFETY: the command's name as it was typed stands behind the spare slot.
+    let name = unsafe { CStr::from_ptr((*launch.arguments.add(1)).cast()) };
+    let searched = !name.to_bytes().contains(&b'/');
     for index in 0..launch.candidate_count {
         let Ok(path) = candidates.string() else { return (0, Errno::EPROTO) };
         // SAFETY: the caller's promise.
         let errno = unsafe { execute(path, launch) };
         match errno {
+            // The file is there: what is not is the interpreter that it names, or its dynamic linker.
+            Errno::ENOENT if sys::exists(path) => failure = (index as u32, Errno::ELIBACC),
             Errno::ENOENT | Errno::ENOTDIR => {}
+            // Whether a folder of PATH that may not be searched holds it, nobody knows: it was not found there.
+            Errno::EACCES if searched && !sys::exists(path) => {}
             // Remembered, but a later folder of PATH may hold one that can be executed.
             Errno::EACCES => failure = (index as u32, errno),
             _ => return (index as u32, errno),

@@ -49,6 +49,8 @@ pub struct Setup<'a> {
     index: usize,
     /// Whether this kernel lacks mount_setattr (before 5.12).
     remount: bool,
+    /// Whether writable trees hold mounts that must stay read-only.
+    one_by_one: bool,
     /// The steps, for the pass that remounts.
     steps: Reader<'a>,
     /// How many.
@@ -71,6 +73,7 @@ pub unsafe fn run(plan: &[u8], link: i32, inherited: Inherited) -> ! {
     // Before the command, which could otherwise read this process's arguments: /proc/1/cmdline asks no permission.
     // SAFETY: the caller's own promise.
     unsafe { wipe(inherited.strings) };
+    reaper::adopt_orphans();
     let (command, terminal) = match command::start(&mut reader, link) {
         Ok(started) => started,
         Err(errno) => fail(link, past, errno),
@@ -104,8 +107,18 @@ fn perform(reader: &mut Reader, link: i32) -> core::result::Result<u32, (u32, Er
     let folder = files::Folder::none();
     let held = core::ptr::null_mut();
     let steps = *reader;
-    let mut setup =
-        Setup { link, root, store: None, folder, held, index: 0, remount: false, steps, step_count };
+    let mut setup = Setup {
+        link,
+        root,
+        store: None,
+        folder,
+        held,
+        index: 0,
+        remount: false,
+        one_by_one: false,
+        steps,
+        step_count,
+    };
     for index in 0..step_count {
         setup.index = index;
         let at = index as u32;

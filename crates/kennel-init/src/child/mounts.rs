@@ -124,12 +124,13 @@ impl Setup<'_> {
     }
 
     /// The copy may have been taken after the root became read-only. What the host itself has mounted read-only is
-    /// locked in this namespace: then only the top of the tree is made writable, if it can be.
+    /// locked in this namespace, and one such mount makes the call fail for the whole tree: then each is asked by
+    /// itself, once all of them stand.
     fn make_writable(&mut self, tree: &Fd) -> Result<()> {
         match self.set_attributes(tree.raw(), SAFE, mount::ATTR_RDONLY, true) {
             Err(Errno::EPERM) => {
-                let top = self.set_attributes(tree.raw(), SAFE, mount::ATTR_RDONLY, false);
-                if top == Err(Errno::EPERM) { Ok(()) } else { top }
+                self.one_by_one = true;
+                self.set_attributes(tree.raw(), SAFE, 0, true)
             }
             other => other,
         }
@@ -191,7 +192,10 @@ impl Setup<'_> {
 
     /// All mounts stand; what only a remount can do is done now.
     pub(super) fn seal(&self) -> Result<()> {
-        if self.remount { remount::read_only(self.steps, self.step_count) } else { Ok(()) }
+        if self.remount {
+            remount::read_only(self.steps, self.step_count)?;
+        }
+        if self.one_by_one { remount::writable(self.steps, self.step_count) } else { Ok(()) }
     }
 }
 

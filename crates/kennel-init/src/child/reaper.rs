@@ -18,9 +18,6 @@ pub(super) fn serve(command: i32, tty: Option<&Fd>, link: i32) -> ! {
     // The command has its own copies. Holding these open would keep pipes from ending, and PID 1 is to hold nothing
     // that is worth taking over.
     (0..3).for_each(sys::close);
-    if sys::getpid() != 1 {
-        become_subreaper();
-    }
     let Ok(signals) = sys::signalfd(u64::MAX) else { end(1) };
     let mut ready = [
         PollFd { fd: signals.raw(), events: POLLIN, revents: 0 },
@@ -108,19 +105,25 @@ fn end(code: i32) -> ! {
     sys::exit(code)
 }
 
-fn become_subreaper() {
+/// Without a PID namespace orphans come to this process only if it asks for them, and it must have asked before there
+/// is a command that could leave one.
+pub(super) fn adopt_orphans() {
     const PR_SET_CHILD_SUBREAPER: usize = 36;
-    let _ = sys::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    if sys::getpid() != 1 {
+        let _ = sys::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    }
 }
 
-/// Without a PID namespace, for a subreaper with SIGCHLD blocked: kills children until none is left. Their orphans become children of this subreaper, so
-/// each round reaches one generation further down, and whoever forks in the meantime is found in the next.
+/// Without a PID namespace, for a subreaper with SIGCHLD blocked: kills children until none is left. Their orphans
+/// become children of this subreaper, so each round reaches one generation further down, and whoever forks in the
+/// meantime is found in the next.
 pub fn kill_descendants() {
     loop {
         let mut list = [0u8; 4096];
-        let count = sys::openat2(AT_FDCWD, c"/proc/thread-self/children", open::RDONLY, 0, 0)
-            .and_then(|file| sys::read(file.raw(), &mut list))
-            .unwrap_or(0);
+        let read = sys::openat2(AT_FDCWD, c"/proc/thread-self/children", open::RDONLY, 0, 0)
+            .and_then(|file| sys::read(file.raw(), &mut list));
+        // Without a /proc nothing can be found; the command at least dies with this process.
+        let Ok(count) = read else { return };
         for pid in list[..count].split(|byte| *byte == b' ') {
             let pid = pid.iter().fold(0i32, |pid, digit| pid.wrapping_mul(10) + i32::from(digit & 15));
             if pid > 1 {
@@ -135,10 +138,10 @@ pub fn kill_descendants() {
                 Ok(None) | Err(_) => break,
             }
         }
-        if count == 0 {
-            return;
+        // An empty list and a child all the same: it came in between.
+        if count != 0 {
+            wait_for_child();
         }
-        wait_for_child();
     }
 }
 

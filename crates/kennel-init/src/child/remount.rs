@@ -1,4 +1,7 @@
-//! The old-kernel way of making mounts read-only.
+//! Mounts by their paths, one by one, from the mount table.
+//!
+//! This is the old-kernel way of making mounts read-only, and the way to make a tree writable that holds mounts which
+//! the host has locked read-only.
 //!
 //! Before Linux 5.12 there is no mount_setattr: each mount is remounted by its path, once the new root stands, and
 //! the flags it has must be said again or the remount would drop nosuid, nodev and noexec (and, in a user
@@ -15,6 +18,37 @@ const TABLE: usize = 4 << 20;
 
 /// Gives every mount the flags that the last step at or above it asked for.
 pub(super) fn read_only(steps: Reader, count: usize) -> Result<()> {
+    each_mount(|path, name, options| {
+        let Some(flags) = wanted(steps, count, path)? else { return Ok(()) };
+        match sys::mount(name, mount::MS_REMOUNT | mount::MS_BIND | flags | flags_of(options)) {
+            // A mount of the host's that lies under one of the sandbox's: no path leads to it any more.
+            Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(()),
+            other => other,
+        }
+    })
+}
+
+/// Makes the mounts of writable trees writable one by one, but for those that the host has locked.
+pub(super) fn writable(steps: Reader, count: usize) -> Result<()> {
+    each_mount(|path, name, options| {
+        let flags = flags_of(options);
+        let wanted = wanted(steps, count, path)?;
+        if flags & mount::MS_RDONLY == 0 || wanted.is_none_or(|flags| flags & mount::MS_RDONLY != 0) {
+            return Ok(());
+        }
+        match sys::openat2(AT_FDCWD, name, open::PATH | open::NOFOLLOW, 0, 0) {
+            Ok(root) => match sys::mount_setattr(root.raw(), 0, mount::ATTR_RDONLY, false) {
+                Err(Errno::EPERM) => Ok(()),
+                other => other,
+            },
+            Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(()),
+            Err(error) => Err(error),
+        }
+    })
+}
+
+/// Calls `act` with the path of every mount of this namespace, as bytes and as a string, and its options.
+fn each_mount(mut act: impl FnMut(&[u8], &CStr, &[u8]) -> Result<()>) -> Result<()> {
     let memory = sys::map_memory(TABLE)?;
     // SAFETY: fresh memory of that size, used by nobody else.
     let buffer = unsafe { core::slice::from_raw_parts_mut(memory, TABLE) };
@@ -24,11 +58,10 @@ pub(super) fn read_only(steps: Reader, count: usize) -> Result<()> {
         let (Some(path), Some(options)) = (columns.next(), columns.next()) else { return Err(Errno::EPROTO) };
         // The blank after the column becomes the NUL of the path, which only gets shorter by unescaping.
         let length = unescape(path);
-        let Some(flags) = wanted(steps, count, &path[..length])? else { continue };
         let mut name = [0u8; 4096];
         name.get_mut(..length).ok_or(Errno::EINVAL)?.copy_from_slice(&path[..length]);
         let name = CStr::from_bytes_until_nul(&name).map_err(|_| Errno::EINVAL)?;
-        sys::mount(name, mount::MS_REMOUNT | mount::MS_BIND | flags | flags_of(options))?;
+        act(&path[..length], name, options)?;
     }
     Ok(())
 }

@@ -23,6 +23,7 @@ impl Errno {
     pub const EACCES: Errno = Errno(13);
     pub const EEXIST: Errno = Errno(17);
     pub const ENOTDIR: Errno = Errno(20);
+    pub const ELIBACC: Errno = Errno(79);
     pub const EINVAL: Errno = Errno(22);
     pub const ENOSYS: Errno = Errno(38);
     pub const EPROTO: Errno = Errno(71);
@@ -69,6 +70,7 @@ pub mod nr {
     pub const EXIT_GROUP: usize = 231;
     pub const WAITID: usize = 247;
     pub const MKDIRAT: usize = 258;
+    pub const FACCESSAT: usize = 269;
     pub const MKNODAT: usize = 259;
     pub const FCHMOD: usize = 91;
     pub const SYMLINKAT: usize = 266;
@@ -119,6 +121,7 @@ pub mod nr {
     pub const EXIT_GROUP: usize = 94;
     pub const WAITID: usize = 95;
     pub const MKDIRAT: usize = 34;
+    pub const FACCESSAT: usize = 48;
     pub const MKNODAT: usize = 33;
     pub const FCHMOD: usize = 52;
     pub const SYMLINKAT: usize = 36;
@@ -259,6 +262,12 @@ struct OpenHow {
 pub fn openat2(dir: i32, path: &CStr, flags: u64, mode: u64, resolve: u64) -> Result<Fd> {
     let how = OpenHow { flags: flags | open::CLOEXEC, mode, resolve };
     call!(nr_common::OPENAT2, dir, at(path), &raw const how, size_of::<OpenHow>()).map(|fd| Fd(fd as i32))
+}
+
+/// Whether something stands at `path`, as far as this process may look.
+pub fn exists(path: &CStr) -> bool {
+    const F_OK: usize = 0;
+    call!(nr::FACCESSAT, AT_FDCWD, at(path), F_OK).is_ok()
 }
 
 pub fn mkdirat(dir: i32, path: &CStr, mode: u32) -> Result<()> {

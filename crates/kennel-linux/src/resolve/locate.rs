@@ -128,9 +128,7 @@ pub fn locate_below(prefix: &Path, path: &Path) -> io::Result<Below> {
     }
     let strict = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     match rustix::fs::openat2(&top, rest, flags | OFlags::NOFOLLOW, Mode::empty(), strict) {
-        Ok(fd) if FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) == FileType::Symlink => {
-            Ok(Below::Link(describe(fd.as_fd())?.path))
-        }
+        Ok(fd) if kind_of(fd.as_fd())? == FileType::Symlink => Ok(Below::Link(describe(fd.as_fd())?.path)),
         Ok(fd) => describe(fd.as_fd()).map(Below::Found),
         Err(Errno::NOENT) => Ok(Below::Gone),
         Err(error) => Err(error.into()),
@@ -146,7 +144,16 @@ pub fn locate_link(path: &Path) -> io::Result<Found> {
 /// Whether the last component of `path` is itself a symlink.
 #[must_use]
 pub fn is_link(path: &Path) -> bool {
-    std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_symlink())
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(path, flags, Mode::empty());
+    fd.is_ok_and(|fd| kind_of(fd.as_fd()).is_ok_and(|kind| kind == FileType::Symlink))
+}
+
+/// What stands at `fd`, without asking a server that may not answer.
+fn kind_of(fd: rustix::fd::BorrowedFd) -> io::Result<FileType> {
+    let quiet = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(fd, c"", quiet, StatxFlags::TYPE)?;
+    Ok(FileType::from_raw_mode(u32::from(stat.stx_mode)))
 }
 
 /// The symlinks that a walk along `path` passes through, each with what it says. Where a sandbox's tree is made

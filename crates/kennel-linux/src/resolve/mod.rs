@@ -8,15 +8,17 @@ mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use kennel_init::plan::Identity;
 use kennel_policy::policy::{
-    FilePolicy, Missing, MountAccess, NetworkMode, PathRule, Policy, ReadModel, TmpMode,
+    FilePolicy, Missing, MountAccess, MountPoint, NetworkMode, PathRule, Policy, ReadModel, TmpMode,
 };
 
 use locate::{Below, locate_below, locate_link};
 pub use locate::{Found, Kind, Location, is_link, locate};
+use walk::Matched;
 pub use walk::{MOST_ENTRIES, WalkError};
 
 /// What a policy means on this disk.
@@ -103,7 +105,7 @@ pub enum ResolveError {
     /// A listed path is not there.
     #[error(
         "resolving {rule}: {}: no such file or directory\nhelp: create it first, or mark the entry `missing = \"skip\"`",
-        .path.display()
+        shown(.path)
     )]
     Missing {
         /// The rule.
@@ -112,7 +114,7 @@ pub enum ResolveError {
         path: PathBuf,
     },
     /// The caller may not look at a listed path.
-    #[error("resolving {rule}: {}: permission denied", .path.display())]
+    #[error("resolving {rule}: {}: permission denied", shown(.path))]
     Forbidden {
         /// The rule.
         rule: String,
@@ -123,7 +125,7 @@ pub enum ResolveError {
     #[error(
         "resolving {rule}: {} does not exist, and the sandbox could create it because {above} is writable\n\
          help: create it before the run, or deny the folder that would hold it",
-        .path.display()
+        shown(.path)
     )]
     AbsentDeny {
         /// The rule.
@@ -137,7 +139,7 @@ pub enum ResolveError {
     #[error(
         "resolving {rule}: {} has {links} hard links, and not all of them are denied\n\
          help: deny its other names too (find them with `find / -samefile`), or give the file a copy of its own",
-        .path.display()
+        shown(.path)
     )]
     HardLinks {
         /// The rule.
@@ -156,7 +158,7 @@ pub enum ResolveError {
         rule: String,
     },
     /// Something is not what a rule needs it to be.
-    #[error("resolving {rule}: {}: {what}", .path.display())]
+    #[error("resolving {rule}: {}: {what}", shown(.path))]
     Unfit {
         /// The rule.
         rule: String,
@@ -169,7 +171,7 @@ pub enum ResolveError {
     #[error("expanding globs: {0}\nhelp: start the pattern at a deeper folder")]
     Walk(#[from] WalkError),
     /// The system failed.
-    #[error("resolving {rule}: {}: {source}", .path.display())]
+    #[error("resolving {rule}: {}: {source}", shown(.path))]
     System {
         /// The rule.
         rule: String,
@@ -324,9 +326,12 @@ fn system_error(rule: &str, path: &Path) -> impl FnOnce(io::Error) -> ResolveErr
 }
 
 fn describe(list: List, rule: &PathRule) -> String {
-    let shown = rule.pattern.as_path().display().to_string();
-    let shown: String = shown.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    format!("{} {shown} ({})", list.name(), rule.origin)
+    format!("{} {} ({})", list.name(), shown(rule.pattern.as_path()), rule.origin)
+}
+
+/// A path as it may be printed: a stranger may have chosen it.
+fn shown(path: &Path) -> String {
+    crate::describe::show(path.as_os_str().as_bytes())
 }
 
 impl Resolver<'_> {
@@ -419,9 +424,12 @@ impl Resolver<'_> {
         }
         let patterns: Vec<_> = globs.iter().map(|(_, rule)| &rule.pattern).collect();
         let mut matches = Vec::new();
-        walk::expand(&patterns, |index, path| matches.push((index, path.to_path_buf())))?;
-        for (index, path) in matches {
+        walk::expand(&patterns, |index, path, what| matches.push((index, path.to_path_buf(), what)))?;
+        for (index, path, what) in matches {
             let (list, rule) = globs[index];
+            if what == Matched::Perhaps && !list.denies() {
+                continue;
+            }
             // Below what another match of the same list already covers there is nothing to add.
             if path.parent().is_some_and(|above| self.covered(list, above)) {
                 continue;
@@ -563,58 +571,71 @@ impl Resolver<'_> {
         points
     }
 
-    /// Host folders that appear at other places, with the denies that hold for them.
+    /// Host folders that appear at other places, and file systems in memory: outer ones first, so that one that is
+    /// nested finds its place in the one around it.
     fn mounts(&mut self, points: &mut Vec<Point>) -> Result<(), ResolveError> {
-        for mount in &self.files.mounts {
-            let reason =
-                format!("mount {} at {} ({})", mount.source.display(), mount.target.display(), mount.origin);
-            let found = match locate(&mount.source).map_err(system_error(&reason, &mount.source))? {
-                Location::Found(found) => found,
-                Location::Missing(path) => return Err(ResolveError::Missing { rule: reason, path }),
-                Location::Forbidden => {
-                    return Err(ResolveError::Forbidden { rule: reason, path: mount.source.clone() });
-                }
-            };
-            if let Verdict::Hidden(rule) = self.verdict(&found.path) {
-                return Err(ResolveError::HiddenSource { mount: reason, rule });
+        let files = self.files;
+        let mounts = files.mounts.iter().map(|mount| (&mount.target, Some(mount), None));
+        let tmpfs = files.tmpfs.iter().map(|tmpfs| (&tmpfs.target, None, Some(tmpfs)));
+        let mut all: Vec<_> = mounts.chain(tmpfs).collect();
+        all.sort_by_key(|(target, ..)| *target);
+        for (target, mount, tmpfs) in all {
+            if let Some(mount) = mount {
+                self.mount(points, mount)?;
             }
-            // The nearest rule about writing decides, as it does without the mount; where there is none, the mount.
-            let said = found.path.ancestors().filter_map(|above| self.said.get(above));
-            let denied = said
-                .filter(|said| said.deny_write.is_some() || said.allow_write.is_some())
-                .map(|said| said.deny_write.is_some())
-                .next()
-                .unwrap_or(false);
-            let write = mount.access == MountAccess::ReadWrite && !denied;
-            self.make_room(points, &mount.target, &reason)?;
-            points.retain(|point| point.path != mount.target);
-            for (path, said) in self.said.range(found.path.clone()..) {
-                let Ok(below) = path.strip_prefix(&found.path) else { break };
-                if below.as_os_str().is_empty() {
-                    continue;
-                }
-                let inside = mount.target.join(below);
-                if let (Some(rule), Some(found)) = (&said.deny_read, &said.found) {
-                    let state = State::Hidden { kind: found.kind };
-                    points.push(Point { path: inside, state, reason: rule.clone() });
-                } else if let (Some(rule), Some(found), true) = (&said.deny_write, &said.found, write) {
-                    let state = State::Host { source: found.clone().into(), write: false };
-                    points.push(Point { path: inside, state, reason: rule.clone() });
-                }
+            if let Some(tmpfs) = tmpfs {
+                let reason = format!("tmpfs {} ({})", shown(target), tmpfs.origin);
+                self.make_room(points, target, &reason)?;
+                points.retain(|point| point.path != *target);
+                let state = State::Fresh(Zone::Memory { size: tmpfs.size });
+                points.push(Point { path: target.clone(), state, reason });
             }
-            points.push(Point {
-                path: mount.target.clone(),
-                state: State::Host { source: found.into(), write },
-                reason,
-            });
         }
-        for tmpfs in &self.files.tmpfs {
-            let reason = format!("tmpfs {} ({})", tmpfs.target.display(), tmpfs.origin);
-            self.make_room(points, &tmpfs.target, &reason)?;
-            points.retain(|point| point.path != tmpfs.target);
-            let state = State::Fresh(Zone::Memory { size: tmpfs.size });
-            points.push(Point { path: tmpfs.target.clone(), state, reason });
+        Ok(())
+    }
+
+    /// A host folder that appears at another place, with the denies that hold for it.
+    fn mount(&mut self, points: &mut Vec<Point>, mount: &MountPoint) -> Result<(), ResolveError> {
+        let reason = format!("mount {} at {} ({})", shown(&mount.source), shown(&mount.target), mount.origin);
+        let found = match locate(&mount.source).map_err(system_error(&reason, &mount.source))? {
+            Location::Found(found) => found,
+            Location::Missing(path) => return Err(ResolveError::Missing { rule: reason, path }),
+            Location::Forbidden => {
+                return Err(ResolveError::Forbidden { rule: reason, path: mount.source.clone() });
+            }
+        };
+        if let Verdict::Hidden(rule) = self.verdict(&found.path) {
+            return Err(ResolveError::HiddenSource { mount: reason, rule });
         }
+        // The nearest rule about writing decides, as it does without the mount; where there is none, the mount.
+        let said = found.path.ancestors().filter_map(|above| self.said.get(above));
+        let denied = said
+            .filter(|said| said.deny_write.is_some() || said.allow_write.is_some())
+            .map(|said| said.deny_write.is_some())
+            .next()
+            .unwrap_or(false);
+        let write = mount.access == MountAccess::ReadWrite && !denied;
+        self.make_room(points, &mount.target, &reason)?;
+        points.retain(|point| point.path != mount.target);
+        for (path, said) in self.said.range(found.path.clone()..) {
+            let Ok(below) = path.strip_prefix(&found.path) else { break };
+            if below.as_os_str().is_empty() {
+                continue;
+            }
+            let inside = mount.target.join(below);
+            if let (Some(rule), Some(found)) = (&said.deny_read, &said.found) {
+                let state = State::Hidden { kind: found.kind };
+                points.push(Point { path: inside, state, reason: rule.clone() });
+            } else if let (Some(rule), Some(found), true) = (&said.deny_write, &said.found, write) {
+                let state = State::Host { source: found.clone().into(), write: false };
+                points.push(Point { path: inside, state, reason: rule.clone() });
+            }
+        }
+        points.push(Point {
+            path: mount.target.clone(),
+            state: State::Host { source: found.into(), write },
+            reason,
+        });
         Ok(())
     }
 
@@ -626,13 +647,22 @@ impl Resolver<'_> {
         if target == Path::new("/") {
             return Err(unfit("the root itself cannot be mounted over"));
         }
-        let nearest = target
-            .ancestors()
-            .skip(1)
-            .find_map(|above| points.iter().find(|point| point.path == above).map(|point| &point.state));
-        let writable = match nearest {
+        let nearest =
+            target.ancestors().skip(1).find_map(|above| points.iter().find(|point| point.path == above));
+        let writable = match nearest.map(|point| (point, &point.state)) {
             None => false,
-            Some(State::Host { write, .. }) => *write,
+            Some((outer, State::Host { source, .. })) if source.path != outer.path => {
+                let rest = target.strip_prefix(&outer.path).unwrap_or(target);
+                let place = source.path.join(rest);
+                return match locate(&place).map_err(system_error(rule, &place))? {
+                    Location::Found(found) if found.path == place => Ok(()),
+                    Location::Found(_) => Err(unfit("leads through a symlink; name the place it points to")),
+                    _ => {
+                        Err(unfit("does not exist in the folder that is mounted around it; create it first"))
+                    }
+                };
+            }
+            Some((_, State::Host { write, .. })) => *write,
             Some(_) => return Ok(()),
         };
         match locate(target).map_err(system_error(rule, target))? {
@@ -674,7 +704,7 @@ impl Resolver<'_> {
     fn devices(&mut self, points: &mut Vec<Point>) -> Result<(), ResolveError> {
         for rule in &self.files.devices {
             let path = rule.pattern.as_path();
-            let reason = format!("device {} ({})", path.display(), rule.origin);
+            let reason = format!("device {} ({})", shown(path), rule.origin);
             match locate(path).map_err(system_error(&reason, path))? {
                 Location::Found(found) if found.path.starts_with("/dev") => points.push(Point {
                     path: path.to_path_buf(),

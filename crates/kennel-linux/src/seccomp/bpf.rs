@@ -245,7 +245,7 @@ mod tests {
                 AND => accumulator &= i.value,
                 JUMP => at += i.value as usize,
                 JUMP_EQUAL => {
-                    at += usize::from(if accumulator == i.value { i.jump_true } else { i.jump_false })
+                    at += usize::from(if accumulator == i.value { i.jump_true } else { i.jump_false });
                 }
                 JUMP_GREATER_EQUAL => {
                     at += usize::from(if accumulator >= i.value { i.jump_true } else { i.jump_false });

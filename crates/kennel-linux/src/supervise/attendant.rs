@@ -18,6 +18,8 @@ use crate::outcome::Outcome;
 pub struct Attendant {
     init: i32,
     pidfd: OwnedFd,
+    /// Where there is no PID namespace: the end of the link is what tells init to end everything.
+    link: Option<OwnedFd>,
     meter: Meter,
     end: Receiver<io::Result<Outcome>>,
     thread: Option<JoinHandle<()>>,
@@ -32,6 +34,7 @@ impl Attendant {
     pub fn new(mut running: Running) -> io::Result<Attendant> {
         let (init, meter) = (running.init_pid(), running.meter());
         let pidfd = running.init.pidfd.try_clone()?;
+        let link = (!running.namespaced()).then(|| running.init.link.try_clone()).transpose()?;
         let (sender, end) = sync_channel(1);
         let thread = std::thread::Builder::new().name("kennel".into()).spawn(move || {
             block_signals();
@@ -40,7 +43,7 @@ impl Attendant {
             drop(running);
             let _ = sender.send(outcome);
         })?;
-        Ok(Attendant { init, pidfd, meter, end, thread: Some(thread), outcome: None })
+        Ok(Attendant { init, pidfd, link, meter, end, thread: Some(thread), outcome: None })
     }
 
     /// PID 1's pid in this process's namespace.
@@ -55,9 +58,12 @@ impl Attendant {
         self.meter.usage()
     }
 
-    /// Kills everything inside: with PID 1 gone the kernel leaves nothing.
+    /// Kills everything inside, as [`Running::kill`] does.
     pub fn kill(&self) {
-        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+        let _ = match &self.link {
+            Some(link) => rustix::net::shutdown(link, rustix::net::Shutdown::Both),
+            None => rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL),
+        };
     }
 
     /// Waits for the end, at most so long; `None` if it has not come.

@@ -227,7 +227,12 @@ impl Running {
                     let command = if not_found { name } else { tried.or(name) };
                     let command =
                         command.map(|name| crate::describe::show(name.as_bytes())).unwrap_or_default();
-                    let source = io::Error::from_raw_os_error(errno);
+                    let source = match errno {
+                        libc::ELIBACC => {
+                            io::Error::other("the interpreter that it names does not exist inside")
+                        }
+                        errno => io::Error::from_raw_os_error(errno),
+                    };
                     return Err(StartError::NotExecuted { command, source });
                 }
                 Ok(Some(_)) => {}
