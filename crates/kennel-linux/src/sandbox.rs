@@ -8,7 +8,7 @@ use std::time::Instant;
 
 pub use kennel_init::child::Inherited as Memory;
 use kennel_init::plan::Plan;
-use kennel_policy::policy::{NetworkMode, Policy};
+use kennel_policy::policy::{NetworkMode, Policy, UnixSockets};
 
 use crate::cgroup::{Cgroup, CgroupError, Controller, ControllerSet};
 use crate::host;
@@ -296,6 +296,9 @@ fn enforceable(policy: &Policy, network: Option<&NetworkPlan>) -> Result<(), Err
         return Err(Error::NotEnforced(
             "the policy asks for an allow list of hosts, and there is no gate".into(),
         ));
+    }
+    if policy.network.unix_sockets == UnixSockets::Listed {
+        return Err(Error::NotEnforced("unix sockets by path cannot be enforced yet".into()));
     }
     Ok(())
 }

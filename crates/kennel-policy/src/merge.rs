@@ -98,6 +98,20 @@ pub enum MergeError {
     /// Hosts are listed where the mode leaves nothing to choose.
     #[error(transparent)]
     Ungated(Box<Ungated>),
+    /// Unix sockets are listed where the mode leaves nothing to choose.
+    #[error(
+        "network.allow_unix_sockets `{}` ({}) has no meaning with unix_sockets `{mode}` ({mode_origin}); \
+         use `listed` to reach only chosen sockets",
+        entry.pattern, entry.origin
+    )]
+    Unlisted {
+        /// The first entry.
+        entry: Box<PathEntry>,
+        /// The mode.
+        mode: &'static str,
+        /// Where the mode was said.
+        mode_origin: Origin,
+    },
 }
 
 /// A rule about hosts, and a network mode under which nothing asks about hosts.
@@ -138,6 +152,7 @@ pub fn merge(sources: Sources) -> Result<Merged, MergeError> {
     }
     overlay(&mut whole, said);
     settle_network(&mut whole)?;
+    settle_sockets(&mut whole)?;
 
     let notes = match project {
         Some(project) => tighten::tighten(&mut whole, project),
@@ -145,6 +160,9 @@ pub fn merge(sources: Sources) -> Result<Merged, MergeError> {
     };
     if whole.network.mode.as_ref().is_some_and(|mode| mode.value == NetworkMode::None) {
         whole.network.allow.clear();
+    }
+    if whole.network.unix_sockets.as_ref().is_some_and(|mode| mode.value == UnixSockets::None) {
+        whole.network.allow_unix_sockets.clear();
     }
     check_network(&whole)?;
     Ok(Merged { policy: policy(whole), notes })
@@ -182,7 +200,8 @@ fn overlay(under: &mut Settings, mut over: Settings) {
     under.process.keep_fds.append(&mut over.process.keep_fds);
 }
 
-/// What holds when nobody says anything. The network mode is not here: it follows from the allow list.
+/// What holds when nobody says anything. The modes of the network and of unix sockets are not here: they follow from
+/// the lists.
 fn defaults() -> Settings {
     fn say<T>(value: T) -> Option<Stated<T>> {
         Some(Stated { value, origin: Origin("default".to_owned()) })
@@ -193,7 +212,6 @@ fn defaults() -> Settings {
     settings.files.tmp = say(files.tmp);
     settings.files.host_run = say(files.host_run);
     settings.files.system = say(files.system);
-    settings.network.unix_sockets = say(UnixSockets::default());
     settings.environment.clear = say(false);
     settings.process.user = say(UserMode::default());
     settings.process.seccomp = say(SeccompProfile::default());
@@ -211,6 +229,33 @@ fn settle_network(settings: &mut Settings) -> Result<(), MergeError> {
         network.mode = Some(Stated { value, origin });
     }
     check_network(settings)
+}
+
+/// The same for unix sockets.
+fn settle_sockets(settings: &mut Settings) -> Result<(), MergeError> {
+    let network = &mut settings.network;
+    let first = network.allow_unix_sockets.first();
+    let Some(mode) = &network.unix_sockets else {
+        let (value, origin) = match first {
+            Some(entry) => (UnixSockets::Listed, entry.origin.clone()),
+            None => (UnixSockets::None, Origin("default".to_owned())),
+        };
+        network.unix_sockets = Some(Stated { value, origin });
+        return Ok(());
+    };
+    let word = match mode.value {
+        UnixSockets::Listed => return Ok(()),
+        UnixSockets::None => "none",
+        UnixSockets::All => "all",
+    };
+    match first {
+        None => Ok(()),
+        Some(entry) => Err(MergeError::Unlisted {
+            entry: Box::new(entry.clone()),
+            mode: word,
+            mode_origin: mode.origin.clone(),
+        }),
+    }
 }
 
 fn check_network(settings: &Settings) -> Result<(), MergeError> {
@@ -260,6 +305,8 @@ fn policy(settings: Settings) -> Policy {
             allow: network.allow,
             deny: network.deny,
             unix_sockets: value(network.unix_sockets).unwrap_or_default(),
+            // A daemon may start later than the command.
+            allow_unix_sockets: rules(network.allow_unix_sockets, Missing::Skip, Follow::Named),
         },
         limits: Limits {
             memory: value(limits.memory).flatten(),

@@ -169,8 +169,10 @@ pub struct NetworkPolicy {
     pub allow: Vec<HostRule>,
     /// Hosts that cannot be reached even so; checked first.
     pub deny: Vec<HostRule>,
-    /// Whether, and to which unix sockets, the command can connect.
+    /// Whether the command can make unix sockets, and what they can connect to.
     pub unix_sockets: UnixSockets,
+    /// Sockets of the host's that can be connected to under [`UnixSockets::Listed`].
+    pub allow_unix_sockets: Vec<PathRule>,
 }
 
 /// The network a sandbox lives in.
@@ -187,11 +189,13 @@ pub enum NetworkMode {
 
 /// Which unix sockets a command can make or reach. The host's daemons (Docker, D-Bus, ssh-agent) listen on them,
 /// and a read-only mount does not keep a program from connecting.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnixSockets {
     /// `socket(AF_UNIX)` fails with EPERM; `socketpair` works.
     #[default]
     None,
+    /// Stream sockets can be made; of the host's, they connect to the listed ones only.
+    Listed,
     /// Any whose path the command can see.
     All,
 }

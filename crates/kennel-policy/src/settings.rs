@@ -94,6 +94,7 @@ pub struct NetworkSettings {
     pub allow: Vec<HostRule>,
     pub deny: Vec<HostRule>,
     pub unix_sockets: Option<Stated<UnixSockets>>,
+    pub allow_unix_sockets: Vec<PathEntry>,
 }
 
 /// `[limits]`; a stated `None` takes away a limit that an earlier source set.

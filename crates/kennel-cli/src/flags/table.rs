@@ -344,12 +344,22 @@ pub static FLAGS: &[Flag] = &[
     },
     Flag {
         name: "unix-sockets",
-        value: Some("none|all"),
+        value: Some("none|listed|all"),
         effect: Effect::Says("network.unix_sockets"),
         section: "Network",
         help: "Whether the command can make unix sockets",
         doc: "The host's daemons (Docker, D-Bus, ssh-agent) listen on unix sockets, and a read-only mount does not \
-              keep a program from connecting to them.",
+              keep a program from connecting to them. Unless said, there are none, or the listed ones as soon as \
+              --allow-unix-socket is given.",
+        ..RUN
+    },
+    Flag {
+        name: "allow-unix-socket",
+        value: Some("PATH"),
+        effect: Effect::Says("network.allow_unix_sockets"),
+        section: "Network",
+        repeatable: true,
+        help: "Let the command connect to the unix socket PATH of the host",
         ..RUN
     },
     Flag {

@@ -61,7 +61,7 @@ fn every_flag_has_its_effect() {
     let args = run(
         "run --allow-write a --allow-write ~/b --deny-read=/c --allow-read d --deny-write /e --reads listed \
                     --mount /s:/t:rw --tmpfs /u:1M --host-tmp --host-run --device /dev/kvm --no-system --net allow-list \
-                    --allow-domain x.com --deny-domain * --unix-sockets all --memory 1 --swap 0 --cpus 1.5 \
+                    --allow-domain x.com --deny-domain * --unix-sockets listed --allow-unix-socket /run/x --memory 1 --swap 0 --cpus 1.5 \
                     --timeout 1m --cpu-time 2 --pids 3 --open-files 4 --file-size 5 --max-output 6 --tmp-size 7 \
                     --env K=V --pass-env N --unset-env U --clear-env --workdir w --user root --hostname h \
                     --seccomp strict --keep-fd 5 --profile judge -s one --settings two --no-settings --best-effort \

@@ -115,7 +115,7 @@ pub fn plan(
     steps.add(Step::DropCapabilities, "every sandbox");
     let wish = seccomp::Wish {
         profile: policy.process.seccomp,
-        unix_sockets: &policy.network.unix_sockets,
+        unix_sockets: policy.network.unix_sockets,
         inet_sockets: tier != Tier::LandlockOnly || policy.network.mode == NetworkMode::Host,
     };
     if let Some(program) = seccomp::filter(&wish) {

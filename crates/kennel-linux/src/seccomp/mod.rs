@@ -17,11 +17,11 @@ const EAFNOSUPPORT: Verdict = Verdict::Errno(libc::EAFNOSUPPORT as u32);
 
 /// What of a policy a filter depends on.
 #[derive(Clone, Debug)]
-pub struct Wish<'a> {
+pub struct Wish {
     /// The profile.
     pub profile: SeccompProfile,
     /// Whether unix sockets can be made.
-    pub unix_sockets: &'a UnixSockets,
+    pub unix_sockets: UnixSockets,
     /// Whether TCP and UDP sockets can be made. They can wherever the sandbox has a network of its own.
     pub inet_sockets: bool,
 }
@@ -52,7 +52,7 @@ fn table(wish: &Wish) -> Option<Table> {
         deny(&mut table, calls::NOT_FOR_COMPUTATION);
     }
     table.rules.insert(number(libc::SYS_socket), sockets(wish));
-    if *wish.unix_sockets == UnixSockets::None {
+    if wish.unix_sockets != UnixSockets::All {
         table.rules.insert(number(libc::SYS_socketpair), pairs());
     }
     Some(table)
@@ -110,7 +110,7 @@ fn personalities() -> Rule {
 fn sockets(wish: &Wish) -> Rule {
     let family =
         |family: i32| Test::OneOf { argument: 0, mask: u32::MAX, values: vec![family.cast_unsigned()] };
-    let unix = if *wish.unix_sockets == UnixSockets::None { EPERM } else { Verdict::Allow };
+    let unix = if wish.unix_sockets == UnixSockets::All { Verdict::Allow } else { EPERM };
     let mut tests = vec![(family(libc::AF_UNIX), unix)];
     if wish.inet_sockets && wish.profile != SeccompProfile::Strict {
         tests.push((family(libc::AF_INET), Verdict::Allow));
@@ -133,8 +133,8 @@ fn pairs() -> Rule {
 mod tests {
     use super::*;
 
-    fn wish(profile: SeccompProfile) -> Wish<'static> {
-        Wish { profile, unix_sockets: &UnixSockets::None, inet_sockets: true }
+    fn wish(profile: SeccompProfile) -> Wish {
+        Wish { profile, unix_sockets: UnixSockets::None, inet_sockets: true }
     }
 
     #[test]

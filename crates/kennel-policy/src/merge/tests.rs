@@ -195,6 +195,7 @@ fn a_found_file_can_loosen_nothing() {
                    mounts = [{ source = \"/\", target = \"/m\" }]\ntmpfs = [\"/t\"]\ntmp = \"host\"\nhost_run = true\n\
                    system = true\ndevices = [\"/dev/kvm\"]\n\
                    [network]\nmode = \"host\"\nallow = [\"x.com\"]\nunix_sockets = \"all\"\n\
+                   allow_unix_sockets = [\"/run/x\"]\n\
                    [limits]\nmemory = 11\nswap = 11\ncpus = 2\ntimeout = \"unlimited\"\ncpu_time = 2\npids = 2\n\
                    open_files = 2\nfile_size = 2\noutput = 2\ntmp_size = 2\n\
                    [environment]\nclear = false\npass = [\"A\"]\nset = { LD_PRELOAD = \"x\" }\n\
@@ -224,6 +225,38 @@ fn a_found_file_can_take_the_network_away() {
     assert_eq!(policy.network.mode, NetworkMode::None);
     assert!(policy.network.allow.is_empty());
     assert!(notes.is_empty());
+}
+
+#[test]
+fn sockets_that_are_listed_make_it_a_list() {
+    let policy =
+        |text: &str| merge(Sources { flags: file("f", text), ..sources() }).map(|it| it.policy.network);
+    let listed = policy("[network]\nallow_unix_sockets = [\"/run/x\"]").unwrap();
+    assert_eq!(listed.unix_sockets, UnixSockets::Listed);
+    assert_eq!(paths(&listed.allow_unix_sockets), ["/run/x"]);
+    assert_eq!(policy("").unwrap().unix_sockets, UnixSockets::None);
+    assert_eq!(policy("[network]\nunix_sockets = \"listed\"").unwrap().unix_sockets, UnixSockets::Listed);
+    for mode in ["none", "all"] {
+        let text = format!("[network]\nunix_sockets = \"{mode}\"\nallow_unix_sockets = [\"/run/x\"]");
+        assert_eq!(
+            policy(&text).unwrap_err().to_string(),
+            format!(
+                "network.allow_unix_sockets `/run/x` (f:3) has no meaning with unix_sockets `{mode}` (f:2); \
+                 use `listed` to reach only chosen sockets"
+            )
+        );
+    }
+}
+
+#[test]
+fn a_found_file_can_take_listed_sockets_away_and_cannot_list_more() {
+    let trusted = "[network]\nallow_unix_sockets = [\"/run/x\"]";
+    let (policy, notes) = tightened(trusted, "[network]\nunix_sockets = \"none\"");
+    assert_eq!(policy.network.unix_sockets, UnixSockets::None);
+    assert!(policy.network.allow_unix_sockets.is_empty() && notes.is_empty());
+    let (policy, notes) = tightened(trusted, "[network]\nallow_unix_sockets = [\"/run/y\"]");
+    assert_eq!(paths(&policy.network.allow_unix_sockets), ["/run/x"]);
+    assert_eq!(notes.len(), 1);
 }
 
 #[test]

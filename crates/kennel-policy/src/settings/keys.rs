@@ -311,12 +311,23 @@ pub static SECTIONS: &[Section] = &[
             Key {
                 name: "unix_sockets",
                 kind: Kind::Choice(&Words {
-                    words: &[("none", UnixSockets::None), ("all", UnixSockets::All)],
+                    words: &[
+                        ("none", UnixSockets::None),
+                        ("listed", UnixSockets::Listed),
+                        ("all", UnixSockets::All),
+                    ],
                     slot: |s| &mut s.network.unix_sockets,
                 }),
-                default: "none",
+                default: "none, or listed when allow_unix_sockets has entries",
                 tighten: Tighten::Stricter,
-                doc: "Whether the command can make unix sockets and so reach the host's daemons (Docker, D-Bus).",
+                doc: "Whether the command can make unix sockets, and reach the listed or all of the host's daemons (Docker, D-Bus).",
+            },
+            Key {
+                name: "allow_unix_sockets",
+                kind: Kind::Paths(|s| &mut s.network.allow_unix_sockets),
+                default: "",
+                tighten: Tighten::No,
+                doc: "Unix sockets of the host's that the command can connect to; named as the host names them.",
             },
         ],
     },

@@ -47,7 +47,8 @@ devices = ["/dev/kvm"]
 mode = "allow-list"
 allow = ["Example.com", { host = "*.example.org:443", reason = "the API" }]
 deny = ["169.254.0.0/16"]
-unix_sockets = "all"
+unix_sockets = "listed"
+allow_unix_sockets = ["/run/daemon.sock"]
 
 [limits]
 memory = "1.5G"
@@ -98,7 +99,8 @@ const WHOLE_JSON: &str = r#"{
         "mode": "allow-list",
         "allow": ["Example.com", { "host": "*.example.org:443", "reason": "the API" }],
         "deny": ["169.254.0.0/16"],
-        "unix_sockets": "all"
+        "unix_sockets": "listed",
+        "allow_unix_sockets": ["/run/daemon.sock"]
     },
     "limits": {
         "memory": "1.5G",
