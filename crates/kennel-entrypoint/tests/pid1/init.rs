@@ -124,8 +124,7 @@ fn children(pid_1: libc::pid_t) -> String {
 #[test]
 fn orphans_are_reaped() {
     // Twenty processes whose parent ends at once, and an agent that never waits for anything.
-    let orphans =
-        "i=0; while [ $i -lt 20 ]; do ( sleep 1 & ); i=$((i + 1)); done; echo ready; exec sleep 15";
+    let orphans = "i=0; while [ $i -lt 20 ]; do ( sleep 1 & ); i=$((i + 1)); done; echo ready; exec sleep 15";
     each(&[Root, RemappedRoot, Ordinary], |identity| {
         let left_with = |container: Container, expected: &dyn Fn(&str) -> bool| {
             let mut running = container.args(["sh", "-c", orphans]).start(identity);
