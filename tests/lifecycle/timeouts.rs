@@ -69,7 +69,18 @@ fn the_clock_runs_while_the_command_floods_its_output() {
     let begun = Instant::now();
     let ran = ran_within(
         LONG,
-        &mut kennel(["run", "--timeout", "4s", "--", "sh", "-c", "yes | head -c 20M; exec yes >&2"]),
+        // What is too much is dropped, but read: otherwise the command would only wait.
+        &mut kennel([
+            "run",
+            "--timeout",
+            "3s",
+            "--max-output",
+            "30M",
+            "--",
+            "sh",
+            "-c",
+            "yes | head -c 20M; exec yes >&2",
+        ]),
     );
     let ran = ran.expect_code(124);
     assert!(begun.elapsed() < Duration::from_secs(20));
