@@ -14,7 +14,8 @@ use crate::domain::HostRule;
 use crate::nearest::nearest;
 use crate::policy::{
     EnvironmentBase, EnvironmentPolicy, FilePolicy, Limits, Missing, NetworkMode, NetworkPolicy, Origin,
-    PathRule, Policy, ProcessPolicy, ReadModel, SeccompProfile, TmpMode, UnixSockets, UserMode,
+    PathRule, Policy, ProcessPolicy, PublishedPort, ReadModel, SeccompProfile, TmpMode, UnixSockets,
+    UserMode,
 };
 use crate::profiles;
 use crate::settings::keys::{self, Kind};
@@ -112,6 +113,18 @@ pub enum MergeError {
         /// Where the mode was said.
         mode_origin: Origin,
     },
+    /// A port is to be published where it already is.
+    #[error(
+        "network.publish `{port}` ({}) has no meaning with network mode `host` ({mode_origin}); \
+         a server inside is then one of the host's",
+        port.origin
+    )]
+    PublishedByHost {
+        /// The port.
+        port: PublishedPort,
+        /// Where the mode was said.
+        mode_origin: Origin,
+    },
 }
 
 /// A rule about hosts, and a network mode under which nothing asks about hosts.
@@ -195,6 +208,9 @@ fn overlay(under: &mut Settings, mut over: Settings) {
             Kind::Tmpfs(list) => list(under).append(list(&mut over)),
             Kind::Names(list) => list(under).append(list(&mut over)),
             Kind::Variables(list) => list(under).append(list(&mut over)),
+            Kind::Text(slot) => replace(slot(under), slot(&mut over).take()),
+            Kind::Port(slot) => replace(slot(under), slot(&mut over).take()),
+            Kind::Ports(list) => list(under).append(list(&mut over)),
         }
     }
     under.process.keep_fds.append(&mut over.process.keep_fds);
@@ -212,18 +228,23 @@ fn defaults() -> Settings {
     settings.files.tmp = say(files.tmp);
     settings.files.host_run = say(files.host_run);
     settings.files.system = say(files.system);
+    settings.network.ask = say(false);
+    settings.network.ask_timeout = say(NetworkPolicy::default().ask_timeout);
+    settings.network.allow_sni_mismatch = say(false);
     settings.environment.clear = say(false);
     settings.process.user = say(UserMode::default());
     settings.process.seccomp = say(SeccompProfile::default());
     settings
 }
 
-/// Without a mode, hosts that are allowed make it an allow list.
+/// Without a mode, hosts that are allowed make it an allow list, and so does asking about hosts.
 fn settle_network(settings: &mut Settings) -> Result<(), MergeError> {
     let network = &mut settings.network;
     if network.mode.is_none() {
-        let (value, origin) = match network.allow.first() {
-            Some(rule) => (NetworkMode::Whitelist, rule.origin.clone()),
+        let asked = network.ask.as_ref().filter(|ask| ask.value).map(|ask| &ask.origin);
+        let wanted = network.allow.first().map(|rule| &rule.origin).or(asked);
+        let (value, origin) = match wanted {
+            Some(origin) => (NetworkMode::Whitelist, origin.clone()),
             None => (NetworkMode::None, Origin("default".to_owned())),
         };
         network.mode = Some(Stated { value, origin });
@@ -261,6 +282,9 @@ fn settle_sockets(settings: &mut Settings) -> Result<(), MergeError> {
 fn check_network(settings: &Settings) -> Result<(), MergeError> {
     let network = &settings.network;
     let Some(mode) = &network.mode else { return Ok(()) };
+    if let (NetworkMode::Host, Some(port)) = (mode.value, network.publish.first()) {
+        return Err(MergeError::PublishedByHost { port: port.clone(), mode_origin: mode.origin.clone() });
+    }
     let (word, list, rule) = match mode.value {
         NetworkMode::Whitelist => return Ok(()),
         // Denying on top of nothing is merely redundant.
@@ -304,6 +328,14 @@ fn policy(settings: Settings) -> Policy {
             mode: value(network.mode).unwrap_or_default(),
             allow: network.allow,
             deny: network.deny,
+            ask: value(network.ask).unwrap_or_default(),
+            ask_timeout: value(network.ask_timeout).flatten(),
+            allow_sni_mismatch: value(network.allow_sni_mismatch).unwrap_or_default(),
+            publish: network.publish,
+            parent_proxy: value(network.parent_proxy),
+            no_proxy: value(network.no_proxy),
+            http_proxy_port: value(network.http_proxy_port),
+            socks_proxy_port: value(network.socks_proxy_port),
             unix_sockets: value(network.unix_sockets).unwrap_or_default(),
             // A daemon may start later than the command.
             allow_unix_sockets: rules(network.allow_unix_sockets, Missing::Skip, Follow::Named),

@@ -161,7 +161,7 @@ pub enum TmpMode {
 }
 
 /// Which hosts can be reached.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NetworkPolicy {
     /// The network the sandbox lives in.
     pub mode: NetworkMode,
@@ -169,10 +169,64 @@ pub struct NetworkPolicy {
     pub allow: Vec<HostRule>,
     /// Hosts that cannot be reached even so; checked first.
     pub deny: Vec<HostRule>,
+    /// Whether someone is asked about hosts that no rule speaks of, in [`NetworkMode::Whitelist`].
+    pub ask: bool,
+    /// How long an answer may take before it is a no; `None` for as long as it takes.
+    pub ask_timeout: Option<Duration>,
+    /// Whether a TLS or HTTP client can name another host than the one it connected to.
+    pub allow_sni_mismatch: bool,
+    /// Ports of the inside that are also ports of the host's loopback.
+    pub publish: Vec<PublishedPort>,
+    /// The proxy that the host itself goes out by: an address, or `none`. Where nothing is said, the caller's own
+    /// proxy variables say it.
+    pub parent_proxy: Option<String>,
+    /// Which hosts are reached without that proxy, in the words of `NO_PROXY`.
+    pub no_proxy: Option<String>,
+    /// A port of the host's loopback where another HTTP proxy takes the place of the gate's.
+    pub http_proxy_port: Option<u16>,
+    /// The same for SOCKS.
+    pub socks_proxy_port: Option<u16>,
     /// Whether the command can make unix sockets, and what they can connect to.
     pub unix_sockets: UnixSockets,
     /// Sockets of the host's that can be connected to under [`UnixSockets::Listed`].
     pub allow_unix_sockets: Vec<PathRule>,
+}
+
+impl Default for NetworkPolicy {
+    fn default() -> Self {
+        NetworkPolicy {
+            mode: NetworkMode::None,
+            allow: Vec::new(),
+            deny: Vec::new(),
+            ask: false,
+            ask_timeout: Some(Duration::from_secs(60)),
+            allow_sni_mismatch: false,
+            publish: Vec::new(),
+            parent_proxy: None,
+            no_proxy: None,
+            http_proxy_port: None,
+            socks_proxy_port: None,
+            unix_sockets: UnixSockets::None,
+            allow_unix_sockets: Vec::new(),
+        }
+    }
+}
+
+/// A port of the inside that is also a port of the host's loopback, and of no other address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublishedPort {
+    /// The port on the host; 0 is any that is free.
+    pub host: u16,
+    /// The port inside.
+    pub inside: u16,
+    /// Where it was said.
+    pub origin: Origin,
+}
+
+impl std::fmt::Display for PublishedPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.host, self.inside)
+    }
 }
 
 /// The network a sandbox lives in.

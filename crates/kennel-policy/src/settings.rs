@@ -11,8 +11,8 @@ use std::time::Duration;
 use crate::domain::HostRule;
 use crate::pattern::PathPattern;
 use crate::policy::{
-    Missing, MountPoint, NetworkMode, Origin, ReadModel, SeccompProfile, TmpMode, TmpfsMount, UnixSockets,
-    UserMode,
+    Missing, MountPoint, NetworkMode, Origin, PublishedPort, ReadModel, SeccompProfile, TmpMode, TmpfsMount,
+    UnixSockets, UserMode,
 };
 
 mod json;
@@ -93,6 +93,14 @@ pub struct NetworkSettings {
     pub mode: Option<Stated<NetworkMode>>,
     pub allow: Vec<HostRule>,
     pub deny: Vec<HostRule>,
+    pub ask: Option<Stated<bool>>,
+    pub ask_timeout: Option<Stated<Option<Duration>>>,
+    pub allow_sni_mismatch: Option<Stated<bool>>,
+    pub publish: Vec<PublishedPort>,
+    pub parent_proxy: Option<Stated<String>>,
+    pub no_proxy: Option<Stated<String>>,
+    pub http_proxy_port: Option<Stated<u16>>,
+    pub socks_proxy_port: Option<Stated<u16>>,
     pub unix_sockets: Option<Stated<UnixSockets>>,
     pub allow_unix_sockets: Vec<PathEntry>,
 }

@@ -332,6 +332,79 @@ pub static FLAGS: &[Flag] = &[
         ..RUN
     },
     Flag {
+        name: "ask",
+        effect: Effect::SaysWord("network.ask", "true"),
+        section: "Network",
+        help: "Ask on the terminal about hosts that no rule speaks of",
+        doc: "Without an answer within a minute the host is refused, and without a terminal there is nobody to ask. \
+              Implies --net allow-list.",
+        ..RUN
+    },
+    Flag {
+        name: "ask-timeout",
+        value: Some("TIME"),
+        effect: Effect::Says("network.ask_timeout"),
+        section: "Network",
+        help: "How long an answer to --ask may take before it is a no",
+        ..RUN
+    },
+    Flag {
+        name: "allow-sni-mismatch",
+        effect: Effect::SaysWord("network.allow_sni_mismatch", "true"),
+        section: "Network",
+        help: "Let TLS and HTTP name another host than the one connected to",
+        doc: "Many hosts share one address, and a server goes by the name that it is told: an allowed host may then lead \
+              to others (domain fronting).",
+        ..RUN
+    },
+    Flag {
+        name: "publish",
+        value: Some("[HOST:]INSIDE"),
+        effect: Effect::Says("network.publish"),
+        section: "Network",
+        repeatable: true,
+        help: "Make port INSIDE of the sandbox port HOST of the host's loopback",
+        doc: "Reached at 127.0.0.1 and ::1 by every user of the host, and from nowhere else. HOST is INSIDE unless \
+              said; 0 is any free port, which is then told.",
+        ..RUN
+    },
+    Flag {
+        name: "parent-proxy",
+        value: Some("URL"),
+        effect: Effect::Says("network.parent_proxy"),
+        section: "Network",
+        help: "Go out by this HTTP proxy, instead of the one in HTTP_PROXY and HTTPS_PROXY",
+        doc: "The word none leaves those variables alone. NO_PROXY, or network.no_proxy, names the hosts that are \
+              reached without it. A password belongs into a settings file or the variables: others see arguments.",
+        ..RUN
+    },
+    Flag {
+        name: "no-proxy",
+        value: Some("HOSTS"),
+        effect: Effect::Says("network.no_proxy"),
+        section: "Network",
+        help: "Reach HOSTS without that proxy, instead of those in NO_PROXY",
+        doc: "Names with all below them, addresses and networks, each with :port or without; commas between.",
+        ..RUN
+    },
+    Flag {
+        name: "http-proxy-port",
+        value: Some("PORT"),
+        effect: Effect::Says("network.http_proxy_port"),
+        section: "Network",
+        help: "Let the HTTP proxy at this port of the host's loopback decide in kennel's place",
+        doc: "For programs that use the proxy variables; plain connections still go by kennel's rules.",
+        ..RUN
+    },
+    Flag {
+        name: "socks-proxy-port",
+        value: Some("PORT"),
+        effect: Effect::Says("network.socks_proxy_port"),
+        section: "Network",
+        help: "The same for a SOCKS proxy",
+        ..RUN
+    },
+    Flag {
         name: "control-fd",
         value: Some("N"),
         effect: Effect::ControlFd,

@@ -61,7 +61,8 @@ fn every_flag_has_its_effect() {
     let args = run(
         "run --allow-write a --allow-write ~/b --deny-read=/c --allow-read d --deny-write /e --reads listed \
                     --mount /s:/t:rw --tmpfs /u:1M --host-tmp --host-run --device /dev/kvm --no-system --net allow-list \
-                    --allow-domain x.com --deny-domain * --unix-sockets listed --allow-unix-socket /run/x --memory 1 --swap 0 --cpus 1.5 \
+                    --allow-domain x.com --deny-domain * --ask --ask-timeout 5s --allow-sni-mismatch --publish 80:81 \
+                    --parent-proxy p:1 --no-proxy q --http-proxy-port 1 --socks-proxy-port 2 --unix-sockets listed --allow-unix-socket /run/x --memory 1 --swap 0 --cpus 1.5 \
                     --timeout 1m --cpu-time 2 --pids 3 --open-files 4 --file-size 5 --max-output 6 --tmp-size 7 \
                     --env K=V --pass-env N --unset-env U --clear-env --workdir w --user root --hostname h \
                     --seccomp strict --keep-fd 5 --profile judge -s one --settings two --no-settings --best-effort \
@@ -85,6 +86,9 @@ fn every_flag_has_its_effect() {
             keys::Kind::Tmpfs(list) => !list(&mut said).is_empty(),
             keys::Kind::Names(list) => !list(&mut said).is_empty(),
             keys::Kind::Variables(list) => !list(&mut said).is_empty(),
+            keys::Kind::Text(slot) => slot(&mut said).is_some(),
+            keys::Kind::Port(slot) => slot(&mut said).is_some(),
+            keys::Kind::Ports(list) => !list(&mut said).is_empty(),
         };
         assert!(is_said, "no flag says {name}");
     }
@@ -221,9 +225,12 @@ fn the_table_is_sound() {
         assert_eq!(FLAGS.iter().filter(same).count(), 1, "{}", flag.name);
         // A list grows with each flag, and nothing else does.
         if let Effect::Says(key) = flag.effect {
-            use keys::Kind::{Hosts, Mounts, Names, Paths, Tmpfs, Variables};
+            use keys::Kind::{Hosts, Mounts, Names, Paths, Ports, Tmpfs, Variables};
             let kind = &keys::find(key).unwrap().kind;
-            let grows = matches!(kind, Paths(_) | Hosts(..) | Mounts(_) | Tmpfs(_) | Names(_) | Variables(_));
+            let grows = matches!(
+                kind,
+                Paths(_) | Hosts(..) | Mounts(_) | Tmpfs(_) | Names(_) | Variables(_) | Ports(_)
+            );
             assert_eq!(flag.repeatable, grows, "{}", flag.name);
         }
     }

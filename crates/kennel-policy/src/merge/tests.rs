@@ -194,8 +194,9 @@ fn a_found_file_can_loosen_nothing() {
                    [files]\nreads = \"open\"\nallow_read = [\"/r\"]\nallow_write = [\"/w\", \"/x\"]\n\
                    mounts = [{ source = \"/\", target = \"/m\" }]\ntmpfs = [\"/t\"]\ntmp = \"host\"\nhost_run = true\n\
                    system = true\ndevices = [\"/dev/kvm\"]\n\
-                   [network]\nmode = \"host\"\nallow = [\"x.com\"]\nunix_sockets = \"all\"\n\
-                   allow_unix_sockets = [\"/run/x\"]\n\
+                   [network]\nmode = \"host\"\nallow = [\"x.com\"]\nunix_sockets = \"all\"\nallow_unix_sockets = [\"/run/x\"]\nask = true\n\
+                   ask_timeout = \"unlimited\"\nallow_sni_mismatch = true\npublish = [80]\nparent_proxy = \"p\"\n\
+                   no_proxy = \"*\"\nhttp_proxy_port = 1\nsocks_proxy_port = 1\n\
                    [limits]\nmemory = 11\nswap = 11\ncpus = 2\ntimeout = \"unlimited\"\ncpu_time = 2\npids = 2\n\
                    open_files = 2\nfile_size = 2\noutput = 2\ntmp_size = 2\n\
                    [environment]\nclear = false\npass = [\"A\"]\nset = { LD_PRELOAD = \"x\" }\n\

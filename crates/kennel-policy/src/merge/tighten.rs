@@ -64,6 +64,15 @@ pub(super) fn tighten(whole: &mut Settings, mut project: Settings) -> Vec<Note> 
             Kind::Variables(list) => {
                 entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
             }
+            Kind::Text(slot) => {
+                single(slot(whole), slot(&mut project).take(), |_, _| key.tighten != Tighten::No)
+            }
+            Kind::Port(slot) => {
+                single(slot(whole), slot(&mut project).take(), |_, _| key.tighten != Tighten::No)
+            }
+            Kind::Ports(list) => {
+                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
+            }
         };
         notes.extend(refused.map(|origin| Note { origin, key: name, file: file.clone() }));
     }

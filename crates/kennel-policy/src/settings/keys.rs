@@ -10,7 +10,8 @@ use std::time::Duration;
 use super::{PathEntry, Settings, Stated};
 use crate::domain::{HostRule, ListKind};
 use crate::policy::{
-    MountPoint, NetworkMode, Origin, ReadModel, SeccompProfile, TmpMode, TmpfsMount, UnixSockets, UserMode,
+    MountPoint, NetworkMode, Origin, PublishedPort, ReadModel, SeccompProfile, TmpMode, TmpfsMount,
+    UnixSockets, UserMode,
 };
 
 /// A table of the settings; the first one is the top, and has no name.
@@ -74,6 +75,12 @@ pub enum Kind {
     Names(List<Stated<OsString>>),
     /// Variables.
     Variables(List<Stated<(OsString, OsString)>>),
+    /// Text for somebody else to read.
+    Text(Slot<String>),
+    /// A port.
+    Port(Slot<u16>),
+    /// Ports of the inside, with their numbers on the host.
+    Ports(List<PublishedPort>),
 }
 
 /// Whether a size can be zero. Where it cannot, zero would mean the opposite: a tmpfs of size 0 has no bound.
@@ -307,6 +314,62 @@ pub static SECTIONS: &[Section] = &[
                 default: "",
                 tighten: Tighten::Add,
                 doc: "Hosts that cannot be reached even so; checked before allow.",
+            },
+            Key {
+                name: "ask",
+                kind: Kind::Bool(|s| &mut s.network.ask),
+                default: "false",
+                tighten: Tighten::To(false),
+                doc: "Ask on the terminal about hosts that no rule speaks of.",
+            },
+            Key {
+                name: "ask_timeout",
+                kind: Kind::Time(|s| &mut s.network.ask_timeout),
+                default: "1m",
+                tighten: Tighten::Lower,
+                doc: "How long an answer may take before it is a no.",
+            },
+            Key {
+                name: "allow_sni_mismatch",
+                kind: Kind::Bool(|s| &mut s.network.allow_sni_mismatch),
+                default: "false",
+                tighten: Tighten::To(false),
+                doc: "Let TLS and HTTP name another host than the one connected to (domain fronting).",
+            },
+            Key {
+                name: "publish",
+                kind: Kind::Ports(|s| &mut s.network.publish),
+                default: "",
+                tighten: Tighten::No,
+                doc: "Ports of the inside that the host's loopback has too: PORT, or HOST:INSIDE; host port 0 is any free one.",
+            },
+            Key {
+                name: "parent_proxy",
+                kind: Kind::Text(|s| &mut s.network.parent_proxy),
+                default: "the caller's HTTP_PROXY and HTTPS_PROXY",
+                tighten: Tighten::No,
+                doc: "The proxy by which the gate goes out, such as http://proxy.example.com:3128, or none.",
+            },
+            Key {
+                name: "no_proxy",
+                kind: Kind::Text(|s| &mut s.network.no_proxy),
+                default: "the caller's NO_PROXY",
+                tighten: Tighten::No,
+                doc: "Hosts reached without that proxy: names with all below them, addresses, networks, each with :port or without; commas between.",
+            },
+            Key {
+                name: "http_proxy_port",
+                kind: Kind::Port(|s| &mut s.network.http_proxy_port),
+                default: "",
+                tighten: Tighten::No,
+                doc: "A port of the host's loopback whose HTTP proxy serves the command in place of kennel's; it decides by its own rules.",
+            },
+            Key {
+                name: "socks_proxy_port",
+                kind: Kind::Port(|s| &mut s.network.socks_proxy_port),
+                default: "",
+                tighten: Tighten::No,
+                doc: "The same for SOCKS.",
             },
             Key {
                 name: "unix_sockets",

@@ -118,7 +118,7 @@ impl Reader<'_> {
                 let value = boolean(name, node)?;
                 *slot(&mut self.settings) = Some(Stated { value, origin: self.origin(node) });
             }
-            Kind::Profile(_) | Kind::Hostname(_) | Kind::Folder(_) | Kind::Choice(_) => {
+            Kind::Profile(_) | Kind::Hostname(_) | Kind::Folder(_) | Kind::Choice(_) | Kind::Text(_) => {
                 let Value::Text(text) = &node.value else { return Err(wrong_type(name, "a string", node)) };
                 self.state(key, name, text, node)?;
             }
@@ -166,6 +166,19 @@ impl Reader<'_> {
                     let entry = text::name(OsStr::new(&**text)).map_err(|error| value(name, item, error))?;
                     let origin = self.origin(item);
                     list(&mut self.settings).push(Stated { value: entry, origin });
+                }
+            }
+            Kind::Port(_) => {
+                let Value::Number(text) = &node.value else { return Err(wrong_type(name, "a port", node)) };
+                self.state(key, name, text, node)?;
+            }
+            Kind::Ports(list) => {
+                for item in items(name, node)? {
+                    let (Value::Text(text) | Value::Number(text)) = &item.value else {
+                        return Err(wrong_type(name, "a list of ports, or of \"HOST:INSIDE\"", item));
+                    };
+                    let port = text::published(text, self.origin(item));
+                    list(&mut self.settings).push(port.map_err(|error| value(name, item, error))?);
                 }
             }
             Kind::Variables(list) => {

@@ -72,6 +72,11 @@ fn of_key(key: &Key) -> Value {
         Kind::Tmpfs(_) => list_of(reference("tmpfs")),
         Kind::Names(_) => list_of(json!({ "type": "string", "pattern": "^[^=]+$" })),
         Kind::Variables(_) => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+        Kind::Text(_) => json!({ "type": "string" }),
+        Kind::Port(_) => port(),
+        Kind::Ports(_) => list_of(json!({
+            "anyOf": [port(), { "type": "string", "pattern": "^[0-9]{1,5}(:[0-9]{1,5})?$" }],
+        })),
     };
     schema["description"] = key.doc.into();
     if let (Kind::Bool(_), Ok(default)) = (&key.kind, key.default.parse::<bool>()) {
@@ -83,6 +88,10 @@ fn of_key(key: &Key) -> Value {
         schema["default"] = key.default.into();
     }
     schema
+}
+
+fn port() -> Value {
+    json!({ "type": "integer", "minimum": 1, "maximum": 65535 })
 }
 
 fn entry(shape: &Shape) -> Value {

@@ -47,6 +47,14 @@ devices = ["/dev/kvm"]
 mode = "allow-list"
 allow = ["Example.com", { host = "*.example.org:443", reason = "the API" }]
 deny = ["169.254.0.0/16"]
+ask = true
+ask_timeout = "30s"
+allow_sni_mismatch = true
+publish = [3000, "8080:80"]
+parent_proxy = "http://proxy.example.com:3128"
+no_proxy = "corp.example.com,10.0.0.0/8"
+http_proxy_port = 3129
+socks_proxy_port = 1080
 unix_sockets = "listed"
 allow_unix_sockets = ["/run/daemon.sock"]
 
@@ -99,6 +107,14 @@ const WHOLE_JSON: &str = r#"{
         "mode": "allow-list",
         "allow": ["Example.com", { "host": "*.example.org:443", "reason": "the API" }],
         "deny": ["169.254.0.0/16"],
+        "ask": true,
+        "ask_timeout": "30s",
+        "allow_sni_mismatch": true,
+        "publish": [3000, "8080:80"],
+        "parent_proxy": "http://proxy.example.com:3128",
+        "no_proxy": "corp.example.com,10.0.0.0/8",
+        "http_proxy_port": 3129,
+        "socks_proxy_port": 1080,
         "unix_sockets": "listed",
         "allow_unix_sockets": ["/run/daemon.sock"]
     },
@@ -142,6 +158,9 @@ fn every_key_is_read() {
     assert_eq!(settings.network.allow[0].to_string(), "example.com");
     assert_eq!(settings.network.allow[1].reason.as_deref(), Some("the API"));
     assert_eq!(settings.network.mode.as_ref().unwrap().value, NetworkMode::Whitelist);
+    let published: Vec<String> = settings.network.publish.iter().map(ToString::to_string).collect();
+    assert_eq!(published, ["3000:3000", "8080:80"]);
+    assert_eq!(settings.network.http_proxy_port.as_ref().unwrap().value, 3129);
     let limits = &settings.limits;
     assert_eq!(limits.memory.as_ref().unwrap().value, Some(3 << 29));
     assert_eq!(limits.timeout.as_ref().unwrap().value, Some(Duration::from_secs(90)));

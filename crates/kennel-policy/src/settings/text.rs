@@ -9,7 +9,7 @@ use crate::domain::{HostRule, HostRuleError, ListKind};
 use crate::nearest::nearest;
 use crate::ostext::{rsplit_once, split_once};
 use crate::pattern::PatternError;
-use crate::policy::{MountAccess, MountPoint, Origin, TmpfsMount};
+use crate::policy::{MountAccess, MountPoint, Origin, PublishedPort, TmpfsMount};
 use crate::quantity::{self, QuantityError};
 
 /// The word that takes a limit away.
@@ -71,6 +71,14 @@ pub enum ValueError {
     /// No host name.
     #[error("`{0}` is not a host name; write at most 64 letters, digits, `-` and `.`")]
     Hostname(String),
+    /// No port.
+    #[error("`{0}` is not a port; write a number from 1 to 65535")]
+    Port(String),
+    /// Not `HOST:INSIDE`.
+    #[error(
+        "`{0}` is not a port to publish; write PORT, or HOST:INSIDE, both from 1 to 65535 (HOST may be 0)"
+    )]
+    Publish(String),
     /// A descriptor that is there anyway, or no number.
     #[error("`{0}` is not a descriptor to keep; write a number above 2")]
     Descriptor(String),
@@ -158,6 +166,12 @@ impl Kind {
                 let (name, value) = split_once(text, b'=').ok_or_else(bad)?;
                 list(settings).push(Stated { value: variable(name, value)?, origin });
             }
+            Kind::Text(slot) => *slot(settings) = Some(Stated { value: utf8(text)?.to_owned(), origin }),
+            Kind::Port(slot) => {
+                let value = port(utf8(text)?)?;
+                *slot(settings) = Some(Stated { value, origin });
+            }
+            Kind::Ports(list) => list(settings).push(published(utf8(text)?, origin)?),
         }
         Ok(())
     }
@@ -236,6 +250,22 @@ pub(super) fn variable(key: &OsStr, value: &OsStr) -> Result<(OsString, OsString
         return Err(ValueError::Variable(format!("{}=…", key.to_string_lossy())));
     }
     Ok((key, value.to_owned()))
+}
+
+pub(super) fn port(text: &str) -> Result<u16, ValueError> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let port = text.parse().ok().filter(|port| digits && *port != 0);
+    port.ok_or_else(|| ValueError::Port(text.escape_debug().to_string()))
+}
+
+pub(super) fn published(text: &str, origin: Origin) -> Result<PublishedPort, ValueError> {
+    let bad = |_| ValueError::Publish(text.escape_debug().to_string());
+    let (host, inside) = match text.split_once(':') {
+        Some(("0", inside)) => (0, port(inside).map_err(bad)?),
+        Some((host, inside)) => (port(host).map_err(bad)?, port(inside).map_err(bad)?),
+        None => (port(text).map_err(bad)?, port(text).map_err(bad)?),
+    };
+    Ok(PublishedPort { host, inside, origin })
 }
 
 pub(super) fn hostname(text: &str) -> Result<String, ValueError> {
