@@ -305,7 +305,7 @@ fn gate() {
             proxy: vec![proxy.into()],
             transparent: vec![transparent.into()],
             dns_udp: vec![dns.into()],
-            dns_tcp: vec![],
+            ..Doors::default()
         })
         .expect("an open gate");
     wait_for_the_end();

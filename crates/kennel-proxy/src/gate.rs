@@ -13,7 +13,7 @@ use crate::parent::{ParentProxies, ParentProxy};
 use crate::record::{self, Door, Ledger, Record, Verdict};
 use crate::relay::Patience;
 use crate::resolver::{ResolveError, Resolver, ResolverSettings};
-use crate::rules::{Decision, DenyReason, HOST_ALIAS, Rules, Unlisted};
+use crate::rules::{Decision, DenyReason, HOST_ALIAS, Rules};
 use crate::sockets;
 use crate::synthetic::{Pair, SyntheticNames};
 
@@ -28,6 +28,8 @@ pub struct Settings {
     pub resolver: ResolverSettings,
     /// Proxies between this host and the world.
     pub parents: ParentProxies,
+    /// Proxies of somebody else's that serve the clients of the proxy door.
+    pub external: External,
     /// Whether look-ups from inside also get an IPv6 address.
     pub ipv6: bool,
     /// The most connections at a time; more wait in the listeners' queues.
@@ -43,6 +45,7 @@ impl Default for Settings {
             ask: None,
             resolver: ResolverSettings::default(),
             parents: ParentProxies::default(),
+            external: External::default(),
             ipv6: true,
             most_connections: 2048,
             times: Times::default(),
@@ -54,6 +57,16 @@ impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings").field("most_connections", &self.most_connections).finish_non_exhaustive()
     }
+}
+
+/// Ports of this host's loopback where proxies of somebody else's listen. Who comes to the proxy door and speaks their
+/// protocol is handed to them as it is, and they decide by their own rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct External {
+    /// An HTTP proxy.
+    pub http: Option<u16>,
+    /// A SOCKS proxy.
+    pub socks: Option<u16>,
 }
 
 /// How long anything may take.
@@ -216,10 +229,10 @@ impl Gate {
         }
     }
 
-    /// What happens to hosts that no rule speaks of.
-    #[must_use]
-    pub fn unlisted(&self) -> Unlisted {
-        self.rules().unlisted
+    /// The same with other lists only.
+    pub fn update_lists(&self, allow: Vec<HostRule>, deny: Vec<HostRule>) {
+        let Rules { unlisted, allow_sni_mismatch, .. } = *self.rules();
+        self.update(Rules { unlisted, allow_sni_mismatch, ..Rules::new(allow, deny) });
     }
 
     /// Every decision so far, in the order in which they were first made.

@@ -16,6 +16,7 @@ use tokio::task::LocalSet;
 
 use crate::doors;
 use crate::gate::Gate;
+use crate::inside::Source;
 use crate::relay::Wire;
 use crate::sockets;
 
@@ -31,6 +32,11 @@ pub struct Doors {
     pub dns_udp: Vec<OwnedFd>,
     /// Listeners for look-ups over TCP.
     pub dns_tcp: Vec<OwnedFd>,
+    /// Listeners of *this* side, each with the port inside that it leads to.
+    pub published: Vec<(OwnedFd, u16)>,
+    /// Pairs of listeners inside, on its loopback, one pair for each address family: what is published is reached by
+    /// sockets that are made from these.
+    pub inside: Vec<(OwnedFd, OwnedFd)>,
 }
 
 /// A gate could not be opened.
@@ -69,6 +75,8 @@ enum Kind {
     Proxy,
     Transparent,
     Dns,
+    /// From this side to a port inside.
+    Published(u16),
 }
 
 impl Gate {
@@ -82,6 +90,7 @@ impl Gate {
             .map_err(failed("starting its event loop"))?;
         let mut listeners = Vec::new();
         let mut packets = Vec::new();
+        let mut sources = Vec::new();
         {
             let _inside = runtime.enter();
             let kinds = [
@@ -94,6 +103,13 @@ impl Gate {
                     listeners.push((listener(socket).map_err(failed("taking over a listener"))?, kind));
                 }
             }
+            for (socket, port) in doors.published {
+                let listener = listener(socket).map_err(failed("taking over a published port"))?;
+                listeners.push((listener, Kind::Published(port)));
+            }
+            for (connector, listener) in doors.inside {
+                sources.push(Source::new(connector, listener).map_err(failed("taking over sockets"))?);
+            }
             for socket in doors.dns_udp {
                 packets.push(packet_socket(socket).map_err(failed("taking over a UDP socket"))?);
             }
@@ -102,9 +118,11 @@ impl Gate {
         let gate = self.clone();
         let work = move || {
             let tasks = LocalSet::new();
-            let places = Arc::new(Semaphore::new(gate.settings().most_connections));
+            let places = Arc::new(Semaphore::new(room(gate.settings().most_connections)));
+            let sources: Rc<[Source]> = sources.into();
             for (listener, kind) in listeners {
-                tasks.spawn_local(accept(gate.clone(), listener, kind, Arc::clone(&places)));
+                let (places, sources) = (Arc::clone(&places), Rc::clone(&sources));
+                tasks.spawn_local(accept(gate.clone(), listener, kind, places, sources));
             }
             for socket in packets {
                 let gate = gate.clone();
@@ -122,6 +140,18 @@ impl Gate {
     }
 }
 
+/// So many connections, or as many as there are descriptors for: a place without them would be a connection that is
+/// accepted and then dropped. Each takes two, and three while its host is looked up (a question for each address family)
+/// or connected to (the next address is tried while the last one is slow).
+fn room(most: usize) -> usize {
+    const FOR_THE_REST: u64 = 64;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let fit = limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit.saturating_sub(FOR_THE_REST) / 3).unwrap_or(usize::MAX)
+    });
+    most.min(fit).max(1)
+}
+
 fn listener(socket: OwnedFd) -> io::Result<TcpListener> {
     let listener = StdListener::from(socket);
     listener.set_nonblocking(true)?;
@@ -135,7 +165,13 @@ fn packet_socket(socket: OwnedFd) -> io::Result<UdpSocket> {
 }
 
 /// Takes connections for as long as there are places. One that finds none waits in the listener's queue.
-async fn accept(gate: Gate, listener: TcpListener, kind: Kind, places: Arc<Semaphore>) {
+async fn accept(
+    gate: Gate,
+    listener: TcpListener,
+    kind: Kind,
+    places: Arc<Semaphore>,
+    sources: Rc<[Source]>,
+) {
     let gate = Rc::new(gate);
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -147,7 +183,7 @@ async fn accept(gate: Gate, listener: TcpListener, kind: Kind, places: Arc<Semap
                 continue;
             }
         };
-        let gate = Rc::clone(&gate);
+        let (gate, sources) = (Rc::clone(&gate), Rc::clone(&sources));
         tokio::task::spawn_local(async move {
             sockets::prepare(&stream);
             let client = Wire::new(stream);
@@ -157,6 +193,10 @@ async fn accept(gate: Gate, listener: TcpListener, kind: Kind, places: Arc<Semap
                 Kind::Transparent => Box::pin(doors::transparent::serve(&gate, client)).await,
                 Kind::Dns => {
                     Box::pin(doors::dns::serve_stream(&gate, client)).await;
+                    None
+                }
+                Kind::Published(port) => {
+                    Box::pin(doors::published::serve(&gate, client, &sources, port)).await;
                     None
                 }
             };

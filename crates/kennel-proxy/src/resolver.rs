@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use tokio::net::{TcpStream, UdpSocket};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::dns::answer::{self, Family, Reply};
@@ -66,6 +67,31 @@ pub(crate) struct Resolver {
     settings: ResolverSettings,
     files: Mutex<Files>,
     remembered: Mutex<HashMap<String, (Instant, Vec<IpAddr>)>>,
+    /// Questions under way: a thousand connections to one host at once are one question.
+    asked: Mutex<HashMap<String, watch::Receiver<Option<Answer>>>>,
+}
+
+/// What the servers say about a name.
+type Answer = Result<Vec<IpAddr>, ResolveError>;
+
+/// Who asks the servers about a name.
+enum Asking {
+    /// This task, which then tells the others.
+    Here(watch::Sender<Option<Answer>>),
+    /// Another one.
+    Elsewhere(watch::Receiver<Option<Answer>>),
+}
+
+/// A question under way; also one that is given up is over.
+struct Asked<'a> {
+    resolver: &'a Resolver,
+    name: &'a str,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.resolver.asked.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(self.name);
+    }
 }
 
 /// What the two files said when they were last read.
@@ -93,7 +119,7 @@ impl Default for Configuration {
 
 impl Resolver {
     pub(crate) fn new(settings: ResolverSettings) -> Self {
-        Resolver { settings, files: Mutex::default(), remembered: Mutex::default() }
+        Resolver { settings, files: Mutex::default(), remembered: Mutex::default(), asked: Mutex::default() }
     }
 
     /// The addresses of a name, in the order in which they are to be tried.
@@ -109,10 +135,42 @@ impl Resolver {
         if let Some(addresses) = self.recall(name) {
             return Ok(addresses);
         }
-        let (v4, v6) = tokio::join!(
-            look_up(&configuration, name, Family::V4),
-            look_up(&configuration, name, Family::V6)
-        );
+        loop {
+            let told = match self.begin(name) {
+                Asking::Here(told) => told,
+                Asking::Elsewhere(mut telling) => {
+                    // Whoever asks may go away before it is told; then one of those who waited asks.
+                    match telling.wait_for(Option::is_some).await.map(|told| told.clone()) {
+                        Ok(Some(answer)) => return answer,
+                        _ => continue,
+                    }
+                }
+            };
+            let place = Asked { resolver: self, name };
+            let answer = self.ask_servers(&configuration, name).await;
+            drop(place);
+            told.send_replace(Some(answer.clone()));
+            return answer;
+        }
+    }
+
+    /// Joins a question about this name that is under way, or opens one.
+    fn begin(&self, name: &str) -> Asking {
+        let mut asked = self.asked.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match asked.get(name) {
+            Some(telling) => Asking::Elsewhere(telling.clone()),
+            None => {
+                let (told, telling) = watch::channel(None);
+                asked.insert(name.to_owned(), telling);
+                Asking::Here(told)
+            }
+        }
+    }
+
+    /// The servers' answer, remembered for as long as it may be.
+    async fn ask_servers(&self, configuration: &Configuration, name: &str) -> Answer {
+        let (v4, v6) =
+            tokio::join!(look_up(configuration, name, Family::V4), look_up(configuration, name, Family::V6));
         let (addresses, ttl) = match (v4, v6) {
             (Ok((v4, ttl4)), Ok((v6, ttl6))) => (interleave(&v6, &v4), ttl4.min(ttl6)),
             // One family is enough: some servers drop AAAA questions.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::net::sockopt;
@@ -39,6 +40,25 @@ pub(crate) fn is_own_address(address: IpAddr) -> bool {
         Ok(()) => socket.local_addr().is_ok_and(|source| source.ip() == address),
         Err(_) => false,
     }
+}
+
+/// Undoes what a socket is connected to, or listens on: it is then as good as new, in the namespace it was made in.
+pub(crate) fn dissolve(socket: impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::connect_unspec(socket)?)
+}
+
+/// Connects a socket that does not block; the other end tells when it is done.
+pub(crate) fn begin_to_connect(socket: impl AsFd, address: SocketAddr) -> io::Result<()> {
+    match rustix::net::connect(socket, &address) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The name of this end.
+pub(crate) fn local_address(socket: impl AsFd) -> io::Result<SocketAddr> {
+    let name = rustix::net::getsockname(socket)?;
+    SocketAddr::try_from(name).map_err(|_| io::ErrorKind::AddrNotAvailable.into())
 }
 
 /// Small messages go out at once.

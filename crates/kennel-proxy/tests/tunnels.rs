@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kennel_proxy::{
-    Answer, Bypass, DenyReason, ParentProxies, ParentProxy, Question, Rules, Unlisted, Verdict,
+    Answer, Bypass, DenyReason, ParentProxies, ParentProxy, Question, Rules, Times, Unlisted, Verdict,
 };
 use world::*;
 
@@ -259,6 +259,37 @@ fn a_reset_stays_a_reset() {
     let world = World::new(&[]);
     let mut client = world.tunnel(&format!("127.0.0.1:{port}"));
     assert!(client.rest().is_err());
+}
+
+#[test]
+fn a_peer_that_stops_reading_and_one_that_is_half_open_are_given_up_and_others_go_on() {
+    // Sends without end; says nothing; echoes.
+    let flood = serve(|mut stream| while stream.write_all(&[0; 1 << 16]).is_ok() {});
+    let mute = serve(|stream| {
+        std::thread::sleep(Duration::from_secs(20));
+        drop(stream);
+    });
+    let echo = serve(|mut stream| {
+        let mut reader = stream.try_clone().unwrap();
+        let _ = std::io::copy(&mut reader, &mut stream);
+    });
+    let short = Duration::from_millis(400);
+    let world = World::with(rules(&["127.0.0.1"], &[]), |settings| {
+        settings.times = Times { stall: short, half_closed: short, ..Times::default() };
+    });
+    let mut stuck = world.tunnel(&format!("127.0.0.1:{flood}"));
+    let mut half = world.tunnel(&format!("127.0.0.1:{mute}"));
+    half.0.shutdown(std::net::Shutdown::Write).unwrap();
+    // An idle connection with both ends open is not given up.
+    let mut idle = world.tunnel(&format!("127.0.0.1:{echo}"));
+    std::thread::sleep(4 * short);
+    idle.send(b"still here");
+    assert_eq!(idle.exactly(10), b"still here");
+    // What had been sent before comes, and then a reset: not an end, which would make it look whole.
+    assert!(stuck.rest().is_err());
+    let begun = std::time::Instant::now();
+    assert!(half.rest().is_err());
+    assert!(begun.elapsed() < Duration::from_secs(5), "it was given up before");
 }
 
 fn asking(answer: impl Fn(&Question) -> Answer + Send + Sync + 'static) -> World {

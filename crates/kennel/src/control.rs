@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kennel_policy::domain::{HostRule, ListKind};
 use kennel_policy::settings::{Base, Format, Provenance, parse};
-use kennel_proxy::{Answer, Ask, Gate, Question, Rules};
+use kennel_proxy::{Answer, Ask, Gate, Question};
 
 use crate::{Result, SandboxError};
 
@@ -47,8 +47,7 @@ impl NetworkControl {
     }
 
     fn replace(&self, allow: Vec<HostRule>, deny: Vec<HostRule>) {
-        let asked = self.0.unlisted();
-        self.0.update(Rules { unlisted: asked, ..Rules::new(allow, deny) });
+        self.0.update_lists(allow, deny);
     }
 }
 
@@ -73,7 +72,7 @@ pub enum HostAnswer {
 }
 
 /// Whom to ask about hosts that no rule speaks of. Called on a thread of its own, one question at a time; an answer
-/// that takes longer than a minute is a no.
+/// that takes longer than [`ask_timeout`](crate::SandboxBuilder::ask_timeout) is a no.
 #[derive(Clone)]
 pub struct AskAboutHosts(Arc<dyn Fn(&HostQuestion) -> HostAnswer + Send + Sync>);
 

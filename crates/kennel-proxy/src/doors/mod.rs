@@ -3,6 +3,7 @@
 
 pub(crate) mod dns;
 pub(crate) mod proxy;
+pub(crate) mod published;
 pub(crate) mod refuse;
 pub(crate) mod socks;
 pub(crate) mod transparent;

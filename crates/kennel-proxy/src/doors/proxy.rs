@@ -1,18 +1,46 @@
 //! The listener that proxy variables point to: HTTP and SOCKS5, told apart by the first byte.
 
+use std::net::Ipv4Addr;
+
+use kennel_policy::domain::Host;
+use tokio::net::TcpStream;
+
 use crate::doors::socks;
 use crate::doors::tunnel::Tunnel;
 use crate::gate::Gate;
 use crate::http::forward;
-use crate::relay::{Wire, within};
+use crate::record::{Door, Verdict};
+use crate::relay::{Wire, both_ways, send, within};
+use crate::sockets;
 use crate::socks::VERSION;
 
 pub(crate) async fn serve(gate: &Gate, mut client: Wire) -> Option<Tunnel> {
     let patience = gate.settings().times.head;
-    match within(patience, client.fill()).await {
-        Ok(0) | Err(_) => None,
-        // No HTTP method begins with a control character.
-        Ok(_) if client.inbox[0] == VERSION => socks::serve(gate, client).await,
-        Ok(_) => forward::proxy(gate, client).await,
+    if !matches!(within(patience, client.fill()).await, Ok(1..)) {
+        return None;
+    }
+    // No HTTP method begins with a control character.
+    let by_socks = client.inbox[0] == VERSION;
+    let external = gate.settings().external;
+    match (by_socks, external.http, external.socks) {
+        (true, _, Some(port)) => elsewhere(gate, client, Door::Socks, port).await,
+        (false, Some(port), _) => elsewhere(gate, client, Door::Http, port).await,
+        (true, _, None) => return socks::serve(gate, client).await,
+        (false, None, _) => return forward::proxy(gate, client).await,
+    }
+    None
+}
+
+/// Hands a client to a proxy on this host's loopback, which decides in the gate's place.
+async fn elsewhere(gate: &Gate, client: Wire, door: Door, port: u16) {
+    let times = gate.settings().times;
+    let place = Host::from(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST));
+    gate.note(&place.to_string(), Some(port), door, Verdict::Allowed, None);
+    let Ok(proxy) = within(times.connect, TcpStream::connect((Ipv4Addr::LOCALHOST, port))).await else {
+        return sockets::reset_on_close(&client.stream);
+    };
+    sockets::prepare(&proxy);
+    if send(&proxy, &client.inbox, times.stall).await.is_ok() {
+        both_ways(&client.stream, &proxy, times.patience()).await;
     }
 }
