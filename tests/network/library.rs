@@ -61,6 +61,7 @@ pub fn embed(_: &[OsString]) -> i32 {
         Sandbox::builder().network_mode(NetworkMode::Whitelist).allow_domain("http://x.test/").build();
     assert!(wrong.is_err(), "an address is no host");
     crate::control::embedded();
+    crate::publish::embedded();
     println!("embedded");
     0
 }

@@ -2,34 +2,93 @@
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::process::CommandExt;
 use std::time::{Duration, Instant};
 
-use kennel_tests::{Scratch, eventually, kennel};
+use kennel_tests::{Scratch, eventually, kennel, probe, ran_within, role};
 
 use crate::there::{ECHO, SILENT};
 use crate::world::world;
-use crate::{Way, allowed_sh, allowing, by, python_inside, role_inside};
+use crate::{LONG, Told, Way, allowed_sh, allowing, by, python_inside, told_by};
 
 #[test]
 fn a_thousand_connections_at_once() {
     if world().is_none() {
         return;
     }
-    let told = role_inside(Way::Plain, "crowd", &["crowd.web.test"], &["crowd.web.test", "1000"]).ok();
+    // With the limit on open files that shells give: the gate goes up to the hard one.
+    let told = crowd_of("crowd.web.test", "1000", "0", 256).ok();
     assert_eq!(told.ran.stdout, "all 1000 echoed\n");
 }
 
-/// The role `crowd`: opens so many connections, keeps them all open, and then uses every one.
+#[test]
+fn more_connections_than_the_gate_takes_wait_for_their_turn() {
+    if world().is_none() {
+        return;
+    }
+    let told = crowd_of("queue.web.test", "2600", "1500", 256).ok();
+    assert_eq!(told.ran.stdout, "all 2600 echoed\n");
+    // Few descriptors are few places, and still everybody's turn comes.
+    let told = crowd_of("narrow.web.test", "300", "100", 0).ok();
+    assert_eq!(told.ran.stdout, "all 300 echoed\n");
+}
+
+/// A crowd inside, by a kennel that may open so many files at first; with 0, no more than 384 ever.
+fn crowd_of(host: &str, count: &str, first: &str, soft: u64) -> Told {
+    let mut flags = allowing(&[host]);
+    flags.extend(["--env".to_owned(), format!("{}=crowd", role::VARIABLE)]);
+    let words = by(Way::Plain, &[probe::executable().as_os_str(), host.as_ref(), count.as_ref(), first.as_ref()]);
+    told_by(&flags, &words, |command| {
+        let hard = if soft == 0 { 384 } else { 8192 };
+        let limit = libc::rlimit { rlim_cur: if soft == 0 { hard } else { soft }, rlim_max: hard };
+        // SAFETY: a plain call between fork and exec.
+        unsafe {
+            command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            });
+        }
+    })
+}
+
+#[test]
+fn the_command_keeps_the_limit_on_open_files_that_the_caller_has() {
+    if world().is_none() {
+        return;
+    }
+    let script = "ulimit -Sn; curl -s -o /dev/null http://limit.web.test/hello; sh -c 'ulimit -Sn'";
+    let mut command = kennel(["run", "--no-settings", "--allow-domain", "limit.web.test", "--"]);
+    command.args(["sh", "-c", script]);
+    let limit = libc::rlimit { rlim_cur: 300, rlim_max: 8192 };
+    // SAFETY: a plain call between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+            Ok(())
+        });
+    }
+    assert_eq!(ran_within(LONG, &mut command).ok().stdout, "300\n300\n");
+}
+
+/// The role `crowd`: opens so many connections, keeps them all open, and then uses every one: the first of them, which
+/// it then closes, and the rest.
 pub fn crowd(words: &[OsString]) -> i32 {
-    let [host, count] = words else { return 2 };
-    let (host, count) = (host.to_string_lossy(), count.to_string_lossy().parse().unwrap_or(0usize));
-    let most = libc::rlimit { rlim_cur: 4096, rlim_max: 4096 };
-    // SAFETY: reads a structure.
-    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const most) };
+    let [host, count, first] = words else { return 2 };
+    let number = |word: &OsString| word.to_string_lossy().parse().unwrap_or(0usize);
+    let (host, count, first) = (host.to_string_lossy(), number(count), number(first));
+    // SAFETY: reads and writes a structure.
+    unsafe {
+        let mut limit = std::mem::zeroed::<libc::rlimit>();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        limit.rlim_cur = limit.rlim_max;
+        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+    }
+    let place = (&*host, ECHO).to_socket_addrs().ok().and_then(|mut found| found.next());
+    let Some(place) = place else { return 3 };
     let mut streams = Vec::new();
     for number in 0..count {
-        match TcpStream::connect((&*host, ECHO)) {
+        match TcpStream::connect(place) {
             Ok(stream) => streams.push(stream),
             Err(error) => {
                 eprintln!("connection {number}: {error}");
@@ -37,7 +96,8 @@ pub fn crowd(words: &[OsString]) -> i32 {
             }
         }
     }
-    for (number, stream) in streams.iter_mut().enumerate() {
+    let rest = streams.split_off(first);
+    for (number, mut stream) in streams.into_iter().chain(rest).enumerate() {
         let word = format!("{number:05}");
         let mut answer = [0; 5];
         let _ = stream.set_read_timeout(Some(Duration::from_secs(30)));
@@ -47,7 +107,7 @@ pub fn crowd(words: &[OsString]) -> i32 {
             return 1;
         }
     }
-    println!("all {} echoed", streams.len());
+    println!("all {count} echoed");
     0
 }
 

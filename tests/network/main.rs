@@ -1,16 +1,24 @@
 //! The filtered network: real programs inside, real servers outside, and every way around that we know of.
 
+mod asking;
 mod control;
 mod fallback;
 mod library;
 mod loads;
 mod names;
+mod parents;
 mod programs;
+mod publish;
 mod refusals;
 mod there;
 mod tricks;
+mod unconfined;
 mod wire;
 mod world;
+
+#[path = "../terminal/screen.rs"]
+#[allow(dead_code, reason = "another suite uses the rest")]
+mod screen;
 
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
@@ -22,6 +30,7 @@ kennel_tests::roles! {
     "dial" => programs::dial,
     "crowd" => loads::crowd,
     "embed" => library::embed,
+    "serve" => publish::serve,
 }
 
 /// Longer than anything here takes; a test that reaches it hangs.

@@ -75,11 +75,15 @@ fn serve(folder: &Path, ipv6: bool) -> io::Result<()> {
     }
     let log = Log::default();
     let listen = |port| {
-        TcpListener::bind(if ipv6 {
+        let listener = TcpListener::bind(if ipv6 {
             SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port)
         } else {
             ([0, 0, 0, 0], port).into()
-        })
+        })?;
+        // A queue of 128 is short for the crowds that come, and what does not fit may be reset.
+        // SAFETY: a plain call on a socket that listens already.
+        unsafe { libc::listen(listener.as_raw_fd(), 4096) };
+        Ok::<_, io::Error>(listener)
     };
     for port in [HTTP, ODD_HTTP, OPEN_PROXY] {
         each(listen(port)?, &log, http);

@@ -39,6 +39,17 @@ pub struct NetworkPlan {
     pub variables: Vec<(OsString, OsString)>,
     /// What to use where the kernel refuses a batch.
     pub fallback: Option<Box<NetworkPlan>>,
+    /// What to use without namespaces.
+    pub unconfined: Option<Unconfined>,
+}
+
+/// The network of a sandbox that shares the host's: a proxy on the host's loopback, and no other port to connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unconfined {
+    /// Where the proxy listens.
+    pub port: u16,
+    /// Variables that lead programs there.
+    pub variables: Vec<(OsString, OsString)>,
 }
 
 /// The sockets that were made inside, by their tags.

@@ -55,6 +55,9 @@ pub enum Error {
     /// PID 1 could not set the sandbox up, or not start the command.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// The network could not be arranged.
+    #[error("{0}")]
+    Network(String),
     /// The system failed this process.
     #[error("{doing}: {source}")]
     System {
@@ -216,6 +219,22 @@ impl<'a> Prepared<'a> {
             if !self.policy.best_effort {
                 return Err(explain(&error));
             }
+            if tier == Tier::LandlockOnly {
+                self.share_the_hosts_network();
+            }
+        }
+    }
+
+    /// The proxy of an allow list is then found on the host's loopback.
+    fn share_the_hosts_network(&mut self) {
+        let Some(unconfined) = self.network.and_then(|network| network.unconfined.as_ref()) else { return };
+        for (name, value) in &unconfined.variables {
+            let said = self.policy.environment.set.iter().any(|(own, _)| own == name);
+            if let Some((_, own)) = self.variables.iter_mut().find(|(own, _)| own == name)
+                && !said
+            {
+                own.clone_from(value);
+            }
         }
     }
 
@@ -275,10 +294,22 @@ impl<'a> Prepared<'a> {
             Tier::LandlockOnly => {
                 lacks("namespaces: processes, IPC and host names of the host can be seen");
                 lacks("a private /tmp: the host's shows, read-only unless a rule allows writing");
-                if self.policy.network.mode == NetworkMode::None {
-                    lacks(
+                match self.policy.network.mode {
+                    NetworkMode::None => lacks(
                         "a network of the sandbox's own: sockets of the internet families are refused instead",
-                    );
+                    ),
+                    NetworkMode::Whitelist => {
+                        let port = self
+                            .network
+                            .and_then(|network| network.unconfined.as_ref())
+                            .map_or(0, |own| own.port);
+                        lacks(&format!(
+                            "a network of the sandbox's own: only programs that use the proxy variables reach the \
+                             allowed hosts; a program that seeks it can connect to port {port} of any host, which \
+                             is the proxy's here"
+                        ));
+                    }
+                    NetworkMode::Host => {}
                 }
             }
         }
@@ -357,6 +388,10 @@ fn explain(error: &Error) -> Error {
 pub struct Network<'a> {
     /// What is made inside.
     pub plan: &'a NetworkPlan,
+    /// Listeners of this side, which the sandbox's are served with.
+    pub outside: Doors,
+    /// The one that takes the place of those inside where there are no namespaces.
+    pub unconfined: Doors,
     /// Called with the sockets when the first client knocks.
     pub open: &'a mut dyn FnMut(Doors),
 }
@@ -389,7 +424,10 @@ pub unsafe fn run_attached<'e>(
 ) -> Result<Outcome, Error> {
     let (caller, mut terminal) = terminal::caller();
     (0..3).try_for_each(refuse_folder)?;
-    let (network, mut open_doors) = network.map(|network| (network.plan, network.open)).unzip();
+    let (network, outside, unconfined, mut open_doors) = match network {
+        Some(network) => (Some(network.plan), network.outside, network.unconfined, Some(network.open)),
+        None => (None, Doors::new(), Doors::new(), None),
+    };
     let mut prepared = Prepared::new(policy, command, cwd, environment, caller, network)?;
     if watch.count {
         prepared.count();
@@ -414,6 +452,7 @@ pub unsafe fn run_attached<'e>(
     });
     drop(ends);
     let (mut running, not_enforced) = launched?;
+    running.watch_too(if running.namespaced() { outside } else { unconfined });
     let mut open = |doors| {
         if let Some(open) = &mut open_doors {
             open(doors);

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use kennel_policy::policy::Policy;
 
-pub use crate::control::ControlLines;
+pub use crate::control::{AskAboutHosts, ControlLines, HostAnswer, HostQuestion};
 use crate::network::Filtered;
-pub use crate::network::NetworkDecision;
+pub use crate::network::{NetworkDecision, Published};
 
 pub use kennel_linux::cgroup::Usage;
 pub use kennel_linux::describe::{describe_step, show};
@@ -20,6 +20,7 @@ pub use kennel_linux::plan::Tier;
 use kennel_linux::sandbox::Network;
 pub use kennel_linux::sandbox::{Error, Memory, Watch};
 pub use kennel_linux::supervise::StartError;
+pub use kennel_linux::supervise::terminal::converse;
 pub use kennel_linux::supervise::ticker::{Audience, Ticker};
 
 /// What came of a run, with what the network gate decided.
@@ -33,7 +34,7 @@ pub struct Ran {
     pub blocked: String,
 }
 
-/// Runs `command` and waits for it. `environment` is the caller's; `control` brings new rules for the network.
+/// Runs `command` and waits for it. `environment` is the caller's; `company` has a say in the network.
 ///
 /// # Safety
 /// This process must have a single thread, and `memory` must describe its own: PID 1 wipes what is named there.
@@ -47,22 +48,32 @@ pub unsafe fn run<'e, E>(
     environment: E,
     memory: Memory,
     watch: Watch<'_>,
-    control: Option<ControlLines>,
+    company: Company,
 ) -> Result<Ran, Error>
 where
     E: Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
 {
-    let mut filtered = filtered(policy, environment.clone())?;
-    if let (Some(filtered), Some(lines)) = (&mut filtered, control) {
-        filtered.obey(lines);
+    let Company { control, ask, tell } = company;
+    let mut filtered = filtered(policy, environment.clone(), ask.as_ref())?;
+    let (mut unconfined, mut outside) = (Vec::new(), Vec::new());
+    if let Some(filtered) = &mut filtered {
+        if let Some(lines) = control {
+            filtered.obey(lines);
+        }
+        (unconfined, outside) = filtered.take_outside();
+        let chosen =
+            filtered.published().iter().zip(&policy.network.publish).filter(|(_, asked)| asked.host == 0);
+        chosen.for_each(|(published, _)| tell(published));
     }
     let plan = filtered.as_ref().map(|filtered| filtered.plan().clone());
     let mut open = |doors| {
+        // PID 1 was cloned before, so what is inside keeps the limit that the caller has.
+        use_all_descriptors();
         if let Some(filtered) = &mut filtered {
             filtered.open(doors);
         }
     };
-    let network = plan.as_ref().map(|plan| Network { plan, open: &mut open });
+    let network = plan.as_ref().map(|plan| Network { plan, outside, unconfined, open: &mut open });
     // SAFETY: the caller's promises. The gate's thread starts only after PID 1 was cloned.
     let outcome = unsafe {
         kennel_linux::sandbox::run_attached(policy, command, cwd, environment, memory, network, watch)
@@ -74,12 +85,29 @@ where
     Ok(Ran { outcome, network, blocked })
 }
 
+/// Who has a say in the network while a command runs.
+pub struct Company {
+    /// Brings new rules.
+    pub control: Option<ControlLines>,
+    /// Is asked about hosts that no rule speaks of.
+    pub ask: Option<AskAboutHosts>,
+    /// Is told, before the command starts, which free port was chosen for a published one.
+    pub tell: fn(&Published),
+}
+
 fn filtered<'e>(
     policy: &Policy,
     environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+    ask: Option<&AskAboutHosts>,
 ) -> Result<Option<Filtered>, Error> {
-    Filtered::new(policy, environment, None)
-        .map_err(|source| Error::System { doing: "making a token for the network gate", source })
+    Filtered::new(policy, environment, ask).map_err(|error| Error::Network(error.to_string()))
+}
+
+/// Each connection through the gate takes two descriptors, and shells give their programs 1,024.
+fn use_all_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// The steps that [`run`] would perform, each with the reason for it.
@@ -93,7 +121,7 @@ pub fn plan<'e>(
     environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
 ) -> Result<Vec<(String, String)>, Error> {
     let (caller, _) = kennel_linux::supervise::terminal::caller();
-    let filtered = filtered(policy, environment.clone())?;
+    let filtered = filtered(policy, environment.clone(), None)?;
     let network = filtered.as_ref().map(Filtered::plan);
     let prepared = kennel_linux::sandbox::Prepared::new(policy, command, cwd, environment, caller, network)?;
     let plan = prepared.plan(Tier::Full)?;

@@ -65,7 +65,20 @@ impl Child {
     /// A hold on the rules of its network, where it has an allow list.
     #[must_use]
     pub fn network(&self) -> Option<crate::NetworkControl> {
-        self.filtered.as_ref().map(crate::network::Filtered::control)
+        self.filtered.as_ref().and_then(crate::network::Filtered::control)
+    }
+
+    /// Where the published ports are found on this host.
+    ///
+    /// ```no_run
+    /// let sandbox = kennel::Sandbox::builder().publish(0, 8000).build()?;
+    /// let child = sandbox.spawn("python3", &["-m", "http.server", "8000"])?;
+    /// println!("http://127.0.0.1:{}/", child.published()[0].host);
+    /// # Ok::<(), kennel::SandboxError>(())
+    /// ```
+    #[must_use]
+    pub fn published(&self) -> &[crate::Published] {
+        self.filtered.as_ref().map(crate::network::Filtered::published).unwrap_or_default()
     }
 
     /// PID 1 of the sandbox, as the caller sees it.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use kennel_policy::domain::{HostRule, ListKind};
 use kennel_policy::pattern::PathPattern;
 use kennel_policy::policy::{
-    EnvironmentBase, Missing, MountAccess, NetworkMode, Origin, PathRule, Policy, ReadModel, SeccompProfile,
-    UserMode,
+    EnvironmentBase, Missing, MountAccess, NetworkMode, Origin, PathRule, Policy, PublishedPort, ReadModel,
+    SeccompProfile, UserMode,
 };
 
 use crate::{Result, Sandbox, SandboxError};
@@ -78,6 +78,21 @@ pub struct SandboxConfig {
     /// Whom to ask about hosts that no rule speaks of, in [`NetworkMode::Whitelist`].
     #[cfg(target_os = "linux")]
     pub ask: Option<crate::AskAboutHosts>,
+    /// How long an answer may take before it is a no; `None` for as long as it takes.
+    pub ask_timeout: Option<Duration>,
+    /// Whether a TLS or HTTP client can name another host than the one it connected to.
+    pub allow_sni_mismatch: bool,
+    /// Ports of the inside that the host's loopback has too: the host's port, 0 for any free one, and the inside's.
+    pub published_ports: Vec<(u16, u16)>,
+    /// The proxy by which the gate goes out, such as `http://proxy.example.com:3128`, or `none`; the caller's own
+    /// proxy variables when `None`.
+    pub parent_proxy: Option<String>,
+    /// Which hosts are reached without that proxy, as in `NO_PROXY`; the caller's own when `None`.
+    pub no_proxy: Option<String>,
+    /// A port of the host's loopback whose HTTP proxy serves the command in place of kennel's.
+    pub http_proxy_port: Option<u16>,
+    /// The same for SOCKS.
+    pub socks_proxy_port: Option<u16>,
     /// Variables that are set inside.
     pub env_vars: HashMap<String, String>,
     /// Whether the caller's other variables are kept out.
@@ -124,6 +139,13 @@ impl Default for SandboxConfig {
             denied_domains: Vec::new(),
             #[cfg(target_os = "linux")]
             ask: None,
+            ask_timeout: Some(Duration::from_secs(60)),
+            allow_sni_mismatch: false,
+            published_ports: Vec::new(),
+            parent_proxy: None,
+            no_proxy: None,
+            http_proxy_port: None,
+            socks_proxy_port: None,
             env_vars: HashMap::new(),
             clear_env: false,
             working_dir: None,
@@ -173,6 +195,20 @@ impl SandboxConfig {
         };
         policy.network.allow = hosts(&self.allowed_domains, ListKind::Allow, "allow_domain")?;
         policy.network.deny = hosts(&self.denied_domains, ListKind::Deny, "deny_domain")?;
+        policy.network.ask_timeout = self.ask_timeout;
+        policy.network.allow_sni_mismatch = self.allow_sni_mismatch;
+        policy.network.parent_proxy.clone_from(&self.parent_proxy);
+        policy.network.no_proxy.clone_from(&self.no_proxy);
+        policy.network.http_proxy_port = self.http_proxy_port;
+        policy.network.socks_proxy_port = self.socks_proxy_port;
+        for &(host, inside) in &self.published_ports {
+            if inside == 0 || self.network_mode == NetworkMode::Host {
+                let why =
+                    if inside == 0 { "0 is no port inside" } else { "the sandbox is in the host's network" };
+                return Err(SandboxError::ConfigValidation(format!("publish {host}:{inside}: {why}")));
+            }
+            policy.network.publish.push(PublishedPort { host, inside, origin: Origin("publish".into()) });
+        }
         let limits = &mut policy.limits;
         limits.memory = positive(self.memory_limit, "memory_limit")?;
         limits.cpus = match self.cpu_limit {
@@ -333,6 +369,14 @@ impl SandboxBuilder {
         root_inside(root: bool) => root_inside = root;
         /// Go on without what this host cannot enforce; the result lists it.
         best_effort(yes: bool) => best_effort = yes;
+        /// How long whoever is asked about a host has for an answer, before it is a no.
+        ask_timeout(time: Duration) => ask_timeout = Some(time);
+        /// Let a TLS or HTTP client name another host than the one it connected to.
+        allow_sni_mismatch(yes: bool) => allow_sni_mismatch = yes;
+        /// A port of the host's loopback whose HTTP proxy serves the command in place of kennel's.
+        http_proxy_port(port: u16) => http_proxy_port = Some(port);
+        /// The same for SOCKS.
+        socks_proxy_port(port: u16) => socks_proxy_port = Some(port);
     }
 
     lists! {
@@ -384,6 +428,22 @@ impl SandboxBuilder {
         ask: impl Fn(&crate::HostQuestion) -> crate::HostAnswer + Send + Sync + 'static,
     ) -> Self {
         self.config.ask = Some(crate::AskAboutHosts::new(ask));
+        self
+    }
+
+    /// Makes port `inside` of the sandbox port `host` of this host's loopback; 0 is any free one, which
+    /// [`Child::published`](crate::Child::published) tells.
+    #[must_use]
+    pub fn publish(mut self, host: u16, inside: u16) -> Self {
+        self.config.published_ports.push((host, inside));
+        self
+    }
+
+    /// The proxy by which the gate goes out, such as `http://proxy.example.com:3128`, or `none`; and the hosts that are
+    /// reached without it, as in `NO_PROXY`. Unless said, the caller's own proxy variables hold.
+    #[must_use]
+    pub fn parent_proxy(mut self, address: impl Into<String>, no_proxy: impl Into<String>) -> Self {
+        (self.config.parent_proxy, self.config.no_proxy) = (Some(address.into()), Some(no_proxy.into()));
         self
     }
 

@@ -70,7 +70,7 @@ impl From<kennel_linux::sandbox::Error> for SandboxError {
                     SandboxError::PermissionDenied(text)
                 }
             }
-            Error::Start(_) => SandboxError::Setup(text),
+            Error::Start(_) | Error::Network(_) => SandboxError::Setup(text),
             Error::System { source, .. } => SandboxError::Io(source),
         }
     }

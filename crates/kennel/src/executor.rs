@@ -49,7 +49,7 @@ mod linux {
 
     use super::PlatformExecutor;
     use crate::network::Filtered;
-    use crate::{Child, ExecutionResult, Result, SandboxConfig};
+    use crate::{Child, ExecutionResult, Result, SandboxConfig, SandboxError};
 
     /// Namespaces, Landlock and seccomp.
     pub(super) struct Linux;
@@ -66,10 +66,15 @@ mod linux {
             let variables: Vec<_> = std::env::vars_os().collect();
             let variables = variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
             let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
-            let filtered = Filtered::new(&policy, variables.clone(), config.ask.as_ref())?;
+            let mut filtered = Filtered::new(&policy, variables.clone(), config.ask.as_ref())
+                .map_err(|error| SandboxError::Setup(error.to_string()))?;
             let network = filtered.as_ref().map(Filtered::plan);
             let count = config.count_usage;
-            let (running, not_enforced) = start(&policy, &words, &cwd, variables, stdio, network, count)?;
+            let (mut running, not_enforced) = start(&policy, &words, &cwd, variables, stdio, network, count)?;
+            if let Some(filtered) = &mut filtered {
+                let (unconfined, outside) = filtered.take_outside();
+                running.watch_too(if running.namespaced() { outside } else { unconfined });
+            }
             Ok(Started { running, not_enforced, filtered })
         }
     }

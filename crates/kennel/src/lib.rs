@@ -41,7 +41,7 @@ pub use executor::PlatformExecutor;
 pub use kennel_policy as policy;
 pub use kennel_policy::policy::{NetworkMode, Policy, ReadModel, SeccompProfile};
 #[cfg(target_os = "linux")]
-pub use network::NetworkDecision;
+pub use network::{NetworkDecision, Published};
 pub use result::{ExecutionResult, Usage};
 pub use sandbox::Sandbox;
 

@@ -1,5 +1,6 @@
 //! One file per command; here is the table of contents.
 
+mod ask;
 mod doctor;
 mod plan;
 mod policy;

@@ -4,11 +4,13 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use kennel::attached::{self, Audience, ControlLines, Ended, Error, Outcome, StartError, Ticker, Watch};
+use kennel::attached::{
+    self, Audience, Company, ControlLines, Ended, Error, Outcome, Published, StartError, Ticker, Watch,
+};
 
 use kennel_policy::policy::{Limits, NetworkMode};
 
-use super::{FAILED, plan, policy, report, say, stats};
+use super::{FAILED, ask, plan, policy, report, say, stats};
 use crate::flags::{RunArgs, Stats};
 use crate::memory;
 
@@ -46,13 +48,20 @@ pub fn run(args: &RunArgs) -> i32 {
             "--control-fd: there are no rules to change\nhelp: add --net allow-list, or --allow-domain",
         );
     }
+    let policy = &merged.policy.network;
+    let asking = policy.ask && policy.mode == NetworkMode::Whitelist;
+    if asking && !args.quiet && std::fs::File::open("/dev/tty").is_err() {
+        say("kennel: note: --ask: there is no terminal to ask on; what no rule speaks of is refused");
+    }
+    let ask = asking.then(|| ask::on_terminal(policy.ask_timeout));
+    let company = Company { control, ask, tell: tell_published };
     let mut row = (args.stats == Some(Stats::Live)).then(stats::LiveRow::new).flatten();
     let ticker = row.as_mut().map(|row| Ticker::new(row as &mut dyn Audience, stats::EVERY));
     let watch = Watch { count: args.stats.is_some(), ticker };
     let (environment, inherited) = (memory::environment(), memory::inherited());
     // SAFETY: no thread has been started, and the memory is this process's own.
     let result =
-        unsafe { attached::run(&merged.policy, &args.command, &cwd, environment, inherited, watch, control) };
+        unsafe { attached::run(&merged.policy, &args.command, &cwd, environment, inherited, watch, company) };
     drop(row);
     let code = match &result {
         Ok(ran) => {
@@ -91,6 +100,11 @@ fn control_lines(typed: &OsStr) -> Result<ControlLines, String> {
     // SAFETY: it is open, nothing of this process's uses it, and it is taken over once.
     let fd = unsafe { OwnedFd::from_raw_fd(number) };
     Ok(ControlLines::new(fd, |message| say(&format!("kennel: {message}"))))
+}
+
+/// Where a port was published, when the system chose it.
+fn tell_published(port: &Published) {
+    say(&format!("kennel: port {} inside is port {} of this host's loopback", port.inside, port.host));
 }
 
 /// Says what limit was hit, and what its value was.

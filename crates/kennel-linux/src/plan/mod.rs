@@ -106,7 +106,11 @@ pub fn plan(
         steps.add(Step::AwaitController, "the limits on the whole sandbox: its cgroup");
     }
     steps.add(Step::NoNewPrivileges, "every sandbox");
-    if let Some(step) = landlock::step(abi, &places, None, true) {
+    let ports = match tier {
+        Tier::LandlockOnly => proxy_only(policy, network, abi)?,
+        Tier::Full | Tier::HostProc => None,
+    };
+    if let Some(step) = landlock::step(abi, &places, ports.as_ref(), true) {
         steps.add(
             step,
             "every sandbox: a second lock on the file rules; signals and abstract sockets stay inside",
@@ -116,12 +120,38 @@ pub fn plan(
     let wish = seccomp::Wish {
         profile: policy.process.seccomp,
         unix_sockets: policy.network.unix_sockets,
-        inet_sockets: tier != Tier::LandlockOnly || policy.network.mode == NetworkMode::Host,
+        inet_sockets: match (tier, policy.network.mode) {
+            (Tier::Full | Tier::HostProc, _) | (_, NetworkMode::Host) => seccomp::Inet::All,
+            (Tier::LandlockOnly, NetworkMode::Whitelist) => seccomp::Inet::Tcp,
+            (Tier::LandlockOnly, NetworkMode::None) => seccomp::Inet::None,
+        },
     };
     if let Some(program) = seccomp::filter(&wish) {
         steps.add(Step::Filter { program }, "the seccomp profile");
     }
     Ok(Plan { steps: steps.0, command: start(policy, caller, command, variables)? })
+}
+
+/// Without a network of its own, an allow list leaves the proxy's port and no other. Landlock knows TCP since Linux 6.7.
+fn proxy_only(
+    policy: &Policy,
+    network: Option<&NetworkPlan>,
+    abi: Abi,
+) -> Result<Option<landlock::TcpPorts>, PlanError> {
+    let not_here = |rule: &str| PlanError::NotWithLandlock { rule: rule.to_owned() };
+    if let Some(port) = policy.network.publish.first() {
+        return Err(not_here(&format!(
+            "the published port {port}, which needs a network of the sandbox's own"
+        )));
+    }
+    if policy.network.mode != NetworkMode::Whitelist {
+        return Ok(None);
+    }
+    let unconfined = network.and_then(|network| network.unconfined.as_ref());
+    match unconfined {
+        Some(unconfined) if abi >= Abi::V4 => Ok(Some(landlock::TcpPorts { connect: vec![unconfined.port] })),
+        _ => Err(not_here("an allow list of hosts before Linux 6.7")),
+    }
 }
 
 /// The inside of a filtered network: everything leads to sockets that the controller serves.

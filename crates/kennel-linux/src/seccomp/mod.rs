@@ -22,8 +22,19 @@ pub struct Wish {
     pub profile: SeccompProfile,
     /// Whether unix sockets can be made.
     pub unix_sockets: UnixSockets,
-    /// Whether TCP and UDP sockets can be made. They can wherever the sandbox has a network of its own.
-    pub inet_sockets: bool,
+    /// Which sockets of the internet families can be made.
+    pub inet_sockets: Inet,
+}
+
+/// Sockets of the internet families.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inet {
+    /// None.
+    None,
+    /// TCP, where something else says to whom it may connect. Not MPTCP: Landlock does not see where that connects.
+    Tcp,
+    /// All of them, wherever the sandbox has a network of its own.
+    All,
 }
 
 /// The filter for a policy; `None` when it asks for none.
@@ -52,6 +63,15 @@ fn table(wish: &Wish) -> Option<Table> {
         deny(&mut table, calls::NOT_FOR_COMPUTATION);
     }
     table.rules.insert(number(libc::SYS_socket), sockets(wish));
+    if wish.inet_sockets == Inet::Tcp && wish.profile != SeccompProfile::Strict {
+        // Landlock sees a bind, but not the one that listening without a bind does; and a connect, but not the one that
+        // sending with TCP Fast Open does.
+        deny(&mut table, &[libc::SYS_listen]);
+        for (call, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
+            let connects = Test::AnyBit { argument: flags, bits: libc::MSG_FASTOPEN.cast_unsigned() };
+            table.rules.insert(number(call), Rule::When(vec![(connects, EPERM)], Verdict::Allow));
+        }
+    }
     if wish.unix_sockets != UnixSockets::All {
         table.rules.insert(number(libc::SYS_socketpair), pairs());
     }
@@ -112,7 +132,18 @@ fn sockets(wish: &Wish) -> Rule {
         |family: i32| Test::OneOf { argument: 0, mask: u32::MAX, values: vec![family.cast_unsigned()] };
     let unix = if wish.unix_sockets == UnixSockets::All { Verdict::Allow } else { EPERM };
     let mut tests = vec![(family(libc::AF_UNIX), unix)];
-    if wish.inet_sockets && wish.profile != SeccompProfile::Strict {
+    if wish.inet_sockets != Inet::None && wish.profile != SeccompProfile::Strict {
+        if wish.inet_sockets == Inet::Tcp {
+            // The low bits of the type; above are SOCK_NONBLOCK and SOCK_CLOEXEC. Raw sockets of the internet families
+            // need a capability that nobody inside has, and netlink's have to be left for the query below.
+            const TYPE: u32 = 0xf;
+            const LEFT: [i32; 2] = [libc::SOCK_STREAM, libc::SOCK_RAW];
+            let others = (0..=TYPE).filter(|kind| !LEFT.contains(&kind.cast_signed())).collect();
+            tests.push((Test::OneOf { argument: 1, mask: TYPE, values: others }, EPERM));
+            // Of protocols the default and TCP (6): not SCTP (132) and not MPTCP (262).
+            let beyond = !libc::IPPROTO_TCP.cast_unsigned();
+            tests.push((Test::AnyBit { argument: 2, bits: beyond }, EPERM));
+        }
         tests.push((family(libc::AF_INET), Verdict::Allow));
         tests.push((family(libc::AF_INET6), Verdict::Allow));
         tests.push((Test::AnyBit { argument: 2, bits: u32::MAX }, EPERM));
@@ -134,7 +165,7 @@ mod tests {
     use super::*;
 
     fn wish(profile: SeccompProfile) -> Wish {
-        Wish { profile, unix_sockets: UnixSockets::None, inet_sockets: true }
+        Wish { profile, unix_sockets: UnixSockets::None, inet_sockets: Inet::All }
     }
 
     #[test]

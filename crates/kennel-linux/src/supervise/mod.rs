@@ -141,6 +141,11 @@ impl Running {
         std::mem::take(&mut self.doors)
     }
 
+    /// Watches sockets of this side with those from inside: a client of one of them opens the doors too.
+    pub fn watch_too(&mut self, sockets: Doors) {
+        self.doors.extend(sockets);
+    }
+
     /// Puts PID 1, which waits for it, into a cgroup. `newborn` says that it was born in it.
     ///
     /// # Errors
@@ -316,8 +321,9 @@ impl Running {
                 // Without a terminal there is nobody to continue it but whoever stopped it.
                 if let Some(terminal) = &mut attended.terminal {
                     attended.ticker.iter_mut().for_each(Ticker::pause);
-                    let foreground = terminal.stopped(signal);
-                    self.order(Order::Continue { foreground })?;
+                    if let Some(foreground) = terminal.stopped(signal) {
+                        self.order(Order::Continue { foreground })?;
+                    }
                 }
             }
             _ => {}

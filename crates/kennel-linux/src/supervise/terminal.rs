@@ -9,6 +9,8 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use kennel_init::plan::{self, Identity};
 use rustix::fs::{FileType, Mode, OFlags};
@@ -64,15 +66,24 @@ impl Terminal {
         rustix::termios::tcgetpgrp(&self.tty).ok() == Some(self.group)
     }
 
-    /// The command was stopped by `signal`. Returns when it is to go on, and whether with the terminal.
-    pub(super) fn stopped(&mut self, signal: i32) -> bool {
+    /// The command was stopped by `signal`. Returns when it is to go on, and whether with the terminal; `None` when
+    /// somebody else sees to that.
+    pub(super) fn stopped(&mut self, signal: i32) -> Option<bool> {
         let wants_terminal = signal == libc::SIGTTIN || signal == libc::SIGTTOU;
+        if (wants_terminal || signal == libc::SIGSTOP) && self.given {
+            match conversation() {
+                Conversation::Stands => return None,
+                // It wanted the terminal while kennel had it, and may have it now.
+                Conversation::Ended(_) if !self.is_ours() => return Some(true),
+                Conversation::Ended(_) | Conversation::None => {}
+            }
+        }
         if !(wants_terminal && !self.given && self.is_ours()) {
             self.take_back();
             stop_this_job();
         }
         self.given = self.is_ours();
-        self.given
+        Some(self.given)
     }
 
     /// Makes this process's group the foreground one again, if it had given the terminal away.
@@ -91,6 +102,92 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         self.take_back();
     }
+}
+
+/// Kennel's own use of the terminal.
+#[derive(Clone, Copy)]
+enum Conversation {
+    None,
+    Stands,
+    Ended(Instant),
+}
+
+static CONVERSATION: Mutex<Conversation> = Mutex::new(Conversation::None);
+
+/// For so long a stop may still be one that a conversation caused: it is told by way of init.
+const MOMENT: Duration = Duration::from_secs(5);
+
+fn conversation() -> Conversation {
+    match *CONVERSATION.lock().unwrap_or_else(PoisonError::into_inner) {
+        Conversation::Ended(when) if when.elapsed() > MOMENT => Conversation::None,
+        now => now,
+    }
+}
+
+fn conversation_is(now: Conversation) {
+    *CONVERSATION.lock().unwrap_or_else(PoisonError::into_inner) = now;
+}
+
+/// Takes the controlling terminal from the command for as long as `talk` takes, with lines, echo, and no keys that send
+/// signals; `None` where there is no terminal, or it is somebody else's at the moment.
+///
+/// The command is stopped meanwhile: a read that it has begun would get what is typed as an answer. That is not done to
+/// a job of a shell inside, because that shell would take it for suspended.
+///
+/// One at a time, and while a sandbox that shares the terminal runs.
+pub fn converse<T>(talk: impl FnOnce(&OwnedFd) -> T) -> Option<T> {
+    use rustix::termios::{LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex};
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let tty = rustix::fs::open("/dev/tty", flags, Mode::empty()).ok()?;
+    let before = rustix::termios::tcgetpgrp(&tty).ok()?;
+    let own = rustix::process::getpgrp();
+    let below = if before == own { 0 } else { generations(before)? };
+    let is_command = below == 2;
+    let modes = rustix::termios::tcgetattr(&tty).ok()?;
+    let mut plain = modes.clone();
+    plain.local_modes.insert(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ECHOE);
+    plain.local_modes.remove(LocalModes::ISIG);
+    plain.input_modes.insert(rustix::termios::InputModes::ICRNL);
+    // Ctrl-C ends the line, and is no answer.
+    plain.special_codes[SpecialCodeIndex::VEOL] = 3;
+    conversation_is(Conversation::Stands);
+    let mut said = None;
+    if is_command {
+        let _ = rustix::process::kill_process_group(before, rustix::process::Signal::STOP);
+    }
+    with_mask(libc::SIG_BLOCK, libc::SIGTTOU, || {
+        if rustix::termios::tcsetpgrp(&tty, own).is_ok() {
+            let _ = rustix::termios::tcsetattr(&tty, OptionalActions::Now, &plain);
+            // What was typed before the question was not meant as an answer.
+            let _ = rustix::termios::tcflush(&tty, QueueSelector::IFlush);
+            said = Some(talk(&tty));
+            let _ = rustix::termios::tcsetattr(&tty, OptionalActions::Drain, &modes);
+            let _ = rustix::termios::tcsetpgrp(&tty, before);
+        }
+    });
+    conversation_is(Conversation::Ended(Instant::now()));
+    if before != own {
+        // Also one that the kernel has stopped because it wanted the terminal.
+        let _ = rustix::process::kill_process_group(before, rustix::process::Signal::CONT);
+    }
+    said
+}
+
+/// How many generations the leader of a process group is below this process: PID 1 is one, the command two; `None`
+/// for a stranger.
+fn generations(group: Pid) -> Option<usize> {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let mut pid = group.as_raw_nonzero().get();
+    // Far more than anybody nests shells.
+    for below in 1..64 {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name stands in brackets and may hold anything; behind it come the state and the parent.
+        pid = text.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok())?;
+        if pid == own {
+            return Some(below);
+        }
+    }
+    None
 }
 
 /// Runs `act` with one signal blocked or unblocked.

@@ -1,0 +1,78 @@
+//! The proxy between this host and the world: what the policy says of it, or the caller's own variables.
+
+use std::ffi::OsStr;
+
+use kennel_policy::policy::NetworkPolicy;
+use kennel_proxy::{Bypass, ParentProxies, ParentProxy, ParentProxyError};
+
+/// Why the policy's proxy is none.
+#[derive(Debug, thiserror::Error)]
+#[error("network.parent_proxy: {0}\nhelp: write an address such as http://proxy.example.com:3128, or none")]
+pub(crate) struct ParentError(#[from] ParentProxyError);
+
+/// The proxies that the gate goes out by. A variable that names a proxy which the gate cannot speak to is passed over,
+/// as programs do with it; a setting that does is an error.
+pub(crate) fn parents<'e>(
+    policy: &NetworkPolicy,
+    environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+) -> Result<ParentProxies, ParentError> {
+    let mut parents = ParentProxies::default();
+    let (mut http, mut https) = ([None, None], [None, None]);
+    for (name, value) in environment {
+        let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else { continue };
+        // Lower case wins, as with curl: in a CGI program HTTP_PROXY is the client's to set.
+        let place = usize::from(!name.starts_with(|first: char| first.is_ascii_lowercase()));
+        match name.to_ascii_lowercase().as_str() {
+            _ if value.is_empty() => {}
+            "http_proxy" => http[place] = ParentProxy::parse(value).ok(),
+            "https_proxy" => https[place] = ParentProxy::parse(value).ok(),
+            "no_proxy" => parents.bypass = Bypass::parse(value),
+            _ => {}
+        }
+    }
+    parents.http = http.into_iter().flatten().next();
+    parents.https = https.into_iter().flatten().next();
+    match policy.parent_proxy.as_deref() {
+        None => {}
+        Some("none") => (parents.http, parents.https) = (None, None),
+        Some(text) => {
+            let parent = ParentProxy::parse(text)?;
+            (parents.http, parents.https) = (Some(parent.clone()), Some(parent));
+        }
+    }
+    if let Some(text) = &policy.no_proxy {
+        parents.bypass = Bypass::parse(text);
+    }
+    Ok(parents)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parents_of(policy: &NetworkPolicy, variables: &[(&str, &str)]) -> Result<ParentProxies, ParentError> {
+        parents(policy, variables.iter().map(|(name, value)| (OsStr::new(*name), OsStr::new(*value))))
+    }
+
+    fn port(parent: Option<&ParentProxy>) -> u16 {
+        parent.map_or(0, |parent| parent.port)
+    }
+
+    #[test]
+    fn the_callers_variables_say_it_and_the_policy_says_it_better() {
+        let variables = [
+            ("HTTP_PROXY", "http://p.test:1"),
+            ("http_proxy", "http://p.test:2"),
+            ("HTTPS_PROXY", "p.test:3"),
+        ];
+        let found = parents_of(&NetworkPolicy::default(), &variables).unwrap();
+        assert_eq!((port(found.http.as_ref()), port(found.https.as_ref())), (2, 3));
+        let says = |text: &str| NetworkPolicy { parent_proxy: Some(text.into()), ..NetworkPolicy::default() };
+        let found = parents_of(&says("http://q.test:4"), &variables).unwrap();
+        assert_eq!((port(found.http.as_ref()), port(found.https.as_ref())), (4, 4));
+        let found = parents_of(&says("none"), &variables).unwrap();
+        assert!(found.http.is_none() && found.https.is_none());
+        let error = parents_of(&says("socks5://q.test"), &[]).unwrap_err().to_string();
+        assert!(error.starts_with("network.parent_proxy: ") && error.contains("help: "), "{error}");
+    }
+}

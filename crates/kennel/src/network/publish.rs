@@ -1,0 +1,97 @@
+//! Ports of the inside on the host's loopback.
+//!
+//! The host's listeners are bound before the sandbox starts, so that a port that is taken is an error and not a surprise;
+//! they are closed with the gate.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+
+use kennel_policy::policy::PublishedPort;
+use rustix::io::Errno;
+
+/// A port of the inside, and where it is found on this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// The port inside.
+    pub inside: u16,
+    /// The port of 127.0.0.1, and of ::1 where this host has it.
+    pub host: u16,
+}
+
+/// Why a port cannot be published.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "publishing a port of the sandbox ({origin}): listening on {address}: {source}\n\
+     help: choose another port of the host, or 0 for any that is free"
+)]
+pub(crate) struct PublishError {
+    origin: String,
+    address: SocketAddr,
+    source: io::Error,
+}
+
+/// Another try where the system gave a free port of one family that is taken in the other.
+const TRIES: usize = 16;
+
+/// The listeners of this side for one port.
+pub(crate) fn bind(port: &PublishedPort) -> Result<(Published, Vec<OwnedFd>), PublishError> {
+    let failed = |(address, source)| PublishError { origin: port.origin.to_string(), address, source };
+    let mut tries = if port.host == 0 { TRIES } else { 1 };
+    loop {
+        tries -= 1;
+        match both_families(port.host) {
+            Ok((host, listeners)) => return Ok((Published { inside: port.inside, host }, listeners)),
+            Err((_, error)) if error.kind() == io::ErrorKind::AddrInUse && tries > 0 => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+fn both_families(port: u16) -> Result<(u16, Vec<OwnedFd>), (SocketAddr, io::Error)> {
+    let listen = |ip: IpAddr, port| {
+        let address = SocketAddr::new(ip, port);
+        TcpListener::bind(address).map_err(|error| (address, error))
+    };
+    let v4 = listen(Ipv4Addr::LOCALHOST.into(), port)?;
+    let port = v4.local_addr().map_err(|error| (SocketAddr::from(([127, 0, 0, 1], port)), error))?.port();
+    let mut listeners = vec![OwnedFd::from(v4)];
+    match listen(Ipv6Addr::LOCALHOST.into(), port) {
+        Ok(v6) => listeners.push(v6.into()),
+        // A host without IPv6, or with an empty loopback of it.
+        Err((_, error))
+            if matches!(Errno::from_io_error(&error), Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL)) => {}
+        // Somebody else's server there would get what is meant for the sandbox: clients try ::1 first.
+        Err(error) => return Err(error),
+    }
+    Ok((port, listeners))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kennel_policy::policy::Origin;
+
+    fn port(host: u16) -> PublishedPort {
+        PublishedPort { host, inside: 80, origin: Origin("--publish".into()) }
+    }
+
+    #[test]
+    fn only_the_loopback_listens() {
+        let (published, listeners) = bind(&port(0)).expect("there is a free port");
+        assert!(published.host != 0 && published.inside == 80 && !listeners.is_empty());
+        for listener in listeners {
+            let address = TcpListener::from(listener).local_addr().expect("bound");
+            assert!(address.ip().is_loopback() && address.port() == published.host, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_taken_is_named_with_advice() {
+        let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let number = taken.local_addr().expect("bound").port();
+        let error = bind(&port(number)).expect_err("it is taken").to_string();
+        assert!(error.contains(&format!("127.0.0.1:{number}")) && error.contains("--publish"), "{error}");
+        assert!(error.contains("help: choose another port"), "{error}");
+    }
+}

@@ -1,0 +1,158 @@
+//! Proxies between the gate and the world: the caller's own, by variables or settings, and ones that take the gate's
+//! place.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use kennel_tests::{Scratch, kennel, ran_within};
+
+use crate::there::OPEN_PROXY;
+use crate::world::{THERE, world};
+use crate::{BOTH, LONG, Told, Way, allowing, by, told_by};
+
+fn proxy() -> String {
+    format!("http://user:p%3Aw@{THERE}:{OPEN_PROXY}")
+}
+
+/// A GET by curl, with variables of kennel's caller.
+fn get(way: Way, flags: &[String], variables: &[(&str, &str)], url: &str) -> Told {
+    let words = by(way, &["curl", "-sS", "-m", "30", "-i", url]);
+    told_by(flags, &words, |command| {
+        command.envs(variables.iter().copied());
+    })
+}
+
+#[test]
+fn the_callers_own_proxy_carries_everything_and_looks_the_names_up() {
+    let Some(world) = world() else { return };
+    let proxy = proxy();
+    let variables = [("HTTP_PROXY", proxy.as_str()), ("HTTPS_PROXY", &proxy)];
+    for way in BOTH {
+        let host = format!("{way:?}.parent.web.test").to_lowercase();
+        let told = get(way, &allowing(&["*.web.test"]), &variables, &format!("http://{host}/head")).ok();
+        assert!(told.ran.stdout.contains("200 OK"), "{told:#?}");
+        let seen = world.seen(&host);
+        let expected = match way {
+            Way::Proxy => format!("GET http://{host}/head"),
+            Way::Plain => format!("CONNECT {host}:80"),
+        };
+        assert!(seen.iter().any(|line| line.contains(&expected)), "{seen:?}");
+        assert!(!seen.iter().any(|line| line.starts_with("dns ")), "the proxy looks names up: {seen:?}");
+        if way == Way::Proxy {
+            // base64 of user:p:w
+            assert!(told.ran.stdout.contains("Proxy-Authorization: Basic dXNlcjpwOnc="), "{told:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_refused_host_is_not_told_to_the_callers_proxy_and_neither_is_a_metadata_address() {
+    let Some(world) = world() else { return };
+    let proxy = proxy();
+    let variables = [("HTTP_PROXY", proxy.as_str()), ("HTTPS_PROXY", &proxy)];
+    for way in BOTH {
+        for url in ["http://refused.parent.elsewhere.test/", "http://169.254.169.254/refused-by-parent"] {
+            let told = get(way, &allowing(&["x.web.test", "169.254.0.0/17"]), &variables, url);
+            assert!(!told.ran.stdout.contains("200 OK"), "{told:#?}");
+        }
+    }
+    world.saw_nothing_of("refused.parent");
+    world.saw_nothing_of("refused-by-parent");
+}
+
+#[test]
+fn the_setting_wins_over_the_variables_and_none_takes_them_away() {
+    let Some(world) = world() else { return };
+    let proxy = proxy();
+    let dead = [("HTTP_PROXY", "http://127.0.0.1:9"), ("HTTPS_PROXY", "http://127.0.0.1:9")];
+    let mut flags = allowing(&["*.web.test"]);
+    let told = get(Way::Proxy, &flags, &dead, "http://dead.parent.web.test/hello");
+    assert!(told.ran.stdout.contains("502"), "a proxy that is not there: {told:#?}");
+    world.saw_nothing_of("dead.parent");
+    flags.extend(["--parent-proxy".into(), proxy]);
+    get(Way::Proxy, &flags, &dead, "http://set.parent.web.test/hello").ok();
+    assert!(!world.seen("GET http://set.parent.web.test/hello").is_empty());
+    let mut flags = allowing(&["*.web.test"]);
+    flags.extend(["--parent-proxy".into(), "none".into()]);
+    for way in BOTH {
+        get(way, &flags, &dead, "http://unset.parent.web.test/hello").ok();
+    }
+    let seen = world.seen("GET /hello for unset.parent.web.test");
+    assert_eq!(seen.len(), 2, "straight to the server: {seen:?}");
+    let mut command = kennel(["run", "--no-settings", "--allow-domain", "x.test", "--parent-proxy"]);
+    let ran = ran_within(LONG, command.args(["socks5://x.test", "--", "true"])).expect_code(125);
+    assert!(ran.stderr.contains("network.parent_proxy") && ran.stderr.contains("help: "), "{}", ran.stderr);
+}
+
+#[test]
+fn no_proxy_names_suffixes_networks_and_ports() {
+    let Some(world) = world() else { return };
+    let proxy = proxy();
+    let no_proxy = "by-suffix.web.test,203.0.113.0/24,by-port.web.test:80,other-port.web.test:81";
+    let variables = [("HTTP_PROXY", proxy.as_str()), ("HTTPS_PROXY", &proxy), ("NO_PROXY", no_proxy)];
+    for (host, straight) in [
+        ("by-suffix.web.test", true),
+        ("below.by-suffix.web.test", true),
+        ("notby-suffix.web.test", false),
+        ("by-port.web.test", true),
+        ("other-port.web.test", false),
+        (THERE, true),
+    ] {
+        for (way, path) in BOTH.into_iter().zip(["bypassed-1", "bypassed-2"]) {
+            let allow = allowing(&["*.web.test", THERE]);
+            get(way, &allow, &variables, &format!("http://{host}/{path}")).ok();
+            let lines = world.seen(&format!("/{path} for {host}"));
+            let direct = lines.iter().any(|line| line.contains(&format!(":80 GET /{path}")));
+            let by_proxy = !world.seen(&format!("CONNECT {host}:80")).is_empty()
+                || lines.iter().any(|line| line.contains("GET http://"));
+            assert_eq!((direct, by_proxy), (straight, !straight), "{host} {way:?}: {lines:?}");
+        }
+    }
+}
+
+#[test]
+fn proxies_of_somebody_elses_take_the_place_of_the_gates_by_port() {
+    let Some(world) = world() else { return };
+    // Tells what it was sent first, in HTTP and in SOCKS.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut first = [0; 2048];
+            let count = stream.read(&mut first).unwrap_or(0);
+            let answer = match first[0] {
+                5 => b"\x05\xff".to_vec(),
+                _ => {
+                    let told = first[..count].escape_ascii().to_string();
+                    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{told}", told.len()).into_bytes()
+                }
+            };
+            let _ = stream.write_all(&answer);
+        }
+    });
+    let scratch = Scratch::new();
+    let settings = |keys: &str| {
+        scratch
+            .write("kennel.toml", &format!("[network]\nmode = \"allow-list\"\n{keys}\n"))
+            .display()
+            .to_string()
+    };
+    // It decides by its own rules: this name is on no list of kennel's. And it is not shown kennel's token.
+    let flags = ["--settings".to_owned(), settings(&format!("http_proxy_port = {port}"))];
+    let told = get(Way::Proxy, &flags, &[], "http://external.elsewhere.test/hello").ok();
+    assert!(told.ran.stdout.contains("GET http://external.elsewhere.test/hello"), "{told:#?}");
+    assert!(!told.ran.stdout.contains("Proxy-Authorization"), "{told:#?}");
+    assert!(told.passed("127.0.0.1", "http"), "{told:#?}");
+    // SOCKS is still the gate's, and so are plain connections.
+    let socks = "curl -s -m 20 --proxy \"$ALL_PROXY\" http://external.elsewhere.test/; echo $?
+                 curl -s -m 20 --noproxy '*' http://external.elsewhere.test/; echo $?";
+    let told = told_by(&flags, &["sh", "-c", socks], |_| {}).ok();
+    assert!(!told.ran.stdout.contains("0\n") || told.ran.stdout.contains("97\n"), "{told:#?}");
+    assert_eq!(told.reason("external.elsewhere.test"), "not on the allow list");
+    // And the other way round.
+    let flags = ["--settings".to_owned(), settings(&format!("socks_proxy_port = {port}"))];
+    let told =
+        told_by(&flags, &["sh", "-c", "curl -sS --proxy \"$ALL_PROXY\" http://x.web.test/; exit 0"], |_| {});
+    assert!(told.passed("127.0.0.1", "socks"), "{told:#?}");
+    world.saw_nothing_of("external.elsewhere");
+}
