@@ -32,6 +32,15 @@ fn main() {
             argument
         });
     }
+    // Flags that say where the target's own libraries are; others (coverage, sanitizers) are not for a program without
+    // a runtime.
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    let flags: Vec<&str> = flags.split('\u{1f}').collect();
+    for pair in flags.windows(2) {
+        if pair[0] == "--sysroot" || (pair[0] == "-C" && pair[1].starts_with("link-self-contained")) {
+            rustc.args(pair);
+        }
+    }
     let status = rustc.status().expect("the compiler that cargo runs can be run");
     assert!(status.success(), "compiling init failed");
 }

@@ -38,7 +38,8 @@ fn more_connections_than_the_gate_takes_wait_for_their_turn() {
 fn crowd_of(host: &str, count: &str, first: &str, soft: u64) -> Told {
     let mut flags = allowing(&[host]);
     flags.extend(["--env".to_owned(), format!("{}=crowd", role::VARIABLE)]);
-    let words = by(Way::Plain, &[probe::executable().as_os_str(), host.as_ref(), count.as_ref(), first.as_ref()]);
+    let words =
+        by(Way::Plain, &[probe::executable().as_os_str(), host.as_ref(), count.as_ref(), first.as_ref()]);
     told_by(&flags, &words, |command| {
         let hard = if soft == 0 { 384 } else { 8192 };
         let limit = libc::rlimit { rlim_cur: if soft == 0 { hard } else { soft }, rlim_max: hard };

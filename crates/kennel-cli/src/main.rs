@@ -8,14 +8,20 @@
 
 mod commands;
 mod flags;
+mod heap;
 mod memory;
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
 /// Where the C library's start-up code goes.
+///
+/// # Safety
+/// `arguments` must be the array that the kernel made, `count` long, with the environment behind it.
 #[cfg_attr(not(test), unsafe(export_name = "main"))]
 #[cfg_attr(test, allow(dead_code, reason = "the tests' own `main` is there"))]
-pub extern "C" fn start(_count: c_int, _arguments: *const *const u8) -> c_int {
+pub unsafe extern "C" fn start(count: c_int, arguments: *const *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { memory::begin(count, arguments) };
     memory::open_standard_streams();
-    commands::dispatch(std::env::args_os().skip(1))
+    commands::dispatch(memory::arguments().skip(1))
 }

@@ -3,7 +3,7 @@
 //! PID 1 of a sandbox is a clone of this process, so it must be able to wipe what the caller did not mean for it;
 //! for that, the strings of the environment are never copied but where they pass on.
 
-use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,23 +11,29 @@ use kennel::attached::Memory;
 
 static ARGUMENTS: AtomicUsize = AtomicUsize::new(0);
 static ENVIRONMENT: AtomicUsize = AtomicUsize::new(0);
-static HEAP: AtomicUsize = AtomicUsize::new(0);
+static BREAK: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs before `main` and before the first allocation of this program.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static AT_START: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = at_start;
-
-extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environment: *const *const c_char) {
+/// Notes where things lie. To be called before anything else: what is allocated earlier is not wiped.
+///
+/// Not left to the standard library, which learns of the arguments before `main` only from some C libraries.
+///
+/// # Safety
+/// `arguments` must be the array that the kernel made, `count` long, with the environment behind it.
+pub unsafe fn begin(count: c_int, arguments: *const *const c_char) {
+    let behind = usize::try_from(count).unwrap_or(0) + 1;
     ARGUMENTS.store(arguments as usize, Ordering::Relaxed);
-    ENVIRONMENT.store(environment as usize, Ordering::Relaxed);
-    // The C library has allocated already, but nothing of the caller's: what comes later lies above this mark. Large
-    // blocks would be mapped elsewhere unless told otherwise.
-    // SAFETY: plain calls; the block is never given back.
-    unsafe {
-        libc::mallopt(libc::M_MMAP_MAX, 0);
-        HEAP.store(libc::malloc(16) as usize, Ordering::Relaxed);
-    }
+    // SAFETY: the caller's promise.
+    ENVIRONMENT.store(unsafe { arguments.add(behind) } as usize, Ordering::Relaxed);
+    // The C library has taken what it needs for itself; what it allocates from here on lies above this mark.
+    // SAFETY: only asks.
+    BREAK.store(unsafe { libc::sbrk(0) } as usize, Ordering::Relaxed);
+}
+
+/// What was typed, the program's own name first.
+pub fn arguments() -> impl Iterator<Item = OsString> {
+    // SAFETY: the array that the kernel made; this program changes none of it.
+    unsafe { strings(ARGUMENTS.load(Ordering::Relaxed)) }
+        .map(|word| OsStr::from_bytes(word.to_bytes()).to_owned())
 }
 
 /// The strings of a null-terminated array, without copying them.
@@ -64,7 +70,7 @@ pub fn inherited() -> Memory {
         unsafe { (strings(ARGUMENTS.load(Ordering::Relaxed)), strings(ENVIRONMENT.load(Ordering::Relaxed))) };
     let start = first.next().map_or(0, |string| string.as_ptr() as usize);
     let end = last.by_ref().last().map_or(start, |string| string.as_ptr() as usize + string.count_bytes());
-    Memory { strings: (start, end), heap: HEAP.load(Ordering::Relaxed) }
+    Memory { strings: (start, end), heap: crate::heap::range(), program_break: BREAK.load(Ordering::Relaxed) }
 }
 
 /// Opens /dev/null for a standard stream that the caller closed: the next file to be opened would take its number,

@@ -29,8 +29,10 @@ use wire::Reader;
 pub struct Inherited {
     /// Where the strings of the arguments and the environment lie.
     pub strings: (usize, usize),
-    /// Where the heap starts; everything above is given back.
-    pub heap: usize,
+    /// Where the heap lies, to be given back as a whole.
+    pub heap: (usize, usize),
+    /// Above which the C library has put what it allocated; 0 to leave it alone.
+    pub program_break: usize,
 }
 
 /// PID 1's view of the plan and what it has built so far.
@@ -78,11 +80,17 @@ pub unsafe fn run(plan: &[u8], link: i32, inherited: Inherited) -> ! {
         Ok(started) => started,
         Err(errno) => fail(link, past, errno),
     };
-    if inherited.heap != 0 {
-        // What the C library allocated before lies in front, in the same page perhaps.
-        let page = inherited.heap.next_multiple_of(4096);
-        // SAFETY: the caller's own promise; nothing of the heap is used from here on.
-        unsafe { wipe((inherited.heap, page)) };
+    // SAFETY: the caller's own promise; nothing of the heap is used from here on.
+    unsafe { sys::unmap(inherited.heap) };
+    if inherited.program_break != 0 {
+        // What the C library put in front of the mark may lie in the same page.
+        let page = inherited.program_break.next_multiple_of(4096);
+        // SAFETY: the caller's own promise. A break that has not moved leaves nothing mapped there to wipe.
+        unsafe {
+            if sys::program_break() > inherited.program_break {
+                wipe((inherited.program_break, page));
+            }
+        }
         sys::brk(page);
     }
     reaper::serve(command, terminal.as_ref(), link)

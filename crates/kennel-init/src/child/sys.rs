@@ -39,6 +39,7 @@ pub mod nr {
     pub const CLOSE: usize = 3;
     pub const MMAP: usize = 9;
     pub const BRK: usize = 12;
+    pub const MUNMAP: usize = 11;
     pub const RT_SIGACTION: usize = 13;
     pub const RT_SIGPROCMASK: usize = 14;
     pub const IOCTL: usize = 16;
@@ -90,6 +91,7 @@ pub mod nr {
     pub const CLOSE: usize = 57;
     pub const MMAP: usize = 222;
     pub const BRK: usize = 214;
+    pub const MUNMAP: usize = 215;
     pub const RT_SIGACTION: usize = 134;
     pub const RT_SIGPROCMASK: usize = 135;
     pub const IOCTL: usize = 29;
@@ -715,6 +717,21 @@ pub fn map_file(fd: i32, bytes: usize) -> Result<*const u8> {
 /// Moves the end of the heap.
 pub fn brk(end: usize) {
     let _ = call!(nr::BRK, end);
+}
+
+/// Where the program break is.
+pub fn program_break() -> usize {
+    call!(nr::BRK, 0).unwrap_or(0)
+}
+
+/// Gives memory back.
+///
+/// # Safety
+/// Nothing may use it any more.
+pub unsafe fn unmap((start, end): (usize, usize)) {
+    if end > start {
+        let _ = call!(nr::MUNMAP, start, end - start);
+    }
 }
 
 pub fn exit(code: i32) -> ! {
