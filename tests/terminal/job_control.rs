@@ -103,7 +103,10 @@ fn a_shell_inside_has_job_control_of_its_own() {
     screen.line("kill %1; wait; echo killed-$((1+2))");
     screen.wait_for("killed-3");
     screen.line("cat");
-    screen.text("typed");
+    screen.line("typed");
+    // Once by the terminal, once by cat: now it has the terminal.
+    screen
+        .wait_until("what cat says", |shown| shown.lines().filter(|line| line.trim() == "typed").count() > 1);
     screen.key("C-c");
     screen.line("echo still-inside-$?-$((1+3))");
     screen.wait_for("still-inside-130-4");

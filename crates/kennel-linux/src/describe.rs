@@ -66,6 +66,7 @@ pub fn describe_step(step: &Step) -> String {
         Step::ReadOnly { target } => format!("make {} read-only", name(target)),
         Step::PivotRoot => "make the new root the only one".into(),
         Step::Hostname { name: host } => format!("set the host name to {}", name(host)),
+        Step::OwnNetwork => "make a network with nothing in it".into(),
         Step::LoopbackUp => "bring up the loopback interface".into(),
         Step::Netlink { messages, .. } => {
             format!("configure the network ({} bytes of netlink)", messages.len())

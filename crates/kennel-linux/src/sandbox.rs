@@ -246,7 +246,7 @@ impl<'a> Prepared<'a> {
         let plan = self.plan(tier)?;
         let encoded = plan.encode();
         let started = Instant::now();
-        let namespaces = launch::namespaces(self.policy, tier);
+        let namespaces = launch::namespaces(tier);
         let limits = &self.policy.limits;
         let counted = self.counting.counted();
         // On a unified host PID 1 is born in its cgroup; elsewhere the cgroup is made while PID 1 sets up.
@@ -364,7 +364,10 @@ fn namespaces_denied(error: &Error) -> bool {
         Error::Launch(error) => error.denied(),
         Error::Start(StartError::IdMaps(_)) => true,
         // AppArmor lets the clone through and denies what the new namespace is for.
-        Error::Start(StartError::Step { source, .. }) => refused(source),
+        // And a limit of 0 network namespaces shows only when one is asked for.
+        Error::Start(StartError::Step { source, .. }) => {
+            refused(source) || source.raw_os_error() == Some(libc::ENOSPC)
+        }
         _ => false,
     }
 }
@@ -518,7 +521,7 @@ pub fn start<'e>(
 pub fn try_namespaces() -> Result<(), LaunchError> {
     let policy = Policy::default();
     let ids = IdMaps::of_caller(policy.process.user);
-    let namespaces = launch::namespaces(&policy, Tier::Full);
+    let namespaces = launch::namespaces(Tier::Full) | kennel_init::child::clone::flag::NEWNET;
     let plan = Plan { command: kennel_init::plan::Command::default(), ..Plan::default() }.encode();
     let stdio = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
     let init =

@@ -8,6 +8,7 @@
 //! Everything below this module is free of allocation, locks and libc, so that it can run in a clone of the
 //! caller as well as in the tiny static program.
 
+mod aside;
 pub mod clone;
 pub mod command;
 pub mod files;
@@ -53,8 +54,8 @@ pub struct Setup<'a> {
     remount: bool,
     /// Whether writable trees hold mounts that must stay read-only.
     one_by_one: bool,
-    /// The steps, for the pass that remounts.
-    steps: Reader<'a>,
+    /// All steps, for what looks ahead.
+    plan: Reader<'a>,
     /// How many.
     step_count: usize,
 }
@@ -114,7 +115,7 @@ fn perform(reader: &mut Reader, link: i32) -> core::result::Result<u32, (u32, Er
         .map_err(|errno| (0, errno))?;
     let folder = files::Folder::none();
     let held = core::ptr::null_mut();
-    let steps = *reader;
+    let plan = *reader;
     let mut setup = Setup {
         link,
         root,
@@ -124,15 +125,30 @@ fn perform(reader: &mut Reader, link: i32) -> core::result::Result<u32, (u32, Er
         index: 0,
         remount: false,
         one_by_one: false,
-        steps,
+        plan,
         step_count,
     };
-    for index in 0..step_count {
-        setup.index = index;
-        let at = index as u32;
-        let (tag, fields) = reader.step().map_err(|errno| (at, errno))?;
-        setup.step(tag, fields).map_err(|errno| (at, errno))?;
+    let mut index = 0;
+    if let Some((network, files)) = beginning(*reader, step_count) {
+        let (mut network_reader, mut files_reader) = (*reader, *reader);
+        let mut made = Ok(());
+        for _ in 0..network {
+            files_reader.step().map_err(|errno| (0, errno))?;
+        }
+        let mut mounted = Ok(());
+        let link = setup.link;
+        // SAFETY: the one has `setup`, the other a copy of the link's number; each has its own reader and result.
+        unsafe {
+            let mut mount = || mounted = setup.steps(&mut files_reader, network, files);
+            aside::together(&mut mount, || {
+                made = network_steps(&mut network_reader, network, link);
+            });
+        }
+        aside::earlier(made, mounted)?;
+        *reader = files_reader;
+        index = files;
     }
+    setup.steps(reader, index, step_count)?;
     let past = step_count as u32;
     // Last, because a process that is not dumpable owns nothing in /proc any more. From here on neither ptrace nor
     // /proc/1/mem nor a core dump shows what PID 1 holds.
@@ -141,7 +157,53 @@ fn perform(reader: &mut Reader, link: i32) -> core::result::Result<u32, (u32, Er
     Ok(past)
 }
 
+/// Where the steps of the network end with which a plan begins, and where the mounts that follow end; `None` for a
+/// plan that begins otherwise.
+fn beginning(mut reader: Reader, step_count: usize) -> Option<(usize, usize)> {
+    let mut network = 0;
+    for index in 0..step_count {
+        let (tag, _) = reader.step().ok()?;
+        match tag {
+            tag::OWN_NETWORK if index == 0 => network = 1,
+            tag::LOOPBACK_UP | tag::NETLINK | tag::LISTEN if network == index => network += 1,
+            tag::SEAL_MOUNTS if network != 0 => return Some((network, index + 1)),
+            _ if network == 0 => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn network_steps(reader: &mut Reader, count: usize, link: i32) -> core::result::Result<(), (u32, Errno)> {
+    for index in 0..count {
+        let step = reader.step().and_then(|(tag, mut fields)| match tag {
+            tag::OWN_NETWORK => sys::unshare_network(),
+            tag::LOOPBACK_UP => network::loopback_up(),
+            tag::NETLINK => network::netlink(&mut fields),
+            tag::LISTEN => network::listen(&mut fields, link),
+            _ => Err(Errno::EPROTO),
+        });
+        step.map_err(|errno| (index as u32, errno))?;
+    }
+    Ok(())
+}
+
 impl Setup<'_> {
+    /// Performs the steps from `from` up to `to`; an error names the step.
+    fn steps(
+        &mut self,
+        reader: &mut Reader,
+        from: usize,
+        to: usize,
+    ) -> core::result::Result<(), (u32, Errno)> {
+        for index in from..to {
+            self.index = index;
+            let step = reader.step().and_then(|(tag, fields)| self.step(tag, fields));
+            step.map_err(|errno| (index as u32, errno))?;
+        }
+        Ok(())
+    }
+
     fn step(&mut self, tag: u8, mut fields: Reader) -> Result<()> {
         match tag {
             tag::PRIVATE_MOUNTS => mounts::make_private(),
@@ -163,9 +225,6 @@ impl Setup<'_> {
             tag::SYMLINK => self.symlink(&mut fields),
             tag::WRITE_FILE => self.write_file(&mut fields),
             tag::HOSTNAME => sys::sethostname(fields.string()?.to_bytes()),
-            tag::LOOPBACK_UP => network::loopback_up(),
-            tag::NETLINK => network::netlink(&mut fields),
-            tag::LISTEN => network::listen(&mut fields, self.link),
             tag::SEAL_MOUNTS => self.seal(),
             tag::CHANGE_DIR => self.change_dir(&mut fields),
             tag::LIMIT => restrict::limit(&mut fields),

@@ -32,6 +32,7 @@ pub const STORE: u8 = 27;
 pub const SEAL_MOUNTS: u8 = 28;
 pub const COVER_FILE: u8 = 29;
 pub const PRIVATE: u8 = 30;
+pub const OWN_NETWORK: u8 = 31;
 
 /// `Access` of a bind.
 pub const ACCESS_READ: u8 = 0;

@@ -13,7 +13,6 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use kennel_init::child::clone::flag;
-use kennel_policy::policy::{NetworkMode, Policy};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::plan::Tier;
@@ -74,14 +73,16 @@ pub struct Launch<'a> {
     pub cgroup: Option<BorrowedFd<'a>>,
 }
 
-/// The namespaces that a policy needs.
+/// The namespaces that PID 1 is born in. The network's is the one that takes long to make: a step of the plan does it,
+/// while others are performed.
 #[must_use]
-pub fn namespaces(policy: &Policy, tier: Tier) -> u64 {
-    if tier == Tier::LandlockOnly {
-        return 0;
+pub fn namespaces(tier: Tier) -> u64 {
+    match tier {
+        Tier::Full | Tier::HostProc => {
+            flag::NEWUSER | flag::NEWNS | flag::NEWPID | flag::NEWIPC | flag::NEWUTS | flag::NEWCGROUP
+        }
+        Tier::LandlockOnly => 0,
     }
-    let shared = flag::NEWUSER | flag::NEWNS | flag::NEWPID | flag::NEWIPC | flag::NEWUTS | flag::NEWCGROUP;
-    if policy.network.mode == NetworkMode::Host { shared } else { shared | flag::NEWNET }
 }
 
 /// A pair of sockets that keep message boundaries: the controller's end and init's.

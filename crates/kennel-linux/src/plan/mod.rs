@@ -84,20 +84,21 @@ pub fn plan(
     network: Option<&NetworkPlan>,
 ) -> Result<Plan, PlanError> {
     let mut steps = Steps::default();
-    let places = match tier {
-        Tier::Full | Tier::HostProc => files::mounts(&mut steps, policy, resolved, caller, tier)?,
-        Tier::LandlockOnly => files::landlock_only(resolved, abi)?,
-    };
     if tier != Tier::LandlockOnly {
-        if let Some(name) = &policy.process.hostname {
-            steps.add(Step::Hostname { name: c_string(OsStr::new(name), "the host name")? }, "hostname");
-        }
         if policy.network.mode != NetworkMode::Host {
+            steps.add(Step::OwnNetwork, "nothing of the host's network is there");
             steps.add(Step::LoopbackUp, "a network of the sandbox's own has a loopback");
         }
         if let Some(network) = network {
             doors(&mut steps, network);
         }
+    }
+    let places = match tier {
+        Tier::Full | Tier::HostProc => files::mounts(&mut steps, policy, resolved, caller, tier)?,
+        Tier::LandlockOnly => files::landlock_only(resolved, abi)?,
+    };
+    if let Some(name) = policy.process.hostname.as_ref().filter(|_| tier != Tier::LandlockOnly) {
+        steps.add(Step::Hostname { name: c_string(OsStr::new(name), "the host name")? }, "hostname");
     }
     let workdir = resolved.workdir.as_deref().unwrap_or(Path::new("/"));
     steps.add(Step::ChangeDir { path: c_path(workdir)? }, "the working directory");
