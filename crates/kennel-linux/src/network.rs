@@ -79,14 +79,56 @@ impl Listener {
     }
 }
 
+/// Which sources a C library asks for names.
+pub const SERVICES: &str = "/etc/nsswitch.conf";
+
+/// Whether the host's own [`SERVICES`] say of hosts what a filtered network needs, so that the file can stay: files,
+/// then DNS, and no plug-in that asks a daemon.
+#[must_use]
+pub fn asks_only_dns(path: &std::path::Path) -> bool {
+    use std::io::Read as _;
+    // A real one has less than a kilobyte.
+    let mut text = String::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(4096).read_to_string(&mut text));
+    read.is_ok_and(|count| count < 4096) && hosts_are_files_and_dns(&text)
+}
+
+fn hosts_are_files_and_dns(text: &str) -> bool {
+    let mut lines = text.lines().filter_map(|line| line.trim_start().strip_prefix("hosts:"));
+    let first = lines.next().map(|line| line.split('#').next().unwrap_or_default());
+    let words: Vec<&str> = first.unwrap_or_default().split_whitespace().collect();
+    words == ["files", "dns"] && lines.next().is_none()
+}
+
 /// /etc/resolv.conf, /etc/hosts and /etc/nsswitch.conf of a filtered network: names are asked of the gate, whatever
 /// the host uses.
 pub const FILES: &[(&str, &str)] = &[
     ("/etc/resolv.conf", "nameserver 127.0.0.1\noptions edns0 timeout:2 attempts:2\n"),
     ("/etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"),
     (
-        "/etc/nsswitch.conf",
+        SERVICES,
         "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\n\
          services: files\nethers: files\nrpc: files\n",
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::hosts_are_files_and_dns;
+
+    #[test]
+    fn only_files_and_then_dns_can_stay() {
+        assert!(hosts_are_files_and_dns("passwd: files systemd\nhosts:\t files  dns # plain\n"));
+        for other in [
+            "",
+            "hosts: dns files",
+            "hosts: files",
+            "hosts: files mymachines dns",
+            "hosts: files resolve [!UNAVAIL=return] dns",
+            "hosts: files dns\nhosts: resolve",
+            "# hosts: files dns",
+        ] {
+            assert!(!hosts_are_files_and_dns(other), "{other}");
+        }
+    }
+}

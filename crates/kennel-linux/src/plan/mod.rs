@@ -87,7 +87,10 @@ pub fn plan(
     if tier != Tier::LandlockOnly {
         if policy.network.mode != NetworkMode::Host {
             steps.add(Step::OwnNetwork, "nothing of the host's network is there");
-            steps.add(Step::LoopbackUp, "a network of the sandbox's own has a loopback");
+            // Where messages arrange the network, the first of them does this.
+            if network.is_none_or(|network| network.batches.is_empty()) {
+                steps.add(Step::LoopbackUp, "a network of the sandbox's own has a loopback");
+            }
         }
         if let Some(network) = network {
             doors(&mut steps, network);

@@ -844,6 +844,7 @@ fn covers(points: &[Point]) -> Vec<(PathBuf, &'static str)> {
         if let Ok(Location::Found(found)) = locate(Path::new(path))
             && found.kind == Kind::File
             && visible(points, &found.path)
+            && !(*path == crate::network::SERVICES && crate::network::asks_only_dns(&found.path))
         {
             covers.push((found.path, *contents));
         }
