@@ -55,10 +55,11 @@ fn outside(size: u64, rounds: usize) {
 
 fn inside(size: u64, rounds: usize) {
     println!("in a namespace with the gate's rules:");
-    send(&routes(true)).expect("routes");
+    send(&routes(true, true)).expect("routes");
     let (_server, server) = start("server");
     let (gate, doors) = start("gate");
-    send(&redirect(&DoorPorts { transparent: doors[1].port(), dns: 1, ipv6: true })).expect("rules");
+    send(&redirect(&DoorPorts { transparent: doors[1].port(), dns: 1, ipv6: true, large_segments: true }))
+        .expect("rules");
     // An address that is allowed as such: 198.51.100.1 is delivered to the door, which connects to it. In this
     // namespace that would lead back to the door, so the name of the host's loopback is used instead.
     let named = SocketAddr::from(([198, 18, 1, 0], server[0].port()));

@@ -1,8 +1,8 @@
 //! Carrying bytes between two sockets.
 //!
 //! A connection that is idle holds no buffer: one is leased when there is something to read and given back when it
-//! has been written. A client that stops reading keeps its lease, so only few leases are large; when those are out,
-//! the next ones are small. That bounds the gate's memory by the number of connections times [`SMALL`].
+//! has been written. A client that stops reading keeps its lease, so only few leases are large; the more are out, the
+//! smaller the next ones are. That bounds the gate's memory by the number of connections times [`SMALL`], and some.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -18,18 +18,22 @@ use crate::sockets;
 /// loopback connection carries without a gate, 256 KiB 58 %, 1 MiB 67 %, 2 MiB 71 %; `splice` through a pipe of 1 MiB
 /// was no faster than 256 KiB.
 const LARGE: usize = 2 << 20;
+/// When several are out: a large one here and there would be a head start for its connection.
+const MEDIUM: usize = 128 << 10;
 const SMALL: usize = 16 << 10;
-/// The most large leases at a time.
+/// The most leases at a time that are large, and medium or large.
 const MOST_LARGE: usize = 4;
+const MOST_MEDIUM: usize = 64;
 /// Large buffers that are kept for the next one; the rest goes back to the system.
 const KEPT: usize = 1;
 /// After this many bytes other connections get their turn.
-const TURN: usize = 2 << 20;
+const TURN: usize = 256 << 10;
 
 #[derive(Default)]
 struct Pool {
     kept: Vec<Box<[u8]>>,
-    large_out: usize,
+    /// How many leases there are.
+    out: usize,
 }
 
 thread_local! {
@@ -42,26 +46,25 @@ pub(crate) struct Lease(Box<[u8]>);
 impl Lease {
     pub(crate) fn take() -> Self {
         POOL.with_borrow_mut(|pool| {
-            if pool.large_out == MOST_LARGE {
-                return Lease(vec![0; SMALL].into());
-            }
-            pool.large_out += 1;
-            Lease(pool.kept.pop().unwrap_or_else(|| vec![0; LARGE].into()))
+            pool.out += 1;
+            Lease(match pool.out {
+                ..=MOST_LARGE => pool.kept.pop().unwrap_or_else(|| vec![0; LARGE].into()),
+                out if out <= MOST_MEDIUM => vec![0; MEDIUM].into(),
+                _ => vec![0; SMALL].into(),
+            })
         })
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.0.len() == LARGE {
-            let buffer = std::mem::take(&mut self.0);
-            POOL.with_borrow_mut(|pool| {
-                pool.large_out -= 1;
-                if pool.kept.len() < KEPT {
-                    pool.kept.push(buffer);
-                }
-            });
-        }
+        let buffer = std::mem::take(&mut self.0);
+        POOL.with_borrow_mut(|pool| {
+            pool.out -= 1;
+            if buffer.len() == LARGE && pool.kept.len() < KEPT {
+                pool.kept.push(buffer);
+            }
+        });
     }
 }
 

@@ -170,12 +170,13 @@ struct Bound {
 
 /// Sets the network up, in the order that a planner has to keep: routes, doors, redirect.
 fn set_up() -> Bound {
-    send(&routes(true)).expect("the kernel takes the routes");
+    send(&routes(true, false)).expect("the kernel takes the routes");
     let v4 = TcpListener::bind("127.0.0.1:0").unwrap();
     let transparent = v4.local_addr().unwrap().port();
     let v6 = TcpListener::bind((Ipv6Addr::LOCALHOST, transparent)).unwrap();
     let dns = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let ports = DoorPorts { transparent, dns: dns.local_addr().unwrap().port(), ipv6: true };
+    let ports =
+        DoorPorts { transparent, dns: dns.local_addr().unwrap().port(), ipv6: true, large_segments: false };
     send(&redirect(&ports)).expect("the kernel takes the rules");
     Bound { v4, v6, dns, ports }
 }
@@ -367,7 +368,7 @@ fn gate() {
 
 /// What is left where the kernel has no nftables.
 fn routes_alone() {
-    send(&routes(true)).expect("the kernel takes the routes");
+    send(&routes(true, false)).expect("the kernel takes the routes");
     let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = upstream.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -398,7 +399,8 @@ fn routes_alone() {
 /// One namespace can be set up only once; this says how long it took, and that it is not far off.
 fn speed() {
     let begun = Instant::now();
-    for batch in transparent_network(&DoorPorts { transparent: 1, dns: 2, ipv6: true }) {
+    for batch in transparent_network(&DoorPorts { transparent: 1, dns: 2, ipv6: true, large_segments: false })
+    {
         let one = Instant::now();
         send(&batch).unwrap();
         println!("note: protocol {}: {} bytes in {:?}", batch.protocol, batch.bytes.len(), one.elapsed());

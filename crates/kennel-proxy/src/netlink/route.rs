@@ -8,6 +8,10 @@ const RTM_NEWLINK: u16 = 16;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
 const IFF_UP: u32 = 1;
+const IFLA_GSO_MAX_SIZE: u16 = 41;
+const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
+/// The most that the loopback takes (`GSO_MAX_SIZE`).
+const LARGEST_SEGMENT: u32 = 8 * 65535;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 /// No duplicate address detection: the address can be used at once.
@@ -20,9 +24,14 @@ const AF_INET6: u8 = 10;
 const LOOPBACK: u32 = 1;
 
 /// All of it in one batch. Only the last message asks for an acknowledgement: errors are told for each.
-pub(super) fn everything_is_local(v4: Ipv4Addr, v6: Option<Ipv6Addr>) -> Vec<u8> {
+pub(super) fn everything_is_local(v4: Ipv4Addr, v6: Option<Ipv6Addr>, large_segments: bool) -> Vec<u8> {
     let mut messages = Messages::default();
-    messages.push(RTM_NEWLINK, 0, &link_up(), &Attributes::default());
+    let mut link = Attributes::default();
+    if large_segments {
+        link = link.with(IFLA_GSO_MAX_SIZE, &LARGEST_SEGMENT.to_ne_bytes());
+        link = link.with(IFLA_GSO_IPV4_MAX_SIZE, &LARGEST_SEGMENT.to_ne_bytes());
+    }
+    messages.push(RTM_NEWLINK, 0, &link_up(), &link);
     messages.push(RTM_NEWADDR, CREATE, &address_header(AF_INET, 32, 0), &addresses(&v4.octets()));
     let last_of_v4 = if v6.is_none() { ACK } else { 0 };
     // Without a preferred source the kernel takes the destination as the source of a connection to it

@@ -33,7 +33,8 @@ pub(super) fn network_plan(
     if policy.mode != NetworkMode::Whitelist {
         return NetworkPlan { listeners: sources, ..NetworkPlan::default() };
     }
-    let ports = DoorPorts { transparent: TRANSPARENT, dns: DNS, ipv6 };
+    let large_segments = kernel_is_at_least(6, 3);
+    let ports = DoorPorts { transparent: TRANSPARENT, dns: DNS, ipv6, large_segments };
     let batches: Vec<NetlinkBatch> = transparent_network(&ports)
         .into_iter()
         .map(|batch| NetlinkBatch {
@@ -68,6 +69,15 @@ pub(super) fn network_plan(
         unconfined: unconfined.clone(),
     };
     NetworkPlan { batches, listeners, variables, fallback: Some(Box::new(fallback)), unconfined }
+}
+
+/// By the name that the kernel gives itself: what it is asked for here is not to be had by trying, since a netlink
+/// message that it does not know fails with all that stands behind it.
+fn kernel_is_at_least(major: u32, minor: u32) -> bool {
+    let name = rustix::system::uname();
+    let mut numbers = name.release().to_str().unwrap_or_default().split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next().and_then(|digits| digits.parse::<u32>().ok()).unwrap_or(0);
+    (next(), next()) >= (major, minor)
 }
 
 fn addresses(ipv6: bool, v4: Ipv4Addr, v6: Ipv6Addr) -> Vec<IpAddr> {
