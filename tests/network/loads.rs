@@ -23,6 +23,21 @@ fn a_thousand_connections_at_once() {
 }
 
 #[test]
+fn large_bodies_come_whole_by_every_door_and_both_families() {
+    let Some(world) = world() else { return };
+    let mut ways = vec!["--noproxy '*' -4", "-x $HTTP_PROXY", "-p -x $HTTP_PROXY", "-x $ALL_PROXY"];
+    if world.ipv6 {
+        ways.push("--noproxy '*' -6");
+    }
+    let size = 50_000_000;
+    let get = |flags: &&str| format!("curl -sS {flags} http://whole.web.test/big/{size} | tr -d x | wc -c");
+    let count = |flags: &&str| format!("curl -sS {flags} http://whole.web.test/big/{size} | wc -c");
+    let script: Vec<String> = ways.iter().flat_map(|flags| [get(flags), count(flags)]).collect();
+    let told = allowed_sh(Way::Proxy, &["whole.web.test"], &script.join("\n")).ok();
+    assert_eq!(told.ran.stdout, format!("0\n{size}\n").repeat(ways.len()), "{told:#?}");
+}
+
+#[test]
 fn more_connections_than_the_gate_takes_wait_for_their_turn() {
     if world().is_none() {
         return;

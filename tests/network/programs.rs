@@ -366,6 +366,67 @@ open('{0}/simple/demo/index.html', 'w').write('<a href=\"demo-1.0-py3-none-any.w
 }
 
 #[test]
+fn python_requests() {
+    let Some(world) = world() else { return };
+    let Some(python) = world::python() else { return skipped("python3 is not installed") };
+    // pip carries a copy of its own.
+    let import = "try: import requests\nexcept ImportError: from pip._vendor import requests\n";
+    if ran(Command::new(&python).args(["-c", import])).code != 0 {
+        return skipped("requests is not installed");
+    }
+    let ca = world.https();
+    for way in BOTH {
+        let script = format!("{import}print(requests.get('http://requests.web.test/hello').text, end='')");
+        let Some(told) = python_inside(way, &["requests.web.test"], &script) else { return };
+        let told = told.ok();
+        assert_eq!(told.ran.stdout, "hello from requests.web.test\n");
+        went(&told, way, "requests.web.test", &["http"]);
+        let Some(ca) = &ca else { continue };
+        let script = format!(
+            "{import}print(requests.get('https://requests.web.test/hello', verify='{}').text, end='')",
+            ca.display()
+        );
+        let Some(told) = python_inside(way, &["requests.web.test"], &script) else { return };
+        let told = told.ok();
+        assert_eq!(told.ran.stdout, "hello from requests.web.test\n");
+        went(&told, way, "requests.web.test", &["connect"]);
+        // Refused, it is an exception and not a page that looks like one.
+        let script = format!("{import}print(requests.get('https://other.elsewhere.test/', timeout=20))");
+        let Some(told) = python_inside(way, &["requests.web.test"], &script) else { return };
+        assert_eq!(told.ran.code, 1, "{told:#?}");
+    }
+}
+
+#[test]
+fn cargo_from_a_registry() {
+    let Some(world) = world().filter(|_| installed("cargo")) else { return };
+    if ran(Command::new("cargo").arg("--version")).code != 0 {
+        return skipped("cargo is not to be used by this user");
+    }
+    let script = format!(
+        "set -e; mkdir -p index/ca/rg cargo-demo-1.0.0/src; cd cargo-demo-1.0.0; touch src/lib.rs
+         printf '[package]\\nname = \"cargo-demo\"\\nversion = \"1.0.0\"\\nedition = \"2021\"\\n' > Cargo.toml
+         cd ..; tar czf cargo-demo-1.0.0.crate cargo-demo-1.0.0
+         sum=$(sha256sum cargo-demo-1.0.0.crate | cut -d' ' -f1)
+         printf '{{\"dl\":\"http://cargo.web.test:{WEBSOCKET}/{{crate}}-{{version}}.crate\"}}' > index/config.json
+         printf '{{\"name\":\"cargo-demo\",\"vers\":\"1.0.0\",\"deps\":[],\"cksum\":\"%s\",\"features\":{{}},\"yanked\":false}}\\n' \
+             $sum > index/ca/rg/cargo-demo"
+    );
+    ran(Command::new("sh").args(["-c", &script]).current_dir(world.file("www"))).ok();
+    for way in BOTH {
+        let script = format!(
+            "set -e; export CARGO_HOME=/tmp/c CARGO_REGISTRIES_DEMO_INDEX=sparse+http://cargo.web.test:{WEBSOCKET}/index/
+             mkdir -p /tmp/p/src; cd /tmp/p; touch src/lib.rs
+             printf '[package]\\nname = \"p\"\\nversion = \"1.0.0\"\\nedition = \"2021\"\\n[dependencies]\\ncargo-demo = {{ version = \"1\", registry = \"demo\" }}\\n' > Cargo.toml
+             cargo fetch -q; ls /tmp/c/registry/src/*"
+        );
+        let told = allowed_sh(way, &["cargo.web.test"], &script).ok();
+        assert_eq!(told.ran.stdout.trim(), "cargo-demo-1.0.0", "{told:#?}");
+        went(&told, way, "cargo.web.test", &["http", "connect"]);
+    }
+}
+
+#[test]
 fn npm_from_a_registry() {
     let Some(world) = world().filter(|_| installed("npm") && installed("node")) else { return };
     let www = world.file("www");
