@@ -135,12 +135,29 @@ fn a_dangling_denied_link_stands_for_what_it_names() {
     let tree = Tree::new();
     symlink("../project/later", tree.at("other/dangling")).unwrap();
     inside(&flags([("--deny-read", tree.at("other/dangling"))]), "true", &[]).ok();
-    // Inside a write root its target could be made.
+    // Inside a write root its target could be made, through the link or without it.
     let rules = flags([("--deny-read", tree.at("other/dangling")), ("--allow-write", tree.at("project"))]);
-    let ran = inside(&rules, "true", &[]).expect_code(125);
-    assert!(
-        ran.stderr.contains("project/later does not exist, and the sandbox could create it"),
-        "{}",
-        ran.stderr
-    );
+    tree.same_names_after(|| {
+        for path in ["other/dangling", "project/later"] {
+            let ran = inside(&rules, "echo evil > \"$1\"", &[&tree.at(path)]);
+            assert!(ran.stderr.contains("Read-only file system"), "{path}: {ran:?}");
+        }
+    });
+}
+
+/// Otherwise the path that the rule names would lead elsewhere, to a place of the sandbox's choice.
+#[test]
+fn a_link_on_the_way_to_what_is_denied_can_be_neither_removed_nor_replaced() {
+    let tree = Tree::new();
+    symlink("sub", tree.at("project/way")).unwrap();
+    symlink("nowhere", tree.at("project/dangling")).unwrap();
+    for denied in ["project/way/notes", "project/way/absent", "project/dangling"] {
+        let rules = flags([("--allow-write", tree.at("project")), ("--deny-write", tree.at(denied))]);
+        let link = if denied.ends_with("dangling") { "project/dangling" } else { "project/way" };
+        let script =
+            "rm \"$1\" && exit 9; mv \"$1\" \"$1.old\" && exit 9; ln -sfn /etc \"$1\" && exit 9; exit 7";
+        tree.same_names_after(|| drop(inside(&rules, script, &[&tree.at(link)]).expect_code(7)));
+        let points_to = std::fs::read_link(tree.at(link)).unwrap();
+        assert!(["sub", "nowhere"].iter().any(|name| points_to == std::path::Path::new(name)));
+    }
 }

@@ -70,6 +70,8 @@ fn victim(tree: &Path, sleep: &str) -> Command {
         ("--deny-write", at("config")),
         ("--deny-read", at("**/*.pem")),
         ("--deny-write", at("a/*")),
+        ("--deny-write", at(".git")),
+        ("--deny-read", at("absent/and/deep")),
     ] {
         command.arg(flag).arg(path);
     }

@@ -140,7 +140,9 @@ fn encode_step(out: &mut Writer, step: &Step) {
             out
         }
         Step::DropCapabilities => out.u8(tag::DROP_CAPABILITIES),
-        Step::Filter { program } => out.u8(tag::FILTER).bytes(program),
+        Step::Filter { program, listener } => {
+            out.u8(tag::FILTER).bytes(program).u8(u8::from(listener.is_some())).u32(listener.unwrap_or(0))
+        }
     };
 }
 

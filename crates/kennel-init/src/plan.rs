@@ -215,6 +215,8 @@ pub enum Step {
     Filter {
         /// Classic BPF instructions as the kernel lays them out.
         program: Vec<u8>,
+        /// Hand the descriptor that hears of the filter's notifications to the controller, which knows it by this.
+        listener: Option<u32>,
     },
 }
 

@@ -78,7 +78,10 @@ pub fn describe_step(step: &Step) -> String {
         Step::NoNewPrivileges => "forbid gaining privileges by exec".into(),
         Step::Landlock { paths, .. } => format!("restrict with Landlock ({} paths)", paths.len()),
         Step::DropCapabilities => "drop all capabilities".into(),
-        Step::Filter { program } => format!("filter system calls ({} instructions)", program.len() / 8),
+        Step::Filter { program, listener } => {
+            let asks = if listener.is_some() { "; those that make a name are up to the guard" } else { "" };
+            format!("filter system calls ({} instructions){asks}", program.len() / 8)
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::guard::Violations;
+
 /// What became of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -15,6 +17,8 @@ pub enum Ended {
     CpuTimeUsedUp,
     /// The sandbox was at its memory limit and the kernel killed the command.
     OutOfMemory,
+    /// A protected path was made in spite of the guard, and everything inside was killed.
+    RuleBroken,
     /// PID 1 was killed from outside, and everything inside with it.
     Killed,
 }
@@ -44,6 +48,8 @@ pub struct Outcome {
     pub pids_refused: u64,
     /// Whether there was more output than the limit allows.
     pub output_truncated: bool,
+    /// What was tried at protected paths that do not exist.
+    pub violations: Violations,
     /// What the policy asked for and this host could not enforce (only with best effort).
     pub not_enforced: Vec<String>,
 }
@@ -56,20 +62,21 @@ impl Ended {
             Ended::Exited(_) => None,
             Ended::Signalled(signal) => Some(signal),
             Ended::CpuTimeUsedUp => Some(libc::SIGXCPU),
-            Ended::TimedOut | Ended::Killed | Ended::OutOfMemory => Some(libc::SIGKILL),
+            Ended::TimedOut | Ended::Killed | Ended::OutOfMemory | Ended::RuleBroken => Some(libc::SIGKILL),
         }
     }
 }
 
 impl Outcome {
     /// The exit code that says the same: the command's own, 128 and the signal's number (137 when memory ran
-    /// out, 152 when CPU time did), or 124 when time was up.
+    /// out, 152 when CPU time did), 124 when time was up, or 123 when a rule was broken.
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self.ended {
             Ended::Exited(code) => code,
             Ended::Signalled(signal) => 128 + signal,
             Ended::TimedOut => 124,
+            Ended::RuleBroken => 123,
             Ended::CpuTimeUsedUp => 128 + libc::SIGXCPU,
             Ended::Killed | Ended::OutOfMemory => 128 + libc::SIGKILL,
         }

@@ -11,6 +11,7 @@ use kennel_init::plan::Plan;
 use kennel_policy::policy::{NetworkMode, Policy, UnixSockets};
 
 use crate::cgroup::{Cgroup, CgroupError, Controller, ControllerSet};
+use crate::guard::Protected;
 use crate::host;
 use crate::landlock::Abi;
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
@@ -172,6 +173,12 @@ impl<'a> Prepared<'a> {
         )
     }
 
+    /// The paths that the controller guards while the sandbox runs.
+    #[must_use]
+    pub fn guarded(&self) -> &[Protected] {
+        &self.resolved.guard.protected
+    }
+
     fn stand_ins(&self, tier: Tier) -> (Vec<(u32, u64)>, Vec<String>) {
         match self.counting {
             Counting::StandIns(missing) => {
@@ -264,6 +271,7 @@ impl<'a> Prepared<'a> {
             other => other,
         }?;
         let mut running = Running::new(init, started, limits);
+        running.guard(self.resolved.guard.clone());
         if counted {
             if let Some(cgroup) = if early { before } else { self.cgroup()? } {
                 let entered = running.enter(cgroup, newborn);

@@ -14,6 +14,7 @@ pub use crate::network::{NetworkDecision, Published};
 
 pub use kennel_linux::cgroup::Usage;
 pub use kennel_linux::describe::{describe_step, show};
+pub use kennel_linux::guard::{Mended, Violation, Violations};
 pub use kennel_linux::host::{Finding, State};
 pub use kennel_linux::outcome::{Ended, Outcome};
 pub use kennel_linux::plan::Tier;
@@ -125,7 +126,12 @@ pub fn plan<'e>(
     let network = filtered.as_ref().map(Filtered::plan);
     let prepared = kennel_linux::sandbox::Prepared::new(policy, command, cwd, environment, caller, network)?;
     let plan = prepared.plan(Tier::Full)?;
-    Ok(plan.steps.into_iter().map(|planned| (describe_step(&planned.step), planned.reason)).collect())
+    let steps = plan.steps.into_iter().map(|planned| (describe_step(&planned.step), planned.reason));
+    let guarded = prepared.guarded().iter().map(|protected| {
+        let path = protected.path();
+        (format!("guard: nobody makes {}", show(path.as_os_str().as_encoded_bytes())), protected.rule.clone())
+    });
+    Ok(steps.chain(guarded).collect())
 }
 
 /// What this host offers, and what to do about what it does not.

@@ -38,6 +38,8 @@ pub use config::{MountPoint, Permission, SandboxBuilder, SandboxConfig};
 pub use control::{AskAboutHosts, HostAnswer, HostQuestion, NetworkControl};
 pub use error::SandboxError;
 pub use executor::PlatformExecutor;
+#[cfg(target_os = "linux")]
+pub use kennel_linux::guard::{Mended, Violation};
 pub use kennel_policy as policy;
 pub use kennel_policy::policy::{NetworkMode, Policy, ReadModel, SeccompProfile};
 #[cfg(target_os = "linux")]

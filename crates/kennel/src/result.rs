@@ -13,7 +13,7 @@ pub struct ExecutionResult {
     pub stdout_bytes: Vec<u8>,
     /// Standard error as it was.
     pub stderr_bytes: Vec<u8>,
-    /// The command's own code; 128 and the signal's number; 124 when time was up.
+    /// The command's own code; 128 and the signal's number; 124 when time was up; 123 when a rule was broken.
     pub exit_code: i32,
     /// Wall-clock time.
     pub duration: Duration,
@@ -47,6 +47,11 @@ pub struct ExecutionResult {
     /// Every decision of the network gate, refusals included.
     #[cfg(target_os = "linux")]
     pub network: Vec<crate::NetworkDecision>,
+    /// What was tried at denied paths that do not exist.
+    #[cfg(target_os = "linux")]
+    pub violations: Vec<crate::Violation>,
+    /// A denied path was made in spite of all, and everything inside was killed; `violations` says which.
+    pub killed_by_broken_rule: bool,
     /// What this host could not enforce (only with best effort).
     pub not_enforced: Vec<String>,
 }
@@ -98,6 +103,8 @@ impl ExecutionResult {
             oom_kills: outcome.oom_kills,
             output_truncated: outcome.output_truncated,
             not_enforced: outcome.not_enforced.clone(),
+            violations: outcome.violations.list.clone(),
+            killed_by_broken_rule: outcome.ended == Ended::RuleBroken,
             network: Vec::new(),
             stdout_bytes: stdout.bytes,
             stderr_bytes: stderr.bytes,

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use kennel::attached::{Ended, Error, NetworkDecision, Ran};
+use kennel::attached::{Ended, Error, Mended, NetworkDecision, Ran, Violation};
 use serde_json::{Value, json};
 
 /// Writes the outcome to a file.
@@ -32,6 +32,7 @@ fn report(result: &Result<Ran, Error>, exit_code: i32) -> Value {
                 Ended::TimedOut => "timed-out",
                 Ended::CpuTimeUsedUp => "cpu-time-used-up",
                 Ended::OutOfMemory => "out-of-memory",
+                Ended::RuleBroken => "rule-broken",
                 Ended::Killed => "killed",
             };
             json!({
@@ -52,6 +53,8 @@ fn report(result: &Result<Ran, Error>, exit_code: i32) -> Value {
                 "peak_memory_bytes": outcome.peak_memory,
                 "peak_memory_of": if outcome.memory_counted { "all" } else { "largest-process" },
                 "network": network.iter().map(decision).collect::<Vec<_>>(),
+                "violations": outcome.violations.list.iter().map(violation).collect::<Vec<_>>(),
+                "violations_not_listed": outcome.violations.more,
                 "not_enforced": outcome.not_enforced,
                 "error": null,
             })
@@ -74,6 +77,32 @@ fn decision(decision: &NetworkDecision) -> Value {
         "rule": decision.rule,
         "count": decision.count,
     })
+}
+
+fn violation(violation: &Violation) -> Value {
+    match violation {
+        Violation::Refused { call, path, rule, times } => json!({
+            "what": "refused",
+            "call": call,
+            "path": path.as_deref().map(Path::to_string_lossy),
+            "rule": rule,
+            "count": times,
+        }),
+        Violation::Broken { path, rule, mended } => json!({
+            "what": match mended {
+                Mended::Removed => "removed",
+                Mended::MovedAside(_) => "moved-aside",
+                Mended::Not(_) => "not-removed",
+            },
+            "path": path.to_string_lossy(),
+            "rule": rule,
+            "moved_to": match mended {
+                Mended::MovedAside(name) => Some(name.to_string_lossy()),
+                _ => None,
+            },
+        }),
+        Violation::GuardDied => json!({ "what": "guard-failed" }),
+    }
 }
 
 fn milliseconds(time: Duration) -> f64 {

@@ -112,6 +112,12 @@ fn explain(outcome: &Outcome, limits: &Limits) {
     for lack in &outcome.not_enforced {
         say(&format!("kennel: not enforced: {lack}"));
     }
+    for violation in &outcome.violations.list {
+        say(&format!("kennel: {violation}"));
+    }
+    if outcome.violations.more > 0 {
+        say(&format!("kennel: {} were refused as well", counted(outcome.violations.more, "call", "calls")));
+    }
     let bytes = stats::bytes(limits.memory.unwrap_or_default());
     match outcome.ended {
         Ended::TimedOut => say(&format!(
@@ -125,6 +131,8 @@ fn explain(outcome: &Outcome, limits: &Limits) {
         Ended::OutOfMemory => {
             say(&format!("kennel: memory ran out at {bytes} (limits.memory); the command was killed"));
         }
+        // Told with what it was, above.
+        Ended::RuleBroken => {}
         Ended::Killed => say("kennel: the sandbox was killed from outside"),
         Ended::Exited(_) | Ended::Signalled(_) if outcome.oom_kills > 0 => say(&format!(
             "kennel: memory ran out at {bytes} (limits.memory); {} killed, the command went on",

@@ -152,6 +152,7 @@ mod tests {
             oom_kills: 1,
             pids_refused: 0,
             output_truncated: false,
+            violations: Default::default(),
             not_enforced: Vec::new(),
         };
         assert_eq!(

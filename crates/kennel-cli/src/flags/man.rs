@@ -40,6 +40,7 @@ pub fn page() -> String {
     page.push_str(".SH EXIT STATUS\n");
     for (status, meaning) in [
         ("N", "The command ended with status N."),
+        ("123", "A denied path came into being in spite of all, and everything inside was killed."),
         ("124", "The command ran longer than --timeout allows."),
         (
             "125",

@@ -37,8 +37,9 @@ pub(super) fn start(reader: &mut Reader, link: i32) -> Result<(i32, Option<Fd>)>
     let tty = if terminal == tag::TERMINAL_DETACHED {
         None
     } else {
-        // Without a /dev/tty the command simply runs without job control of ours.
-        sys::openat2(AT_FDCWD, c"/dev/tty", open::RDWR | open::NOCTTY, 0, 0).ok()
+        // Without a /dev/tty the command simply runs without job control of ours. Not openat2, whose flags no filter
+        // can read: a filter with a listener would ask the controller, which may not look into this process.
+        sys::openat(AT_FDCWD, c"/dev/tty", open::RDWR | open::NOCTTY).ok()
     };
     let candidate_count = reader.count()?;
     let candidates = *reader;

@@ -232,7 +232,7 @@ impl Setup<'_> {
             tag::NO_NEW_PRIVILEGES => restrict::no_new_privileges(),
             tag::LANDLOCK => restrict::landlock(&mut fields, self.root.raw()),
             tag::DROP_CAPABILITIES => restrict::drop_capabilities(),
-            tag::FILTER => restrict::filter(&mut fields),
+            tag::FILTER => restrict::filter(&mut fields, self.link),
             _ => Err(Errno::EPROTO),
         }
     }

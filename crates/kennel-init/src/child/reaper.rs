@@ -120,7 +120,7 @@ pub(super) fn adopt_orphans() {
 pub fn kill_descendants() {
     loop {
         let mut list = [0u8; 4096];
-        let read = sys::openat2(AT_FDCWD, c"/proc/thread-self/children", open::RDONLY, 0, 0)
+        let read = sys::openat(AT_FDCWD, c"/proc/thread-self/children", open::RDONLY)
             .and_then(|file| sys::read(file.raw(), &mut list));
         // Without a /proc nothing can be found; the command at least dies with this process.
         let Ok(count) = read else { return };

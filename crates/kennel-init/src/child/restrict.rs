@@ -3,6 +3,7 @@
 use super::files::place;
 use super::sys::{self, Errno, Result};
 use super::wire::Reader;
+use crate::report::Report;
 
 pub(super) fn limit(fields: &mut Reader) -> Result<()> {
     sys::set_limit(fields.u32()?, fields.u64()?, fields.u64()?)
@@ -54,6 +55,23 @@ pub(super) fn drop_capabilities() -> Result<()> {
     sys::capset(0, 0, 0)
 }
 
-pub(super) fn filter(fields: &mut Reader) -> Result<()> {
-    sys::seccomp_filter(fields.bytes()?, 0).map(drop)
+/// Puts the filter on. From here on this process is under it too, and makes no name that the controller would have to
+/// be asked about.
+pub(super) fn filter(fields: &mut Reader, link: i32) -> Result<()> {
+    const NEW_LISTENER: usize = 1 << 3;
+    const WAIT_KILLABLE: usize = 1 << 5;
+    let (program, listens, tag) = (fields.bytes()?, fields.u8()? != 0, fields.u32()?);
+    if !listens {
+        return sys::seccomp_filter(program, 0).map(drop);
+    }
+    // With WAIT_KILLABLE a call that the controller has begun to look at is not interrupted by signals, which would
+    // restart it without end under a runtime that preempts its threads by signals. Linux 5.19.
+    let listener = match sys::seccomp_filter(program, NEW_LISTENER | WAIT_KILLABLE) {
+        Err(Errno::EINVAL) => sys::seccomp_filter(program, NEW_LISTENER),
+        other => other,
+    }?;
+    // Dropped here. With a copy left inside, calls would wait for ever when the controller's is gone, instead of
+    // failing; and whoever took this process over could answer them.
+    let listener = sys::Fd(listener as i32);
+    sys::send_with_fd(link, &Report::Descriptor { tag }.encode(), listener.raw())
 }

@@ -73,6 +73,7 @@ pub mod nr {
     pub const SETHOSTNAME: usize = 170;
     pub const EXIT_GROUP: usize = 231;
     pub const WAITID: usize = 247;
+    pub const OPENAT: usize = 257;
     pub const MKDIRAT: usize = 258;
     pub const FACCESSAT: usize = 269;
     pub const MKNODAT: usize = 259;
@@ -128,6 +129,7 @@ pub mod nr {
     pub const SETHOSTNAME: usize = 161;
     pub const EXIT_GROUP: usize = 94;
     pub const WAITID: usize = 95;
+    pub const OPENAT: usize = 56;
     pub const MKDIRAT: usize = 34;
     pub const FACCESSAT: usize = 48;
     pub const MKNODAT: usize = 33;
@@ -276,6 +278,10 @@ pub fn openat2(dir: i32, path: &CStr, flags: u64, mode: u64, resolve: u64) -> Re
 pub fn exists(path: &CStr) -> bool {
     const F_OK: usize = 0;
     call!(nr::FACCESSAT, AT_FDCWD, at(path), F_OK).is_ok()
+}
+
+pub fn openat(dir: i32, path: &CStr, flags: u64) -> Result<Fd> {
+    call!(nr::OPENAT, dir, at(path), flags | open::CLOEXEC, 0).map(|fd| Fd(fd as i32))
 }
 
 pub fn mkdirat(dir: i32, path: &CStr, mode: u32) -> Result<()> {

@@ -36,8 +36,6 @@ pub enum Call {
         /// RENAME_EXCHANGE: the two change places.
         exchange: bool,
     },
-    /// A removal.
-    Remove(PathArgument),
     /// `bind`, of whatever family.
     Bind(Address),
 }
@@ -90,7 +88,6 @@ impl Call {
                 let exchange = a[4] as u32 & libc::RENAME_EXCHANGE != 0;
                 Call::Rename { from: at(0, 1), to: at(2, 3), exchange }
             }
-            libc::SYS_unlinkat => Call::Remove(at(0, 1)),
             libc::SYS_bind => Call::Bind(address()),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open => Call::Open { path: here(0), flags: Flags::Here(a[1] as i32) },
@@ -102,8 +99,6 @@ impl Call {
             libc::SYS_link | libc::SYS_symlink => Call::Link(here(1)),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_rename => Call::Rename { from: here(0), to: here(1), exchange: false },
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_unlink => Call::Remove(here(0)),
             _ => {
                 let _ = here;
                 return None;
@@ -120,7 +115,6 @@ impl Call {
             Call::Make(_) => "mkdir or mknod",
             Call::Link(_) => "link or symlink",
             Call::Rename { .. } => "rename",
-            Call::Remove(_) => "unlink",
             Call::Bind(_) => "bind",
         }
     }

@@ -1,7 +1,6 @@
 //! Which calls the filter sends to the guard.
 //!
-//! Only calls that make, replace or (where a symlink is protected) remove a name.
-//! Calls that cannot be told apart by their registers are all sent; `open` without `O_CREAT` is not. The guard's rules
+//! Only calls that make or replace a name. Calls that cannot be told apart by their registers are all sent; `open` without `O_CREAT` is not. The guard's rules
 //! are laid over those of a profile and only ever narrow them: what a profile denies stays denied.
 
 use std::collections::BTreeMap;
@@ -39,11 +38,6 @@ pub fn filter_rules(rules: &Rules) -> Additions {
         for call in [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register] {
             add(call, Rule::Always(EPERM));
         }
-    }
-    if rules.has_links() {
-        #[cfg(target_arch = "x86_64")]
-        add(libc::SYS_unlink, Rule::Always(Verdict::Notify));
-        add(libc::SYS_unlinkat, Rule::Always(Verdict::Notify));
     }
     Additions(additions)
 }
@@ -159,9 +153,9 @@ mod tests {
     use super::*;
     use crate::guard::rules::{Anchor, Finding};
 
-    fn protecting(link: bool) -> Rules {
+    fn protecting() -> Rules {
         let anchor = Anchor { path: "/w".into(), identity: Default::default() };
-        let finding = Finding { path: "/w/.git".into(), link, rule: "deny_write /w/.git".into() };
+        let finding = Finding { path: "/w/.git".into(), rule: "deny_write /w/.git".into() };
         Rules::new(&[finding], &[anchor])
     }
 
@@ -185,18 +179,10 @@ mod tests {
     fn what_a_profile_denies_stays_denied() {
         let denied = Rule::Always(Verdict::Errno(38));
         let table = Table { rules: BTreeMap::new(), otherwise: Verdict::Errno(38) };
-        assert_eq!(verdict(&filter_rules(&protecting(false)), table.clone(), libc::SYS_mkdirat), denied);
+        assert_eq!(verdict(&filter_rules(&protecting()), table.clone(), libc::SYS_mkdirat), denied);
         let mut table = open();
         table.rules.insert(libc::SYS_bind as u32, Rule::Always(EPERM));
-        assert_eq!(verdict(&filter_rules(&protecting(false)), table, libc::SYS_bind), Rule::Always(EPERM));
-    }
-
-    #[test]
-    fn removals_are_asked_about_only_where_a_link_is_protected() {
-        let allow = Rule::Always(Verdict::Allow);
-        let notify = Rule::Always(Verdict::Notify);
-        assert_eq!(verdict(&filter_rules(&protecting(false)), open(), libc::SYS_unlinkat), allow);
-        assert_eq!(verdict(&filter_rules(&protecting(true)), open(), libc::SYS_unlinkat), notify);
+        assert_eq!(verdict(&filter_rules(&protecting()), table, libc::SYS_bind), Rule::Always(EPERM));
     }
 
     #[test]
@@ -205,7 +191,7 @@ mod tests {
         let mut table = open();
         let ioctl = Rule::When(vec![(sti.clone(), EPERM)], Verdict::Allow);
         table.rules.insert(libc::SYS_ioctl as u32, ioctl);
-        let Rule::When(tests, otherwise) = verdict(&filter_rules(&protecting(false)), table, libc::SYS_ioctl)
+        let Rule::When(tests, otherwise) = verdict(&filter_rules(&protecting()), table, libc::SYS_ioctl)
         else {
             panic!("ioctl keeps its tests");
         };

@@ -13,7 +13,7 @@ use kennel_init::plan::Identity;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::rules::{Expected, Protected, Rules};
+use super::rules::{Protected, Rules};
 use super::walk::{self, Spot};
 
 /// A protected path.
@@ -21,8 +21,6 @@ use super::walk::{self, Spot};
 pub struct Guarded {
     /// What is protected.
     pub protected: Protected,
-    /// What the symlink said when the guard began, where one is protected.
-    pub points_to: Option<Vec<u8>>,
     anchor: Rc<OwnedFd>,
     /// Whether other spellings may name the same entry.
     folds: bool,
@@ -65,8 +63,7 @@ impl Ground {
     /// Takes hold of the anchors.
     ///
     /// # Errors
-    /// When one cannot be opened, or is not the folder that was resolved any more; or when something already stands at
-    /// a protected path, or the symlink there is gone.
+    /// When one cannot be opened, or is not the folder that was resolved any more.
     pub fn new(rules: &Rules) -> Result<Ground, (std::path::PathBuf, io::Error)> {
         let mut anchors: HashMap<(u64, u64), Rc<OwnedFd>> = HashMap::new();
         let mut ground = Ground { guarded: Vec::new(), names: HashMap::new(), folding: Vec::new() };
@@ -95,15 +92,9 @@ impl Ground {
         protected: &Protected,
         anchor: Rc<OwnedFd>,
     ) -> Result<(), (std::path::PathBuf, io::Error)> {
-        let mut guarded = Guarded { protected: protected.clone(), points_to: None, anchor, folds: false };
+        let mut guarded = Guarded { protected: protected.clone(), anchor, folds: false };
         let failed = |error: Errno| (protected.path(), error.into());
         guarded.folds = guarded.any_folder_folds().map_err(failed)?;
-        if protected.expected == Expected::Link {
-            let holder = guarded.holder().map_err(failed)?.ok_or(failed(Errno::NOENT))?;
-            let name = walk::c_string(guarded.name()).map_err(failed)?;
-            guarded.points_to =
-                Some(rustix::fs::readlinkat(holder, name, Vec::new()).map_err(failed)?.into_bytes());
-        }
         let path = self.guarded.len();
         for (level, name) in protected.rest.iter().enumerate() {
             let component = Component { path, level };
@@ -144,12 +135,6 @@ impl Ground {
         self.candidates(name).iter().any(|component| !fresh || self.is_last(*component))
     }
 
-    /// Whether removing or moving `name` might matter.
-    #[must_use]
-    pub fn concerns_removal(&self, name: &[u8]) -> bool {
-        self.candidates(name).iter().any(|component| self.is_link(*component))
-    }
-
     /// The path that making `spot` would break.
     ///
     /// # Errors
@@ -175,26 +160,8 @@ impl Ground {
         Ok(None)
     }
 
-    /// The protected symlink that removing or moving `spot` would take away.
-    ///
-    /// # Errors
-    /// When the disk cannot be looked at.
-    pub fn removed(&self, spot: &Spot) -> Result<Option<usize>, Errno> {
-        let mut folder = None;
-        for &component in self.candidates(&spot.name) {
-            if self.is_link(component) && self.is_at(component, spot, &mut folder)? {
-                return Ok(Some(component.path));
-            }
-        }
-        Ok(None)
-    }
-
     fn is_last(&self, component: Component) -> bool {
         component.level + 1 == self.guarded[component.path].protected.rest.len()
-    }
-
-    fn is_link(&self, component: Component) -> bool {
-        self.guarded[component.path].protected.expected == Expected::Link
     }
 
     /// Whether `spot` is where `component` stands or would stand.
@@ -217,14 +184,6 @@ impl Guarded {
     #[must_use]
     pub fn name(&self) -> &[u8] {
         self.protected.rest.last().map_or(b"", |name| name.as_bytes())
-    }
-
-    /// The folder that holds the name; `None` while there is none.
-    ///
-    /// # Errors
-    /// When the disk cannot be looked at.
-    pub fn holder(&self) -> Result<Option<OwnedFd>, Errno> {
-        self.folder(self.protected.rest.len() - 1)
     }
 
     /// The folder that holds the component `level`; `None` while there is none.

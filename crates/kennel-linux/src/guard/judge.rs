@@ -73,14 +73,13 @@ impl<'a> Judge<'a> {
         Judge { ground, listener, first: buffer(), second: buffer() }
     }
 
-    /// What becomes of a call that makes or removes a name.
+    /// What becomes of a call that makes a name.
     pub fn judge(&mut self, notification: &Notification, call: Call) -> Ruling {
         let caller = Caller::new(notification.pid);
         let ruling = match call {
             Call::Open { path, flags } => self.open(caller, path, flags),
             Call::Make(path) => self.name(caller, path, How::Fresh),
             Call::Link(path) => self.name(caller, path, How::Link),
-            Call::Remove(path) => self.remove(caller, path),
             Call::Rename { from, to, exchange } => self.rename(caller, from, to, exchange),
             Call::Bind(address) => self.bind(caller, address),
         };
@@ -140,16 +139,6 @@ impl<'a> Judge<'a> {
         self.made(&spot, how)
     }
 
-    fn remove(&mut self, caller: Caller, path: PathArgument) -> Result<Ruling, Ruling> {
-        let text = caller.path(path.address, &mut self.first)?;
-        let Some((_, name)) = walk::split(text) else { return Ok(Ruling::Continue) };
-        if !self.ground.concerns_removal(name) {
-            return Ok(Ruling::Continue);
-        }
-        let spot = walk::spot(caller, path.start(), text, false)?;
-        Ok(refuse(self.ground.removed(&spot)?))
-    }
-
     fn rename(
         &mut self,
         caller: Caller,
@@ -163,21 +152,16 @@ impl<'a> Judge<'a> {
             return Ok(Ruling::Continue);
         };
         let ground = self.ground;
-        if !ground.concerns(new_name, false)
-            && !(exchange && (ground.concerns(old_name, false) || ground.concerns_removal(new_name)))
-            && !ground.concerns_removal(old_name)
-        {
+        let concerned = ground.concerns(new_name, false) || (exchange && ground.concerns(old_name, false));
+        if !concerned {
             return Ok(Ruling::Continue);
         }
         let (old, new) =
             (walk::spot(caller, from.start(), old, false)?, walk::spot(caller, to.start(), new, false)?);
         let source = standing(&old)?;
         let mut broken = ground.made(&new, How::Moved(&source))?;
-        if broken.is_none() {
-            broken = ground.removed(&old)?;
-        }
         if broken.is_none() && exchange {
-            broken = ground.made(&old, How::Moved(&standing(&new)?))?.or(ground.removed(&new)?);
+            broken = ground.made(&old, How::Moved(&standing(&new)?))?;
         }
         Ok(refuse(broken))
     }

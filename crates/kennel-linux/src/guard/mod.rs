@@ -1,9 +1,8 @@
 //! The guard: rules that have nothing to mount on and nothing to point Landlock at.
 //!
-//! A protected path that does not exist yet, or a protected symlink inside a writable folder. For these, and only when
-//! a policy has such a rule, the seccomp filter sends the few calls concerned to the
-//! controller ([`filter_rules`]), and a thread of it answers: [`Guard::serve`]. Nothing is placed on the host's disk
-//! for any of this.
+//! A protected path that does not exist yet. For these, and only when a policy has such a rule, the seccomp filter sends
+//! the few calls that make a name to the controller ([`filter_rules`]), and a thread of it answers: [`Guard::serve`].
+//! Nothing is placed on the host's disk for any of this.
 //!
 //! The guard reads a path's last component first and lets everything else go on at once. What bears a protected name
 //! is resolved as the caller would resolve it ([`walk`]) and refused with EROFS, the error that an existing protected
@@ -17,6 +16,7 @@ pub mod ground;
 pub mod judge;
 pub mod listener;
 pub mod rules;
+mod violation;
 pub mod walk;
 pub mod watch;
 
@@ -33,7 +33,8 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::io::Errno;
 
 pub use filter::{Additions, filter_rules};
-pub use rules::{Anchor, Expected, Finding, Protected, Rules};
+pub use rules::{Anchor, Finding, Protected, Rules};
+pub use violation::{Violation, Violations};
 pub use watch::Mended;
 
 use calls::Call;
@@ -41,6 +42,9 @@ use ground::Ground;
 use judge::{Judge, Ruling};
 use listener::{Answer, Listener, Notification};
 use watch::Watch;
+
+/// How the plan calls the descriptor that hears of the filter's notifications. The doors of a network have small numbers.
+pub const LISTENER: u32 = u32::MAX;
 
 /// Why there is no guard.
 #[derive(Debug, thiserror::Error)]
@@ -64,58 +68,12 @@ pub enum GuardError {
     Start(#[source] io::Error),
 }
 
-/// What a sandbox tried.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Violation {
-    /// A call was refused.
-    Refused {
-        /// Which, in words.
-        call: &'static str,
-        /// The protected path, on the host; `None` where the caller could not be looked into.
-        path: Option<PathBuf>,
-        /// The rule behind it; empty where there is no path.
-        rule: String,
-    },
-    /// A call won the race against the guard. The sandbox was ended.
-    Broken {
-        /// The protected path, on the host.
-        path: PathBuf,
-        /// The rule behind it.
-        rule: String,
-        /// What was done about it.
-        mended: Mended,
-    },
-    /// The guard itself failed. From then on every call that it had to judge failed with ENOSYS.
-    GuardDied,
-}
-
-/// As many are kept; a sandbox can make as many attempts as it likes.
-const MOST_RECORDED: usize = 256;
-
-#[derive(Debug, Default)]
-struct Record {
-    violations: Vec<Violation>,
-    /// How many more there were.
-    dropped: u64,
-}
-
-impl Record {
-    fn add(&mut self, violation: Violation) {
-        if self.violations.len() < MOST_RECORDED || matches!(violation, Violation::Broken { .. }) {
-            // A broken rule ends the sandbox, so there are few.
-            self.violations.push(violation);
-        } else {
-            self.dropped += 1;
-        }
-    }
-}
-
 /// A guard of which the thread runs.
 #[derive(Debug)]
 pub struct GuardHandle {
     stop: OwnedFd,
     thread: Option<JoinHandle<()>>,
-    record: Arc<Mutex<Record>>,
+    record: Arc<Mutex<Violations>>,
 }
 
 /// Starts guards.
@@ -138,7 +96,7 @@ impl Guard {
         let start = |error: Errno| GuardError::Start(error.into());
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(start)?;
         let stopped = rustix::io::fcntl_dupfd_cloexec(&stop, 3).map_err(start)?;
-        let record = Arc::new(Mutex::new(Record::default()));
+        let record = Arc::new(Mutex::new(Violations::default()));
         let (ready, told) = std::sync::mpsc::sync_channel(1);
         let thread = {
             let record = record.clone();
@@ -170,16 +128,16 @@ impl Guard {
 }
 
 impl GuardHandle {
-    /// What was tried so far, at most 256 attempts.
+    /// What was tried so far.
     #[must_use]
-    pub fn violations(&self) -> Vec<Violation> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner).violations.clone()
+    pub fn violations(&self) -> Violations {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Stops the guard, when nothing of the sandbox is left: looks at every protected path once more, and tells all
     /// that was tried.
     #[must_use]
-    pub fn finish(mut self) -> Vec<Violation> {
+    pub fn finish(mut self) -> Violations {
         self.stop();
         self.violations()
     }
@@ -205,7 +163,7 @@ struct Service<E> {
     ground: Ground,
     watch: Watch,
     stopped: OwnedFd,
-    record: Arc<Mutex<Record>>,
+    record: Arc<Mutex<Violations>>,
     end: E,
 }
 
@@ -259,7 +217,7 @@ impl<E: FnMut()> Service<E> {
 fn decide(
     judge: &mut Judge,
     ground: &Ground,
-    record: &Mutex<Record>,
+    record: &Mutex<Violations>,
     notification: &Notification,
     broken: bool,
 ) -> Answer {
@@ -272,13 +230,14 @@ fn decide(
         Ruling::Refuse { errno, path } => {
             let protected = path.map(|path| &ground.paths()[path].protected);
             let (path, rule) = (protected.map(Protected::path), protected.map(|it| it.rule.clone()));
-            add(record, Violation::Refused { call: call.name(), path, rule: rule.unwrap_or_default() });
+            let rule = rule.unwrap_or_default();
+            add(record, Violation::Refused { call: call.name(), path, rule, times: 1 });
             Answer::Refuse(errno)
         }
     }
 }
 
-fn add(record: &Mutex<Record>, violation: Violation) {
+fn add(record: &Mutex<Violations>, violation: Violation) {
     record.lock().unwrap_or_else(PoisonError::into_inner).add(violation);
 }
 

@@ -1,6 +1,7 @@
 //! What the guard protects, as plain values: built from what [`crate::resolve`] found, without looking at the disk.
 
-use std::ffi::{OsStr, OsString};
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use kennel_init::plan::Identity;
@@ -14,27 +15,16 @@ pub struct Anchor {
     pub identity: Identity,
 }
 
-/// A denied path that offers nothing to mount on.
+/// A denied path at which there is nothing to mount on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The host's path, free of symlinks up to its last component.
+    /// The host's path, free of symlinks.
     pub path: PathBuf,
-    /// Whether a symlink stands there, which the sandbox could replace; otherwise nothing does.
-    pub link: bool,
     /// The rule behind it, in the user's words.
     pub rule: String,
 }
 
-/// What stands at a protected path when the sandbox starts, and is to stand there when it ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expected {
-    /// Nothing.
-    Absent,
-    /// A symlink.
-    Link,
-}
-
-/// A path below an anchor that is to stay as it is.
+/// A path below an anchor at which nothing is to come into being.
 ///
 /// All components from the anchor on are kept, those that exist too: the sandbox may rename a folder on the way, and
 /// what then stands at the same path is protected in its stead.
@@ -44,8 +34,6 @@ pub struct Protected {
     pub anchor: Anchor,
     /// The components below it; at least one.
     pub rest: Vec<OsString>,
-    /// What is to be there.
-    pub expected: Expected,
     /// The rule behind it, in the user's words.
     pub rule: String,
 }
@@ -53,7 +41,7 @@ pub struct Protected {
 /// Everything that the guard watches over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Paths that are to stay as they are.
+    /// Paths that are to stay absent.
     pub protected: Vec<Protected>,
 }
 
@@ -64,23 +52,19 @@ impl Rules {
     /// because an inner one can be moved by way of the outer.
     #[must_use]
     pub fn new(findings: &[Finding], writable: &[Anchor]) -> Rules {
-        let mut protected: Vec<Protected> = Vec::new();
+        let anchors: HashMap<&Path, &Anchor> =
+            writable.iter().map(|anchor| (anchor.path.as_path(), anchor)).collect();
+        let mut seen = HashSet::new();
+        let mut protected = Vec::new();
         for finding in findings {
-            let outermost = writable
-                .iter()
-                .filter(|anchor| finding.path.starts_with(&anchor.path) && finding.path != anchor.path)
-                .min_by_key(|anchor| anchor.path.as_os_str().len());
-            let Some(anchor) = outermost else { continue };
-            let rest: Vec<OsString> = components(&finding.path, &anchor.path).map(OsStr::to_owned).collect();
-            if rest.is_empty() || protected.iter().any(|old| old.anchor == *anchor && old.rest == rest) {
+            let above = finding.path.ancestors().skip(1);
+            let Some(anchor) = above.filter_map(|above| anchors.get(above)).last() else { continue };
+            if !seen.insert(&finding.path) {
                 continue;
             }
-            protected.push(Protected {
-                anchor: anchor.clone(),
-                rest,
-                expected: if finding.link { Expected::Link } else { Expected::Absent },
-                rule: finding.rule.clone(),
-            });
+            let rest = finding.path.strip_prefix(&anchor.path).unwrap_or(&finding.path);
+            let rest = rest.components().map(|component| component.as_os_str().to_owned()).collect();
+            protected.push(Protected { anchor: (*anchor).clone(), rest, rule: finding.rule.clone() });
         }
         Rules { protected }
     }
@@ -89,10 +73,6 @@ impl Rules {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.protected.is_empty()
-    }
-
-    pub(super) fn has_links(&self) -> bool {
-        self.protected.iter().any(|protected| protected.expected == Expected::Link)
     }
 }
 
@@ -104,10 +84,6 @@ impl Protected {
     }
 }
 
-fn components<'a>(path: &'a Path, above: &Path) -> impl Iterator<Item = &'a OsStr> {
-    path.strip_prefix(above).unwrap_or(path).components().map(|component| component.as_os_str())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,7 +93,7 @@ mod tests {
     }
 
     fn finding(path: &str) -> Finding {
-        Finding { path: path.into(), link: false, rule: format!("deny_write {path}") }
+        Finding { path: path.into(), rule: format!("deny_write {path}") }
     }
 
     #[test]

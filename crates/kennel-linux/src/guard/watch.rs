@@ -19,8 +19,7 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use super::ground::{Component, Ground, Guarded, odd, open_folder};
-use super::rules::Expected;
+use super::ground::{Component, Ground, odd, open_folder};
 use super::walk;
 
 /// How a broken rule was mended.
@@ -30,8 +29,6 @@ pub enum Mended {
     Removed,
     /// What appeared now stands beside, under this name.
     MovedAside(OsString),
-    /// The symlink that was replaced or removed stands again.
-    Restored,
     /// It could not be mended, because of this error.
     Not(i32),
 }
@@ -70,7 +67,7 @@ impl Watch {
         let last = guarded.protected.rest.len() - 1;
         let mut at = guarded.folder(0)?;
         for level in 0..=last {
-            let watch = at.as_ref().map(|folder| self.add(folder.as_fd(), guarded)).transpose()?;
+            let watch = at.as_ref().map(|folder| self.add(folder.as_fd())).transpose()?;
             self.use_for(Component { path, level }, watch);
             if level < last {
                 let name = guarded.protected.rest[level].as_bytes();
@@ -80,12 +77,8 @@ impl Watch {
         Ok(at)
     }
 
-    fn add(&self, folder: BorrowedFd, guarded: &Guarded) -> Result<i32, Errno> {
-        let mut events =
-            WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::MASK_ADD;
-        if guarded.protected.expected == Expected::Link {
-            events |= WatchFlags::DELETE | WatchFlags::MOVED_FROM;
-        }
+    fn add(&self, folder: BorrowedFd) -> Result<i32, Errno> {
+        let events = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::MASK_ADD;
         inotify::add_watch(&self.inotify, format!("/proc/self/fd/{}", folder.as_raw_fd()), events)
     }
 
@@ -151,17 +144,10 @@ impl Watch {
             Ok(holder) => holder,
             Err(error) => return Some(Mended::Not(error.raw_os_error())),
         };
-        let broken = |error: Errno| Mended::Not(error.raw_os_error());
-        match (guarded.protected.expected, holder) {
-            (Expected::Absent, None) => None,
-            (Expected::Absent, Some(holder)) => {
-                self.clear(holder.as_fd(), guarded.name()).unwrap_or_else(|e| Some(broken(e)))
-            }
-            (Expected::Link, None) => Some(broken(Errno::NOENT)),
-            (Expected::Link, Some(holder)) => {
-                self.restore(holder.as_fd(), guarded).unwrap_or_else(|e| Some(broken(e)))
-            }
-        }
+        // Without a folder to hold it there is no such name.
+        let holder = holder?;
+        self.clear(holder.as_fd(), guarded.name())
+            .unwrap_or_else(|error| Some(Mended::Not(error.raw_os_error())))
     }
 
     /// Clears a name.
@@ -214,27 +200,6 @@ impl Watch {
         let told = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
         let born = Duration::new(u64::try_from(stat.stx_btime.tv_sec).unwrap_or(0), stat.stx_btime.tv_nsec);
         told && born + TICK >= self.started
-    }
-
-    /// Puts a symlink back.
-    fn restore(&self, folder: BorrowedFd, guarded: &Guarded) -> Result<Option<Mended>, Errno> {
-        let Some(points_to) = &guarded.points_to else { return Ok(None) };
-        let name = walk::c_string(guarded.name())?;
-        let stands = |folder| {
-            rustix::fs::readlinkat(folder, &name, Vec::new()).is_ok_and(|text| text.as_bytes() == points_to)
-        };
-        if stands(folder) {
-            return Ok(None);
-        }
-        for _ in 0..100 {
-            self.clear(folder, guarded.name())?;
-            match rustix::fs::symlinkat(walk::c_string(points_to)?, folder, &name) {
-                Ok(()) => return Ok(Some(Mended::Restored)),
-                Err(Errno::EXIST) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(Errno::BUSY)
     }
 }
 

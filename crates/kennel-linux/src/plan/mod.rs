@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use kennel_init::plan::{Command, Identity, Plan, Planned, Step, Terminal};
 use kennel_policy::policy::{NetworkMode, Policy};
 
+use crate::guard;
 use crate::landlock::{self, Abi};
 use crate::network::NetworkPlan;
 use crate::resolve::Resolved;
@@ -130,8 +131,15 @@ pub fn plan(
             (Tier::LandlockOnly, NetworkMode::None) => seccomp::Inet::None,
         },
     };
-    if let Some(program) = seccomp::filter(&wish) {
-        steps.add(Step::Filter { program }, "the seccomp profile");
+    let guarded = guard::filter_rules(&resolved.guard);
+    if let Some(program) = seccomp::filter(&wish, &guarded) {
+        let (listener, reason) = match resolved.guard.is_empty() {
+            true => (None, "the seccomp profile"),
+            false => {
+                (Some(guard::LISTENER), "the seccomp profile, and protected paths that do not exist yet")
+            }
+        };
+        steps.add(Step::Filter { program, listener }, reason);
     }
     Ok(Plan { steps: steps.0, command: start(policy, caller, command, variables)? })
 }

@@ -16,6 +16,7 @@ use kennel_policy::policy::{
     FilePolicy, Missing, MountAccess, MountPoint, NetworkMode, PathRule, Policy, ReadModel, TmpMode,
 };
 
+use crate::guard::{Anchor, Finding, Rules};
 use locate::{Below, locate_below, locate_link};
 pub use locate::{Found, Kind, Location, is_link, locate};
 use walk::Matched;
@@ -30,6 +31,8 @@ pub struct Resolved {
     pub links: Vec<(PathBuf, PathBuf)>,
     /// Files that show other contents than the host's: the path without symlinks, and the contents.
     pub covers: Vec<(PathBuf, &'static str)>,
+    /// Denied paths that do not exist and that the sandbox could make.
+    pub guard: Rules,
     /// Where the command starts; `None` when its folder does not exist inside.
     pub workdir: Option<PathBuf>,
 }
@@ -120,20 +123,6 @@ pub enum ResolveError {
         rule: String,
         /// The path.
         path: PathBuf,
-    },
-    /// A denied path is not there and could be created.
-    #[error(
-        "resolving {rule}: {} does not exist, and the sandbox could create it because {above} is writable\n\
-         help: create it before the run, or deny the folder that would hold it",
-        shown(.path)
-    )]
-    AbsentDeny {
-        /// The rule.
-        rule: String,
-        /// The path.
-        path: PathBuf,
-        /// The writable folder.
-        above: String,
     },
     /// A denied file can be reached under another name.
     #[error(
@@ -261,9 +250,10 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     let mut points = resolver.points();
     resolver.mounts(&mut points)?;
     resolver.devices(&mut points)?;
-    resolver.check_loose(&mut points)?;
+    resolver.hold_links(&mut points)?;
     resolver.check_hard_links()?;
     pin(&mut points)?;
+    let guard = resolver.guarded(&points);
     points.sort_by(|a, b| a.path.cmp(&b.path));
     if let (Some(path), Some(_)) = (&workdir, &policy.process.workdir)
         && !visible(&points, path)
@@ -273,7 +263,7 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     }
     let workdir = workdir.filter(|path| visible(&points, path));
     let covers = if policy.network.mode == NetworkMode::Whitelist { covers(&points) } else { Vec::new() };
-    Ok(Resolved { points, links: resolver.links, covers, workdir })
+    Ok(Resolved { points, links: resolver.links, covers, guard, workdir })
 }
 
 /// The minimal system set of listed reads: what a dynamically linked program, a shell and an interpreter need.
@@ -358,23 +348,19 @@ impl Resolver<'_> {
     fn list(&mut self, list: List, rules: &[PathRule]) -> Result<(), ResolveError> {
         for rule in rules.iter().filter(|rule| !rule.pattern.is_glob()) {
             let (path, reason) = (rule.pattern.as_path(), describe(list, rule));
-            let link = is_link(path);
-            if link && !rule.follow_link {
+            if !rule.follow_link && is_link(path) {
                 continue;
+            }
+            if list.denies() {
+                // A link on the way that is replaced would lead around the rule.
+                self.loose.extend(locate::links_on_the_way(path).into_iter().map(|(path, _)| Loose {
+                    path,
+                    rule: reason.clone(),
+                    link: true,
+                }));
             }
             match locate(path).map_err(system_error(&reason, path))? {
                 Location::Found(found) => {
-                    if link && list.denies() {
-                        let folder =
-                            path.parent().map(locate).transpose().map_err(system_error(&reason, path))?;
-                        if let (Some(Location::Found(folder)), Some(name)) = (folder, path.file_name()) {
-                            self.loose.push(Loose {
-                                path: folder.path.join(name),
-                                rule: reason.clone(),
-                                link: true,
-                            });
-                        }
-                    }
                     if !list.denies() && found.path != path {
                         self.links.extend(locate::links_on_the_way(path));
                     }
@@ -725,14 +711,15 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// A deny with nothing to mount on holds only where nothing can be created. A denied link that the sandbox could
-    /// replace is held in its place by a mount on the link itself: it leads where it leads, and cannot be removed.
-    fn check_loose(&self, points: &mut Vec<Point>) -> Result<(), ResolveError> {
-        for Loose { path, rule, link } in &self.loose {
+    /// A denied link that the sandbox could replace is held in its place by a mount on the link itself: it leads where
+    /// it leads, and cannot be removed.
+    fn hold_links(&self, points: &mut Vec<Point>) -> Result<(), ResolveError> {
+        let mut held = BTreeSet::new();
+        for Loose { path, rule, .. } in self.loose.iter().filter(|loose| loose.link) {
             let Some(folder) = path.parent() else { continue };
-            let Verdict::Host { write: true, reason: above } = self.verdict(folder) else { continue };
-            if !link {
-                return Err(ResolveError::AbsentDeny { rule: rule.clone(), path: path.clone(), above });
+            let Verdict::Host { write: true, .. } = self.verdict(folder) else { continue };
+            if !held.insert(path) {
+                continue;
             }
             let found = locate_link(path).map_err(system_error(rule, path))?;
             let source = Source { path: path.clone(), kind: Kind::File, identity: found.identity };
@@ -740,6 +727,51 @@ impl Resolver<'_> {
             points.push(Point { path: path.clone(), state, reason: format!("holds the link: {rule}") });
         }
         Ok(())
+    }
+
+    /// A denied path that is not there has nothing to mount on: the guard keeps it from being made, wherever the
+    /// sandbox could make it.
+    fn guarded(&self, points: &[Point]) -> Rules {
+        let absent: Vec<&Loose> = self.loose.iter().filter(|loose| !loose.link).collect();
+        if absent.is_empty() {
+            return Rules::default();
+        }
+        let states: BTreeMap<&Path, &State> =
+            points.iter().map(|point| (point.path.as_path(), &point.state)).collect();
+        let writable: Vec<(&Path, &Source)> = points
+            .iter()
+            .filter_map(|point| match &point.state {
+                State::Host { source, write: true } if source.kind == Kind::Folder => {
+                    Some((point.path.as_path(), source))
+                }
+                _ => None,
+            })
+            .collect();
+        let mut shown: BTreeMap<&Path, Vec<&Path>> = BTreeMap::new();
+        for (inside, source) in &writable {
+            shown.entry(&source.path).or_default().push(inside);
+        }
+        // Of the places at which the folder shows that would hold the path, is there one that can be written?
+        let can_be_made = |path: &Path| {
+            let sources = path.ancestors().skip(1).filter_map(|above| Some((above, shown.get(above)?)));
+            sources.flat_map(|(above, places)| places.iter().map(move |place| (above, *place))).any(
+                |(above, place)| {
+                    let inside = place.join(path.strip_prefix(above).unwrap_or(path));
+                    let nearest = inside.ancestors().skip(1).find_map(|above| states.get(above));
+                    matches!(nearest, Some(State::Host { write: true, .. }))
+                },
+            )
+        };
+        let findings: Vec<Finding> = absent
+            .into_iter()
+            .filter(|loose| can_be_made(&loose.path))
+            .map(|loose| Finding { path: loose.path.clone(), rule: loose.rule.clone() })
+            .collect();
+        let anchors: Vec<Anchor> = writable
+            .iter()
+            .map(|(_, source)| Anchor { path: source.path.clone(), identity: source.identity })
+            .collect();
+        Rules::new(&findings, &anchors)
     }
 
     /// A denied file is protected under the names that are denied; another name would lead around the rule.

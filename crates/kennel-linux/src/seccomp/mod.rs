@@ -7,6 +7,7 @@
 pub mod bpf;
 mod calls;
 
+use crate::guard::Additions;
 use bpf::{Rule, Table, Test, Verdict};
 use kennel_policy::policy::{SeccompProfile, UnixSockets};
 use std::collections::BTreeMap;
@@ -37,10 +38,16 @@ pub enum Inet {
     All,
 }
 
-/// The filter for a policy; `None` when it asks for none.
+/// The filter for a policy, with what the guard has to hear of; `None` when neither asks for one.
 #[must_use]
-pub fn filter(wish: &Wish) -> Option<Vec<u8>> {
-    table(wish).map(|table| bpf::bytes(&table.compile()))
+pub fn filter(wish: &Wish, guarded: &Additions) -> Option<Vec<u8>> {
+    let mut table = match table(wish) {
+        Some(table) => table,
+        None if guarded.is_empty() => return None,
+        None => Table { rules: BTreeMap::new(), otherwise: Verdict::Allow },
+    };
+    guarded.apply(&mut table);
+    Some(bpf::bytes(&table.compile()))
 }
 
 fn table(wish: &Wish) -> Option<Table> {
@@ -181,6 +188,6 @@ mod tests {
             let program = table(&wish(profile)).map(|table| table.compile()).unwrap_or_default();
             assert!((10..1000).contains(&program.len()), "{profile:?}: {} instructions", program.len());
         }
-        assert!(filter(&wish(SeccompProfile::None)).is_none());
+        assert!(filter(&wish(SeccompProfile::None), &Additions::default()).is_none());
     }
 }

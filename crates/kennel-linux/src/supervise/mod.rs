@@ -12,7 +12,7 @@ pub mod terminal;
 pub mod ticker;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use kennel_init::plan::{Plan, Step};
@@ -24,6 +24,7 @@ use rustix::process::Signal;
 use crate::cgroup::CgroupError;
 use crate::cgroup::{Cgroup, Pressure};
 use crate::describe::describe_step;
+use crate::guard::{self, Guard, GuardError, GuardHandle, Rules};
 use crate::launch::{Init, copy::ID_MAPS};
 use crate::network::Doors;
 use crate::outcome::{Ended, Outcome};
@@ -63,6 +64,16 @@ pub enum StartError {
     /// PID 1 ended without a word.
     #[error("setting up the sandbox: init was killed before the command started")]
     Gone,
+    /// Its filter has a listener already, that of an outer sandbox.
+    #[error(
+        "filtering system calls: {0}\n\
+         help: a guarded sandbox cannot run inside a guarded one, because the kernel takes one listener per process: \
+         create the denied paths that do not exist, in one of the two"
+    )]
+    Nested(#[source] io::Error),
+    /// There is no guard.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
     /// Talking to init failed.
     #[error("waiting for the sandbox: {0}")]
     Link(#[source] io::Error),
@@ -93,6 +104,9 @@ pub struct Running {
     pressure: Option<Pressure>,
     /// Sockets that init made inside the sandbox's network.
     doors: Doors,
+    /// What the guard is to watch over, until it does.
+    guarded: Rules,
+    guard: Option<GuardHandle>,
     /// What init counted: CPU milliseconds in programs and in the kernel, KiB of memory.
     used: Option<(u32, u32, u32)>,
     /// Init has closed its end of the link and is on its way out.
@@ -129,11 +143,18 @@ impl Running {
             meter: Meter::default(),
             pressure: None,
             doors: Vec::new(),
+            guarded: Rules::default(),
+            guard: None,
             used: None,
             link_ended: false,
             timed_out: false,
             reaped: false,
         }
+    }
+
+    /// Has `rules` guarded from the moment on that init hands the listener over.
+    pub fn guard(&mut self, rules: Rules) {
+        self.guarded = rules;
     }
 
     /// The sockets that init made inside the sandbox's network, to be served by the caller.
@@ -215,7 +236,14 @@ impl Running {
     pub fn await_start(&mut self, plan: &Plan) -> Result<(), StartError> {
         let mut starting = false;
         loop {
-            match self.receive() {
+            let report = self.receive();
+            if let Some(at) = self.doors.iter().position(|(tag, _)| *tag == guard::LISTENER)
+                && let Err(error) = self.serve(at)
+            {
+                self.end();
+                return Err(error.into());
+            }
+            match report {
                 Ok(Some(Report::Starting)) => starting = true,
                 Ok(Some(Report::Started)) => return Ok(()),
                 // Killed right after: the command may have run, so this is an end, not a failure to start.
@@ -251,6 +279,18 @@ impl Running {
                 }
             }
         }
+    }
+
+    /// Starts the guard on the listener at this place among the descriptors that init sent.
+    fn serve(&mut self, at: usize) -> Result<(), GuardError> {
+        let (_, listener) = self.doors.swap_remove(at);
+        let start = |error: io::Error| GuardError::Start(error);
+        let (pidfd, link) =
+            (self.init.pidfd.try_clone().map_err(start)?, self.init.link.try_clone().map_err(start)?);
+        let namespaced = self.init.namespaced;
+        let end = move || kill(&pidfd, &link, namespaced);
+        self.guard = Some(Guard::serve(listener, std::mem::take(&mut self.guarded), end)?);
+        Ok(())
     }
 
     /// Waits for the end, taking part in what `attended` names.
@@ -348,8 +388,11 @@ impl Running {
     fn outcome(&mut self, usage: &libc::rusage, output_truncated: bool) -> Outcome {
         self.pressure = None;
         let stats = self.meter.finish();
+        // Nothing inside is left that could make anything more.
+        let violations = self.guard.take().map(GuardHandle::finish).unwrap_or_default();
         let by_sigkill = matches!(self.ended, None | Some(Ended::Signalled(libc::SIGKILL)));
         let ended = match self.ended {
+            _ if violations.broken() => Ended::RuleBroken,
             // What init could still tell came before the clock struck.
             None if self.timed_out => Ended::TimedOut,
             _ if by_sigkill && stats.killed_by_own_memory_limit() => Ended::OutOfMemory,
@@ -380,6 +423,7 @@ impl Running {
             oom_kills: stats.oom_kills.unwrap_or(0),
             pids_refused: stats.pids_max_hits.unwrap_or(0),
             output_truncated,
+            violations,
             not_enforced: Vec::new(),
         }
     }
@@ -389,15 +433,9 @@ impl Running {
         let _ = rustix::process::pidfd_send_signal(&self.init.pidfd, signal);
     }
 
-    /// Kills everything inside: with PID 1 gone the kernel leaves nothing.
-    ///
-    /// Without a PID namespace init has to do it: the end of the link tells it to.
+    /// Kills everything inside.
     pub fn kill(&self) {
-        if self.init.namespaced {
-            self.signal(Signal::KILL);
-        } else {
-            let _ = rustix::net::shutdown(&self.init.link, rustix::net::Shutdown::Both);
-        }
+        kill(&self.init.pidfd, &self.init.link, self.init.namespaced);
     }
 
     /// Kills and waits until nothing is left.
@@ -413,6 +451,8 @@ impl Running {
             // What is still in the cgroup has no PID 1 any more.
             self.meter.finish();
             self.reaped = true;
+            // Its thread is over when this returns: whoever clones this process next may do so by copy.
+            self.guard = None;
         }
     }
 
@@ -518,9 +558,23 @@ struct Ready {
     pressed: bool,
 }
 
+/// Kills everything inside: with PID 1 gone the kernel leaves nothing. Without a PID namespace init has to do it: the
+/// end of the link tells it to.
+fn kill(pidfd: &OwnedFd, link: &OwnedFd, namespaced: bool) {
+    if namespaced {
+        let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
+    } else {
+        let _ = rustix::net::shutdown(link, rustix::net::Shutdown::Both);
+    }
+}
+
 fn step_error(plan: &Plan, index: u32, source: io::Error) -> StartError {
     if index == ID_MAPS {
         return StartError::IdMaps(source);
+    }
+    let step = plan.steps.get(index as usize).map(|planned| &planned.step);
+    if let (Some(Step::Filter { listener: Some(_), .. }), Some(libc::EBUSY)) = (step, source.raw_os_error()) {
+        return StartError::Nested(source);
     }
     match plan.steps.get(index as usize) {
         Some(planned) => StartError::Step {

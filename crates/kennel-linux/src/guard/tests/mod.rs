@@ -3,7 +3,6 @@
 
 mod creation;
 mod death;
-mod links;
 mod probe;
 mod race;
 mod view;
@@ -43,12 +42,7 @@ impl Yard {
 
     /// Rules that protect these paths, which do not exist.
     fn absent(&self, paths: &[&str]) -> Rules {
-        self.rules(paths, false)
-    }
-
-    fn rules(&self, paths: &[&str], link: bool) -> Rules {
-        let finding =
-            |path: &&str| Finding { path: self.path(path), link, rule: format!("deny_write {path}") };
+        let finding = |path: &&str| Finding { path: self.path(path), rule: format!("deny_write {path}") };
         Rules::new(&paths.iter().map(finding).collect::<Vec<_>>(), &[self.anchor()])
     }
 }
@@ -124,7 +118,7 @@ impl Guarded {
             attempts.push((name.to_owned(), errno.parse().expect("a number")));
             line.clear();
         }
-        let violations = self.handle.take().map(GuardHandle::finish).unwrap_or_default();
+        let violations = self.handle.take().map(|handle| handle.finish().list).unwrap_or_default();
         let status = self.child.wait().expect("the probe can be waited for");
         let ended = self.ended.load(Ordering::SeqCst);
         assert!(ended || status.success(), "the probe failed: {status}");

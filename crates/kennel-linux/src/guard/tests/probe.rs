@@ -39,7 +39,6 @@ fn run(scenario: &str, yard: &Path, link: &mut UnixStream) {
         "existing" => creation::existing(yard, tell),
         "dangling" => creation::dangling(yard, tell),
         "hidden memory" => creation::hidden_memory(yard, tell),
-        "links" => links::attempts(yard, tell),
         "view" => view::attempts(yard, tell),
         "orphaned" => death::attempts(yard, tell),
         "killed while waiting" => death::many_threads(yard, tell),

@@ -174,19 +174,6 @@ fn what_was_there_before_the_run_is_moved_aside_and_not_removed() {
 }
 
 #[test]
-fn a_symlink_that_was_replaced_all_the_same_is_restored() {
-    let yard = Yard::new();
-    std::fs::write(yard.path("guarded"), "").unwrap();
-    std::os::unix::fs::symlink("target", yard.path("settings")).unwrap();
-    let guarded = Guarded::start("orphaned", &yard.0, Some(yard.rules(&["settings"], true)));
-    std::fs::remove_file(yard.path("settings")).unwrap();
-    std::fs::remove_file(yard.path("guarded")).unwrap();
-    let told = guarded.finish();
-    assert_eq!(std::fs::read_link(yard.path("settings")).unwrap(), Path::new("target"));
-    assert!(told.ended, "{:?}", told.violations);
-}
-
-#[test]
 fn a_name_that_appears_in_folders_made_during_the_run_is_seen_too() {
     let yard = Yard::new();
     std::fs::write(yard.path("guarded"), "").unwrap();

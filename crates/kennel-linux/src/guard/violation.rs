@@ -1,0 +1,151 @@
+//! What a sandbox tried at a protected path, as its caller is told.
+
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::watch::Mended;
+use crate::describe::show;
+
+/// What a sandbox tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// A call was refused.
+    Refused {
+        /// Which, in words.
+        call: &'static str,
+        /// The protected path, on the host; `None` where the caller could not be looked into.
+        path: Option<PathBuf>,
+        /// The rule behind it; empty where there is no path.
+        rule: String,
+        /// How often.
+        times: u64,
+    },
+    /// A call won the race against the guard. The sandbox was ended.
+    Broken {
+        /// The protected path, on the host.
+        path: PathBuf,
+        /// The rule behind it.
+        rule: String,
+        /// What was done about it.
+        mended: Mended,
+    },
+    /// The guard itself failed. From then on every call that it had to judge failed with ENOSYS.
+    GuardDied,
+}
+
+/// All that a sandbox tried: attempts that are alike are counted, and those past a bound only as a number, because a
+/// sandbox can make as many as it likes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Violations {
+    /// Each with how often.
+    pub list: Vec<Violation>,
+    /// How many more there were.
+    pub more: u64,
+}
+
+/// As many different ones are kept.
+const MOST: usize = 256;
+
+impl Violations {
+    pub(super) fn add(&mut self, new: Violation) {
+        for old in &mut self.list {
+            if let (
+                Violation::Refused { call, path, times, .. },
+                Violation::Refused { call: new_call, path: new_path, .. },
+            ) = (&mut *old, &new)
+                && call == new_call
+                && path == new_path
+            {
+                *times += 1;
+                return;
+            }
+            if *old == new {
+                return;
+            }
+        }
+        // A broken rule ends the sandbox, so there are few.
+        if self.list.len() < MOST || !matches!(new, Violation::Refused { .. }) {
+            self.list.push(new);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// Whether the guard let something through, or might have: then the sandbox was ended.
+    #[must_use]
+    pub fn broken(&self) -> bool {
+        self.list.iter().any(|violation| !matches!(violation, Violation::Refused { .. }))
+    }
+
+    /// Whether nothing was tried.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |path: &Path| show(path.as_os_str().as_bytes());
+        let why = |rule: &str| show(rule.as_bytes());
+        match self {
+            Violation::Refused { call, path: Some(path), rule, times } => {
+                write!(f, "refused to make {} ({call}{}): {}", name(path), often(*times), why(rule))
+            }
+            Violation::Refused { call, path: None, times, .. } => write!(
+                f,
+                "refused a call ({call}{}) of a process that the guard may not look into",
+                often(*times)
+            ),
+            Violation::Broken { path, rule, mended } => {
+                write!(f, "{} was made all the same, ", name(path))?;
+                match mended {
+                    Mended::Removed => f.write_str("and removed again")?,
+                    Mended::MovedAside(to) => write!(f, "and moved aside to {}", show(to.as_bytes()))?,
+                    Mended::Not(errno) => {
+                        let error = std::io::Error::from_raw_os_error(*errno);
+                        write!(f, "and could not be removed: {error}")?;
+                    }
+                }
+                write!(f, "; everything inside was killed: {}", why(rule))
+            }
+            Violation::GuardDied => f.write_str("the guard of absent paths failed"),
+        }
+    }
+}
+
+fn often(times: u64) -> String {
+    if times == 1 { String::new() } else { format!(", {times} times") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(path: &str) -> Violation {
+        let (path, rule) = (Some(path.into()), format!("deny_write {path}"));
+        Violation::Refused { call: "open", path, rule, times: 1 }
+    }
+
+    #[test]
+    fn attempts_that_are_alike_are_counted() {
+        let mut all = Violations::default();
+        (0..3).for_each(|_| all.add(refused("/w/.git")));
+        all.add(refused("/w/.bashrc"));
+        assert_eq!(all.list.len(), 2);
+        assert_eq!(all.list[0].to_string(), "refused to make /w/.git (open, 3 times): deny_write /w/.git");
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut all = Violations::default();
+        (0..1000).for_each(|number| all.add(refused(&format!("/w/{number}"))));
+        assert_eq!((all.list.len(), all.more), (256, 744));
+    }
+
+    #[test]
+    fn names_cannot_steer_a_terminal() {
+        assert!(!refused("/w/\u{1b}[2J").to_string().contains('\u{1b}'));
+    }
+}
