@@ -5,6 +5,7 @@ mod endings;
 mod places;
 mod programs;
 mod race;
+mod sockets;
 mod told;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +17,9 @@ kennel_tests::roles! {
     "race" => race::flip,
     "interrupted" => programs::interrupted,
     "not-dumpable" => programs::not_dumpable,
+    "connect" => sockets::connect,
+    "flip-address" => sockets::flip,
+    "other-families" => sockets::other_families,
 }
 
 /// A project in which these paths are denied and do not exist.

@@ -201,3 +201,88 @@ fn what_needs_a_mount_is_a_clear_error() {
     refused(&["--mount", &format!("{inside}:/elsewhere")], &["--mount"]);
     refused(&["--tmpfs", "/scratch"], &["--tmpfs"]);
 }
+
+#[test]
+fn a_denied_path_that_does_not_exist_cannot_be_made() {
+    let scratch = Scratch::new();
+    let inside = folder(&scratch, "inside");
+    if !landlock_at_least(1) {
+        return;
+    }
+    let denied = format!("{inside}/sub/.git");
+    let script = "mkdir sub && mkdir sub/.git || echo refused; echo x > sub/git && mv sub/git sub/.git || echo refused";
+    let flags = ["--allow-write", &inside, "--deny-write", &denied, "-C", &inside];
+    let Some(run) = run(&flags, script) else { return };
+    let run = run.ok();
+    assert_eq!(run.stdout, "refused\nrefused\n", "{}", run.stderr);
+    assert!(
+        run.stderr.contains(&format!("kennel: refused to make {denied} (mkdir or mknod)")),
+        "{}",
+        run.stderr
+    );
+    assert!(!scratch.join("inside/sub/.git").exists() && scratch.join("inside/sub/git").is_file());
+}
+
+/// Without a PID namespace init has to end what is inside.
+#[test]
+fn a_denied_path_that_appears_all_the_same_ends_everything_inside() {
+    let scratch = Scratch::new();
+    let inside = folder(&scratch, "inside");
+    if !landlock_at_least(1) {
+        return;
+    }
+    let denied = format!("{inside}/.git");
+    let sleep = kennel_tests::leftovers::unique_sleep();
+    let script = format!("sleep {sleep} & touch go; exec sleep {sleep}");
+    let words = [
+        "run",
+        "--no-settings",
+        "--best-effort",
+        "--allow-write",
+        &inside,
+        "--deny-write",
+        &denied,
+        "-C",
+        &inside,
+    ];
+    let Some(mut command) = kennel_in(LACK, words) else { return };
+    let child =
+        command.args(["--", "sh", "-c", &script]).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    kennel_tests::eventually("the command runs", || scratch.join("inside/go").exists().then_some(()));
+    std::fs::create_dir(&denied).unwrap();
+    let run = Ran::from(child.wait_with_output().unwrap()).expect_code(123);
+    assert!(run.stderr.contains("was made all the same, and removed again"), "{}", run.stderr);
+    assert!(!scratch.join("inside/.git").exists());
+    assert_eq!(kennel_tests::leftovers::processes_left_with(&sleep), [""; 0]);
+}
+
+#[test]
+fn a_listed_unix_socket_can_be_connected_to_and_no_other() {
+    let scratch = Scratch::new();
+    if !landlock_at_least(1) {
+        return;
+    }
+    if !std::path::Path::new("/usr/bin/python3").is_file() {
+        return kennel_tests::skipped("/usr/bin/python3 is not installed");
+    }
+    let [listed, other] = ["listed", "other"].map(|name| scratch.join(name));
+    let _listeners = [&listed, &other].map(|path| std::os::unix::net::UnixListener::bind(path).unwrap());
+    let script = format!(
+        "/usr/bin/python3 -c '
+import socket
+for path in \"{}\", \"{}\", \"\\0kennel-test\":
+    try:
+        socket.socket(socket.AF_UNIX).connect(path)
+        print(\"connected\")
+    except OSError as error:
+        print(error.errno)
+'",
+        listed.display(),
+        other.display()
+    );
+    let flags = ["--allow-unix-socket", listed.to_str().unwrap()];
+    let Some(run) = run(&flags, &script) else { return };
+    assert_eq!(run.ok().stdout, "connected\n13\n13\n");
+    // The guard connects on the command's behalf, where Landlock cannot say to which hosts.
+    refused(&[&flags[..], &["--allow-domain", "example.com"]].concat(), &["listed unix sockets"]);
+}

@@ -22,6 +22,7 @@ fn overhead() -> Result<(), Failure> {
     let (calls, pairs) = if quick() { ("100000", "20000") } else { ("1000000", "200000") };
     compare(&format!("{calls} × getppid, per call"), &folder, &["getppid", calls], rounds)?;
     compare(&format!("{pairs} × open and close, per pair"), &folder, &["open", pairs, &file], rounds)?;
+    guarded(&folder, rounds)?;
     let Some(git) = programs::installed("git") else {
         println!("No git is installed: `git status` was not measured.");
         return Ok(());
@@ -63,6 +64,29 @@ fn compare(what: &str, writable: &Folder, probe: &[&str], rounds: usize) -> Resu
     take_turns(&mut ways, rounds)?;
     println!("{what}, {rounds} rounds:\n\n{}", table::of(&ways, &[0]));
     Ok(table::ratio(&ways[1], &ways[0]))
+}
+
+/// What the guard of denied paths that do not exist costs whoever makes files: inside with it, and inside without.
+fn guarded(writable: &Folder, rounds: usize) -> Result<(), Failure> {
+    let count = if quick() { "10000" } else { "100000" };
+    let place = writable.text("");
+    let program = programs::beside("probe")?;
+    let words = probe_in(&program, &["create", count, &place]);
+    let rules = ["--allow-write", &place];
+    let absent: Vec<String> =
+        [".git", ".bashrc", ".mcp.json", "deep/er/.git/hooks"].map(|name| writable.text(name)).into();
+    let denied = absent.iter().flat_map(|path| ["--deny-write", path]);
+    let with: Vec<&str> = rules.into_iter().chain(denied).collect();
+    let mut ways = vec![
+        way("outside", Command::new(&program), &words[1..]),
+        way("kennel", programs::kennel(&rules)?, &words),
+        way("kennel, with a guard", programs::kennel(&with)?, &words),
+    ];
+    take_turns(&mut ways, rounds.min(7))?;
+    println!("{count} × making a file, per file, {} rounds:\n\n{}", rounds.min(7), table::of(&ways, &[0]));
+    let more = ways[2].median().saturating_sub(ways[1].median());
+    println!("The guard costs {:.1} µs per file; the goal is 15.\n", more.as_secs_f64() * 1e6);
+    Ok(())
 }
 
 fn probe_in(program: &std::path::Path, words: &[&str]) -> Vec<String> {

@@ -11,6 +11,7 @@ fn main() -> ExitCode {
     let time = match words.as_slice() {
         ["getppid", count] => count.parse().ok().map(getppid),
         ["open", count, path] => count.parse().ok().and_then(|count| open(count, path)),
+        ["create", count, folder] => count.parse().ok().and_then(|count| create(count, folder)),
         ["run", count, command @ ..] => count.parse().ok().and_then(|count| run(count, command)),
         _ => None,
     };
@@ -50,6 +51,36 @@ fn open(count: u32, path: &str) -> Option<Duration> {
         }
     }
     Some(started.elapsed() / count)
+}
+
+/// Makes so many empty files, a hundred in each of many folders, as unpacking does. Only their making is timed.
+fn create(count: u32, folder: &str) -> Option<Duration> {
+    let top = format!("{folder}/created");
+    std::fs::create_dir(&top).ok()?;
+    let mut time = Duration::ZERO;
+    for part in 0..count.div_ceil(100) {
+        let place = format!("{top}/{part}");
+        std::fs::create_dir(&place).ok()?;
+        let names: Option<Vec<CString>> =
+            (0..100).map(|file| CString::new(format!("{place}/file-{file}.txt")).ok()).collect();
+        let names = names?;
+        let started = Instant::now();
+        for name in &names {
+            // SAFETY: a C string; the descriptor is closed at once.
+            unsafe {
+                let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;
+                let file = libc::open(name.as_ptr(), flags, 0o644);
+                if file < 0 {
+                    return None;
+                }
+                libc::close(file);
+            }
+        }
+        time += started.elapsed();
+        std::fs::remove_dir_all(&place).ok()?;
+    }
+    std::fs::remove_dir(&top).ok()?;
+    Some(time / count)
 }
 
 /// The median of so many runs.

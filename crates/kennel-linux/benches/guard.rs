@@ -60,7 +60,7 @@ fn measure(name: &str, top: &Path, folder: &str, guarded: bool, absolute: bool) 
     ours.write_all(&(program.len() as u32).to_ne_bytes()).expect("the worker listens");
     ours.write_all(&program).expect("the worker listens");
     let guard =
-        guarded.then(|| Guard::serve(receive_fd(&ours), rules, || panic!("broken")).expect("a guard"));
+        guarded.then(|| Guard::serve(receive_fd(&ours), rules, true, || panic!("broken")).expect("a guard"));
     ours.write_all(b"g").expect("the worker waits");
     let mut times = [0; 16];
     ours.read_exact(&mut times).expect("the worker's times");

@@ -79,7 +79,7 @@ pub fn describe_step(step: &Step) -> String {
         Step::Landlock { paths, .. } => format!("restrict with Landlock ({} paths)", paths.len()),
         Step::DropCapabilities => "drop all capabilities".into(),
         Step::Filter { program, listener } => {
-            let asks = if listener.is_some() { "; those that make a name are up to the guard" } else { "" };
+            let asks = if listener.is_some() { "; some are up to the guard" } else { "" };
             format!("filter system calls ({} instructions){asks}", program.len() / 8)
         }
     }

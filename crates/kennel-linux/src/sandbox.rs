@@ -8,10 +8,10 @@ use std::time::Instant;
 
 pub use kennel_init::child::Inherited as Memory;
 use kennel_init::plan::Plan;
-use kennel_policy::policy::{NetworkMode, Policy, UnixSockets};
+use kennel_policy::policy::{NetworkMode, Policy};
 
 use crate::cgroup::{Cgroup, CgroupError, Controller, ControllerSet};
-use crate::guard::Protected;
+use crate::guard::Rules;
 use crate::host;
 use crate::landlock::Abi;
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
@@ -173,10 +173,10 @@ impl<'a> Prepared<'a> {
         )
     }
 
-    /// The paths that the controller guards while the sandbox runs.
+    /// What the controller guards while the sandbox runs.
     #[must_use]
-    pub fn guarded(&self) -> &[Protected] {
-        &self.resolved.guard.protected
+    pub fn guarded(&self) -> &Rules {
+        &self.resolved.guard
     }
 
     fn stand_ins(&self, tier: Tier) -> (Vec<(u32, u64)>, Vec<String>) {
@@ -271,7 +271,8 @@ impl<'a> Prepared<'a> {
             other => other,
         }?;
         let mut running = Running::new(init, started, limits);
-        running.guard(self.resolved.guard.clone());
+        let own_network = tier != Tier::LandlockOnly && self.policy.network.mode != NetworkMode::Host;
+        running.guard(self.resolved.guard.clone(), own_network);
         if counted {
             if let Some(cgroup) = if early { before } else { self.cgroup()? } {
                 let entered = running.enter(cgroup, newborn);
@@ -335,9 +336,6 @@ fn enforceable(policy: &Policy, network: Option<&NetworkPlan>) -> Result<(), Err
         return Err(Error::NotEnforced(
             "the policy asks for an allow list of hosts, and there is no gate".into(),
         ));
-    }
-    if policy.network.unix_sockets == UnixSockets::Listed {
-        return Err(Error::NotEnforced("unix sockets by path cannot be enforced yet".into()));
     }
     Ok(())
 }

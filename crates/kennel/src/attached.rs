@@ -127,11 +127,15 @@ pub fn plan<'e>(
     let prepared = kennel_linux::sandbox::Prepared::new(policy, command, cwd, environment, caller, network)?;
     let plan = prepared.plan(Tier::Full)?;
     let steps = plan.steps.into_iter().map(|planned| (describe_step(&planned.step), planned.reason));
-    let guarded = prepared.guarded().iter().map(|protected| {
-        let path = protected.path();
-        (format!("guard: nobody makes {}", show(path.as_os_str().as_encoded_bytes())), protected.rule.clone())
+    let shown = |path: &Path| show(path.as_os_str().as_encoded_bytes());
+    let rules = prepared.guarded();
+    let absent = rules.protected.iter().map(|protected| {
+        (format!("guard: nobody makes {}", shown(&protected.path())), protected.rule.clone())
     });
-    Ok(steps.chain(guarded).collect())
+    let sockets = rules.sockets.iter().flat_map(|sockets| &sockets.allowed).map(|socket| {
+        (format!("guard: connect to {} for whoever asks", shown(&socket.path)), socket.rule.clone())
+    });
+    Ok(steps.chain(absent).chain(sockets).collect())
 }
 
 /// What this host offers, and what to do about what it does not.

@@ -9,7 +9,7 @@ use kennel_policy::domain::{HostRule, ListKind};
 use kennel_policy::pattern::PathPattern;
 use kennel_policy::policy::{
     EnvironmentBase, Missing, MountAccess, NetworkMode, Origin, PathRule, Policy, PublishedPort, ReadModel,
-    SeccompProfile, UserMode,
+    SeccompProfile, UnixSockets, UserMode,
 };
 
 use crate::{Result, Sandbox, SandboxError};
@@ -93,6 +93,8 @@ pub struct SandboxConfig {
     pub http_proxy_port: Option<u16>,
     /// The same for SOCKS.
     pub socks_proxy_port: Option<u16>,
+    /// Unix sockets of the host's that commands can connect to; with none, they can make no unix sockets.
+    pub allowed_unix_sockets: Vec<PathBuf>,
     /// Variables that are set inside.
     pub env_vars: HashMap<String, String>,
     /// Whether the caller's other variables are kept out.
@@ -146,6 +148,7 @@ impl Default for SandboxConfig {
             no_proxy: None,
             http_proxy_port: None,
             socks_proxy_port: None,
+            allowed_unix_sockets: Vec::new(),
             env_vars: HashMap::new(),
             clear_env: false,
             working_dir: None,
@@ -208,6 +211,10 @@ impl SandboxConfig {
                 return Err(SandboxError::ConfigValidation(format!("publish {host}:{inside}: {why}")));
             }
             policy.network.publish.push(PublishedPort { host, inside, origin: Origin("publish".into()) });
+        }
+        if !self.allowed_unix_sockets.is_empty() {
+            policy.network.unix_sockets = UnixSockets::Listed;
+            policy.network.allow_unix_sockets = rules(&self.allowed_unix_sockets, "allow_unix_socket")?;
         }
         let limits = &mut policy.limits;
         limits.memory = positive(self.memory_limit, "memory_limit")?;
@@ -394,6 +401,8 @@ impl SandboxBuilder {
         allow_domain(String) => allowed_domains;
         /// A host that cannot be reached even so; looked at first.
         deny_domain(String) => denied_domains;
+        /// A unix socket of the host's, or a glob, that can be connected to.
+        allow_unix_socket(PathBuf) => allowed_unix_sockets;
     }
 
     /// Starts from a built-in profile: `judge` for a stranger's program, `agent` for a coding agent, `build` for a

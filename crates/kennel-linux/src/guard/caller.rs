@@ -4,7 +4,7 @@
 //! done about that.
 
 use std::ffi::CString;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -122,6 +122,19 @@ impl Caller {
         open_path(&path)
     }
 
+    /// A copy of the thread's descriptor `number`, which refers to the same open file.
+    pub fn descriptor(self, number: i32) -> Result<OwnedFd, Errno> {
+        // Linux 6.9; before, a process can be named only as a whole, whose threads share their descriptors but for rare
+        // exceptions.
+        const PIDFD_THREAD: libc::c_long = libc::O_EXCL as libc::c_long;
+        let thread = match pidfd_open(self.tid, PIDFD_THREAD) {
+            Err(Errno::INVAL) => pidfd_open(self.group()?, 0),
+            other => other,
+        }?;
+        // SAFETY: takes numbers only, and returns a fresh descriptor.
+        unsafe { new_descriptor(libc::syscall(libc::SYS_pidfd_getfd, thread.as_raw_fd(), number, 0)) }
+    }
+
     /// The number of the process that the thread belongs to.
     pub fn group(self) -> Result<u32, Errno> {
         let status =
@@ -138,6 +151,21 @@ impl Caller {
 
     fn open_folder(self, what: &str) -> Result<OwnedFd, Errno> {
         open_path(&format!("/proc/{}/{what}", self.tid))
+    }
+}
+
+fn pidfd_open(pid: u32, flags: libc::c_long) -> Result<OwnedFd, Errno> {
+    // SAFETY: takes numbers only, and returns a fresh descriptor.
+    unsafe { new_descriptor(libc::syscall(libc::SYS_pidfd_open, pid, flags)) }
+}
+
+/// # Safety
+/// `returned` must be what a system call that makes a descriptor has just returned.
+unsafe fn new_descriptor(returned: libc::c_long) -> Result<OwnedFd, Errno> {
+    match i32::try_from(returned) {
+        // SAFETY: the caller's promise.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(last_error()),
     }
 }
 

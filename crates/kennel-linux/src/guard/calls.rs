@@ -38,6 +38,10 @@ pub enum Call {
     },
     /// `bind`, of whatever family.
     Bind(Address),
+    /// `connect`, of whatever family.
+    Connect(Address),
+    /// `socket` of the unix family, of this type.
+    Socket(i32),
 }
 
 /// Where the flags of an `open` are.
@@ -89,6 +93,8 @@ impl Call {
                 Call::Rename { from: at(0, 1), to: at(2, 3), exchange }
             }
             libc::SYS_bind => Call::Bind(address()),
+            libc::SYS_connect => Call::Connect(address()),
+            libc::SYS_socket => Call::Socket(a[1] as i32),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open => Call::Open { path: here(0), flags: Flags::Here(a[1] as i32) },
             #[cfg(target_arch = "x86_64")]
@@ -116,6 +122,8 @@ impl Call {
             Call::Link(_) => "link or symlink",
             Call::Rename { .. } => "rename",
             Call::Bind(_) => "bind",
+            Call::Connect(_) => "connect",
+            Call::Socket(_) => "socket",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which calls the filter sends to the guard.
 //!
-//! Only calls that make or replace a name. Calls that cannot be told apart by their registers are all sent; `open` without `O_CREAT` is not. The guard's rules
+//! Only calls that make or replace a name, and where unix sockets are listed those that connect. Calls that cannot be told apart by their registers are all sent; `open` without `O_CREAT` is not. The guard's rules
 //! are laid over those of a profile and only ever narrow them: what a profile denies stays denied.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,15 @@ pub fn filter_rules(rules: &Rules) -> Additions {
         add(libc::SYS_open, creating(1));
         add(libc::SYS_openat, creating(2));
         add(libc::SYS_ioctl, subvolumes());
-        // io_uring opens, renames and links where no filter sees it. Profiles deny it; without one the guard has to.
+    }
+    if rules.sockets.is_some() {
+        add(libc::SYS_connect, Rule::Always(Verdict::Notify));
+        add(libc::SYS_socket, unix_sockets());
+        add(libc::SYS_socketpair, crate::seccomp::pairs());
+    }
+    if !rules.is_empty() {
+        // io_uring opens, renames, links and connects where no filter sees it. Profiles deny it; without one the guard
+        // has to.
         for call in [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register] {
             add(call, Rule::Always(EPERM));
         }
@@ -65,6 +73,12 @@ const CREATE: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_symlink,
 ];
+
+/// The guard looks at the type, which is in a register: a datagram socket could send to any path without a connect.
+fn unix_sockets() -> Rule {
+    let unix = Test::OneOf { argument: 0, mask: u32::MAX, values: vec![libc::AF_UNIX.cast_unsigned()] };
+    Rule::When(vec![(unix, Verdict::Notify)], Verdict::Allow)
+}
 
 /// Two file systems let an ordinary user make a folder, or a copy of a whole tree, by ioctl: subvolumes and snapshots
 /// of btrfs and bcachefs.

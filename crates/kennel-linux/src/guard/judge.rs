@@ -82,6 +82,9 @@ impl<'a> Judge<'a> {
             Call::Link(path) => self.name(caller, path, How::Link),
             Call::Rename { from, to, exchange } => self.rename(caller, from, to, exchange),
             Call::Bind(address) => self.bind(caller, address),
+            Call::Socket(kind) => Ok(socket(kind)),
+            // Never goes on: see `connect`.
+            Call::Connect(_) => Ok(Ruling::refuse(libc::EACCES)),
         };
         let ruling = ruling.unwrap_or_else(|ruling| ruling);
         // A thread that is gone may have given its number to another, whose paths were looked at instead. An answer
@@ -114,17 +117,23 @@ impl<'a> Judge<'a> {
         let text = caller.path(path.address, &mut self.first)?;
         let Some((way, name)) = walk::split(text) else { return Ok(Ruling::Continue) };
         let follow = flags & (libc::O_EXCL | libc::O_NOFOLLOW) == 0;
+        let start = Start { folder: path.folder, scoped };
         if !self.ground.concerns(name, true) {
             if !follow {
                 return Ok(Ruling::Continue);
             }
-            // A symlink under a harmless name makes what it points to, if that is not there. One component needs no
-            // walk, and no look through the guard's own root.
-            if way.is_empty() && !matches!(caller.link_in(path.folder, name), Ok(_) | Err(Errno::ACCESS)) {
+            // A symlink under a harmless name makes what it points to, if that is not there. Almost all paths are none,
+            // and seen to be none by fewer calls than a walk takes; one component by a single one.
+            let may_be_link = if way.is_empty() {
+                matches!(caller.link_in(path.folder, name), Ok(_) | Err(Errno::ACCESS))
+            } else {
+                walk::may_be_link(caller, start, text)?
+            };
+            if !may_be_link {
                 return Ok(Ruling::Continue);
             }
         }
-        let spot = walk::spot(caller, Start { folder: path.folder, scoped }, text, follow)?;
+        let spot = walk::spot(caller, start, text, follow)?;
         self.made(&spot, How::Fresh)
     }
 
@@ -182,6 +191,15 @@ impl<'a> Judge<'a> {
             return Ok(Ruling::Continue);
         }
         Ok(refuse(self.ground.made(spot, how)?))
+    }
+}
+
+/// A unix socket whose every message goes where it was connected to.
+fn socket(kind: i32) -> Ruling {
+    const TYPE: i32 = 0xf;
+    match kind & TYPE {
+        libc::SOCK_STREAM | libc::SOCK_SEQPACKET => Ruling::Continue,
+        _ => Ruling::refuse(libc::EPERM),
     }
 }
 

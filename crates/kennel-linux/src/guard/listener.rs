@@ -17,6 +17,8 @@ pub enum Answer {
     Continue,
     /// It fails with this error.
     Refuse(i32),
+    /// It has been made on the caller's behalf, and succeeds.
+    Done,
 }
 
 /// The listening end of a filter.
@@ -55,6 +57,7 @@ impl Listener {
         let (error, flags) = match answer {
             Answer::Continue => (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
             Answer::Refuse(errno) => (-errno, 0),
+            Answer::Done => (0, 0),
         };
         let mut response = libc::seccomp_notif_resp { id, val: 0, error, flags };
         self.request(libc::SECCOMP_IOCTL_NOTIF_SEND, (&raw mut response).cast())

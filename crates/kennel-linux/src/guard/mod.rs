@@ -1,16 +1,18 @@
 //! The guard: rules that have nothing to mount on and nothing to point Landlock at.
 //!
-//! A protected path that does not exist yet. For these, and only when a policy has such a rule, the seccomp filter sends
-//! the few calls that make a name to the controller ([`filter_rules`]), and a thread of it answers: [`Guard::serve`].
-//! Nothing is placed on the host's disk for any of this.
+//! A protected path that does not exist yet, a unix socket that is listed by its path. For these, and only when a policy
+//! has such a rule, the seccomp filter sends the few calls concerned to the controller ([`filter_rules`]), and a thread
+//! of it answers: [`Guard::serve`]. Nothing is placed on the host's disk for any of this.
 //!
 //! The guard reads a path's last component first and lets everything else go on at once. What bears a protected name
 //! is resolved as the caller would resolve it ([`walk`]) and refused with EROFS, the error that an existing protected
 //! path gives. Because the caller can change its memory after the guard's look, the folders are also watched
-//! ([`watch`]): a name that appears all the same is taken away at once, recorded, and ends the sandbox.
+//! ([`watch`]): a name that appears all the same is taken away at once, recorded, and ends the sandbox. A connect is
+//! not let go on at all, but made on the caller's behalf ([`connect`]): there is no race to win.
 
 pub mod caller;
 pub mod calls;
+pub mod connect;
 pub mod filter;
 pub mod ground;
 pub mod judge;
@@ -33,11 +35,12 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::io::Errno;
 
 pub use filter::{Additions, filter_rules};
-pub use rules::{Anchor, Finding, Protected, Rules};
+pub use rules::{AllowedSocket, Anchor, Finding, Protected, Rules, Sockets};
 pub use violation::{Violation, Violations};
 pub use watch::Mended;
 
 use calls::Call;
+use connect::Connector;
 use ground::Ground;
 use judge::{Judge, Ruling};
 use listener::{Answer, Listener, Notification};
@@ -81,8 +84,9 @@ pub struct GuardHandle {
 pub struct Guard;
 
 impl Guard {
-    /// Answers the calls that `listener` receives, until [`GuardHandle::finish`]. `end` is called when a rule was
-    /// broken and must end the sandbox; it may be called more than once.
+    /// Answers the calls that `listener` receives, until [`GuardHandle::finish`]. `own_network` says that the sandbox
+    /// does not share the host's. `end` is called when a rule was broken and must end the sandbox; it may be called more
+    /// than once.
     ///
     /// Blocks until the folders are watched: calls made before wait.
     ///
@@ -91,6 +95,7 @@ impl Guard {
     pub fn serve(
         listener: OwnedFd,
         rules: Rules,
+        own_network: bool,
         end: impl FnMut() + Send + 'static,
     ) -> Result<GuardHandle, GuardError> {
         let start = |error: Errno| GuardError::Start(error.into());
@@ -102,17 +107,11 @@ impl Guard {
             let record = record.clone();
             let _unheard = SignalsBlocked::new();
             std::thread::Builder::new().name("guard".into()).stack_size(256 * 1024).spawn(move || {
-                let prepared = Ground::new(&rules)
-                    .map_err(|(path, source)| GuardError::Changed { path, source })
-                    .and_then(|ground| {
-                        let watch = Watch::new(&ground).map_err(|error| GuardError::Watch(error.into()))?;
-                        Ok((ground, watch))
-                    });
-                match prepared {
-                    Ok((ground, watch)) => {
+                match prepare(&rules, own_network) {
+                    Ok((ground, watch, connector)) => {
                         let _ = ready.send(Ok(()));
                         let listener = Listener::new(listener);
-                        Service { listener, ground, watch, stopped, record, end }.run();
+                        Service { listener, ground, watch, connector, stopped, record, end }.run();
                     }
                     Err(error) => drop(ready.send(Err(error))),
                 }
@@ -157,11 +156,20 @@ impl Drop for GuardHandle {
     }
 }
 
+fn prepare(rules: &Rules, own_network: bool) -> Result<(Ground, Watch, Option<Connector>), GuardError> {
+    let changed = |(path, source)| GuardError::Changed { path, source };
+    let ground = Ground::new(rules).map_err(changed)?;
+    let watch = Watch::new(&ground).map_err(|error| GuardError::Watch(error.into()))?;
+    let connector = rules.sockets.as_ref().map(|sockets| Connector::new(sockets, own_network));
+    Ok((ground, watch, connector.transpose().map_err(changed)?))
+}
+
 /// What the guard's thread owns.
 struct Service<E> {
     listener: Listener,
     ground: Ground,
     watch: Watch,
+    connector: Option<Connector>,
     stopped: OwnedFd,
     record: Arc<Mutex<Violations>>,
     end: E,
@@ -169,12 +177,12 @@ struct Service<E> {
 
 impl<E: FnMut()> Service<E> {
     fn run(self) {
-        let Service { listener, ground, mut watch, stopped, record, mut end } = self;
+        let Service { listener, ground, mut watch, mut connector, stopped, record, mut end } = self;
         let mut judge = Judge::new(&ground, &listener);
         let mut broken = false;
         let mut listening = true;
         loop {
-            let Ok(ready) = wait(&listener, &watch, &stopped, listening) else { return };
+            let Ok(ready) = wait(&listener, &watch, &stopped, listening, connector.as_ref()) else { return };
             // First, so that a rule that was just broken is mended before anything else goes on.
             let happened = if ready.stopped {
                 (0..ground.paths().len()).collect()
@@ -197,11 +205,25 @@ impl<E: FnMut()> Service<E> {
             if ready.stopped {
                 return;
             }
+            if let Some(connector) = &mut connector {
+                connector.go_on(&listener);
+            }
             if ready.call {
                 match listener.receive() {
                     Ok(notification) => {
-                        let answer = decide(&mut judge, &ground, &record, &notification, broken);
-                        let _ = listener.answer(notification.id, answer);
+                        let answer = match (Call::of(&notification), &mut connector) {
+                            _ if broken => Some(Answer::Refuse(libc::EACCES)),
+                            (Some(Call::Connect(address)), Some(connector)) => {
+                                connect(connector, &listener, &record, &notification, address)
+                            }
+                            (Some(call), _) => {
+                                Some(decide(&mut judge, &ground, &record, &notification, call))
+                            }
+                            (None, _) => Some(Answer::Refuse(libc::ENOSYS)),
+                        };
+                        if let Some(answer) = answer {
+                            let _ = listener.answer(notification.id, answer);
+                        }
                     }
                     Err(Errno::NOENT | Errno::INTR) => {}
                     Err(_) => listening = false,
@@ -213,26 +235,44 @@ impl<E: FnMut()> Service<E> {
     }
 }
 
-/// Answers a call, and records a refusal. Once a rule was broken nothing goes on any more.
+/// Answers a call that makes a name, and records a refusal.
 fn decide(
     judge: &mut Judge,
     ground: &Ground,
     record: &Mutex<Violations>,
     notification: &Notification,
-    broken: bool,
+    call: Call,
 ) -> Answer {
-    if broken {
-        return Answer::Refuse(libc::EACCES);
-    }
-    let Some(call) = Call::of(notification) else { return Answer::Refuse(libc::ENOSYS) };
     match judge.judge(notification, call) {
         Ruling::Continue => Answer::Continue,
         Ruling::Refuse { errno, path } => {
             let protected = path.map(|path| &ground.paths()[path].protected);
             let (path, rule) = (protected.map(Protected::path), protected.map(|it| it.rule.clone()));
-            let rule = rule.unwrap_or_default();
-            add(record, Violation::Refused { call: call.name(), path, rule, times: 1 });
+            // Of a datagram socket nobody needs to hear: most are made to write to the system's log.
+            if !matches!(call, Call::Socket(_)) {
+                let rule = rule.unwrap_or_default();
+                add(record, Violation::Refused { call: call.name(), path, rule, times: 1 });
+            }
             Answer::Refuse(errno)
+        }
+    }
+}
+
+/// Connects on a caller's behalf, and records a refusal. Without an answer the call still waits for its peer.
+fn connect(
+    connector: &mut Connector,
+    listener: &Listener,
+    record: &Mutex<Violations>,
+    notification: &Notification,
+    address: calls::Address,
+) -> Option<Answer> {
+    match connector.connect(listener, notification, address) {
+        connect::Outcome::Answered(answer) => Some(answer),
+        connect::Outcome::Waits => None,
+        connect::Outcome::Refused(path) => {
+            let rule = "network.allow_unix_sockets does not list it".to_owned();
+            add(record, Violation::Refused { call: "connect", path: Some(path), rule, times: 1 });
+            Some(Answer::Refuse(libc::EACCES))
         }
     }
 }
@@ -248,25 +288,35 @@ struct Ready {
     stopped: bool,
 }
 
-fn wait(listener: &Listener, watch: &Watch, stopped: &OwnedFd, listening: bool) -> Result<Ready, Errno> {
-    let (listener, watch) = (listener.as_fd(), watch.as_fd());
-    let mut fds = [
-        PollFd::from_borrowed_fd(watch, PollFlags::IN),
-        PollFd::new(stopped, PollFlags::IN),
-        PollFd::from_borrowed_fd(listener, PollFlags::IN),
-    ];
-    let fds = if listening { &mut fds[..] } else { &mut fds[..2] };
+fn wait(
+    listener: &Listener,
+    watch: &Watch,
+    stopped: &OwnedFd,
+    listening: bool,
+    connector: Option<&Connector>,
+) -> Result<Ready, Errno> {
+    let mut fds = Vec::with_capacity(8);
+    fds.extend([PollFd::from_borrowed_fd(watch.as_fd(), PollFlags::IN), PollFd::new(stopped, PollFlags::IN)]);
+    // One that hung up is always ready, and would keep this loop spinning.
+    if listening {
+        fds.push(PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN));
+    }
+    let waits = connector.filter(|connector| connector.any_waits());
+    if let Some(connector) = waits {
+        connector.register(&mut fds);
+    }
     loop {
-        match rustix::event::poll(fds, None) {
+        match rustix::event::poll(&mut fds, waits.map(|_| &connect::PATIENCE)) {
             Ok(_) => break,
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),
         }
     }
     let of = |at: usize| fds.get(at).map_or(PollFlags::empty(), PollFd::revents);
+    let of_listener = if listening { of(2) } else { PollFlags::empty() };
     Ok(Ready {
-        call: of(2).contains(PollFlags::IN),
-        hung_up: of(2).intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL),
+        call: of_listener.contains(PollFlags::IN),
+        hung_up: of_listener.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL),
         watch: !of(0).is_empty(),
         stopped: !of(1).is_empty(),
     })

@@ -43,6 +43,30 @@ pub struct Protected {
 pub struct Rules {
     /// Paths that are to stay absent.
     pub protected: Vec<Protected>,
+    /// Which unix sockets can be connected to, where they are listed.
+    pub sockets: Option<Sockets>,
+}
+
+/// The unix sockets that can be connected to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sockets {
+    /// The host's.
+    pub allowed: Vec<AllowedSocket>,
+    /// The devices of the host's file systems in memory: sockets on others in memory are the sandbox's own.
+    pub host_memory: Vec<u64>,
+}
+
+/// A socket of the host's that can be connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedSocket {
+    /// Its path on the host, free of symlinks.
+    pub path: PathBuf,
+    /// Which file it was when the sandbox was prepared; `None` if there was none.
+    pub identity: Option<Identity>,
+    /// Whether the sandbox could put another one in its place.
+    pub replaceable: bool,
+    /// The rule behind it, in the user's words.
+    pub rule: String,
 }
 
 impl Rules {
@@ -66,13 +90,13 @@ impl Rules {
             let rest = rest.components().map(|component| component.as_os_str().to_owned()).collect();
             protected.push(Protected { anchor: (*anchor).clone(), rest, rule: finding.rule.clone() });
         }
-        Rules { protected }
+        Rules { protected, sockets: None }
     }
 
     /// Whether there is nothing to do: then no filter notifies and no guard runs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.protected.is_empty()
+        self.protected.is_empty() && self.sockets.is_none()
     }
 }
 

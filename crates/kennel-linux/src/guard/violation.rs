@@ -14,7 +14,8 @@ pub enum Violation {
     Refused {
         /// Which, in words.
         call: &'static str,
-        /// The protected path, on the host; `None` where the caller could not be looked into.
+        /// The protected path, on the host, or the socket's, as the caller named it; `None` where the caller could not be
+        /// looked into.
         path: Option<PathBuf>,
         /// The rule behind it; empty where there is no path.
         rule: String,
@@ -91,7 +92,8 @@ impl fmt::Display for Violation {
         let why = |rule: &str| show(rule.as_bytes());
         match self {
             Violation::Refused { call, path: Some(path), rule, times } => {
-                write!(f, "refused to make {} ({call}{}): {}", name(path), often(*times), why(rule))
+                let what = if *call == "connect" { "connect to" } else { "make" };
+                write!(f, "refused to {what} {} ({call}{}): {}", name(path), often(*times), why(rule))
             }
             Violation::Refused { call, path: None, times, .. } => write!(
                 f,

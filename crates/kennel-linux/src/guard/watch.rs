@@ -52,8 +52,7 @@ impl Watch {
     pub fn new(ground: &Ground) -> Result<Watch, Errno> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let placed = ground.paths().iter().map(|path| vec![None; path.protected.rest.len()]).collect();
-        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut watch = Watch { inotify, placed, users: HashMap::new(), started };
+        let mut watch = Watch { inotify, placed, users: HashMap::new(), started: now() };
         for path in 0..ground.paths().len() {
             watch.place(ground, path)?;
         }
@@ -178,7 +177,7 @@ impl Watch {
             // Succeeds only on an empty one.
             FileType::Directory => rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR),
             FileType::RegularFile
-                if stat.stx_size > 0 && stat.stx_nlink == 1 && !self.is_born_since(&stat) =>
+                if stat.stx_size > 0 && stat.stx_nlink == 1 && !is_born_since(&stat, self.started) =>
             {
                 Err(Errno::NOTEMPTY)
             }
@@ -192,21 +191,26 @@ impl Watch {
             Err(error) => Err(error),
         }
     }
-
-    /// Whether a file was made since the guard began. A file system that does not tell counts as one that says no.
-    fn is_born_since(&self, stat: &rustix::fs::Statx) -> bool {
-        // The kernel stamps files with the time of its last tick.
-        const TICK: Duration = Duration::from_millis(20);
-        let told = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
-        let born = Duration::new(u64::try_from(stat.stx_btime.tv_sec).unwrap_or(0), stat.stx_btime.tv_nsec);
-        told && born + TICK >= self.started
-    }
 }
 
 impl AsFd for Watch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.inotify.as_fd()
     }
+}
+
+/// Whether a file was made since then. A file system that does not tell counts as one that says no.
+pub(super) fn is_born_since(stat: &rustix::fs::Statx, started: Duration) -> bool {
+    // The kernel stamps files with the time of its last tick.
+    const TICK: Duration = Duration::from_millis(20);
+    let told = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let born = Duration::new(u64::try_from(stat.stx_btime.tv_sec).unwrap_or(0), stat.stx_btime.tv_nsec);
+    told && born + TICK >= started
+}
+
+/// The time by which the kernel stamps files.
+pub(super) fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Renames to the first free name beside.

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use kennel_init::plan::{Command, Identity, Plan, Planned, Step, Terminal};
-use kennel_policy::policy::{NetworkMode, Policy};
+use kennel_policy::policy::{NetworkMode, Policy, UnixSockets};
 
 use crate::guard;
 use crate::landlock::{self, Abi};
@@ -135,9 +135,7 @@ pub fn plan(
     if let Some(program) = seccomp::filter(&wish, &guarded) {
         let (listener, reason) = match resolved.guard.is_empty() {
             true => (None, "the seccomp profile"),
-            false => {
-                (Some(guard::LISTENER), "the seccomp profile, and protected paths that do not exist yet")
-            }
+            false => (Some(guard::LISTENER), "the seccomp profile, and rules that no mount can keep"),
         };
         steps.add(Step::Filter { program, listener }, reason);
     }
@@ -158,6 +156,10 @@ fn proxy_only(
     }
     if policy.network.mode != NetworkMode::Whitelist {
         return Ok(None);
+    }
+    // The guard connects on the command's behalf, and Landlock does not hold the guard.
+    if policy.network.unix_sockets == UnixSockets::Listed {
+        return Err(not_here("listed unix sockets together with an allow list of hosts"));
     }
     let unconfined = network.and_then(|network| network.unconfined.as_ref());
     match unconfined {

@@ -3,6 +3,7 @@
 //! Every rule becomes a *point*: a path free of symlinks, what stands there, and what the sandbox may do from there
 //! down. The most specific rule wins, at a tie the deny, and a write rule never undoes a deny of reading.
 
+mod guarded;
 mod locate;
 mod walk;
 
@@ -16,8 +17,8 @@ use kennel_policy::policy::{
     FilePolicy, Missing, MountAccess, MountPoint, NetworkMode, PathRule, Policy, ReadModel, TmpMode,
 };
 
-use crate::guard::{Anchor, Finding, Rules};
-use locate::{Below, locate_below, locate_link};
+use crate::guard::Rules;
+use locate::{Below, locate_below};
 pub use locate::{Found, Kind, Location, is_link, locate};
 use walk::Matched;
 pub use walk::{MOST_ENTRIES, WalkError};
@@ -31,7 +32,7 @@ pub struct Resolved {
     pub links: Vec<(PathBuf, PathBuf)>,
     /// Files that show other contents than the host's: the path without symlinks, and the contents.
     pub covers: Vec<(PathBuf, &'static str)>,
-    /// Denied paths that do not exist and that the sandbox could make.
+    /// Rules with nothing to mount on: denied paths that do not exist and could be made, and unix sockets by path.
     pub guard: Rules,
     /// Where the command starts; `None` when its folder does not exist inside.
     pub workdir: Option<PathBuf>,
@@ -240,6 +241,7 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     resolver.list(List::AllowWrite, &files.allow_write)?;
     resolver.list(List::DenyWrite, &files.deny_write)?;
     resolver.globs()?;
+    let sockets = resolver.sockets(policy)?;
     let workdir = resolver.workdir(policy, cwd)?;
     if files.reads == ReadModel::Listed && files.system {
         resolver.system();
@@ -253,7 +255,7 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     resolver.hold_links(&mut points)?;
     resolver.check_hard_links()?;
     pin(&mut points)?;
-    let guard = resolver.guarded(&points);
+    let guard = resolver.guarded(&points, sockets)?;
     points.sort_by(|a, b| a.path.cmp(&b.path));
     if let (Some(path), Some(_)) = (&workdir, &policy.process.workdir)
         && !visible(&points, path)
@@ -709,69 +711,6 @@ impl Resolver<'_> {
             }
         }
         Ok(())
-    }
-
-    /// A denied link that the sandbox could replace is held in its place by a mount on the link itself: it leads where
-    /// it leads, and cannot be removed.
-    fn hold_links(&self, points: &mut Vec<Point>) -> Result<(), ResolveError> {
-        let mut held = BTreeSet::new();
-        for Loose { path, rule, .. } in self.loose.iter().filter(|loose| loose.link) {
-            let Some(folder) = path.parent() else { continue };
-            let Verdict::Host { write: true, .. } = self.verdict(folder) else { continue };
-            if !held.insert(path) {
-                continue;
-            }
-            let found = locate_link(path).map_err(system_error(rule, path))?;
-            let source = Source { path: path.clone(), kind: Kind::File, identity: found.identity };
-            let state = State::Host { source, write: false };
-            points.push(Point { path: path.clone(), state, reason: format!("holds the link: {rule}") });
-        }
-        Ok(())
-    }
-
-    /// A denied path that is not there has nothing to mount on: the guard keeps it from being made, wherever the
-    /// sandbox could make it.
-    fn guarded(&self, points: &[Point]) -> Rules {
-        let absent: Vec<&Loose> = self.loose.iter().filter(|loose| !loose.link).collect();
-        if absent.is_empty() {
-            return Rules::default();
-        }
-        let states: BTreeMap<&Path, &State> =
-            points.iter().map(|point| (point.path.as_path(), &point.state)).collect();
-        let writable: Vec<(&Path, &Source)> = points
-            .iter()
-            .filter_map(|point| match &point.state {
-                State::Host { source, write: true } if source.kind == Kind::Folder => {
-                    Some((point.path.as_path(), source))
-                }
-                _ => None,
-            })
-            .collect();
-        let mut shown: BTreeMap<&Path, Vec<&Path>> = BTreeMap::new();
-        for (inside, source) in &writable {
-            shown.entry(&source.path).or_default().push(inside);
-        }
-        // Of the places at which the folder shows that would hold the path, is there one that can be written?
-        let can_be_made = |path: &Path| {
-            let sources = path.ancestors().skip(1).filter_map(|above| Some((above, shown.get(above)?)));
-            sources.flat_map(|(above, places)| places.iter().map(move |place| (above, *place))).any(
-                |(above, place)| {
-                    let inside = place.join(path.strip_prefix(above).unwrap_or(path));
-                    let nearest = inside.ancestors().skip(1).find_map(|above| states.get(above));
-                    matches!(nearest, Some(State::Host { write: true, .. }))
-                },
-            )
-        };
-        let findings: Vec<Finding> = absent
-            .into_iter()
-            .filter(|loose| can_be_made(&loose.path))
-            .map(|loose| Finding { path: loose.path.clone(), rule: loose.rule.clone() })
-            .collect();
-        let anchors: Vec<Anchor> = writable
-            .iter()
-            .map(|(_, source)| Anchor { path: source.path.clone(), identity: source.identity })
-            .collect();
-        Rules::new(&findings, &anchors)
     }
 
     /// A denied file is protected under the names that are denied; another name would lead around the rule.

@@ -137,7 +137,8 @@ fn personalities() -> Rule {
 fn sockets(wish: &Wish) -> Rule {
     let family =
         |family: i32| Test::OneOf { argument: 0, mask: u32::MAX, values: vec![family.cast_unsigned()] };
-    let unix = if wish.unix_sockets == UnixSockets::All { Verdict::Allow } else { EPERM };
+    // Where they are listed the guard has the last word.
+    let unix = if wish.unix_sockets == UnixSockets::None { EPERM } else { Verdict::Allow };
     let mut tests = vec![(family(libc::AF_UNIX), unix)];
     if wish.inet_sockets != Inet::None && wish.profile != SeccompProfile::Strict {
         if wish.inet_sockets == Inet::Tcp {
@@ -161,7 +162,7 @@ fn sockets(wish: &Wish) -> Rule {
 
 /// Pairs that stay pairs. One of datagram sockets (which is what AF_UNIX makes of SOCK_RAW too) can be connected anew,
 /// or send to any path: it would be a socket like the ones that are refused.
-fn pairs() -> Rule {
+pub(crate) fn pairs() -> Rule {
     const TYPE: u32 = 0xf;
     let values = vec![libc::SOCK_STREAM.cast_unsigned(), libc::SOCK_SEQPACKET.cast_unsigned()];
     Rule::When(vec![(Test::OneOf { argument: 1, mask: TYPE, values }, Verdict::Allow)], EPERM)

@@ -106,6 +106,7 @@ pub struct Running {
     doors: Doors,
     /// What the guard is to watch over, until it does.
     guarded: Rules,
+    own_network: bool,
     guard: Option<GuardHandle>,
     /// What init counted: CPU milliseconds in programs and in the kernel, KiB of memory.
     used: Option<(u32, u32, u32)>,
@@ -144,6 +145,7 @@ impl Running {
             pressure: None,
             doors: Vec::new(),
             guarded: Rules::default(),
+            own_network: false,
             guard: None,
             used: None,
             link_ended: false,
@@ -153,8 +155,9 @@ impl Running {
     }
 
     /// Has `rules` guarded from the moment on that init hands the listener over.
-    pub fn guard(&mut self, rules: Rules) {
-        self.guarded = rules;
+    /// `own_network` says that the sandbox does not share the host's network.
+    pub fn guard(&mut self, rules: Rules, own_network: bool) {
+        (self.guarded, self.own_network) = (rules, own_network);
     }
 
     /// The sockets that init made inside the sandbox's network, to be served by the caller.
@@ -289,7 +292,8 @@ impl Running {
             (self.init.pidfd.try_clone().map_err(start)?, self.init.link.try_clone().map_err(start)?);
         let namespaced = self.init.namespaced;
         let end = move || kill(&pidfd, &link, namespaced);
-        self.guard = Some(Guard::serve(listener, std::mem::take(&mut self.guarded), end)?);
+        let rules = std::mem::take(&mut self.guarded);
+        self.guard = Some(Guard::serve(listener, rules, self.own_network, end)?);
         Ok(())
     }
 

@@ -1,0 +1,205 @@
+//! Rules that no mount keeps: links that could be replaced, denied paths that do not exist, unix sockets by path.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use kennel_init::plan::Identity;
+use kennel_policy::policy::{Missing, PathRule, Policy, UnixSockets};
+use rustix::fs::FileType;
+
+use super::locate::{self, Below, locate, locate_below, locate_link};
+use super::{
+    Found, Kind, List, Location, Loose, Point, ResolveError, Resolver, Source, State, Verdict, is_link,
+    system_error, walk,
+};
+use crate::guard::{AllowedSocket, Anchor, Finding, Rules, Sockets};
+
+/// A listed socket, found or not.
+pub(super) struct Listed {
+    path: PathBuf,
+    identity: Option<Identity>,
+    rule: String,
+}
+
+impl Resolver<'_> {
+    /// A denied link that the sandbox could replace is held in its place by a mount on the link itself: it leads where
+    /// it leads, and cannot be removed.
+    pub(super) fn hold_links(&self, points: &mut Vec<Point>) -> Result<(), ResolveError> {
+        let mut held = BTreeSet::new();
+        for Loose { path, rule, .. } in self.loose.iter().filter(|loose| loose.link) {
+            let Some(folder) = path.parent() else { continue };
+            let Verdict::Host { write: true, .. } = self.verdict(folder) else { continue };
+            if !held.insert(path) {
+                continue;
+            }
+            let found = locate_link(path).map_err(system_error(rule, path))?;
+            let source = Source { path: path.clone(), kind: Kind::File, identity: found.identity };
+            let state = State::Host { source, write: false };
+            points.push(Point { path: path.clone(), state, reason: format!("holds the link: {rule}") });
+        }
+        Ok(())
+    }
+
+    /// Looks for the listed sockets, and has each show inside where it would be hidden: the host's /run and /tmp are.
+    pub(super) fn sockets(&mut self, policy: &Policy) -> Result<Option<Vec<Listed>>, ResolveError> {
+        if policy.network.unix_sockets != UnixSockets::Listed {
+            return Ok(None);
+        }
+        let (globs, names): (Vec<&PathRule>, Vec<&PathRule>) =
+            policy.network.allow_unix_sockets.iter().partition(|rule| rule.pattern.is_glob());
+        let mut listed = Vec::new();
+        for rule in names {
+            let (path, reason) = (rule.pattern.as_path(), describe(rule));
+            if !rule.follow_link && is_link(path) {
+                continue;
+            }
+            match locate(path).map_err(system_error(&reason, path))? {
+                Location::Found(found) => {
+                    if !is_socket(&found.path) {
+                        let path = found.path;
+                        return Err(ResolveError::Unfit { rule: reason, path, what: "not a socket" });
+                    }
+                    self.links.extend(locate::links_on_the_way(path));
+                    listed.push(self.shown(found, reason));
+                }
+                // A daemon that starts later.
+                Location::Missing(path) if rule.missing == Missing::Skip => {
+                    listed.push(Listed { path, identity: None, rule: reason });
+                }
+                Location::Missing(path) => return Err(ResolveError::Missing { rule: reason, path }),
+                Location::Forbidden if rule.missing == Missing::Skip => {}
+                Location::Forbidden => {
+                    return Err(ResolveError::Forbidden { rule: reason, path: path.to_path_buf() });
+                }
+            }
+        }
+        if !globs.is_empty() {
+            let patterns: Vec<_> = globs.iter().map(|rule| &rule.pattern).collect();
+            let mut matches = Vec::new();
+            walk::expand(&patterns, |index, path, matched| {
+                if matched == walk::Matched::Surely {
+                    matches.push((index, path.to_path_buf()));
+                }
+            })?;
+            for (index, path) in matches {
+                let (rule, reason) = (globs[index], describe(globs[index]));
+                let found = locate_below(rule.pattern.literal_prefix(), &path);
+                if let Below::Found(found) = found.map_err(system_error(&reason, &path))?
+                    && is_socket(&found.path)
+                {
+                    listed.push(self.shown(found, reason));
+                }
+            }
+        }
+        Ok(Some(listed))
+    }
+
+    fn shown(&mut self, found: Found, rule: String) -> Listed {
+        let (path, identity) = (found.path.clone(), Some(found.identity));
+        self.say(List::AllowRead, found, &rule);
+        Listed { path, identity, rule }
+    }
+
+    /// What the guard is to keep. A denied path that is not there has nothing to mount on, wherever the sandbox could
+    /// make it; and no mount keeps a program from connecting to a socket.
+    pub(super) fn guarded(
+        &self,
+        points: &[Point],
+        listed: Option<Vec<Listed>>,
+    ) -> Result<Rules, ResolveError> {
+        let absent: Vec<&Loose> = self.loose.iter().filter(|loose| !loose.link).collect();
+        if absent.is_empty() && listed.is_none() {
+            return Ok(Rules::default());
+        }
+        let host_memory = match &listed {
+            None => Vec::new(),
+            Some(_) => file_systems_in_memory()
+                .map_err(system_error("allow_unix_sockets", Path::new("/proc/self/mountinfo")))?,
+        };
+        let writable = Writable::of(points);
+        let findings: Vec<Finding> = absent
+            .into_iter()
+            .filter(|loose| writable.can_be_made(&loose.path))
+            .map(|loose| Finding { path: loose.path.clone(), rule: loose.rule.clone() })
+            .collect();
+        let mut rules = Rules::new(&findings, &writable.anchors());
+        rules.sockets = listed.map(|listed| Sockets {
+            allowed: listed
+                .into_iter()
+                .map(|Listed { path, identity, rule }| {
+                    let replaceable = writable.can_be_made(&path);
+                    AllowedSocket { path, identity, replaceable, rule }
+                })
+                .collect(),
+            host_memory,
+        });
+        Ok(rules)
+    }
+}
+
+/// The folders of the host's that show writable inside.
+struct Writable<'a> {
+    states: BTreeMap<&'a Path, &'a State>,
+    /// Where each shows, by its path on the host.
+    shown: BTreeMap<&'a Path, (&'a Source, Vec<&'a Path>)>,
+}
+
+impl<'a> Writable<'a> {
+    fn of(points: &'a [Point]) -> Writable<'a> {
+        let mut shown: BTreeMap<&Path, (&Source, Vec<&Path>)> = BTreeMap::new();
+        for point in points {
+            if let State::Host { source, write: true } = &point.state
+                && source.kind == Kind::Folder
+            {
+                shown.entry(&source.path).or_insert((source, Vec::new())).1.push(&point.path);
+            }
+        }
+        let states = points.iter().map(|point| (point.path.as_path(), &point.state)).collect();
+        Writable { states, shown }
+    }
+
+    /// Whether the folder that holds `path`, a path of the host's, can be written at one of the places where it shows.
+    fn can_be_made(&self, path: &Path) -> bool {
+        let sources = path.ancestors().skip(1).filter_map(|above| Some((above, self.shown.get(above)?)));
+        sources.flat_map(|(above, (_, places))| places.iter().map(move |place| (above, *place))).any(
+            |(above, place)| {
+                let inside = place.join(path.strip_prefix(above).unwrap_or(path));
+                let nearest = inside.ancestors().skip(1).find_map(|above| self.states.get(above));
+                matches!(nearest, Some(State::Host { write: true, .. }))
+            },
+        )
+    }
+
+    fn anchors(&self) -> Vec<Anchor> {
+        let sources = self.shown.values().map(|(source, _)| source);
+        sources.map(|source| Anchor { path: source.path.clone(), identity: source.identity }).collect()
+    }
+}
+
+fn describe(rule: &PathRule) -> String {
+    let shown = rule.pattern.as_path().display().to_string();
+    let shown: String = shown.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    format!("allow_unix_sockets {shown} ({})", rule.origin)
+}
+
+/// The devices of the file systems in memory that the host has now. One that shows inside and is none of these is the
+/// sandbox's own.
+fn file_systems_in_memory() -> std::io::Result<Vec<u64>> {
+    let table = std::fs::read_to_string("/proc/self/mountinfo")?;
+    let mut devices: Vec<u64> = table
+        .lines()
+        .filter_map(|line| {
+            let (place, kind) = line.split_once(" - ")?;
+            let (major, minor) = place.split(' ').nth(2)?.split_once(':')?;
+            let number = |text: &str| text.parse::<u64>().ok();
+            kind.starts_with("tmpfs ").then_some(number(major)? << 32 | number(minor)?)
+        })
+        .collect();
+    devices.sort_unstable();
+    devices.dedup();
+    Ok(devices)
+}
+
+fn is_socket(path: &Path) -> bool {
+    rustix::fs::lstat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket)
+}
