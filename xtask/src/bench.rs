@@ -23,8 +23,8 @@ pub fn bench(words: &[String]) -> Result<(), Failure> {
     if let Some(unknown) = names.iter().find(|name| !BENCHMARKS.contains(&name.as_str())) {
         return Err(format!("no benchmark called {unknown}; there are {}", BENCHMARKS.join(", ")).into());
     }
-    let programs =
-        cargo::build(&["build", "--release", "--package", "kennel-bench", "--package", "kennel-cli"])?;
+    let mut programs = cargo::build(&["build", "--release", "--package", "kennel-bench"])?;
+    programs.extend(cargo::build_release(&["kennel-cli"])?);
     let stage = Stage::new()?;
     for name in ["kennel", "probe", "machine"].iter().chain(BENCHMARKS) {
         stage.add(&cargo::binary(&programs, name)?.path, name)?;

@@ -12,8 +12,7 @@ use crate::{cargo, elf};
 /// # Errors
 /// When something does not build, or a binary is not static.
 pub fn dist() -> Result<(), Failure> {
-    let programs =
-        cargo::build(&["build", "--release", "--package", "kennel-cli", "--package", "kennel-entrypoint"])?;
+    let programs = cargo::build_release(&["kennel-cli", "kennel-entrypoint"])?;
     let folder = cargo::root().join("dist");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;

@@ -33,6 +33,12 @@ fn startup() -> Result<(), Failure> {
         Way::command("kennel, a write root with denies", kennel(&rules)?),
         Way::command("kennel, listed reads", kennel(&["--reads", "listed"])?),
     ];
+    // Only who can have a cgroup here.
+    let limits = kennel(&["--memory", "256M", "--pids", "64", "--cpus", "1"]);
+    let limits = limits.ok().filter(can_run).map(|command| {
+        ways.push(Way::command("kennel, limits", command));
+        ways.len() - 1
+    });
     if let Some(unshare) = programs::installed("unshare") {
         ways.push(Way::command("unshare", programs::quiet(&unshare, &["-Urmpfn", TRUE])));
     }
@@ -50,7 +56,17 @@ fn startup() -> Result<(), Failure> {
     if let Some(bwrap) = bwrap {
         print!("{}", table::goal("kennel × bwrap", table::ratio(&ways[1], &ways[bwrap]), 0.5));
     }
+    if let Some(limits) = limits {
+        let more = ways[limits].median().saturating_sub(ways[1].median());
+        print!("{}", table::goal("what limits add, in ms", more.as_secs_f64() * 1e3, 0.4));
+    }
     let memory = ways[1].peak_memory().unwrap_or(0) as f64 / 1e6;
     print!("{}", table::goal("kennel's peak memory in MB", memory, 4.0));
     Ok(())
+}
+
+fn can_run(command: &std::process::Command) -> bool {
+    let mut once = std::process::Command::new(command.get_program());
+    once.args(command.get_args()).stdin(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    once.status().is_ok_and(|status| status.success())
 }

@@ -107,42 +107,40 @@ impl Table {
     /// The program. Calls of another architecture kill; x32 calls do not exist.
     #[must_use]
     pub fn compile(&self) -> Vec<Instruction> {
-        let mut program = vec![
+        let mut program = Vec::with_capacity(512);
+        program.extend([
             instruction(LOAD_WORD, 0, 0, ARCHITECTURE),
             instruction(JUMP_EQUAL, 1, 0, AUDIT_ARCH),
             ret(Verdict::Kill),
             instruction(LOAD_WORD, 0, 0, NUMBER),
-        ];
+        ]);
         #[cfg(target_arch = "x86_64")]
         program.extend([
             instruction(JUMP_GREATER_EQUAL, 0, 1, X32),
             ret(Verdict::Errno(libc::ENOSYS.cast_unsigned())),
         ]);
-        program.extend(search(&self.ranges()));
+        let otherwise = Rule::Always(self.otherwise);
+        search(&self.ranges(&otherwise), &mut program);
         program
     }
 
     /// Neighbouring numbers with the same rule, as (first number, rule).
-    fn ranges(&self) -> Vec<(u32, Rule)> {
-        let mut ranges: Vec<(u32, Rule)> = vec![(0, Rule::Always(self.otherwise))];
+    fn ranges<'r>(&'r self, otherwise: &'r Rule) -> Vec<(u32, &'r Rule)> {
+        let mut ranges: Vec<(u32, &Rule)> = Vec::with_capacity(128);
         let mut next = 0;
-        let mut push = |first: u32, rule: Rule| {
+        let mut push = |first: u32, rule: &'r Rule| {
             if ranges.last().is_none_or(|(_, last)| *last != rule) {
                 ranges.push((first, rule));
             }
         };
         for (&number, rule) in &self.rules {
             if number > next {
-                push(next, Rule::Always(self.otherwise));
+                push(next, otherwise);
             }
-            push(number, rule.clone());
+            push(number, rule);
             next = number + 1;
         }
-        push(next, Rule::Always(self.otherwise));
-        // The first entry may have been overtaken by a rule for number 0.
-        if ranges.len() > 1 && ranges[1].0 == 0 {
-            ranges.remove(0);
-        }
+        push(next, otherwise);
         ranges
     }
 }
@@ -164,36 +162,34 @@ fn ret(verdict: Verdict) -> Instruction {
 }
 
 /// Halves the ranges until one is left. The number is in the accumulator.
-fn search(ranges: &[(u32, Rule)]) -> Vec<Instruction> {
+fn search(ranges: &[(u32, &Rule)], code: &mut Vec<Instruction>) {
     if let [(_, rule)] = ranges {
-        return decide(rule);
+        return decide(rule, code);
     }
     let (low, high) = ranges.split_at(ranges.len() / 2);
-    let (low_code, high_code) = (search(low), search(high));
-    let mut code = Vec::with_capacity(low_code.len() + high_code.len() + 2);
-    match u8::try_from(low_code.len()) {
-        Ok(distance) => code.push(instruction(JUMP_GREATER_EQUAL, distance, 0, high[0].0)),
+    let at = code.len();
+    code.push(instruction(JUMP_GREATER_EQUAL, 0, 0, high[0].0));
+    search(low, code);
+    let distance = code.len() - at - 1;
+    match u8::try_from(distance) {
+        Ok(distance) => code[at].jump_true = distance,
         // A conditional jump reaches 255 instructions; a plain one reaches all.
-        Err(_) => code.extend([
-            instruction(JUMP_GREATER_EQUAL, 0, 1, high[0].0),
-            instruction(JUMP, 0, 0, u32::try_from(low_code.len()).unwrap_or(u32::MAX)),
-        ]),
+        Err(_) => {
+            code[at].jump_false = 1;
+            code.insert(at + 1, instruction(JUMP, 0, 0, u32::try_from(distance).unwrap_or(u32::MAX)));
+        }
     }
-    code.extend(low_code);
-    code.extend(high_code);
-    code
+    search(high, code);
 }
 
-fn decide(rule: &Rule) -> Vec<Instruction> {
+fn decide(rule: &Rule, code: &mut Vec<Instruction>) {
     match rule {
-        Rule::Always(verdict) => vec![ret(*verdict)],
+        Rule::Always(verdict) => code.push(ret(*verdict)),
         Rule::When(tests, otherwise) => {
-            let mut code = Vec::new();
             for (test, verdict) in tests {
-                test.emit(*verdict, &mut code);
+                test.emit(*verdict, code);
             }
             code.push(ret(*otherwise));
-            code
         }
     }
 }
