@@ -101,7 +101,7 @@ fn violation(violation: &Violation) -> Value {
                 _ => None,
             },
         }),
-        Violation::GuardDied => json!({ "what": "guard-failed" }),
+        Violation::GuardFailed { why } => json!({ "what": "guard-failed", "why": why }),
     }
 }
 

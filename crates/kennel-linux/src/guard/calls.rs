@@ -113,6 +113,12 @@ impl Call {
         Some(call)
     }
 
+    /// Whether it may make a name.
+    #[must_use]
+    pub fn makes_a_name(self) -> bool {
+        !matches!(self, Call::Connect(_) | Call::Socket(_))
+    }
+
     /// Its name, for people.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -25,11 +25,12 @@ pub mod watch;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::io::Errno;
@@ -75,7 +76,8 @@ pub enum GuardError {
 #[derive(Debug)]
 pub struct GuardHandle {
     stop: OwnedFd,
-    thread: Option<JoinHandle<()>>,
+    /// Tells that the thread is through; taken when that is known.
+    end: Option<Receiver<()>>,
     record: Arc<Mutex<Violations>>,
 }
 
@@ -88,10 +90,10 @@ impl Guard {
     /// does not share the host's. `end` is called when a rule was broken and must end the sandbox; it may be called more
     /// than once.
     ///
-    /// Blocks until the folders are watched: calls made before wait.
+    /// Blocks until the guard is ready: calls made before wait.
     ///
     /// # Errors
-    /// When the protected paths cannot be watched. The listener is closed then, and every call that waits for it fails.
+    /// When the protected paths are not what they were, or cannot be watched. The listener is closed then, and every call that waits for it fails.
     pub fn serve(
         listener: OwnedFd,
         rules: Rules,
@@ -102,7 +104,8 @@ impl Guard {
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(start)?;
         let stopped = rustix::io::fcntl_dupfd_cloexec(&stop, 3).map_err(start)?;
         let record = Arc::new(Mutex::new(Violations::default()));
-        let (ready, told) = std::sync::mpsc::sync_channel(1);
+        let (ready, told) = sync_channel(1);
+        let (over, ended) = sync_channel(1);
         let thread = {
             let record = record.clone();
             let _unheard = SignalsBlocked::new();
@@ -111,15 +114,19 @@ impl Guard {
                     Ok((ground, watch, connector)) => {
                         let _ = ready.send(Ok(()));
                         let listener = Listener::new(listener);
-                        Service { listener, ground, watch, connector, stopped, record, end }.run();
+                        let watch =
+                            Service { listener, ground, watch, connector, stopped, record, end }.run();
+                        let _ = over.send(());
+                        // Last, because it takes milliseconds and nobody has to wait for it.
+                        drop(watch);
                     }
                     Err(error) => drop(ready.send(Err(error))),
                 }
             })
         };
-        let thread = thread.map_err(GuardError::Start)?;
+        thread.map_err(GuardError::Start)?;
         match told.recv() {
-            Ok(Ok(())) => Ok(GuardHandle { stop, thread: Some(thread), record }),
+            Ok(Ok(())) => Ok(GuardHandle { stop, end: Some(ended), record }),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(GuardError::Start(io::Error::other("its thread ended at once"))),
         }
@@ -142,10 +149,10 @@ impl GuardHandle {
     }
 
     fn stop(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
+        let Some(end) = self.end.take() else { return };
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
-        if thread.join().is_err() {
-            self.record.lock().unwrap_or_else(PoisonError::into_inner).add(Violation::GuardDied);
+        if end.recv().is_err() {
+            add(&self.record, Violation::GuardFailed { why: "its thread panicked".into() });
         }
     }
 }
@@ -176,34 +183,24 @@ struct Service<E> {
 }
 
 impl<E: FnMut()> Service<E> {
-    fn run(self) {
+    /// Serves until it is told to stop. Returns what is slow to be dropped.
+    fn run(self) -> Watch {
         let Service { listener, ground, mut watch, mut connector, stopped, record, mut end } = self;
         let mut judge = Judge::new(&ground, &listener);
         let mut broken = false;
         let mut listening = true;
-        loop {
-            let Ok(ready) = wait(&listener, &watch, &stopped, listening, connector.as_ref()) else { return };
+        while let Ok(ready) = wait(&listener, &watch, &stopped, listening, connector.as_ref()) {
             // First, so that a rule that was just broken is mended before anything else goes on.
-            let happened = if ready.stopped {
+            let happened = if ready.stopped && watch.has_begun() {
                 (0..ground.paths().len()).collect()
             } else if ready.watch {
                 watch.happened(&ground)
             } else {
                 Default::default()
             };
-            for path in happened {
-                if let Some(mended) = watch.mend(&ground, path) {
-                    broken = true;
-                    end();
-                    let protected = &ground.paths()[path].protected;
-                    add(
-                        &record,
-                        Violation::Broken { path: protected.path(), rule: protected.rule.clone(), mended },
-                    );
-                }
-            }
+            broken |= mend(&mut watch, &ground, &record, happened, &mut end);
             if ready.stopped {
-                return;
+                break;
             }
             if let Some(connector) = &mut connector {
                 connector.go_on(&listener);
@@ -211,7 +208,11 @@ impl<E: FnMut()> Service<E> {
             if ready.call {
                 match listener.receive() {
                     Ok(notification) => {
-                        let answer = match (Call::of(&notification), &mut connector) {
+                        let call = Call::of(&notification);
+                        if call.is_some_and(Call::makes_a_name) && !watch.has_begun() {
+                            broken |= begin(&mut watch, &ground, &record, &mut end);
+                        }
+                        let answer = match (call, &mut connector) {
                             _ if broken => Some(Answer::Refuse(libc::EACCES)),
                             (Some(Call::Connect(address)), Some(connector)) => {
                                 connect(connector, &listener, &record, &notification, address)
@@ -232,7 +233,39 @@ impl<E: FnMut()> Service<E> {
                 listening = false;
             }
         }
+        watch
     }
+}
+
+/// Places the watches; whatever stands at a protected path already is mended. Returns whether the sandbox was ended.
+fn begin(watch: &mut Watch, ground: &Ground, record: &Mutex<Violations>, end: &mut impl FnMut()) -> bool {
+    if let Err(error) = watch.begin(ground) {
+        end();
+        let why = GuardError::Watch(error.into()).to_string();
+        add(record, Violation::GuardFailed { why });
+        return true;
+    }
+    mend(watch, ground, record, (0..ground.paths().len()).collect(), end)
+}
+
+/// Mends these paths where they are broken. Returns whether any was; then the sandbox was ended.
+fn mend(
+    watch: &mut Watch,
+    ground: &Ground,
+    record: &Mutex<Violations>,
+    paths: BTreeSet<usize>,
+    end: &mut impl FnMut(),
+) -> bool {
+    let mut broken = false;
+    for path in paths {
+        if let Some(mended) = watch.mend(ground, path) {
+            broken = true;
+            end();
+            let protected = &ground.paths()[path].protected;
+            add(record, Violation::Broken { path: protected.path(), rule: protected.rule.clone(), mended });
+        }
+    }
+    broken
 }
 
 /// Answers a call that makes a name, and records a refusal.

@@ -31,8 +31,11 @@ pub enum Violation {
         /// What was done about it.
         mended: Mended,
     },
-    /// The guard itself failed. From then on every call that it had to judge failed with ENOSYS.
-    GuardDied,
+    /// The guard itself failed, and nothing that it had to judge was let through from then on.
+    GuardFailed {
+        /// Why.
+        why: String,
+    },
 }
 
 /// All that a sandbox tried: attempts that are alike are counted, and those past a bound only as a number, because a
@@ -112,7 +115,7 @@ impl fmt::Display for Violation {
                 }
                 write!(f, "; everything inside was killed: {}", why(rule))
             }
-            Violation::GuardDied => f.write_str("the guard of absent paths failed"),
+            Violation::GuardFailed { why } => write!(f, "the guard failed: {why}"),
         }
     }
 }

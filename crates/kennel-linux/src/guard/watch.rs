@@ -3,6 +3,9 @@
 //! A caller can change its memory between the guard's look at a path and the kernel's own, so a protected name may
 //! appear all the same. Then it is taken away at once, and the sandbox ended.
 //!
+//! The watches are placed when the sandbox makes its first name: before, none can have appeared by its doing. Taking them
+//! away costs the kernel a grace period, some milliseconds, which a command that makes nothing is spared.
+//!
 //! What appeared may hold something that somebody needs: a folder of the user's that was renamed, or one that the user
 //! made at this very moment outside. So only what is empty or was born during the run is removed; all else is moved
 //! aside, to a name beside it.
@@ -42,21 +45,33 @@ pub struct Watch {
     /// What each watch is for.
     users: HashMap<i32, Vec<Component>>,
     started: Duration,
+    begun: bool,
 }
 
 impl Watch {
-    /// Places the watches, as far as the folders exist.
+    /// Gets ready to watch.
     ///
     /// # Errors
-    /// When the user's limit on inotify is reached, or the disk cannot be looked at.
+    /// When the user's limit on inotify is reached.
     pub fn new(ground: &Ground) -> Result<Watch, Errno> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let placed = ground.paths().iter().map(|path| vec![None; path.protected.rest.len()]).collect();
-        let mut watch = Watch { inotify, placed, users: HashMap::new(), started: now() };
-        for path in 0..ground.paths().len() {
-            watch.place(ground, path)?;
-        }
-        Ok(watch)
+        Ok(Watch { inotify, placed, users: HashMap::new(), started: now(), begun: false })
+    }
+
+    /// Whether the watches have been placed.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Places the watches, as far as the folders exist. What stands at a protected path by now has yet to be mended.
+    ///
+    /// # Errors
+    /// When the user's limit on inotify is reached, or the disk cannot be looked at.
+    pub fn begin(&mut self, ground: &Ground) -> Result<(), Errno> {
+        self.begun = true;
+        (0..ground.paths().len()).try_for_each(|path| self.place(ground, path).map(drop))
     }
 
     /// Places the watches of one path anew. Each is placed before the next component is looked up, so that nothing

@@ -455,7 +455,6 @@ impl Running {
             // What is still in the cgroup has no PID 1 any more.
             self.meter.finish();
             self.reaped = true;
-            // Its thread is over when this returns: whoever clones this process next may do so by copy.
             self.guard = None;
         }
     }
