@@ -88,6 +88,26 @@ fn a_command_that_reads_the_terminal_meanwhile_goes_on_reading_afterwards() {
 }
 
 #[test]
+fn a_command_that_ends_while_a_question_stands_leaves_the_terminal_as_it_was() {
+    let Some(screen) = terminal() else { return };
+    screen.line("stty -a | md5sum; echo before-$((1+1))");
+    let before = screen.wait_for("before-2");
+    let run = "$K run --no-settings --ask --timeout 2s";
+    screen.line(&format!("{run} -- sh -c \"{}; sleep 60\"", get("standing")));
+    screen.wait_for("connect to standing.web.test:80?");
+    screen.wait_for("time was up");
+    assert_eq!(screen.exit_code(), "124");
+    screen.line("stty -a | md5sum; echo after-$((1+1))");
+    let after = screen.wait_for("after-2");
+    let sums = |shown: &str| -> Vec<String> {
+        shown.lines().filter(|line| line.ends_with("  -")).map(str::to_owned).collect()
+    };
+    let (before, after) = (sums(&before), sums(&after));
+    assert_eq!((before.len(), after.len()), (1, 2), "{before:?} {after:?}");
+    assert_eq!(after[0], after[1]);
+}
+
+#[test]
 fn without_a_terminal_nobody_is_asked_and_the_answer_is_no() {
     let Some(world) = world() else { return };
     let mut command = kennel(["run", "--no-settings", "--ask", "--", "sh", "-c", &get("nobody")]);

@@ -114,6 +114,15 @@ pub fn embedded() {
     assert_eq!(result.stdout, "403\n");
     assert!(result.network.iter().any(|one| !one.allowed && one.reason == "on the deny list"), "{result:?}");
 
+    let slow = list.clone().ask_timeout(std::time::Duration::from_millis(300)).ask_about_hosts(|_| {
+        std::thread::sleep(std::time::Duration::from_secs(5));
+        HostAnswer::Allow
+    });
+    let result = slow.build().expect("a list").run("sh", &["-c", status]).expect("it runs");
+    assert_eq!(result.stdout, "403\n", "{result:?}");
+    let late = result.network.iter().find(|one| !one.allowed).expect("a refusal");
+    assert_eq!(late.reason, "nobody answered the question in time");
+
     let asking = list.ask_about_hosts(|question| match (question.host.as_str(), question.port) {
         ("changing.web.test", 80) => HostAnswer::Allow,
         _ => HostAnswer::Deny,

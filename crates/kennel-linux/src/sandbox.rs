@@ -474,7 +474,9 @@ pub unsafe fn run_attached<'e>(
         open_doors: network.is_some().then_some(&mut open),
         ticker: watch.ticker,
     };
-    let mut outcome = running.wait(attended).map_err(system("waiting for the sandbox"))?;
+    let waited = running.wait(attended);
+    terminal::end_conversation();
+    let mut outcome = waited.map_err(system("waiting for the sandbox"))?;
     if !running.namespaced() {
         // What init left because it was killed itself.
         kennel_init::child::reaper::kill_descendants();

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use kennel_init::plan::{self, Identity};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::process::Pid;
+use rustix::termios::{OptionalActions, Termios};
 
 use crate::plan::Caller;
 
@@ -72,7 +73,7 @@ impl Terminal {
         let wants_terminal = signal == libc::SIGTTIN || signal == libc::SIGTTOU;
         if (wants_terminal || signal == libc::SIGSTOP) && self.given {
             match conversation() {
-                Conversation::Stands => return None,
+                Conversation::Stands(_) => return None,
                 // It wanted the terminal while kennel had it, and may have it now.
                 Conversation::Ended(_) if !self.is_ours() => return Some(true),
                 Conversation::Ended(_) | Conversation::None => {}
@@ -105,10 +106,11 @@ impl Drop for Terminal {
 }
 
 /// Kennel's own use of the terminal.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Conversation {
     None,
-    Stands,
+    /// With how the terminal was before.
+    Stands(Termios),
     Ended(Instant),
 }
 
@@ -118,9 +120,21 @@ static CONVERSATION: Mutex<Conversation> = Mutex::new(Conversation::None);
 const MOMENT: Duration = Duration::from_secs(5);
 
 fn conversation() -> Conversation {
-    match *CONVERSATION.lock().unwrap_or_else(PoisonError::into_inner) {
+    match &*CONVERSATION.lock().unwrap_or_else(PoisonError::into_inner) {
         Conversation::Ended(when) if when.elapsed() > MOMENT => Conversation::None,
-        now => now,
+        now => now.clone(),
+    }
+}
+
+/// Sets the terminal back if a question still stands, because the command has ended in the meantime.
+pub(crate) fn end_conversation() {
+    if let Conversation::Stands(modes) = conversation()
+        && let Ok(tty) =
+            rustix::fs::open("/dev/tty", OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
+    {
+        with_mask(libc::SIG_BLOCK, libc::SIGTTOU, || {
+            let _ = rustix::termios::tcsetattr(&tty, OptionalActions::Now, &modes);
+        });
     }
 }
 
@@ -136,7 +150,7 @@ fn conversation_is(now: Conversation) {
 ///
 /// One at a time, and while a sandbox that shares the terminal runs.
 pub fn converse<T>(talk: impl FnOnce(&OwnedFd) -> T) -> Option<T> {
-    use rustix::termios::{LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex};
+    use rustix::termios::{LocalModes, QueueSelector, SpecialCodeIndex};
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
     let tty = rustix::fs::open("/dev/tty", flags, Mode::empty()).ok()?;
     let before = rustix::termios::tcgetpgrp(&tty).ok()?;
@@ -150,7 +164,7 @@ pub fn converse<T>(talk: impl FnOnce(&OwnedFd) -> T) -> Option<T> {
     plain.input_modes.insert(rustix::termios::InputModes::ICRNL);
     // Ctrl-C ends the line, and is no answer.
     plain.special_codes[SpecialCodeIndex::VEOL] = 3;
-    conversation_is(Conversation::Stands);
+    conversation_is(Conversation::Stands(modes.clone()));
     let mut said = None;
     if is_command {
         let _ = rustix::process::kill_process_group(before, rustix::process::Signal::STOP);
