@@ -151,7 +151,7 @@ fn a_link_on_the_way_to_what_is_denied_can_be_neither_removed_nor_replaced() {
     let tree = Tree::new();
     symlink("sub", tree.at("project/way")).unwrap();
     symlink("nowhere", tree.at("project/dangling")).unwrap();
-    for denied in ["project/way/notes", "project/way/absent", "project/dangling"] {
+    for denied in ["project/way/notes", "project/way/absent", "project/way/note?", "project/dangling"] {
         let rules = flags([("--allow-write", tree.at("project")), ("--deny-write", tree.at(denied))]);
         let link = if denied.ends_with("dangling") { "project/dangling" } else { "project/way" };
         let script =

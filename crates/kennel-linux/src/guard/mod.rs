@@ -29,8 +29,9 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::io::Errno;
@@ -49,6 +50,9 @@ use watch::Watch;
 
 /// How the plan calls the descriptor that hears of the filter's notifications. The doors of a network have small numbers.
 pub const LISTENER: u32 = u32::MAX;
+
+/// How long the guard has for its last look, before nobody waits for it any more.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why there is no guard.
 #[derive(Debug, thiserror::Error)]
@@ -151,9 +155,12 @@ impl GuardHandle {
     fn stop(&mut self) {
         let Some(end) = self.end.take() else { return };
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
-        if end.recv().is_err() {
-            add(&self.record, Violation::GuardFailed { why: "its thread panicked".into() });
-        }
+        let why = match end.recv_timeout(PATIENCE) {
+            Ok(()) => return,
+            Err(RecvTimeoutError::Timeout) => "a file system that it had to look at does not answer",
+            Err(RecvTimeoutError::Disconnected) => "its thread panicked",
+        };
+        add(&self.record, Violation::GuardFailed { why: why.into() });
     }
 }
 

@@ -353,17 +353,17 @@ impl Resolver<'_> {
             if !rule.follow_link && is_link(path) {
                 continue;
             }
-            if list.denies() {
-                // A link on the way that is replaced would lead around the rule.
-                self.loose.extend(locate::links_on_the_way(path).into_iter().map(|(path, _)| Loose {
-                    path,
-                    rule: reason.clone(),
-                    link: true,
-                }));
+            let location = locate(path).map_err(system_error(&reason, path))?;
+            let straight = match &location {
+                Location::Found(Found { path: place, .. }) | Location::Missing(place) => place == path,
+                Location::Forbidden => true,
+            };
+            if !straight && list.denies() {
+                self.hold_way(path, &reason);
             }
-            match locate(path).map_err(system_error(&reason, path))? {
+            match location {
                 Location::Found(found) => {
-                    if !list.denies() && found.path != path {
+                    if !straight && !list.denies() {
                         self.links.extend(locate::links_on_the_way(path));
                     }
                     self.say(list, found, &reason);
@@ -381,6 +381,12 @@ impl Resolver<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A link on the way to what is denied that is replaced would lead around the rule.
+    fn hold_way(&mut self, path: &Path, rule: &str) {
+        let links = locate::links_on_the_way(path).into_iter();
+        self.loose.extend(links.map(|(path, _)| Loose { path, rule: rule.to_owned(), link: true }));
     }
 
     fn say(&mut self, list: List, found: Found, reason: &str) {
@@ -409,6 +415,9 @@ impl Resolver<'_> {
             .collect();
         if globs.is_empty() {
             return Ok(());
+        }
+        for (list, rule) in globs.iter().filter(|(list, _)| list.denies()) {
+            self.hold_way(rule.pattern.literal_prefix(), &describe(*list, rule));
         }
         let patterns: Vec<_> = globs.iter().map(|(_, rule)| &rule.pattern).collect();
         let mut matches = Vec::new();
