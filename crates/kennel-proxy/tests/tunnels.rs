@@ -250,6 +250,28 @@ fn plain_http_in_a_tunnel_is_held_to_its_host_request_by_request() {
 }
 
 #[test]
+fn a_server_that_closes_after_an_answer_or_later_has_closed_to_its_client() {
+    let says = |connection: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n{connection}\r\ndone");
+    for (connection, told) in [("Connection: close\r\n", true), ("", false)] {
+        let answer = says(connection);
+        let port = serve(move |mut stream| {
+            let mut seen = [0; 1024];
+            let _ = std::io::Read::read(&mut stream, &mut seen);
+            let _ = stream.write_all(answer.as_bytes());
+            // One that keeps its connections closes an idle one after a while.
+            std::thread::sleep(Duration::from_millis(if told { 0 } else { 300 }));
+        });
+        let world = World::new(&["a.test"]);
+        world.names.set("a.test", &["127.0.0.1"]);
+        let mut client = world.tunnel(&format!("a.test:{port}"));
+        client.send(format!("GET / HTTP/1.1\r\nHost: a.test:{port}\r\n\r\n"));
+        let head = client.head();
+        assert_eq!(head.contains("Connection: close"), told, "{head}");
+        assert_eq!(client.rest().unwrap(), b"done", "and then an end, not silence");
+    }
+}
+
+#[test]
 fn a_reset_stays_a_reset() {
     let port = serve(|mut stream| {
         let _ = stream.write_all(b"some");

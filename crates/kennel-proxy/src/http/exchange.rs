@@ -60,6 +60,15 @@ fn upgrade(request: &Request) -> Option<String> {
     (!protocol.to_ascii_lowercase().contains("h2c")).then_some(protocol)
 }
 
+/// How the client's connection depends on the server's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// Not at all: the next request may go elsewhere.
+    Apart,
+    /// They are two halves of one, as the client sees it.
+    Together,
+}
+
 /// One request and its answer. `None` when the client's connection is over; otherwise what is left of the
 /// connection to the server.
 pub(super) async fn exchange(
@@ -69,13 +78,14 @@ pub(super) async fn exchange(
     request: &Request,
     line: String,
     host: String,
+    ends: Ends,
 ) -> Option<Option<Upstream>> {
     let times = gate.settings().times;
     let body = request.body().ok()?;
     let bytes = outgoing(request, body, line, &host, upstream.parent.as_ref()).to_bytes();
     let repeatable = body == Body::None && matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS");
     loop {
-        let outcome = converse(client, &mut upstream.wire, request, body, &bytes, times).await;
+        let outcome = converse(client, &mut upstream.wire, request, body, &bytes, ends, times).await;
         match outcome {
             Ok(Answered { upgraded: true, .. }) => {
                 change_protocol(client, &mut upstream.wire, times).await;
@@ -89,6 +99,7 @@ pub(super) async fn exchange(
                 return Some(server_stays.then_some(upstream));
             }
             // The server closed a connection that was kept, just as it was used again.
+            Err(Failure::NoAnswer) if upstream.reused && ends == Ends::Together => return None,
             Err(Failure::NoAnswer) if upstream.reused && repeatable => {
                 match out(gate, &upstream.target, None).await {
                     Ok(fresh) => upstream = fresh,
@@ -141,6 +152,7 @@ async fn converse(
     request: &Request,
     body: Body,
     bytes: &[u8],
+    ends: Ends,
     times: Times,
 ) -> Result<Answered, Failure> {
     let Wire { stream: client_stream, inbox: client_inbox } = client;
@@ -150,7 +162,7 @@ async fn converse(
     let begun = Cell::new(false);
     let framing = if body == Body::Chunked { Framing::Chunked } else { Framing::Plain };
     let up = copy_body(client_stream, client_inbox, server_stream, body, framing, times.stall);
-    let down = answer(server_stream, server_inbox, client_stream, request, &begun, times);
+    let down = answer(server_stream, server_inbox, client_stream, request, &begun, ends, times);
     tokio::pin!(up, down);
     let (mut up_done, mut sent_whole) = (body == Body::None, body == Body::None);
     let mut deadline = Instant::now() + times.response;
@@ -185,6 +197,7 @@ async fn answer(
     client: &TcpStream,
     request: &Request,
     begun: &Cell<bool>,
+    ends: Ends,
     times: Times,
 ) -> Result<Answered, Failure> {
     loop {
@@ -213,17 +226,28 @@ async fn answer(
             _ => Framing::Plain,
         };
         let ends_by_close = body == Body::UntilClose || body == Body::Chunked && framing == Framing::Plain;
-        let client_stays = interim || request.keeps_alive() && !ends_by_close;
+        let server_stays = response.keeps_alive() && body != Body::UntilClose;
+        let served_on = server_stays || ends == Ends::Apart;
+        let client_stays = interim || request.keeps_alive() && !ends_by_close && served_on;
         let head = incoming(&response, request, framing, upgraded, client_stays);
         begun.set(true);
-        send(client, &head.to_bytes(), times.stall).await.map_err(|_| Failure::Cut)?;
+        let mut bytes = head.to_bytes();
+        let mut body = body;
+        // What has come of a body goes with the head: a small answer is one packet, and wakes its client once.
+        if let Body::Length(left) = &mut body
+            && !interim
+        {
+            let first = usize::try_from(*left).unwrap_or(usize::MAX).min(inbox.len());
+            bytes.extend(inbox.drain(..first));
+            *left -= first as u64;
+        }
+        send(client, &bytes, times.stall).await.map_err(|_| Failure::Cut)?;
         if interim {
             continue;
         }
         if !upgraded {
             copy_body(server, inbox, client, body, framing, times.stall).await.map_err(|_| Failure::Cut)?;
         }
-        let server_stays = response.keeps_alive() && body != Body::UntilClose;
         return Ok(Answered { upgraded, client_stays, server_stays });
     }
 }

@@ -8,7 +8,7 @@ use std::io;
 use kennel_policy::domain::Host;
 use tokio::net::TcpStream;
 
-use super::exchange::exchange;
+use super::exchange::{Ends, exchange};
 use super::head::{self, Body, Field, HeadError, Request};
 use super::refusal::Page;
 use crate::connect;
@@ -35,7 +35,7 @@ pub(crate) async fn proxy(gate: &Gate, mut client: Wire) -> Option<Tunnel> {
         };
         match ready {
             Ok((upstream, line, host)) => {
-                kept = exchange(gate, &mut client, upstream, &request, line, host).await?;
+                kept = exchange(gate, &mut client, upstream, &request, line, host, Ends::Apart).await?;
             }
             Err(page) => dismiss(&client, &page, &request, times).await?,
         }
@@ -62,10 +62,15 @@ async fn prepare(
 /// Serves a client that believes it talks to `target`, over a connection that was let through.
 pub(crate) async fn server(gate: &Gate, mut client: Wire, upstream: Wire, target: &Target, door: Door) {
     let times = gate.settings().times;
-    let mut upstream = Some(Upstream { target: target.clone(), wire: upstream, parent: None, reused: false });
-    let mut first = true;
-    while let Some(request) = next_request(&mut client, times, first).await {
-        first = false;
+    let mut upstream = Upstream { target: target.clone(), wire: upstream, parent: None, reused: false };
+    loop {
+        // A server that closes while nothing is under way has done so to its client, who believes to talk to it.
+        let request = tokio::select! {
+            biased;
+            request = next_request(&mut client, times, !upstream.reused) => request,
+            () = upstream.hangs_up(), if upstream.reused => None,
+        };
+        let Some(request) = request else { return };
         let wanted = match origin_form(&request, target) {
             Ok(wanted) => wanted,
             Err(page) => return last_page(&client, &page, &request, times).await,
@@ -75,11 +80,10 @@ pub(crate) async fn server(gate: &Gate, mut client: Wire, upstream: Wire, target
             let denial = gate.deny(target, door, reason, None);
             return last_page(&client, &Page::denied(&denial), &request, times).await;
         }
-        let Some(present) = upstream.take() else { return };
         let host = wanted.authority();
-        match exchange(gate, &mut client, present, &request, wanted.path, host).await {
-            Some(next) => upstream = next,
-            None => return,
+        match exchange(gate, &mut client, upstream, &request, wanted.path, host, Ends::Together).await {
+            Some(Some(next)) => upstream = Upstream { reused: true, ..next },
+            _ => return,
         }
     }
 }
@@ -94,6 +98,11 @@ pub(super) struct Upstream {
 }
 
 impl Upstream {
+    /// Waits until the server closes, or says what nobody asked for.
+    async fn hangs_up(&self) {
+        while self.wire.stream.readable().await.is_ok() && self.is_quiet() {}
+    }
+
     /// Whether it can be used again: a server that has closed, or sent what nobody asked for, is done with.
     fn is_quiet(&self) -> bool {
         let mut byte = [0];
