@@ -251,6 +251,22 @@ print('online')";
 }
 
 #[test]
+fn a_program_that_looks_itself_up_finds_its_loopback_and_nothing_is_blocked() {
+    if world().is_none() {
+        return;
+    }
+    for flags in [&[][..], &["--hostname", "Box"]] {
+        let mut all = crate::allowing(&["self.web.test"]);
+        all.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        let told =
+            crate::told(&all, &["sh", "-c", "getent ahosts $(uname -n) | cut -d' ' -f1 | sort -u"]).ok();
+        let found: Vec<&str> = told.ran.stdout.lines().collect();
+        assert!(found.contains(&"127.0.0.1") && found.iter().all(|one| ["127.0.0.1", "::1"].contains(one)));
+        assert_eq!(told.ran.stderr, "", "{told:#?}");
+    }
+}
+
+#[test]
 fn without_an_allow_list_there_is_no_name_server_at_all() {
     let Some(world) = world() else { return };
     let script =

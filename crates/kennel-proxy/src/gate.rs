@@ -30,6 +30,8 @@ pub struct Settings {
     pub parents: ParentProxies,
     /// Proxies of somebody else's that serve the clients of the proxy door.
     pub external: External,
+    /// The sandbox's own host name, which is its loopback inside: many programs look themselves up.
+    pub own_name: Option<String>,
     /// Whether look-ups from inside also get an IPv6 address.
     pub ipv6: bool,
     /// The most connections at a time; more wait in the listeners' queues.
@@ -46,6 +48,7 @@ impl Default for Settings {
             resolver: ResolverSettings::default(),
             parents: ParentProxies::default(),
             external: External::default(),
+            own_name: None,
             ipv6: true,
             most_connections: 2048,
             times: Times::default(),

@@ -76,7 +76,8 @@ fn reply(gate: &Gate, message: &[u8]) -> Option<Vec<u8>> {
             None => query.reply(Code::NoSuchName, &[], None),
         });
     }
-    if name == "localhost" || name.ends_with(".localhost") {
+    let own = gate.settings().own_name.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(name));
+    if own || name == "localhost" || name.ends_with(".localhost") {
         return Some(addresses(&query, Ipv4Addr::LOCALHOST, Some(Ipv6Addr::LOCALHOST)));
     }
     let host = match Host::parse(name) {

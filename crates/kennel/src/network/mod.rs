@@ -112,6 +112,7 @@ impl Filtered {
             parents: parents::parents(wanted, environment)?,
             external: External { http: wanted.http_proxy_port, socks: wanted.socks_proxy_port },
             ask: ask.map(AskAboutHosts::for_gate),
+            own_name: Some(own_name(policy)),
             ipv6,
             ..Settings::default()
         };
@@ -215,6 +216,12 @@ impl Filtered {
             None => self.gate.summary(),
         }
     }
+}
+
+/// What the inside takes itself for.
+fn own_name(policy: &Policy) -> String {
+    let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    policy.process.hostname.clone().unwrap_or_else(host)
 }
 
 /// What only programs inside this sandbox know.
