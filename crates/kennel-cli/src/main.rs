@@ -6,10 +6,13 @@
 // Tests have a `main` of their own, which this one would take the place of.
 #![cfg_attr(not(test), no_main)]
 
+mod codex;
 mod commands;
+mod dropin;
 mod flags;
 mod heap;
 mod memory;
+mod srt;
 
 use std::ffi::{c_char, c_int};
 
@@ -23,5 +26,10 @@ pub unsafe extern "C" fn start(count: c_int, arguments: *const *const c_char) ->
     // SAFETY: the caller's promise.
     unsafe { memory::begin(count, arguments) };
     memory::open_standard_streams();
-    commands::dispatch(memory::arguments().skip(1))
+    let mut words = memory::arguments();
+    let called = words.next().unwrap_or_default();
+    match dropin::by_name(&called, memory::arguments().skip(1)) {
+        Some(code) => code,
+        None => commands::dispatch(words),
+    }
 }

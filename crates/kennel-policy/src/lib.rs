@@ -3,6 +3,7 @@
 //! This crate is pure: text goes in, values come out, and nothing here looks at a disk, a clock or an operating
 //! system. Every front end ends in one [`policy::Policy`], and nothing that comes after can tell which it was.
 
+pub mod codex;
 pub mod domain;
 pub mod merge;
 pub mod nearest;
@@ -12,3 +13,4 @@ pub mod policy;
 pub mod profiles;
 pub mod quantity;
 pub mod settings;
+pub mod srt;

@@ -13,9 +13,9 @@ use std::fmt;
 use crate::domain::HostRule;
 use crate::nearest::nearest;
 use crate::policy::{
-    EnvironmentBase, EnvironmentPolicy, FilePolicy, Limits, Missing, NetworkMode, NetworkPolicy, Origin,
-    PathRule, Policy, ProcessPolicy, PublishedPort, ReadModel, SeccompProfile, TmpMode, UnixSockets,
-    UserMode,
+    EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, Limits, Look, Missing, NetworkMode,
+    NetworkPolicy, Origin, PathRule, Policy, ProcessPolicy, PublishedPort, ReadModel, SeccompProfile,
+    TmpMode, UnixSockets, UserMode,
 };
 use crate::profiles;
 use crate::settings::keys::{self, Kind};
@@ -225,6 +225,8 @@ fn defaults() -> Settings {
     let files = FilePolicy::default();
     let mut settings = Settings { best_effort: say(false), ..Settings::default() };
     settings.files.reads = say(files.reads);
+    settings.files.precedence = say(files.precedence);
+    settings.files.git = say(files.git);
     settings.files.tmp = say(files.tmp);
     settings.files.host_run = say(files.host_run);
     settings.files.system = say(files.system);
@@ -317,6 +319,8 @@ fn policy(settings: Settings) -> Policy {
             // A place to write that is not there is a typing mistake, or will be noticed as lost output.
             allow_write: rules(files.allow_write, Missing::Error, Follow::Named),
             deny_write: rules(files.deny_write, Missing::Skip, Follow::Always),
+            precedence: value(files.precedence).unwrap_or_default(),
+            git: value::<GitLevel>(files.git).unwrap_or_default(),
             mounts: files.mounts,
             tmpfs: files.tmpfs,
             tmp: value::<TmpMode>(files.tmp).unwrap_or_default(),
@@ -385,6 +389,7 @@ enum Follow {
 fn rules(entries: Vec<PathEntry>, missing: Missing, follow: Follow) -> Vec<PathRule> {
     let rule = |entry: PathEntry| PathRule {
         follow_link: follow == Follow::Always || !entry.pattern.is_glob(),
+        look: Look::Everywhere,
         pattern: entry.pattern,
         missing: entry.missing.unwrap_or(missing),
         origin: entry.origin,

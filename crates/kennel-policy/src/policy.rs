@@ -51,6 +51,10 @@ pub struct FilePolicy {
     pub allow_write: Vec<PathRule>,
     /// Read-only: carved out of `allow_write`.
     pub deny_write: Vec<PathRule>,
+    /// Which rule wins where several speak of one path.
+    pub precedence: Precedence,
+    /// What stays read-only of the git repositories in what can be written.
+    pub git: GitLevel,
     /// Host paths that appear at another place inside.
     pub mounts: Vec<MountPoint>,
     /// Fresh, empty, writable folders that live in memory.
@@ -73,6 +77,8 @@ impl Default for FilePolicy {
             allow_read: Vec::new(),
             allow_write: Vec::new(),
             deny_write: Vec::new(),
+            precedence: Precedence::default(),
+            git: GitLevel::default(),
             mounts: Vec::new(),
             tmpfs: Vec::new(),
             tmp: TmpMode::Private,
@@ -93,6 +99,33 @@ pub enum ReadModel {
     Listed,
 }
 
+/// Which rule wins where several speak of one path. No rule about writing ever shows what reading hides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precedence {
+    /// The most specific one, and at a tie the one that denies.
+    #[default]
+    Specific,
+    /// A deny of writing holds for everything below, whatever is allowed there. Reading goes by the most specific
+    /// rule, and what both lists name can be read.
+    DenyWrite,
+}
+
+/// What stays read-only of the git repositories in what can be written: git on the host runs what their hooks and
+/// configuration say, without a sandbox. A path of theirs that `allow_write` names itself is writable all the same
+/// (but not under [`Precedence::DenyWrite`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GitLevel {
+    /// All of `.git`, existing or not: nothing can be committed.
+    MetadataReadOnly,
+    /// What git takes programs from: hooks, configuration, attributes, and what these name in the tree. Commits work.
+    HooksAndConfigReadOnly,
+    /// The same without the configuration files.
+    HooksReadOnly,
+    /// Nothing.
+    #[default]
+    Off,
+}
+
 /// One entry of a path list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathRule {
@@ -102,16 +135,34 @@ pub struct PathRule {
     pub missing: Missing,
     /// Whether a last component that is a symlink stands for its target; otherwise such an entry is skipped.
     pub follow_link: bool,
+    /// Where a glob looks, and where git repositories are looked for in what the rule opens for writing.
+    pub look: Look,
     /// Where the rule came from.
     pub origin: Origin,
+}
+
+/// Where a rule makes the resolver look around. A look costs time, and finds what is nobody's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Look {
+    /// Everywhere.
+    #[default]
+    Everywhere,
+    /// Not in a `node_modules`.
+    NotInPackages,
+    /// Only in the folder that the command starts in, and below it.
+    InWorkdir,
+    /// Nowhere: what a temporary folder holds is nobody's.
+    Nowhere,
 }
 
 /// What to do about a listed path that does not exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
-    /// Leave it out.
+    /// Leave it out. What is denied is kept from being made, where the sandbox could make it.
     #[default]
     Skip,
+    /// Leave it out, and let it be made.
+    Ignore,
     /// Refuse to start.
     Error,
 }

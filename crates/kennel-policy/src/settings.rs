@@ -11,17 +11,17 @@ use std::time::Duration;
 use crate::domain::HostRule;
 use crate::pattern::PathPattern;
 use crate::policy::{
-    Missing, MountPoint, NetworkMode, Origin, PublishedPort, ReadModel, SeccompProfile, TmpMode, TmpfsMount,
-    UnixSockets, UserMode,
+    GitLevel, Missing, MountPoint, NetworkMode, Origin, Precedence, PublishedPort, ReadModel, SeccompProfile,
+    TmpMode, TmpfsMount, UnixSockets, UserMode,
 };
 
-mod json;
+pub(crate) mod json;
 pub mod keys;
 mod place;
 mod read;
 mod schema;
 mod text;
-mod tree;
+pub(crate) mod tree;
 
 pub use place::Base;
 pub use read::{Provenance, parse};
@@ -67,6 +67,8 @@ pub struct FileSettings {
     pub allow_read: Vec<PathEntry>,
     pub allow_write: Vec<PathEntry>,
     pub deny_write: Vec<PathEntry>,
+    pub precedence: Option<Stated<Precedence>>,
+    pub git: Option<Stated<GitLevel>>,
     pub mounts: Vec<MountPoint>,
     pub tmpfs: Vec<TmpfsMount>,
     pub tmp: Option<Stated<TmpMode>>,
@@ -222,6 +224,14 @@ pub enum Problem {
         expected: String,
         /// What was there.
         found: &'static str,
+    },
+    /// Something that another program's settings can say, and that kennel would not keep.
+    #[error("`{key}` is not served: {why}")]
+    NotServed {
+        /// The key.
+        key: String,
+        /// Why not.
+        why: String,
     },
     /// The right type, but not a value that makes sense.
     #[error("`{key}`: {error}")]

@@ -8,8 +8,8 @@ use std::time::Duration;
 use kennel_policy::domain::{HostRule, ListKind};
 use kennel_policy::pattern::PathPattern;
 use kennel_policy::policy::{
-    EnvironmentBase, Missing, MountAccess, NetworkMode, Origin, PathRule, Policy, PublishedPort, ReadModel,
-    SeccompProfile, UnixSockets, UserMode,
+    EnvironmentBase, Look, Missing, MountAccess, NetworkMode, Origin, PathRule, Policy, PublishedPort,
+    ReadModel, SeccompProfile, UnixSockets, UserMode,
 };
 
 use crate::{Result, Sandbox, SandboxError};
@@ -288,7 +288,8 @@ fn rules(paths: &[PathBuf], list: &str) -> Result<Vec<PathRule>> {
             let pattern =
                 PathPattern::parse(absolute(path)?.as_os_str()).map_err(|error| wrong(path, &error))?;
             let missing = if list == "allow_write" { Missing::Error } else { Missing::Skip };
-            Ok(PathRule { pattern, missing, follow_link: true, origin: Origin(list.into()) })
+            let origin = Origin(list.into());
+            Ok(PathRule { pattern, missing, follow_link: true, look: Look::Everywhere, origin })
         })
         .collect()
 }

@@ -110,19 +110,29 @@ const MOST_LINE: u64 = 1 << 20;
 pub struct ControlLines {
     from: OwnedFd,
     complain: fn(&str),
+    read: ReadLists,
 }
+
+/// Reads the two network lists, what is allowed and what is denied, out of a line.
+pub type ReadLists = fn(&[u8]) -> std::result::Result<(Vec<HostRule>, Vec<HostRule>), String>;
 
 impl ControlLines {
     /// Lines from this descriptor. `complain` is told of those that make no sense, which change nothing.
     #[must_use]
     pub fn new(from: OwnedFd, complain: fn(&str)) -> ControlLines {
-        ControlLines { from, complain }
+        ControlLines { from, complain, read: lists }
+    }
+
+    /// The same in another language than kennel's own settings.
+    #[must_use]
+    pub fn reading(self, read: ReadLists) -> ControlLines {
+        ControlLines { read, ..self }
     }
 
     /// Follows them on a thread of its own. What had come before this call holds when it returns.
     pub(crate) fn follow(self, control: NetworkControl) {
-        let ControlLines { from, complain } = self;
-        let mut lines = Lines { reader: BufReader::new(File::from(from)), number: 0 };
+        let ControlLines { from, complain, read } = self;
+        let mut lines = Lines { reader: BufReader::new(File::from(from)), number: 0, read };
         while lines.is_waiting() {
             if lines.next(&control, complain).is_none() {
                 return;
@@ -138,6 +148,7 @@ impl ControlLines {
 struct Lines {
     reader: BufReader<File>,
     number: usize,
+    read: ReadLists,
 }
 
 impl Lines {
@@ -165,13 +176,19 @@ impl Lines {
         if line.trim_ascii().is_empty() {
             return Some(());
         }
-        let base = Base { folder: "/".into(), home: None };
-        match parse(&line, Format::Json, Provenance::File("control line"), &base) {
-            Ok(settings) => control.replace(settings.network.allow, settings.network.deny),
+        match (self.read)(&line) {
+            Ok((allow, deny)) => control.replace(allow, deny),
             Err(error) => {
                 complain(&format!("new rules, line {}: {error}; the old rules hold", self.number));
             }
         }
         Some(())
     }
+}
+
+fn lists(line: &[u8]) -> std::result::Result<(Vec<HostRule>, Vec<HostRule>), String> {
+    let base = Base { folder: "/".into(), home: None };
+    let settings = parse(line, Format::Json, Provenance::File("control line"), &base);
+    let network = settings.map_err(|error| error.to_string())?.network;
+    Ok((network.allow, network.deny))
 }

@@ -28,6 +28,8 @@ mod sandbox;
 #[cfg(target_os = "linux")]
 pub mod attached;
 #[cfg(target_os = "linux")]
+pub mod codex;
+#[cfg(target_os = "linux")]
 mod control;
 #[cfg(target_os = "linux")]
 mod network;

@@ -11,6 +11,8 @@ mod stats;
 use std::ffi::OsString;
 use std::io::Write;
 
+pub use run::{end_like, not_started, tell};
+
 use crate::flags::{self, Invocation};
 
 /// The exit code when kennel itself failed, as `env`, `timeout` and their like have it.
@@ -22,6 +24,8 @@ pub fn dispatch(words: impl Iterator<Item = OsString>) -> i32 {
         Ok(Invocation::Run(args)) => run::run(&args),
         Ok(Invocation::Plan { args, json }) => plan::plan(&args, json),
         Ok(Invocation::Doctor { json }) => doctor::doctor(json),
+        Ok(Invocation::Codex(words)) => crate::codex::main(words.into_iter()),
+        Ok(Invocation::Srt(words)) => crate::srt::main(words.into_iter()),
         Ok(Invocation::Schema) => print(&format!("{:#}\n", kennel_policy::settings::schema())),
         Ok(Invocation::Completions(shell)) => print(&flags::completions::script(shell)),
         Ok(Invocation::Man) => print(&flags::man::page()),
@@ -35,7 +39,7 @@ pub fn dispatch(words: impl Iterator<Item = OsString>) -> i32 {
 }
 
 /// Writes to standard output. A reader that went away is no error of ours.
-fn print(text: &str) -> i32 {
+pub fn print(text: &str) -> i32 {
     match std::io::stdout().write_all(text.as_bytes()) {
         Ok(()) => 0,
         Err(_) => 1,
@@ -44,7 +48,7 @@ fn print(text: &str) -> i32 {
 
 /// Writes a message to standard error. What it quotes may be a stranger's: a settings file that was found, a name on
 /// the disk. Nothing of it reaches the terminal as a control sequence.
-fn say(message: &str) {
+pub fn say(message: &str) {
     let safe: Vec<String> = message.split('\n').map(|line| kennel::attached::show(line.as_bytes())).collect();
     let _ = writeln!(std::io::stderr(), "{}", safe.join("\n"));
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use kennel::attached::{
-    self, Audience, Company, ControlLines, Ended, Error, Outcome, Published, StartError, Ticker, Watch,
+    self, Audience, Company, ControlLines, Ended, Error, Outcome, Published, Ran, StartError, Ticker, Watch,
 };
 
 use kennel_policy::policy::{Limits, NetworkMode};
@@ -66,26 +66,38 @@ pub fn run(args: &RunArgs) -> i32 {
     let code = match &result {
         Ok(ran) => {
             if !args.quiet {
-                explain(&ran.outcome, &merged.policy.limits);
-                eprint!("{}", ran.blocked);
+                tell(ran, &merged.policy.limits);
             }
             if args.stats.is_some() {
                 say(&stats::at_exit(&ran.outcome));
             }
             ran.outcome.exit_code()
         }
-        Err(error) => fail_to_start(error),
+        Err(error) => not_started(error),
     };
     if let Some(path) = &args.report
         && let Err(error) = report::write(path, &result, code)
     {
         return fail(&format!("writing the report: {}: {error}", path.display()));
     }
-    if let Ok(Ended::Signalled(signal @ (libc::SIGINT | libc::SIGQUIT))) = result.map(|ran| ran.outcome.ended)
-    {
-        die_of(signal);
+    if let Ok(ran) = &result {
+        end_like(&ran.outcome);
     }
     code
+}
+
+/// Says what was refused and what limit was hit.
+pub fn tell(ran: &Ran, limits: &Limits) {
+    explain(&ran.outcome, limits);
+    eprint!("{}", ran.blocked);
+}
+
+/// Ends as the command did, if that was by the terminal's own signals; otherwise returns its exit code.
+pub fn end_like(outcome: &Outcome) -> i32 {
+    if let Ended::Signalled(signal @ (libc::SIGINT | libc::SIGQUIT)) = outcome.ended {
+        die_of(signal);
+    }
+    outcome.exit_code()
 }
 
 /// The lines of a descriptor that whoever started kennel left open for them.
@@ -164,8 +176,8 @@ fn fail(message: &str) -> i32 {
     FAILED
 }
 
-/// 127 and 126 as shells have it; 125 when it is kennel that failed.
-fn fail_to_start(error: &Error) -> i32 {
+/// Says why there was no sandbox, or no command in it: 127 and 126 as shells have it; 125 when it is kennel that failed.
+pub fn not_started(error: &Error) -> i32 {
     match error {
         Error::Start(StartError::NotExecuted { command, source }) => match source.kind() {
             io::ErrorKind::NotFound => {

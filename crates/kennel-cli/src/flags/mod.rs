@@ -35,6 +35,10 @@ pub enum Invocation {
         /// Whether to print JSON.
         json: bool,
     },
+    /// `kennel srt`, with what follows.
+    Srt(Vec<OsString>),
+    /// `kennel codex-linux-sandbox`, with what follows.
+    Codex(Vec<OsString>),
     /// `kennel doctor`
     Doctor {
         /// Whether to print JSON.

@@ -56,6 +56,8 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Us
     let run = RunArgs { of: command.name, ..RunArgs::default() };
     let mut typed = Typed { command, run, json: false, help: false };
     match command.name {
+        "srt" => Ok(Invocation::Srt(words.collect())),
+        "codex-linux-sandbox" => Ok(Invocation::Codex(words.collect())),
         "run" | "plan" => {
             typed.flags(&mut words)?;
             if typed.help {

@@ -149,6 +149,22 @@ pub static COMMANDS: &[Command] = &[
         takes: &[Scope::Run, Scope::Json],
     },
     Command {
+        name: "srt",
+        usage: "[-d] [-s FILE] [-c TEXT] [--control-fd N] [--] COMMAND [ARGUMENT]…",
+        help: "Do as srt does: its command line, its settings",
+        doc: "Takes the words and the settings of Anthropic's sandbox runtime, as does kennel itself when it is called by \
+              the name srt (a link is enough). docs/compat-srt.md lists what is better.",
+        takes: &[],
+    },
+    Command {
+        name: "codex-linux-sandbox",
+        usage: "--sandbox-policy-cwd DIR POLICY [--] COMMAND [ARGUMENT]…",
+        help: "Do as Codex's helper does: its command line, its policies",
+        doc: "Takes the words of codex-linux-sandbox of every line of releases, as does kennel itself when it is called by \
+              that name (a link is enough). docs/compat-codex.md lists what is better.",
+        takes: &[],
+    },
+    Command {
         name: "doctor",
         usage: "[--json]",
         help: "Say what this host can enforce, and what to do about the rest",
@@ -220,6 +236,28 @@ pub static FLAGS: &[Flag] = &[
         repeatable: true,
         help: "Keep PATH read-only inside what can be written",
         doc: "The most specific rule about a path wins, and at a tie the one that denies.",
+        ..RUN
+    },
+    Flag {
+        name: "git",
+        value: Some("LEVEL"),
+        effect: Effect::Says("files.git"),
+        section: "Files",
+        help: "Keep what git on the host would run: metadata-read-only, hooks-and-config-read-only, hooks-read-only or off",
+        doc: "With hooks-and-config-read-only, hooks, configuration, attributes and what they name stay as they are, and \
+              commits work; hooks-read-only leaves out the configuration; with metadata-read-only nothing of .git can be \
+              written or made. It holds for every repository in what can be written, submodules and worktrees included. \
+              A path that --allow-write names itself is writable all the same.",
+        ..RUN
+    },
+    Flag {
+        name: "precedence",
+        value: Some("RULE"),
+        effect: Effect::Says("files.precedence"),
+        section: "Files",
+        help: "Which rule about a path wins: specific or deny-write",
+        doc: "With specific, the most specific one. With deny-write, a --deny-write holds for everything below it, \
+              whatever is allowed there, and what --deny-read and --allow-read both name can be read.",
         ..RUN
     },
     Flag {

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
 use kennel_init::plan::Identity;
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::rules::{Protected, Rules};
@@ -67,6 +67,7 @@ impl Ground {
     pub fn new(rules: &Rules) -> Result<Ground, (std::path::PathBuf, io::Error)> {
         let mut anchors: HashMap<(u64, u64), Rc<OwnedFd>> = HashMap::new();
         let mut ground = Ground { guarded: Vec::new(), names: HashMap::new(), folding: Vec::new() };
+        let mut looked_at = Folders::default();
         for protected in &rules.protected {
             let (path, identity) = (&protected.anchor.path, protected.anchor.identity);
             let key = (identity.device, identity.inode);
@@ -82,7 +83,7 @@ impl Ground {
                     anchors.entry(key).or_insert(Rc::new(anchor)).clone()
                 }
             };
-            ground.add(protected, anchor)?;
+            ground.add(protected, anchor, &mut looked_at)?;
         }
         Ok(ground)
     }
@@ -91,10 +92,11 @@ impl Ground {
         &mut self,
         protected: &Protected,
         anchor: Rc<OwnedFd>,
+        looked_at: &mut Folders<bool>,
     ) -> Result<(), (std::path::PathBuf, io::Error)> {
         let mut guarded = Guarded { protected: protected.clone(), anchor, folds: false };
         let failed = |error: Errno| (protected.path(), error.into());
-        guarded.folds = guarded.any_folder_folds().map_err(failed)?;
+        guarded.folds = guarded.any_folder_folds(looked_at).map_err(failed)?;
         let path = self.guarded.len();
         for (level, name) in protected.rest.iter().enumerate() {
             let component = Component { path, level };
@@ -201,6 +203,20 @@ impl Guarded {
         Ok(Some(at))
     }
 
+    /// The same in one call, where the kernel has it and nobody forbids it.
+    fn folder_at_once(&self, level: usize, way: &[u8]) -> Result<Option<OwnedFd>, Errno> {
+        if level < 2 {
+            return self.folder(level);
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let strict = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+        match rustix::fs::openat2(&*self.anchor, walk::c_string(way)?, flags, Mode::empty(), strict) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            Err(_) => self.folder(level),
+        }
+    }
+
     fn is_folder(&self, level: usize, identity: Identity) -> Result<bool, Errno> {
         if level == 0 {
             return Ok(identity == self.protected.anchor.identity);
@@ -211,15 +227,46 @@ impl Guarded {
         }
     }
 
-    fn any_folder_folds(&self) -> Result<bool, Errno> {
+    fn any_folder_folds(&self, looked_at: &mut Folders<bool>) -> Result<bool, Errno> {
         for level in 0..self.protected.rest.len() {
-            match self.folder(level)? {
-                Some(folder) if folds(folder.as_fd())? => return Ok(true),
-                Some(_) => {}
+            match looked_at.at(self, level, folds)? {
+                Some(true) => return Ok(true),
+                Some(false) => {}
                 None => break,
             }
         }
         Ok(false)
+    }
+}
+
+/// What was found out about folders: hundreds of protected paths share most of the folders on their ways.
+#[derive(Debug)]
+pub(super) struct Folders<T>(HashMap<(u64, u64, Vec<u8>), Option<T>>);
+
+impl<T> Default for Folders<T> {
+    fn default() -> Self {
+        Folders(HashMap::new())
+    }
+}
+
+impl<T: Copy> Folders<T> {
+    /// What `look` says of the folder of a path's component, asked once for each folder; `None` where there is none.
+    pub(super) fn at(
+        &mut self,
+        guarded: &Guarded,
+        level: usize,
+        look: impl FnOnce(BorrowedFd) -> Result<T, Errno>,
+    ) -> Result<Option<T>, Errno> {
+        let Identity { device, inode } = guarded.protected.anchor.identity;
+        let way = guarded.protected.rest[..level].join(std::ffi::OsStr::new("/")).into_encoded_bytes();
+        let key = (device, inode, way);
+        if let Some(known) = self.0.get(&key) {
+            return Ok(*known);
+        }
+        let folder = guarded.folder_at_once(level, &key.2)?;
+        let found = folder.map(|folder| look(folder.as_fd())).transpose()?;
+        self.0.insert(key, found);
+        Ok(found)
     }
 }
 

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use super::ground::{Component, Ground, odd, open_folder};
+use super::ground::{Component, Folders, Ground, odd, open_folder};
 use super::walk;
 
 /// How a broken rule was mended.
@@ -71,7 +71,14 @@ impl Watch {
     /// When the user's limit on inotify is reached, or the disk cannot be looked at.
     pub fn begin(&mut self, ground: &Ground) -> Result<(), Errno> {
         self.begun = true;
-        (0..ground.paths().len()).try_for_each(|path| self.place(ground, path).map(drop))
+        let mut placed = Folders::default();
+        for (path, guarded) in ground.paths().iter().enumerate() {
+            for level in 0..guarded.protected.rest.len() {
+                let Some(watch) = placed.at(guarded, level, |folder| self.add(folder))? else { break };
+                self.use_for(Component { path, level }, Some(watch));
+            }
+        }
+        Ok(())
     }
 
     /// Places the watches of one path anew. Each is placed before the next component is looked up, so that nothing

@@ -1,5 +1,7 @@
 //! The file rules as mounts, and as Landlock rules.
 
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::path::Path;
 
 use kennel_init::plan::{Access, Step};
@@ -32,6 +34,7 @@ pub(super) fn mounts(
     let mut sealed = Vec::new();
     let mut above: Vec<&Point> = Vec::new();
     let anew = points.first().is_some_and(|point| point.path == Path::new("/") && point.is_made_anew());
+    let covering = covering(points, anew);
     // First, because what hides other things waits below /dev until that is mounted over it.
     if points.iter().any(|point| point.state == State::Fresh(Zone::Dev)) {
         if anew {
@@ -64,8 +67,11 @@ pub(super) fn mounts(
             State::Host { source, write } => {
                 stand(source.kind, steps);
                 let access = if *write { Access::Write } else { Access::Read };
-                bind(steps, source, target, access, covered(points, source, anew), &point.reason)?;
-                if *write {
+                bind(steps, source, target, access, covered(&covering, source), &point.reason)?;
+                // What lies in a writable place has its rights from there: Landlock looks at all folders above.
+                let inherits =
+                    above.iter().any(|above| matches!(above.state, State::Host { write: true, .. }));
+                if *write && !inherits {
                     places.push(place(&point.path, source.kind, Right::Write)?);
                 }
             }
@@ -198,17 +204,19 @@ fn bind(
     Ok(())
 }
 
-/// Whether some point mounts something else over a source's own path. Under a root made anew nothing does: sources
-/// are taken from the old one.
-fn covered(points: &[Point], source: &Source, anew: bool) -> bool {
-    !anew
-        && source.path.ancestors().any(|above| {
-            let point = points.binary_search_by(|point| point.path.as_path().cmp(above));
-            point.is_ok_and(|index| match &points[index].state {
-                State::Host { source, .. } => source.path != above,
-                _ => true,
-            })
-        })
+/// The points that mount something else over the host's own path. Under a root made anew none does: sources are taken
+/// from the old one.
+fn covering(points: &[Point], anew: bool) -> HashSet<&OsStr> {
+    let other = |point: &&Point| match &point.state {
+        State::Host { source, .. } => source.path != point.path,
+        _ => true,
+    };
+    points.iter().filter(|_| !anew).filter(other).map(|point| point.path.as_os_str()).collect()
+}
+
+/// Whether one of these stands over a source.
+fn covered(covering: &HashSet<&OsStr>, source: &Source) -> bool {
+    source.path.ancestors().any(|above| covering.contains(above.as_os_str()))
 }
 
 /// Whether something below a hidden folder is shown after all.

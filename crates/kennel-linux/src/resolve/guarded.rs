@@ -1,6 +1,7 @@
 //! Rules that no mount keeps: links that could be replaced, denied paths that do not exist, unix sockets by path.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use kennel_init::plan::Identity;
@@ -9,8 +10,8 @@ use rustix::fs::FileType;
 
 use super::locate::{self, Below, locate, locate_below, locate_link};
 use super::{
-    Found, Kind, List, Location, Loose, Point, ResolveError, Resolver, Source, State, Verdict, is_link,
-    system_error, walk,
+    Found, Kind, List, Location, Loose, Point, ResolveError, Resolver, Search, Seen, Source, State, Verdict,
+    is_link, system_error, walk,
 };
 use crate::guard::{AllowedSocket, Anchor, Finding, Rules, Sockets};
 
@@ -76,8 +77,8 @@ impl Resolver<'_> {
         if !globs.is_empty() {
             let patterns: Vec<_> = globs.iter().map(|rule| &rule.pattern).collect();
             let mut matches = Vec::new();
-            walk::expand(&patterns, |index, path, matched| {
-                if matched == walk::Matched::Surely {
+            walk::walk(&Search::of(&patterns), |seen| {
+                if let Seen::Match(index, path) = seen {
                     matches.push((index, path.to_path_buf()));
                 }
             })?;
@@ -139,32 +140,33 @@ impl Resolver<'_> {
 
 /// The folders of the host's that show writable inside.
 struct Writable<'a> {
-    states: BTreeMap<&'a Path, &'a State>,
+    states: HashMap<&'a OsStr, &'a State>,
     /// Where each shows, by its path on the host.
-    shown: BTreeMap<&'a Path, (&'a Source, Vec<&'a Path>)>,
+    shown: HashMap<&'a OsStr, (&'a Source, Vec<&'a Path>)>,
 }
 
 impl<'a> Writable<'a> {
     fn of(points: &'a [Point]) -> Writable<'a> {
-        let mut shown: BTreeMap<&Path, (&Source, Vec<&Path>)> = BTreeMap::new();
+        let mut shown: HashMap<&OsStr, (&Source, Vec<&Path>)> = HashMap::new();
         for point in points {
             if let State::Host { source, write: true } = &point.state
                 && source.kind == Kind::Folder
             {
-                shown.entry(&source.path).or_insert((source, Vec::new())).1.push(&point.path);
+                shown.entry(source.path.as_os_str()).or_insert((source, Vec::new())).1.push(&point.path);
             }
         }
-        let states = points.iter().map(|point| (point.path.as_path(), &point.state)).collect();
+        let states = points.iter().map(|point| (point.path.as_os_str(), &point.state)).collect();
         Writable { states, shown }
     }
 
     /// Whether the folder that holds `path`, a path of the host's, can be written at one of the places where it shows.
     fn can_be_made(&self, path: &Path) -> bool {
-        let sources = path.ancestors().skip(1).filter_map(|above| Some((above, self.shown.get(above)?)));
+        let sources =
+            path.ancestors().skip(1).filter_map(|above| Some((above, self.shown.get(above.as_os_str())?)));
         sources.flat_map(|(above, (_, places))| places.iter().map(move |place| (above, *place))).any(
             |(above, place)| {
                 let inside = place.join(path.strip_prefix(above).unwrap_or(path));
-                let nearest = inside.ancestors().skip(1).find_map(|above| self.states.get(above));
+                let nearest = inside.ancestors().skip(1).find_map(|above| self.states.get(above.as_os_str()));
                 matches!(nearest, Some(State::Host { write: true, .. }))
             },
         )

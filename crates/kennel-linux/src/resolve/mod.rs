@@ -3,25 +3,30 @@
 //! Every rule becomes a *point*: a path free of symlinks, what stands there, and what the sandbox may do from there
 //! down. The most specific rule wins, at a tie the deny, and a write rule never undoes a deny of reading.
 
+pub mod git;
 mod guarded;
 mod locate;
+mod repositories;
+mod tree;
 mod walk;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use kennel_init::plan::Identity;
 use kennel_policy::policy::{
-    FilePolicy, Missing, MountAccess, MountPoint, NetworkMode, PathRule, Policy, ReadModel, TmpMode,
+    FilePolicy, Look, Missing, MountAccess, MountPoint, NetworkMode, PathRule, Policy, Precedence, ReadModel,
+    TmpMode,
 };
 
 use crate::guard::Rules;
-use locate::{Below, locate_below};
 pub use locate::{Found, Kind, Location, is_link, locate};
-use walk::Matched;
+use tree::Tree;
 pub use walk::{MOST_ENTRIES, WalkError};
+use walk::{Search, Seen};
 
 /// What a policy means on this disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,8 +162,11 @@ pub enum ResolveError {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// A glob matched too much.
-    #[error("expanding globs: {0}\nhelp: start the pattern at a deeper folder")]
+    /// There is too much to look through.
+    #[error(
+        "looking for what globs match and for git repositories: {0}\n\
+         help: start the pattern at a deeper folder, allow writing to a smaller one, or say `git = \"off\"`"
+    )]
     Walk(#[from] WalkError),
     /// The system failed.
     #[error("resolving {rule}: {}: {source}", shown(.path))]
@@ -226,21 +234,36 @@ struct Loose {
 
 struct Resolver<'a> {
     files: &'a FilePolicy,
-    said: BTreeMap<PathBuf, Said>,
+    said: Tree<Said>,
     loose: Vec<Loose>,
     links: Vec<(PathBuf, PathBuf)>,
+    /// What `allow_write` names itself, not by a glob, and where repositories are looked for in it.
+    named: BTreeMap<PathBuf, Look>,
+    /// Where the command starts.
+    workdir: Option<PathBuf>,
 }
 
 /// Finds out what `policy` means on this disk for a caller whose working directory is `cwd`.
 pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     let files = &policy.files;
-    let mut resolver = Resolver { files, said: BTreeMap::new(), loose: Vec::new(), links: Vec::new() };
+    let mut resolver = Resolver {
+        files,
+        said: Tree::default(),
+        loose: Vec::new(),
+        links: Vec::new(),
+        named: BTreeMap::new(),
+        workdir: None,
+    };
+    if let Ok(Location::Found(found)) = locate(policy.process.workdir.as_deref().unwrap_or(cwd)) {
+        resolver.workdir = Some(found.path);
+    }
     resolver.zones();
     resolver.list(List::DenyRead, &files.deny_read)?;
     resolver.list(List::AllowRead, &files.allow_read)?;
     resolver.list(List::AllowWrite, &files.allow_write)?;
     resolver.list(List::DenyWrite, &files.deny_write)?;
-    resolver.globs()?;
+    let repositories = resolver.search()?;
+    resolver.keep_repositories(&repositories)?;
     let sockets = resolver.sockets(policy)?;
     let workdir = resolver.workdir(policy, cwd)?;
     if files.reads == ReadModel::Listed && files.system {
@@ -256,7 +279,7 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     resolver.check_hard_links()?;
     pin(&mut points)?;
     let guard = resolver.guarded(&points, sockets)?;
-    points.sort_by(|a, b| a.path.cmp(&b.path));
+    points.sort_by_cached_key(|point| tree::key(&point.path));
     if let (Some(path), Some(_)) = (&workdir, &policy.process.workdir)
         && !visible(&points, path)
     {
@@ -328,7 +351,7 @@ fn shown(path: &Path) -> String {
 
 impl Resolver<'_> {
     fn at(&mut self, path: &Path) -> &mut Said {
-        self.said.entry(path.to_path_buf()).or_default()
+        self.said.at(path)
     }
 
     fn zones(&mut self) {
@@ -363,6 +386,13 @@ impl Resolver<'_> {
             }
             match location {
                 Location::Found(found) => {
+                    if list == List::AllowWrite {
+                        let look = self.named.entry(found.path.clone()).or_insert(rule.look);
+                        // Of several rules the one that looks most.
+                        if rule.look == Look::Everywhere {
+                            *look = Look::Everywhere;
+                        }
+                    }
                     if !straight && !list.denies() {
                         self.links.extend(locate::links_on_the_way(path));
                     }
@@ -373,7 +403,7 @@ impl Resolver<'_> {
                 }
                 // What the caller may not look at, the sandbox, which is the same user, may not either.
                 Location::Forbidden if list.denies() => {}
-                _ if rule.missing == Missing::Skip => {}
+                _ if rule.missing != Missing::Error => {}
                 Location::Missing(path) => return Err(ResolveError::Missing { rule: reason, path }),
                 Location::Forbidden => {
                     return Err(ResolveError::Forbidden { rule: reason, path: path.to_path_buf() });
@@ -401,56 +431,9 @@ impl Resolver<'_> {
         said.found = Some(found);
     }
 
-    fn globs(&mut self) -> Result<(), ResolveError> {
-        let lists = [
-            (List::DenyRead, &self.files.deny_read),
-            (List::AllowRead, &self.files.allow_read),
-            (List::AllowWrite, &self.files.allow_write),
-            (List::DenyWrite, &self.files.deny_write),
-        ];
-        let globs: Vec<(List, &PathRule)> = lists
-            .iter()
-            .flat_map(|(list, rules)| rules.iter().map(|rule| (*list, rule)))
-            .filter(|(_, rule)| rule.pattern.is_glob())
-            .collect();
-        if globs.is_empty() {
-            return Ok(());
-        }
-        for (list, rule) in globs.iter().filter(|(list, _)| list.denies()) {
-            self.hold_way(rule.pattern.literal_prefix(), &describe(*list, rule));
-        }
-        let patterns: Vec<_> = globs.iter().map(|(_, rule)| &rule.pattern).collect();
-        let mut matches = Vec::new();
-        walk::expand(&patterns, |index, path, what| matches.push((index, path.to_path_buf(), what)))?;
-        for (index, path, what) in matches {
-            let (list, rule) = globs[index];
-            if what == Matched::Perhaps && !list.denies() {
-                continue;
-            }
-            // Below what another match of the same list already covers there is nothing to add.
-            if path.parent().is_some_and(|above| self.covered(list, above)) {
-                continue;
-            }
-            let reason = describe(list, rule);
-            match locate_below(rule.pattern.literal_prefix(), &path).map_err(system_error(&reason, &path))? {
-                Below::Found(found) => self.say(list, found, &reason),
-                // An earlier run may have made it: what an allow list matches is never a link.
-                Below::Link(_) if !list.denies() => {}
-                Below::Link(link) => {
-                    self.loose.push(Loose { path: link, rule: reason.clone(), link: true });
-                    if let Location::Found(found) = locate(&path).map_err(system_error(&reason, &path))? {
-                        self.say(list, found, &reason);
-                    }
-                }
-                Below::Gone => {}
-            }
-        }
-        Ok(())
-    }
-
     /// Whether `path` already has what `list` gives, with no rule of another list in between.
     fn covered(&self, list: List, path: &Path) -> bool {
-        path.ancestors().find_map(|above| self.said.get(above)).is_some_and(|said| match list {
+        self.said.upwards(path).next().is_some_and(|said| match list {
             List::DenyRead => said.deny_read.is_some(),
             List::AllowRead => said.allow_read.is_some() && said.deny_read.is_none(),
             List::AllowWrite => said.allow_write.is_some() && said.deny_write.is_none(),
@@ -505,9 +488,9 @@ impl Resolver<'_> {
     fn verdict(&self, path: &Path) -> Verdict {
         let mut opened = false;
         let mut read = None;
-        for above in path.ancestors() {
-            let Some(said) = self.said.get(above) else { continue };
-            if let Some(rule) = &said.deny_read {
+        for said in self.said.upwards(path) {
+            let tie = self.files.precedence == Precedence::DenyWrite && said.allow_read.is_some();
+            if let Some(rule) = said.deny_read.as_ref().filter(|_| !tie) {
                 return Verdict::Hidden(rule.clone());
             }
             if let Some(rule) = &said.allow_read {
@@ -519,14 +502,20 @@ impl Resolver<'_> {
                 return Verdict::Fresh(zone);
             }
         }
-        for above in path.ancestors() {
-            let Some(said) = self.said.get(above) else { continue };
+        let mut allowed = None;
+        for said in self.said.upwards(path) {
             if let Some(rule) = &said.deny_write {
                 return Verdict::Host { write: false, reason: rule.clone() };
             }
-            if let Some(rule) = &said.allow_write {
-                return Verdict::Host { write: true, reason: rule.clone() };
+            if let (None, Some(rule)) = (&allowed, &said.allow_write) {
+                allowed = Some(rule);
+                if self.files.precedence == Precedence::Specific {
+                    break;
+                }
             }
+        }
+        if let Some(rule) = allowed {
+            return Verdict::Host { write: true, reason: rule.clone() };
         }
         let reason = read.unwrap_or_else(|| {
             let workdir = self.said.get(path).is_some_and(|said| said.workdir);
@@ -538,7 +527,7 @@ impl Resolver<'_> {
     /// One point for each path at which the verdict differs from that of the folder above.
     fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();
-        for (path, said) in &self.said {
+        for (path, said) in self.said.iter() {
             let verdict = self.verdict(path);
             let above = path.parent().map(|above| self.verdict(above));
             let same = match (&verdict, &above) {
@@ -549,7 +538,7 @@ impl Resolver<'_> {
                 (Verdict::Fresh(a), Some(Verdict::Fresh(b))) => a == b,
                 _ => false,
             };
-            let under = path.ancestors().skip(1).find_map(|above| self.said.get(above)?.zone);
+            let under = path.parent().and_then(|above| self.said.upwards(above).find_map(|said| said.zone));
             let made_up = matches!(under, Some(Zone::Dev | Zone::Proc));
             if (same && said.zone.is_none()) || (made_up && !matches!(verdict, Verdict::Hidden(_))) {
                 continue;
@@ -563,7 +552,7 @@ impl Resolver<'_> {
                 // A zone that a rule above opened again: it simply stays what the rule makes of it.
                 (_, None) => continue,
             };
-            points.push(Point { path: path.clone(), state, reason });
+            points.push(Point { path: path.to_path_buf(), state, reason });
         }
         points
     }
@@ -605,20 +594,22 @@ impl Resolver<'_> {
             return Err(ResolveError::HiddenSource { mount: reason, rule });
         }
         // The nearest rule about writing decides, as it does without the mount; where there is none, the mount.
-        let said = found.path.ancestors().filter_map(|above| self.said.get(above));
-        let denied = said
-            .filter(|said| said.deny_write.is_some() || said.allow_write.is_some())
-            .map(|said| said.deny_write.is_some())
-            .next()
-            .unwrap_or(false);
+        let denied = {
+            let mut denied = self
+                .said
+                .upwards(&found.path)
+                .filter(|said| said.deny_write.is_some() || said.allow_write.is_some())
+                .map(|said| said.deny_write.is_some());
+            match self.files.precedence {
+                Precedence::Specific => denied.next().unwrap_or(false),
+                Precedence::DenyWrite => denied.any(|denied| denied),
+            }
+        };
         let write = mount.access == MountAccess::ReadWrite && !denied;
         self.make_room(points, &mount.target, &reason)?;
         points.retain(|point| point.path != mount.target);
-        for (path, said) in self.said.range(found.path.clone()..) {
-            let Ok(below) = path.strip_prefix(&found.path) else { break };
-            if below.as_os_str().is_empty() {
-                continue;
-            }
+        for (path, said) in self.said.below(&found.path) {
+            let Ok(below) = path.strip_prefix(&found.path) else { continue };
             let inside = mount.target.join(below);
             if let (Some(rule), Some(found)) = (&said.deny_read, &said.found) {
                 let state = State::Hidden { kind: found.kind };
@@ -715,7 +706,7 @@ impl Resolver<'_> {
                         what: "not below /dev",
                     });
                 }
-                _ if rule.missing == Missing::Skip => {}
+                _ if rule.missing != Missing::Error => {}
                 _ => return Err(ResolveError::Missing { rule: reason, path: path.to_path_buf() }),
             }
         }
@@ -770,31 +761,37 @@ impl From<Found> for Source {
 /// Keeps the folders between a writable place and what is protected below it from being moved away: a mount point
 /// cannot be renamed. Otherwise `mv .git x; mkdir .git` would leave the protected path free to be made anew.
 fn pin(points: &mut Vec<Point>) -> Result<(), ResolveError> {
-    let writable: BTreeMap<PathBuf, (PathBuf, bool)> = points
+    // By their text, which is quicker to compare than components.
+    let writable: HashMap<&OsStr, (&Path, bool)> = points
         .iter()
         .filter_map(|point| match &point.state {
-            State::Host { source, write } => Some((point.path.clone(), (source.path.clone(), *write))),
+            State::Host { source, write } => Some((point.path.as_os_str(), (source.path.as_path(), *write))),
             _ => None,
         })
         .collect();
-    let taken: BTreeSet<&Path> = points.iter().map(|point| point.path.as_path()).collect();
-    let mut pins: BTreeMap<PathBuf, Point> = BTreeMap::new();
+    let taken: HashSet<&OsStr> = points.iter().map(|point| point.path.as_os_str()).collect();
+    let mut pins = Vec::new();
+    let mut pinned: HashSet<&OsStr> = HashSet::new();
     for point in points.iter() {
         let protected = match &point.state {
             State::Hidden { .. } => true,
             State::Host { write, .. } => !write,
             _ => false,
         };
-        let Some(root) = point.path.ancestors().skip(1).find_map(|above| writable.get_key_value(above))
-        else {
-            continue;
-        };
-        let (top, (host_top, true)) = root else { continue };
         if !protected {
             continue;
         }
-        for between in point.path.ancestors().skip(1).take_while(|above| above != top) {
-            if pins.contains_key(between) || taken.contains(between) {
+        let mut above = point.path.ancestors().skip(1);
+        let Some((top, (host_top, true))) =
+            above.find_map(|above| Some((above, *writable.get(above.as_os_str())?)))
+        else {
+            continue;
+        };
+        for between in point.path.ancestors().skip(1) {
+            if between.as_os_str() == top.as_os_str() {
+                break;
+            }
+            if taken.contains(between.as_os_str()) || !pinned.insert(between.as_os_str()) {
                 continue;
             }
             let host = host_top.join(between.strip_prefix(top).unwrap_or(between));
@@ -802,17 +799,11 @@ fn pin(points: &mut Vec<Point>) -> Result<(), ResolveError> {
             let Location::Found(found) = locate(&host).map_err(system_error(&reason, &host))? else {
                 continue;
             };
-            pins.insert(
-                between.to_path_buf(),
-                Point {
-                    path: between.to_path_buf(),
-                    state: State::Host { source: found.into(), write: true },
-                    reason,
-                },
-            );
+            let state = State::Host { source: found.into(), write: true };
+            pins.push(Point { path: between.to_path_buf(), state, reason });
         }
     }
-    points.extend(pins.into_values());
+    points.extend(pins);
     Ok(())
 }
 

@@ -1,15 +1,17 @@
-//! Glob expansion: one walk for all globs of a policy, pruned where nothing below can match, and bounded.
+//! One walk for all globs of a policy and for the git repositories in what it lets be written: pruned where nothing
+//! below can matter, and bounded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
+use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kennel_policy::pattern::PathPattern;
 use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RawDir};
 
 /// More entries than this and the pattern is too wide to be meant.
 pub const MOST_ENTRIES: usize = 2_000_000;
@@ -48,49 +50,92 @@ pub enum WalkError {
     Mounts(#[source] io::Error),
 }
 
-/// How sure a match is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Matched {
-    /// The path matches.
-    Surely,
-    /// Something below it may match: the file system that starts there does not answer.
-    Perhaps,
+/// What to look for in one walk.
+#[derive(Debug)]
+pub struct Search<'a> {
+    /// Paths that match these are told.
+    pub patterns: &'a [&'a PathPattern],
+    /// But not by these patterns in a `node_modules`.
+    pub without_packages: &'a BTreeSet<usize>,
+    /// Below these folders, and not in the many packages of a `node_modules`, git repositories are told.
+    pub repositories: &'a BTreeSet<PathBuf>,
+    /// Patterns below whose matches repositories are told too.
+    pub repositories_in: &'a BTreeSet<usize>,
 }
 
-/// Calls `found` with the index of each pattern that matches and the path, in one walk over all patterns.
-pub fn expand(
-    patterns: &[&PathPattern],
-    mut found: impl FnMut(usize, &Path, Matched),
-) -> Result<(), WalkError> {
-    let mut roots: Vec<&Path> = patterns.iter().map(|pattern| pattern.literal_prefix()).collect();
+impl<'a> Search<'a> {
+    /// A search for what patterns match, and nothing else.
+    pub fn of(patterns: &'a [&'a PathPattern]) -> Search<'a> {
+        const NO_FOLDERS: &BTreeSet<PathBuf> = &BTreeSet::new();
+        const NONE: &BTreeSet<usize> = &BTreeSet::new();
+        Search { patterns, without_packages: NONE, repositories: NO_FOLDERS, repositories_in: NONE }
+    }
+}
+
+/// What a walk found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen<'a> {
+    /// A path that matches the pattern with this index.
+    Match(usize, &'a Path),
+    /// A path below which the pattern with this index may match: the file system that starts there does not answer.
+    PerhapsBelow(usize, &'a Path),
+    /// The same for repositories.
+    PerhapsGitBelow(&'a Path),
+    /// Something called `.git`.
+    DotGit(&'a Path),
+    /// A folder that git takes for a repository although it is not called `.git`.
+    Bare(&'a Path),
+}
+
+/// Calls `found` with everything that is searched for, in one walk.
+pub fn walk(search: &Search, mut found: impl FnMut(Seen)) -> Result<(), WalkError> {
+    let prefixes = search.patterns.iter().map(|pattern| pattern.literal_prefix());
+    let mut roots: Vec<&Path> = prefixes.chain(search.repositories.iter().map(PathBuf::as_path)).collect();
     roots.sort_unstable();
     // A root below another is reached from it.
     roots.dedup_by(|below, above| below.starts_with(*above));
     let remote = remote_mounts()?;
-    let mut walk = Walk { patterns, found: &mut found, remote: &remote, left: MOST_ENTRIES };
+    let mut walk = Walk { search, found: &mut found, remote: &remote, left: MOST_ENTRIES };
     for root in roots {
-        let every: Vec<usize> = (0..patterns.len()).collect();
+        let every: Vec<usize> = (0..search.patterns.len()).collect();
+        let mut seek = Seek::Nothing;
         for &index in &every {
-            if patterns[index].matches(root) {
-                (walk.found)(index, root, Matched::Surely);
+            if search.patterns[index].matches(root) {
+                (walk.found)(Seen::Match(index, root));
+                seek = seek.below_match(search, index);
             }
         }
         let mount = root.ancestors().find(|above| remote.contains_key(*above));
         if mount.is_some_and(|_| !walk.answers(root)) {
-            walk.passed_over(root, &every);
+            walk.passed_over(root, &every, seek);
             continue;
         }
         let Ok(folder) = open_folder(CWD, root.as_os_str()) else { continue };
-        if !walk.folder(&folder, &mut root.to_path_buf(), &every) {
+        if !walk.folder(&folder, &mut root.to_path_buf(), &every, seek) {
             return Err(WalkError::TooWide(root.to_path_buf()));
         }
     }
     Ok(())
 }
 
+/// Whether repositories are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seek {
+    Nothing,
+    Everywhere,
+    /// In a `node_modules`, which holds packages, or a folder of packages: only whether one of them is a repository.
+    Packages,
+}
+
+impl Seek {
+    fn below_match(self, search: &Search, index: usize) -> Seek {
+        if search.repositories_in.contains(&index) { Seek::Everywhere } else { self }
+    }
+}
+
 struct Walk<'a, 'f> {
-    patterns: &'a [&'a PathPattern],
-    found: &'f mut dyn FnMut(usize, &Path, Matched),
+    search: &'a Search<'a>,
+    found: &'f mut dyn FnMut(Seen),
     /// Mount points of file systems that may not answer, and whether there is only something that would mount one.
     remote: &'a BTreeMap<PathBuf, bool>,
     left: usize,
@@ -98,15 +143,19 @@ struct Walk<'a, 'f> {
 
 impl Walk<'_, '_> {
     /// Looks through one folder and what lies below it; false when there is too much.
-    fn folder(&mut self, folder: &OwnedFd, path: &mut PathBuf, alive: &[usize]) -> bool {
+    fn folder(&mut self, folder: &OwnedFd, path: &mut PathBuf, alive: &[usize], seek: Seek) -> bool {
+        let Search { patterns, repositories, .. } = self.search;
+        let seek = if repositories.contains(path.as_path()) { Seek::Everywhere } else { seek };
         let alive: Vec<usize> =
-            alive.iter().copied().filter(|&index| self.patterns[index].could_match_below(path)).collect();
-        if alive.is_empty() {
+            alive.iter().copied().filter(|&index| patterns[index].could_match_below(path)).collect();
+        if alive.is_empty() && seek == Seek::Nothing && !self.leads_to_a_root(path) {
             return true;
         }
         // A folder that cannot be listed hides nothing from the sandbox, which is the same user.
-        let Ok(entries) = Dir::read_from(folder) else { return true };
-        for entry in entries.flatten() {
+        let mut buffer = Vec::with_capacity(8192);
+        let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
+        let mut signs = Signs::default();
+        while let Some(Ok(entry)) = entries.next() {
             let name = entry.file_name().to_bytes();
             if name == b"." || name == b".." {
                 continue;
@@ -115,24 +164,98 @@ impl Walk<'_, '_> {
                 return false;
             }
             self.left -= 1;
+            let may_be_folder = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
+            signs.note(name);
+            let candidate = alive.iter().any(|&index| patterns[index].could_end_with(name));
+            let sought = name == b".git" && seek != Seek::Nothing;
+            if !candidate && !may_be_folder && !sought {
+                continue;
+            }
             path.push(OsStr::from_bytes(name));
-            for &index in &alive {
-                if self.patterns[index].matches(path) {
-                    (self.found)(index, path, Matched::Surely);
+            let mut below = match (seek, name) {
+                (Seek::Nothing | Seek::Packages, _) => Seek::Nothing,
+                (Seek::Everywhere, b"node_modules") => Seek::Packages,
+                (Seek::Everywhere, _) => Seek::Everywhere,
+            };
+            if seek == Seek::Packages && may_be_folder {
+                if name.starts_with(b"@") {
+                    below = Seek::Packages;
+                } else {
+                    self.package(folder, name, path);
                 }
             }
-            let may_be_folder = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
-            if may_be_folder && self.remote.contains_key(path) && !self.answers(path) {
-                self.passed_over(path, &alive);
+            if name == b".git" && seek == Seek::Everywhere {
+                (self.found)(Seen::DotGit(path));
+                below = Seek::Nothing;
+            }
+            for &index in alive.iter().filter(|_| candidate) {
+                if patterns[index].matches(path) {
+                    (self.found)(Seen::Match(index, path));
+                    below = below.below_match(self.search, index);
+                }
+            }
+            let mut fewer = Vec::new();
+            let mut alive = &alive;
+            if name == b"node_modules" && !self.search.without_packages.is_empty() {
+                fewer.extend(alive.iter().filter(|index| !self.search.without_packages.contains(index)));
+                alive = &fewer;
+            }
+            let matters = !alive.is_empty() || below != Seek::Nothing || self.leads_to_a_root(path);
+            if may_be_folder && matters && self.remote.contains_key(path.as_path()) && !self.answers(path) {
+                self.passed_over(path, alive, below);
             } else if may_be_folder
-                && let Ok(below) = open_folder(folder, OsStr::from_bytes(name))
-                && !self.folder(&below, path, &alive)
+                && matters
+                && let Ok(inner) = open_folder(folder, OsStr::from_bytes(name))
+                && !self.folder(&inner, path, alive, below)
             {
                 return false;
             }
             path.pop();
         }
+        if seek == Seek::Everywhere && signs.of_a_repository() {
+            (self.found)(Seen::Bare(path));
+        }
         true
+    }
+
+    /// Tells of a package that is a repository, without looking through it.
+    fn package(&mut self, folder: &OwnedFd, name: &[u8], path: &Path) {
+        let dot_git = Path::new(OsStr::from_bytes(name)).join(".git");
+        if rustix::fs::statat(folder, &dot_git, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            (self.found)(Seen::DotGit(&path.join(".git")));
+        }
+    }
+
+    fn leads_to_a_root(&self, path: &Path) -> bool {
+        let next =
+            self.search.repositories.range::<Path, _>((Bound::Included(path), Bound::Unbounded)).next();
+        next.is_some_and(|root| root.starts_with(path))
+    }
+}
+
+/// What git looks for when it asks whether a folder is a repository's own: `HEAD`, `objects` and `refs`, or instead of
+/// these two a `commondir` that says where they are.
+#[derive(Default)]
+struct Signs {
+    head: bool,
+    objects: bool,
+    refs: bool,
+    commondir: bool,
+}
+
+impl Signs {
+    fn note(&mut self, name: &[u8]) {
+        match name {
+            b"HEAD" => self.head = true,
+            b"objects" => self.objects = true,
+            b"refs" => self.refs = true,
+            b"commondir" => self.commondir = true,
+            _ => {}
+        }
+    }
+
+    fn of_a_repository(&self) -> bool {
+        self.head && (self.commondir || (self.objects && self.refs))
     }
 }
 
@@ -164,11 +287,14 @@ impl Walk<'_, '_> {
     }
 
     /// What cannot be looked through may hold anything.
-    fn passed_over(&mut self, path: &Path, alive: &[usize]) {
+    fn passed_over(&mut self, path: &Path, alive: &[usize], seek: Seek) {
         for &index in alive {
-            if self.patterns[index].could_match_below(path) {
-                (self.found)(index, path, Matched::Perhaps);
+            if self.search.patterns[index].could_match_below(path) {
+                (self.found)(Seen::PerhapsBelow(index, path));
             }
+        }
+        if seek != Seek::Nothing {
+            (self.found)(Seen::PerhapsGitBelow(path));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use super::Problem;
 use super::tree::{Entry, Fault, MAX_DEPTH, Node, Value};
 
-pub(super) fn read(text: &str) -> Result<Node<'_>, Fault> {
+pub(crate) fn read(text: &str) -> Result<Node<'_>, Fault> {
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut reader = Reader { text, at: start };
     reader.skip_space();

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::{PathEntry, Settings, Stated};
 use crate::domain::{HostRule, ListKind};
 use crate::policy::{
-    MountPoint, NetworkMode, Origin, PublishedPort, ReadModel, SeccompProfile, TmpMode, TmpfsMount,
-    UnixSockets, UserMode,
+    GitLevel, MountPoint, NetworkMode, Origin, Precedence, PublishedPort, ReadModel, SeccompProfile, TmpMode,
+    TmpfsMount, UnixSockets, UserMode,
 };
 
 /// A table of the settings; the first one is the top, and has no name.
@@ -235,6 +235,31 @@ pub static SECTIONS: &[Section] = &[
                 default: "",
                 tighten: Tighten::Add,
                 doc: "Paths that stay read-only: carved out of allow_write.",
+            },
+            Key {
+                name: "precedence",
+                kind: Kind::Choice(&Words {
+                    words: &[("deny-write", Precedence::DenyWrite), ("specific", Precedence::Specific)],
+                    slot: |s| &mut s.files.precedence,
+                }),
+                default: "specific",
+                tighten: Tighten::No,
+                doc: "Which rule wins: the most specific one, or any deny of writing and at a tie the allowed read.",
+            },
+            Key {
+                name: "git",
+                kind: Kind::Choice(&Words {
+                    words: &[
+                        ("metadata-read-only", GitLevel::MetadataReadOnly),
+                        ("hooks-and-config-read-only", GitLevel::HooksAndConfigReadOnly),
+                        ("hooks-read-only", GitLevel::HooksReadOnly),
+                        ("off", GitLevel::Off),
+                    ],
+                    slot: |s| &mut s.files.git,
+                }),
+                default: "off",
+                tighten: Tighten::Stricter,
+                doc: "What stays read-only of git repositories in what can be written.",
             },
             Key {
                 name: "mounts",

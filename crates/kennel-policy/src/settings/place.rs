@@ -17,13 +17,13 @@ pub struct Base {
 
 impl Base {
     /// A pattern: `~` and relative texts are resolved, special characters make it a glob.
-    pub(super) fn pattern(&self, text: &OsStr) -> Result<PathPattern, ValueError> {
+    pub(crate) fn pattern(&self, text: &OsStr) -> Result<PathPattern, ValueError> {
         let (folder, rest) = self.split(text)?;
         PathPattern::parse_in(folder, rest).map_err(|error| ValueError::path(text, error))
     }
 
     /// A path in which every character means itself. `..` stays: where it leads depends on symlinks.
-    pub(super) fn path(&self, text: &OsStr) -> Result<PathBuf, ValueError> {
+    pub(crate) fn path(&self, text: &OsStr) -> Result<PathBuf, ValueError> {
         let (folder, rest) = self.split(text)?;
         if rest.as_os_str().as_encoded_bytes().contains(&0) {
             return Err(ValueError::path(text, PatternError::Nul));

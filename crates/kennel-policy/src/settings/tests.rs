@@ -33,6 +33,8 @@ deny_read = ["~/.ssh", { path = "/srv/**/*.pem" }]
 allow_read = ["data", { path = "/app/[slug]", literal = true, missing = "skip" }]
 allow_write = [".", "~"]
 deny_write = [".git/hooks"]
+precedence = "deny-write"
+git = "hooks-and-config-read-only"
 mounts = [
     { source = "models", target = "/models" },
     { source = "/srv/cache", target = "/cache", access = "read-write" },
@@ -93,6 +95,8 @@ const WHOLE_JSON: &str = r#"{
         "allow_read": ["data", { "path": "/app/[slug]", "literal": true, "missing": "skip" }],
         "allow_write": [".", "~"],
         "deny_write": [".git/hooks"],
+        "precedence": "deny-write",
+        "git": "hooks-and-config-read-only",
         "mounts": [
             { "source": "models", "target": "/models" },
             { "source": "/srv/cache", "target": "/cache", "access": "read-write" }

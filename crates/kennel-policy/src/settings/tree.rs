@@ -7,17 +7,17 @@ use toml::de::{DeTable, DeValue};
 use super::{Format, Problem, json};
 
 /// More than any settings file needs, and little enough that no recursion over the tree can exhaust a stack.
-pub(super) const MAX_DEPTH: usize = 64;
+pub(crate) const MAX_DEPTH: usize = 64;
 
 /// A value and the byte it starts at.
 #[derive(Debug)]
-pub(super) struct Node<'i> {
+pub(crate) struct Node<'i> {
     pub at: usize,
     pub value: Value<'i>,
 }
 
 #[derive(Debug)]
-pub(super) enum Value<'i> {
+pub(crate) enum Value<'i> {
     Null,
     Date,
     Bool(bool),
@@ -30,7 +30,7 @@ pub(super) enum Value<'i> {
 }
 
 #[derive(Debug)]
-pub(super) struct Entry<'i> {
+pub(crate) struct Entry<'i> {
     pub at: usize,
     pub key: Cow<'i, str>,
     pub node: Node<'i>,
@@ -38,7 +38,7 @@ pub(super) struct Entry<'i> {
 
 /// What is wrong, and the byte where it is.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(crate) struct Fault {
     pub at: usize,
     pub problem: Problem,
 }
@@ -58,7 +58,7 @@ impl Value<'_> {
     }
 }
 
-pub(super) fn read(text: &str, format: Format) -> Result<Node<'_>, Fault> {
+pub(crate) fn read(text: &str, format: Format) -> Result<Node<'_>, Fault> {
     match format {
         Format::Json => json::read(text),
         Format::Toml => {
@@ -109,6 +109,6 @@ fn from_toml(at: usize, value: DeValue<'_>, depth: usize) -> Result<Node<'_>, Fa
 }
 
 /// The line, counted from one, that a byte stands in.
-pub(super) fn line_of(text: &str, at: usize) -> usize {
+pub(crate) fn line_of(text: &str, at: usize) -> usize {
     1 + text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count()
 }

@@ -1,0 +1,11 @@
+//! kennel as `codex-linux-sandbox`. The library does it, so that other programs can answer to that name too.
+
+use std::ffi::OsString;
+
+use crate::memory;
+
+/// Runs what the words ask for and returns the exit code.
+pub fn main(words: impl Iterator<Item = OsString>) -> i32 {
+    // SAFETY: no thread has been started, and the memory is this process's own.
+    unsafe { kennel::codex::main(words, memory::environment(), memory::inherited()) }
+}

@@ -1,0 +1,74 @@
+//! kennel under other names: what it answers to, and what these names share.
+//!
+//! Programs call `srt` and `codex-linux-sandbox` with settings of their own. Each is a reader that ends in the same
+//! policy as everything else, and differs from `kennel run` only in its command line, its words and its exit codes.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use kennel::attached::{self, Company, ControlLines, Watch};
+use kennel_policy::policy::Policy;
+
+use crate::commands;
+use crate::memory;
+
+/// Does what the name that this program was called by asks for; `None` for its own.
+pub fn by_name(called: &OsStr, words: impl Iterator<Item = OsString>) -> Option<i32> {
+    match Path::new(called).file_name()?.to_str()? {
+        "srt" => Some(crate::srt::main(words)),
+        "codex-linux-sandbox" => Some(crate::codex::main(words)),
+        _ => None,
+    }
+}
+
+/// A run under another name.
+pub struct Run<'a> {
+    /// What is allowed.
+    pub policy: &'a Policy,
+    /// What is run.
+    pub command: &'a [OsString],
+    /// Where.
+    pub folder: &'a Path,
+    /// Where new rules for the network come from.
+    pub control: Option<ControlLines>,
+    /// The exit code when there is no sandbox.
+    pub failed: i32,
+}
+
+impl Run<'_> {
+    /// Runs it; the exit code is the command's own, or says what became of it.
+    pub fn go(self) -> i32 {
+        let Run { policy, command, folder, control, failed } = self;
+        let (environment, inherited) = (memory::environment(), memory::inherited());
+        let watch = Watch::default();
+        let company = Company { control, ask: None, tell: |_| {} };
+        // SAFETY: no thread has been started, and the memory is this process's own.
+        let result =
+            unsafe { attached::run(policy, command, folder, environment, inherited, watch, company) };
+        match result {
+            Ok(ran) => {
+                commands::tell(&ran, &policy.limits);
+                commands::end_like(&ran.outcome)
+            }
+            Err(error) => match commands::not_started(&error) {
+                commands::FAILED => failed,
+                code => code,
+            },
+        }
+    }
+}
+
+/// Where the caller is.
+pub fn folder() -> Result<PathBuf, String> {
+    std::env::current_dir().map_err(|error| format!("reading the working directory: {error}"))
+}
+
+/// A variable of the caller's.
+pub fn variable(name: &str) -> Option<&'static OsStr> {
+    memory::environment().find(|(own, _)| *own == name).map(|(_, value)| value)
+}
+
+/// The caller's home.
+pub fn home() -> Option<PathBuf> {
+    variable("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
+}

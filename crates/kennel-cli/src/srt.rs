@@ -1,0 +1,289 @@
+//! kennel as `srt`, Anthropic's sandbox runtime: its command line, its settings files, its exit codes.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use kennel::attached::ControlLines;
+use kennel_policy::domain::HostRule;
+use kennel_policy::settings::Base;
+use kennel_policy::srt::{SrtSettings, Surroundings, parse};
+
+use crate::commands::{print, say};
+use crate::dropin::{self, Run};
+
+/// The version whose behaviour is meant.
+const LIKE: &str = "0.0.83";
+
+/// Where its temporary files are unless the caller says otherwise.
+const SHARED_TMP: &str = "/tmp/claude";
+
+const HELP: &str = "\
+Usage: srt [options] [command...]
+
+Run commands in a sandbox with network and filesystem restrictions
+
+Options:
+  -d, --debug            say what is done
+  -s, --settings <path>  settings file (default: ~/.srt-settings.json)
+  -c <command>           run this text with bash -c
+  --control-fd <fd>      take new settings, one JSON object to a line, from this descriptor
+  -V, --version          print the version
+  -h, --help             show this help
+
+The first word that is no option ends them; what follows is the command's. This is kennel, which reads srt's
+settings: see docs/compat-srt.md.
+";
+
+/// What was typed.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Typed {
+    debug: bool,
+    settings: Option<PathBuf>,
+    text: Option<OsString>,
+    control_fd: Option<OsString>,
+    command: Vec<OsString>,
+    page: Option<Page>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Page {
+    Help,
+    Version,
+}
+
+/// Runs what the words ask for and returns the exit code.
+pub fn main(words: impl Iterator<Item = OsString>) -> i32 {
+    let typed = match typed(words) {
+        Ok(typed) => typed,
+        Err(message) => return fail(&message),
+    };
+    match typed.page {
+        Some(Page::Help) => return print(HELP),
+        Some(Page::Version) => {
+            return print(&format!("{LIKE} (kennel {})\n", env!("CARGO_PKG_VERSION")));
+        }
+        None => {}
+    }
+    run(&typed).unwrap_or_else(|message| fail(&message))
+}
+
+fn fail(message: &str) -> i32 {
+    say(&format!("Error: {message}"));
+    1
+}
+
+/// Reads the words up to the command.
+fn typed(words: impl Iterator<Item = OsString>) -> Result<Typed, String> {
+    let mut words = words.peekable();
+    let mut typed = Typed::default();
+    while let Some(word) = words.next() {
+        let bytes = word.as_encoded_bytes();
+        let (name, attached) = match kennel_policy::ostext::split_once(&word, b'=') {
+            Some((name, value)) if bytes.starts_with(b"--") => (name, Some(value.to_owned())),
+            _ => (word.as_os_str(), None),
+        };
+        let mut value = |what: &str| {
+            attached
+                .clone()
+                .or_else(|| words.next())
+                .ok_or_else(|| format!("option '{what}' argument missing"))
+        };
+        match name.to_str() {
+            Some("-d" | "--debug") => typed.debug = true,
+            Some("-s" | "--settings") => typed.settings = Some(value("-s, --settings <path>")?.into()),
+            Some("-c") => typed.text = Some(value("-c <command>")?),
+            Some("--control-fd") => typed.control_fd = Some(value("--control-fd <fd>")?),
+            Some("-h" | "--help") => typed.page = Some(Page::Help),
+            Some("-V" | "--version") => typed.page = Some(Page::Version),
+            Some("--") => {
+                typed.command.extend(words);
+                break;
+            }
+            _ if bytes.starts_with(b"-") && bytes.len() > 1 => {
+                return Err(format!("unknown option '{}'", word.display()));
+            }
+            _ => {
+                typed.command.push(word);
+                typed.command.extend(words);
+                break;
+            }
+        }
+    }
+    Ok(typed)
+}
+
+fn run(typed: &Typed) -> Result<i32, String> {
+    let command = command(typed)?;
+    let folder = dropin::folder()?;
+    let base = Base { folder: folder.clone(), home: dropin::home() };
+    let debug = |message: &str| {
+        if typed.debug || dropin::variable("SRT_DEBUG").is_some() {
+            say(&format!("[SandboxDebug] {message}"));
+        }
+    };
+    let own = base.home.as_ref().map(|home| home.join(".srt-settings.json"));
+    let file = typed.settings.clone().or_else(|| own.clone());
+    let mut settings = match &file {
+        Some(file) => trusted(file, typed.settings.is_some(), &base)?,
+        None => SrtSettings::default(),
+    };
+    let found = folder.join(".srt-settings.json");
+    let is_trusted = |file: &Path| same_file(file, &found);
+    if !file.as_deref().is_some_and(is_trusted) {
+        match read(&found).map(|text| text.map(|text| parse(&text, ".srt-settings.json", &base))) {
+            Ok(None) => {}
+            Ok(Some(Ok(project))) => {
+                debug(".srt-settings.json was found in the working directory: only its denies are applied");
+                settings.tighten(project);
+            }
+            Ok(Some(Err(error))) => say(&format!("srt: note: passed over: {error}")),
+            Err(error) => say(&format!("srt: note: passed over: .srt-settings.json: {error}")),
+        }
+    }
+    settings.notes.iter().for_each(|note| debug(note));
+
+    let control = typed.control_fd.as_deref().map(control_lines).transpose()?;
+    let files = own.into_iter().chain(typed.settings.as_ref().map(|file| folder.join(file)));
+    let policy = settings.policy(&surroundings(folder.clone(), base.home, files.collect()));
+    let run = Run { policy: &policy, command: &command, folder: &folder, control, failed: 1 };
+    Ok(run.go())
+}
+
+/// What is run. There, everything goes through bash, so that its built-in commands work as words too.
+fn command(typed: &Typed) -> Result<Vec<OsString>, String> {
+    let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+    match &typed.text {
+        Some(text) if !text.is_empty() => Ok([words(&["bash", "-c"]), vec![text.clone()]].concat()),
+        _ if typed.command.is_empty() => {
+            Err("No command specified. Use -c <command> or provide command arguments.".to_owned())
+        }
+        _ => Ok([words(&["bash", "-c", "\"$@\"", "bash"]), typed.command.clone()].concat()),
+    }
+}
+
+/// The settings that the user has, or named.
+fn trusted(file: &Path, named: bool, base: &Base) -> Result<SrtSettings, String> {
+    let name = file.display();
+    let refuse = |what: String, lost: &str| {
+        Err(format!("{what}\nRefusing to run with the built-in defaults, which would drop {lost}."))
+    };
+    const RULES: &str = "this file's rules (its denyRead, allowRead and credential entries included)";
+    match read(file) {
+        Ok(None) if named => refuse(format!("{name} does not exist."), "the rules --settings asked for"),
+        Ok(None) => Ok(SrtSettings::default()),
+        Ok(Some(text)) if text.trim_ascii().is_empty() => {
+            refuse(format!("{name} is empty. Delete it, or put a config in it."), RULES)
+        }
+        Ok(Some(text)) => match parse(&text, &name.to_string(), base) {
+            Ok(settings) => Ok(settings),
+            Err(error) => refuse(format!("{name} does not hold a valid config: {error}"), RULES),
+        },
+        Err(error) => refuse(format!("{name} could not be read ({error})."), RULES),
+    }
+}
+
+/// A file's text; `None` where there is none. Whoever wrote the working directory may have put a FIFO there.
+fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
+    let opened = match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    if !opened.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut text = Vec::new();
+    opened.take((1 << 20) + 1).read_to_end(&mut text)?;
+    Ok(Some(text))
+}
+
+fn same_file(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |path: &Path| path.metadata().map(|data| (data.dev(), data.ino())).ok();
+    identity(one).is_some_and(|found| Some(found) == identity(other))
+}
+
+fn surroundings(folder: PathBuf, home: Option<PathBuf>, settings_files: Vec<PathBuf>) -> Surroundings {
+    let said = ["CLAUDE_CODE_TMPDIR", "CLAUDE_TMPDIR"].into_iter().find_map(dropin::variable);
+    let shared_tmp = said.map_or_else(|| SHARED_TMP.into(), PathBuf::from);
+    // A link there may be anybody's.
+    let shared_tmp_exists = shared_tmp.symlink_metadata().is_ok_and(|data| data.is_dir());
+    let count = dropin::variable("GIT_CONFIG_COUNT").and_then(|count| count.to_str()?.parse().ok());
+    let git_config_count = count.unwrap_or(0);
+    Surroundings { folder, home, shared_tmp, shared_tmp_exists, settings_files, git_config_count }
+}
+
+/// The lines of a descriptor that whoever started us left open for them.
+fn control_lines(typed: &OsStr) -> Result<ControlLines, String> {
+    let shown = typed.display();
+    let number: i32 = typed
+        .to_str()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
+        .and_then(|text| text.parse().ok())
+        .filter(|fd| *fd > 2)
+        .ok_or_else(|| {
+            format!(
+                "option '--control-fd <fd>' argument '{shown}' is invalid. must be an integer file descriptor >= 3 \
+                 (0-2 are stdin, stdout and stderr)."
+            )
+        })?;
+    // A read of nothing says whether reading is possible at all.
+    // SAFETY: no memory is touched; a number that is not open makes it fail.
+    if unsafe { libc::read(number, std::ptr::null_mut(), 0) } < 0 {
+        let error = io::Error::last_os_error();
+        return Err(format!(
+            "--control-fd {number} is not usable: {error}. Refusing to run the command without the control channel it \
+             asks for."
+        ));
+    }
+    // SAFETY: it is open, nothing of this process's uses it, and it is taken over once.
+    let fd = unsafe { OwnedFd::from_raw_fd(number) };
+    Ok(ControlLines::new(fd, |message| say(&format!("srt: {message}"))).reading(lists))
+}
+
+/// The network lists of a line.
+fn lists(line: &[u8]) -> Result<(Vec<HostRule>, Vec<HostRule>), String> {
+    let base = Base { folder: "/".into(), home: None };
+    let settings = parse(line, "control line", &base).map_err(|error| error.to_string())?;
+    Ok((settings.allowed, settings.denied))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(words: &[&str]) -> Typed {
+        typed(words.iter().map(OsString::from)).unwrap()
+    }
+
+    #[test]
+    fn the_first_word_that_is_no_option_ends_them() {
+        let python = of(&["python3", "-c", "print(1)"]);
+        assert_eq!(python.command, ["python3", "-c", "print(1)"]);
+        assert_eq!(python.text, None);
+        assert!(!of(&["ls", "-d"]).debug);
+        let dashed = of(&["-d", "--", "-s", "x"]);
+        assert!(dashed.debug && dashed.settings.is_none());
+        assert_eq!(dashed.command, ["-s", "x"]);
+    }
+
+    #[test]
+    fn options_have_values_behind_them_or_attached() {
+        let one = of(&["-s", "a.json", "--control-fd", "5", "-c", "echo '!'"]);
+        assert_eq!(one, of(&["--settings=a.json", "--control-fd=5", "-c", "echo '!'"]));
+        assert_eq!(one.text.unwrap(), "echo '!'");
+        assert!(typed(["-s"].iter().map(OsString::from)).is_err());
+        assert!(typed(["--nonsense"].iter().map(OsString::from)).is_err());
+    }
+
+    #[test]
+    fn words_reach_bash_as_they_are() {
+        let words = command(&of(&["echo", "a b", "$x"])).unwrap();
+        assert_eq!(words, ["bash", "-c", "\"$@\"", "bash", "echo", "a b", "$x"]);
+        assert_eq!(command(&of(&["-c", "a | b"])).unwrap(), ["bash", "-c", "a | b"]);
+        assert!(command(&of(&["-d"])).is_err());
+    }
+}

@@ -1,0 +1,296 @@
+//! What a git configuration names that git on the host would run or read: folders of hooks, further configuration,
+//! programs. Pure and bounded: the bytes of a file in, paths out.
+//!
+//! It reads as git does (sections, subsections, quotes, escapes, comments, lines that go on), but forgives what git
+//! refuses: of a broken file everything that can be understood is protected.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// More than any real configuration has.
+pub const MOST_BYTES: usize = 1 << 20;
+/// As many paths are protected; a configuration that names more is somebody's test of kennel.
+const MOST_NAMED: usize = 256;
+
+/// A path that a configuration names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// As it was written.
+    pub path: PathBuf,
+    /// What a relative one is relative to.
+    pub relative_to: RelativeTo,
+    /// The setting.
+    pub key: String,
+}
+
+/// What a path in a configuration is relative to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RelativeTo {
+    /// The folder of the configuration file.
+    File,
+    /// The top of the work tree: git runs programs and hooks there.
+    WorkTree,
+}
+
+/// What a configuration names.
+pub fn named(text: &[u8]) -> Vec<Named> {
+    let mut named = Vec::new();
+    let mut reader = Reader { rest: &text[..text.len().min(MOST_BYTES)], section: String::new() };
+    while let Some((key, value)) = reader.next_value() {
+        if named.len() == MOST_NAMED {
+            break;
+        }
+        let program = program(&key);
+        let (path, relative_to) = match key.as_str() {
+            "core.hookspath" => (Some(value.as_slice()), RelativeTo::WorkTree),
+            "core.attributesfile" => (Some(value.as_slice()), RelativeTo::WorkTree),
+            "include.path" => (Some(value.as_slice()), RelativeTo::File),
+            _ if key.starts_with("includeif.") && key.ends_with(".path") => {
+                (Some(value.as_slice()), RelativeTo::File)
+            }
+            _ if program => (first_word(&value), RelativeTo::WorkTree),
+            _ => continue,
+        };
+        // Without a slash a program is looked for in PATH.
+        let Some(path) = path.filter(|path| !path.is_empty() && !path.contains(&0)) else { continue };
+        if program && !path.contains(&b'/') {
+            continue;
+        }
+        let path = PathBuf::from(OsStr::from_bytes(path));
+        named.push(Named { path, relative_to, key });
+    }
+    named
+}
+
+/// Whether git runs the value of this setting.
+fn program(key: &str) -> bool {
+    const WHOLE: &[&str] = &[
+        "core.fsmonitor",
+        "core.sshcommand",
+        "core.editor",
+        "core.pager",
+        "core.askpass",
+        "core.gitproxy",
+        "core.alternaterefscommand",
+        "sequence.editor",
+        "diff.external",
+        "gpg.program",
+        "gpg.ssh.program",
+        "gpg.ssh.defaultkeycommand",
+        "gpg.x509.program",
+        "gpg.openpgp.program",
+        "credential.helper",
+        "interactive.difffilter",
+        "uploadpack.packobjectshook",
+        "receive.procreceiverefs",
+        "web.browser",
+    ];
+    const FAMILIES: &[(&str, &[&str])] = &[
+        ("filter.", &[".clean", ".smudge", ".process"]),
+        ("diff.", &[".command", ".textconv"]),
+        ("merge.", &[".driver"]),
+        ("mergetool.", &[".cmd", ".path"]),
+        ("difftool.", &[".cmd", ".path"]),
+        ("credential.", &[".helper"]),
+        ("remote.", &[".uploadpack", ".receivepack"]),
+        ("pager.", &[""]),
+        ("alias.", &[""]),
+        ("submodule.", &[".update"]),
+        ("trailer.", &[".command", ".cmd"]),
+        ("browser.", &[".cmd", ".path"]),
+        ("man.", &[".cmd", ".path"]),
+    ];
+    WHOLE.contains(&key)
+        || FAMILIES
+            .iter()
+            .any(|(start, ends)| key.starts_with(start) && ends.iter().any(|end| key.ends_with(end)))
+}
+
+/// The program of a command line for the shell; a `!` in front says that it is one.
+fn first_word(value: &[u8]) -> Option<&[u8]> {
+    let value = value.trim_ascii_start();
+    let value = value.strip_prefix(b"!").unwrap_or(value).trim_ascii_start();
+    match value.first()? {
+        quote @ (b'"' | b'\'') => value[1..].split(|byte| byte == quote).next(),
+        _ => value.split(u8::is_ascii_whitespace).next(),
+    }
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+    /// The section that is being read, with its subsection: `filter.lfs`.
+    section: String,
+}
+
+impl Reader<'_> {
+    /// The next setting with its section in front, in lower case but for the subsection, and its value.
+    fn next_value(&mut self) -> Option<(String, Vec<u8>)> {
+        loop {
+            match *self.rest.first()? {
+                b'#' | b';' => self.skip_line(),
+                b'[' => self.section = self.section_header(),
+                byte if byte.is_ascii_alphanumeric() => {
+                    let end =
+                        self.rest.iter().position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'-');
+                    let (name, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+                    self.rest = rest;
+                    let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+                    return Some((format!("{}.{name}", self.section), self.value()));
+                }
+                _ => self.rest = &self.rest[1..],
+            }
+        }
+    }
+
+    fn skip_line(&mut self) {
+        let end = self.rest.iter().position(|byte| *byte == b'\n').unwrap_or(self.rest.len());
+        self.rest = &self.rest[end..];
+    }
+
+    /// `[name]`, `[name "subsection"]`, or `[name.subsection]` as it was once written.
+    fn section_header(&mut self) -> String {
+        let mut bytes = self.rest[1..].iter().copied().enumerate();
+        let (mut name, mut subsection) = (Vec::new(), None::<Vec<u8>>);
+        let mut quoted = false;
+        let mut end = self.rest.len();
+        while let Some((at, byte)) = bytes.next() {
+            match (byte, &mut subsection) {
+                (b'\n', _) | (b']', _) if !quoted || byte == b'\n' => {
+                    end = at + 2;
+                    break;
+                }
+                (b'"', _) => {
+                    quoted = !quoted;
+                    subsection.get_or_insert_default();
+                }
+                (b'\\', Some(text)) if quoted => text.extend(bytes.next().map(|(_, escaped)| escaped)),
+                (byte, Some(text)) if quoted => text.push(byte),
+                (byte, None) if !byte.is_ascii_whitespace() => name.push(byte.to_ascii_lowercase()),
+                _ => {}
+            }
+        }
+        self.rest = &self.rest[end.min(self.rest.len())..];
+        let mut section = String::from_utf8_lossy(&name).into_owned();
+        if let Some(subsection) = subsection {
+            section.push('.');
+            section.push_str(&String::from_utf8_lossy(&subsection));
+        }
+        section
+    }
+
+    /// What follows a setting's name, up to the end of the line; nothing when it stands for itself.
+    fn value(&mut self) -> Vec<u8> {
+        let mut value = Vec::new();
+        // As much of it as is kept when what follows is only space.
+        let mut kept = 0;
+        let (mut begun, mut quoted) = (false, false);
+        let mut bytes = self.rest.iter().copied().enumerate();
+        let mut end = self.rest.len();
+        while let Some((at, byte)) = bytes.next() {
+            match byte {
+                b'\n' => {
+                    end = at;
+                    break;
+                }
+                b'=' if !begun => begun = true,
+                b' ' | b'\t' | b'\r' if !quoted => {
+                    if kept > 0 {
+                        value.push(byte);
+                    }
+                    continue;
+                }
+                _ if !begun => {}
+                b'"' => quoted = !quoted,
+                b'#' | b';' if !quoted => {
+                    end = at
+                        + self.rest[at..]
+                            .iter()
+                            .position(|byte| *byte == b'\n')
+                            .unwrap_or(self.rest.len() - at);
+                    break;
+                }
+                b'\\' => match bytes.next().map(|(_, escaped)| escaped) {
+                    // The line goes on.
+                    Some(b'\n') | None => {}
+                    Some(b'n') => value.push(b'\n'),
+                    Some(b't') => value.push(b'\t'),
+                    Some(b'b') => value.push(8),
+                    Some(other) => value.push(other),
+                },
+                byte => value.push(byte),
+            }
+            kept = value.len();
+        }
+        self.rest = &self.rest[end..];
+        value.truncate(kept);
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn paths(text: &str) -> Vec<(String, String)> {
+        named(text.as_bytes())
+            .into_iter()
+            .map(|named| (named.key, named.path.display().to_string()))
+            .collect()
+    }
+
+    fn one(text: &str) -> String {
+        let found = paths(text);
+        assert_eq!(found.len(), 1, "{text:?}: {found:?}");
+        found[0].1.clone()
+    }
+
+    #[test]
+    fn hooks_includes_and_programs_are_named() {
+        let text = "[core]\n\trepositoryformatversion = 0\n\thooksPath = .githooks\n\tfsmonitor = ./tools/watch --fast\n\
+                    [include]\n path = ../shared.inc\n[includeIf \"gitdir:~/Work/\"]\n path = /w.inc\n\
+                    [filter \"lfs\"]\n clean = git-lfs clean -- %f\n[filter \"mine\"]\n smudge = 'bin/with space' %f\n\
+                    [alias]\n st = status\n go = !bin/go now\n[remote \"origin\"]\n url = /srv/x.git\n";
+        let expected = [
+            ("core.hookspath", ".githooks"),
+            ("core.fsmonitor", "./tools/watch"),
+            ("include.path", "../shared.inc"),
+            ("includeif.gitdir:~/Work/.path", "/w.inc"),
+            ("filter.mine.smudge", "bin/with space"),
+            ("alias.go", "bin/go"),
+        ];
+        let expected = expected.map(|(key, path)| (key.to_owned(), path.to_owned()));
+        assert_eq!(paths(text), expected);
+    }
+
+    #[test]
+    fn values_are_read_as_git_reads_them() {
+        assert_eq!(one("[CORE] HooksPath=a/b ; why\n"), "a/b");
+        assert_eq!(one("[core]hookspath = \"a # b\"  # why\n"), "a # b");
+        assert_eq!(one("[core]\nhookspath = a\\\nb\n"), "ab");
+        assert_eq!(one("[core]\nhookspath = a\\tb\\\"c\n"), "a\tb\"c");
+        assert_eq!(one("[core]\nhookspath =  two words  \n"), "two words");
+        assert_eq!(one("# [x]\n[core]\n\tbare\n\thookspath = x"), "x");
+        assert_eq!(one("[include]\npath = a\n[user]\nname = path\n"), "a");
+        assert_eq!(paths("[core]\nhookspath =\nhookspath\nfsmonitor = true\n"), []);
+    }
+
+    #[test]
+    fn a_broken_configuration_still_says_what_it_says() {
+        assert_eq!(one("[core\nhookspath = x\n[user]\nhookspath = y\n].\n").as_str(), "x");
+        assert_eq!(one("]]] = \n[core] = 3\nhookspath = x"), "x");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_to_their_end(text in proptest::collection::vec(any::<u8>(), 0..400)) {
+            named(&text);
+        }
+
+        #[test]
+        fn any_configuration_is_read_to_its_end(text in "[\\[\\]a-z\"\\\\= \n#;./!']{0,200}") {
+            named(format!("[core]\nhookspath = a\n{text}").as_bytes());
+        }
+    }
+}

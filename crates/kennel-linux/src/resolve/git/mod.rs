@@ -1,0 +1,250 @@
+//! Git repositories in what a sandbox can write: what they are, and what of them has to stay as it is.
+//!
+//! Git on the host runs what a repository says: its hooks, and the programs that its configuration names. A sandbox
+//! that can write these has the host run things for it later, without a sandbox. So these are kept read-only, whatever
+//! `.git` is: a folder, a file that points elsewhere (a worktree, a submodule), a link, or a folder that is a repository
+//! itself (a bare one).
+//!
+//! All that is read here may have been written by an earlier run of a sandbox. It only ever adds denies, with one
+//! exception: the folder that a *worktree* points to may be written, so that commits work there. That folder has to
+//! point back, which a sandbox cannot forge without being able to write it already.
+
+mod config;
+mod pointer;
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use kennel_policy::policy::GitLevel;
+
+use config::RelativeTo;
+
+/// As many folders below `.git/modules` and `.git/worktrees` are looked at.
+const MOST_PARTS: usize = 4096;
+/// Submodules of submodules of submodules.
+const MOST_NESTED: usize = 8;
+
+/// What a walk found.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// Something called `.git`.
+    DotGit(PathBuf),
+    /// A folder that is a repository itself.
+    Bare(PathBuf),
+    /// A file system that does not answer: there may be repositories in it.
+    Unknown(PathBuf),
+}
+
+/// What a repository asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// Paths that have to stay as they are, existing or not, and why.
+    pub keep: Vec<(PathBuf, String)>,
+    /// Links that have to stay where they are. What they lead to is another matter.
+    pub hold: Vec<PathBuf>,
+    /// Folders that commits in a worktree write, and that a rule need not name.
+    pub open: Vec<PathBuf>,
+    /// What has to be readable for that.
+    pub show: Vec<PathBuf>,
+}
+
+impl Wishes {
+    fn keep(&mut self, path: PathBuf, why: impl Into<String>) {
+        self.keep.push((path, why.into()));
+    }
+}
+
+/// What a repository at `place` asks for under `level`. `is_root` says that a rule names the folder it is in.
+pub fn wishes(level: GitLevel, place: &Place, is_root: bool) -> Wishes {
+    let mut wishes = Wishes::default();
+    if level == GitLevel::Off {
+        return wishes;
+    }
+    match place {
+        Place::Bare(folder) => bare(&mut wishes, level, folder, is_root),
+        Place::DotGit(path) => dot_git(&mut wishes, level, path, is_root),
+        Place::Unknown(path) => wishes.keep(path.clone(), "what is there does not answer"),
+    }
+    wishes
+}
+
+fn bare(wishes: &mut Wishes, level: GitLevel, folder: &Path, is_root: bool) {
+    if level == GitLevel::MetadataReadOnly {
+        if !is_root {
+            return wishes.keep(folder.to_path_buf(), "a repository");
+        }
+        for name in ["HEAD", "objects", "refs", "packed-refs", "index", "logs", "info"] {
+            wishes.keep(folder.join(name), "a repository's data");
+        }
+    }
+    repository(wishes, level, folder, folder);
+}
+
+fn dot_git(wishes: &mut Wishes, level: GitLevel, path: &Path, is_root: bool) {
+    let Some(top) = path.parent() else { return };
+    let metadata = level == GitLevel::MetadataReadOnly;
+    if path.is_dir() {
+        if metadata {
+            wishes.keep(path.to_path_buf(), "a repository's data");
+        }
+        if !super::is_link(path) {
+            return repository(wishes, level, path, top);
+        }
+        // A link is held in its place, and what it leads to is protected where it is.
+        wishes.hold.push(path.to_path_buf());
+        let folder = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        return repository(wishes, level, &folder, top);
+    }
+    wishes.keep(path.to_path_buf(), "the pointer to a repository");
+    let Some(folder) =
+        read(path, pointer::MOST_BYTES).and_then(|text| Some(top.join(pointer::gitdir(&text)?)))
+    else {
+        return;
+    };
+    let Ok(folder) = folder.canonicalize() else { return };
+    if metadata {
+        wishes.keep(folder.clone(), "what the pointer leads to");
+    }
+    repository(wishes, level, &folder, top);
+    if is_root && !metadata {
+        open_worktree(wishes, path, &folder);
+    }
+}
+
+/// A repository's own folder, whose work tree is at `top`.
+fn repository(wishes: &mut Wishes, level: GitLevel, folder: &Path, top: &Path) {
+    let common = common(folder);
+    if let Some(common) = &common
+        && level == GitLevel::MetadataReadOnly
+    {
+        wishes.keep(common.clone(), "the repository that a worktree belongs to");
+    }
+    let whole = common.as_deref().unwrap_or(folder);
+    keep_settings(wishes, level, folder, whole, top);
+    let mut left = MOST_PARTS;
+    parts(wishes, level, whole, &mut left, MOST_NESTED);
+}
+
+/// The repository that a worktree's folder belongs to, if it is one.
+fn common(folder: &Path) -> Option<PathBuf> {
+    let text = read(&folder.join("commondir"), pointer::MOST_BYTES)?;
+    folder.join(pointer::bare_path(&text)?).canonicalize().ok()
+}
+
+/// What git takes programs from. `folder` is the worktree's own, `whole` the repository's; mostly they are the same.
+fn keep_settings(wishes: &mut Wishes, level: GitLevel, folder: &Path, whole: &Path, top: &Path) {
+    let configuration = level != GitLevel::HooksReadOnly;
+    wishes.keep(whole.join("hooks"), "git runs its hooks");
+    // Attributes name filters, and a filter of the user's own configuration may be a program.
+    wishes.keep(whole.join("info/attributes"), "git runs the filters that attributes name");
+    // With this file all the rest is read from elsewhere.
+    wishes.keep(folder.join("commondir"), "it says where the hooks and the configuration are");
+    if configuration {
+        wishes.keep(whole.join("config"), "git runs what its configuration names");
+        // Git writes its configuration by way of this file. Refused here already, `git config` says why it fails, and
+        // leaves nothing behind.
+        wishes.keep(whole.join("config.lock"), "git runs what its configuration names");
+        wishes.keep(folder.join("config.worktree"), "git runs what its configuration names");
+    }
+    if folder != whole {
+        wishes.keep(folder.join("gitdir"), "it says which worktree this is");
+    }
+    for file in [whole.join("config"), folder.join("config.worktree")] {
+        let Some(text) = read(&file, config::MOST_BYTES) else { continue };
+        let at = file.parent().unwrap_or(whole);
+        for named in config::named(&text) {
+            let start = if named.relative_to == RelativeTo::File { at } else { top };
+            let path = start.join(&named.path);
+            // husky's folder `_` holds one line for each hook, which runs the script of that name beside it.
+            let husky = named.key == "core.hookspath" && path.ends_with("_");
+            let path = if husky { path.parent().unwrap_or(&path).to_path_buf() } else { path };
+            wishes.keep(path, format!("{} of {} names it", named.key, file.display()));
+        }
+    }
+}
+
+/// The worktrees and submodules that live in a repository's folder.
+fn parts(wishes: &mut Wishes, level: GitLevel, whole: &Path, left: &mut usize, nested: usize) {
+    if level == GitLevel::MetadataReadOnly {
+        return;
+    }
+    for folder in folders(&whole.join("worktrees"), left) {
+        wishes.keep(folder.join("commondir"), "it says where a worktree's hooks and configuration are");
+        wishes.keep(folder.join("gitdir"), "it says which worktree this is");
+        if level == GitLevel::HooksAndConfigReadOnly {
+            wishes.keep(folder.join("config.worktree"), "git runs what its configuration names");
+        }
+    }
+    modules(wishes, level, &whole.join("modules"), left, nested);
+}
+
+/// A submodule's name may hold slashes, so its folder may be further down.
+fn modules(wishes: &mut Wishes, level: GitLevel, folder: &Path, left: &mut usize, nested: usize) {
+    if nested == 0 {
+        return;
+    }
+    for module in folders(folder, left) {
+        if !module.join("HEAD").exists() {
+            modules(wishes, level, &module, left, nested - 1);
+            continue;
+        }
+        keep_settings(wishes, level, &module, &module, &module);
+        parts(wishes, level, &module, left, nested - 1);
+    }
+}
+
+fn folders(folder: &Path, left: &mut usize) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let found: BTreeSet<PathBuf> = entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .take(*left)
+        .map(|entry| entry.path())
+        .collect();
+    *left -= found.len();
+    found.into_iter().collect()
+}
+
+/// What a commit in a worktree writes, if the folder that its pointer leads to points back: `git worktree add` has made
+/// both, and whoever could forge the second needs no help of ours to write there.
+fn open_worktree(wishes: &mut Wishes, pointer: &Path, folder: &Path) {
+    let back = read(&folder.join("gitdir"), pointer::MOST_BYTES)
+        .and_then(|text| folder.join(pointer::bare_path(&text)?).canonicalize().ok());
+    let Some(common) = common(folder) else { return };
+    let in_its_place = folder.parent() == Some(common.join("worktrees").as_path());
+    let mutual = back.is_some_and(|back| pointer.canonicalize().is_ok_and(|pointer| pointer == back));
+    if !in_its_place || !mutual || !common.join("HEAD").is_file() {
+        return;
+    }
+    // Of the repository's folder only what all worktrees share: the others' own data is none of this one's business,
+    // and what a rebase would do next is a list of commands.
+    const SHARED: &[&str] =
+        &["objects", "refs", "logs", "packed-refs", "worktrees", "shallow", "rr-cache", "gc.pid"];
+    const OF_THE_OTHER: &[&str] =
+        &["HEAD", "index", "rebase-merge", "rebase-apply", "sequencer", "info", "modules"];
+    let own = folder.file_name();
+    let entries = std::fs::read_dir(&common).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let kept: BTreeSet<_> = entries.chain(OF_THE_OTHER.iter().map(Into::into)).collect();
+    for name in kept.iter().filter(|name| SHARED.iter().all(|shared| *name != shared)) {
+        wishes.keep(common.join(name), "another worktree's");
+    }
+    let others = std::fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
+    for other in others.filter(|other| Some(other.file_name().as_os_str()) != own).take(MOST_PARTS) {
+        wishes.keep(other.path(), "another worktree's");
+    }
+    wishes.open.push(common.clone());
+    wishes.show.push(common);
+}
+
+/// A file's first bytes; `None` where there is none that could be meant. A FIFO is not waited for.
+fn read(path: &Path, most: usize) -> Option<Vec<u8>> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = Vec::new();
+    file.take(most as u64 + 1).read_to_end(&mut text).ok()?;
+    Some(text)
+}

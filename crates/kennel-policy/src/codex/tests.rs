@@ -1,0 +1,160 @@
+use std::ffi::OsString;
+
+use super::*;
+use crate::policy::{GitLevel, Missing, NetworkMode, Policy, ReadModel, UnixSockets};
+
+fn around() -> Surroundings {
+    Surroundings { policy_folder: "/repo".into(), workdir: None, tmpdir: Some("/var/t".into()) }
+}
+
+fn policy(permissions: &Permissions) -> Policy {
+    permissions.policy(&around())
+}
+
+fn paths(rules: &[crate::policy::PathRule]) -> Vec<String> {
+    rules.iter().map(|rule| rule.pattern.to_string()).collect()
+}
+
+fn words(words: &[&str]) -> Result<Invocation, CodexError> {
+    command_line(words.iter().map(OsString::from))
+}
+
+const READ_ONLY: &str = r#"{"type":"read-only"}"#;
+
+#[test]
+fn a_workspace_is_the_policys_folder_and_the_temporary_ones() {
+    let policy = policy(&sandbox_policy(r#"{"type":"workspace-write","writable_roots":["/more"]}"#).unwrap());
+    assert_eq!(paths(&policy.files.allow_write), ["/repo", "/more", "/tmp", "/var/t"]);
+    assert_eq!(
+        paths(&policy.files.deny_write),
+        ["/repo/.codex", "/repo/.agents", "/more/.codex", "/more/.agents"]
+    );
+    assert_eq!((policy.files.reads, policy.files.git), (ReadModel::Open, GitLevel::MetadataReadOnly));
+    assert_eq!((policy.network.mode, policy.network.unix_sockets), (NetworkMode::None, UnixSockets::Listed));
+    let text = r#"{"type":"workspace-write","exclude_tmpdir_env_var":true,"exclude_slash_tmp":true,"network_access":true}"#;
+    let policy = super::tests::policy(&sandbox_policy(text).unwrap());
+    assert_eq!(paths(&policy.files.allow_write), ["/repo"]);
+    assert_eq!(policy.network.mode, NetworkMode::Host);
+}
+
+#[test]
+fn the_forms_of_all_releases_mean_the_same() {
+    let entries = r#"[{"path":{"type":"special","value":{"kind":"root"}},"access":"read"},
+        {"path":{"type":"special","value":{"kind":"current_working_directory"}},"access":"write"},
+        {"path":{"type":"special","value":{"kind":"slash_tmp"}},"access":"write"},
+        {"path":{"type":"special","value":{"kind":"tmpdir"}},"access":"write"}]"#;
+    let legacy = sandbox_policy(r#"{"type":"workspace-write"}"#).unwrap();
+    let split =
+        split_policies(&format!(r#"{{"kind":"restricted","entries":{entries}}}"#), "\"restricted\"").unwrap();
+    let profile = permission_profile(&format!(
+        r#"{{"type":"managed","file_system":{{"type":"restricted","entries":{entries}}},"network":"restricted"}}"#
+    ));
+    assert_eq!(split, legacy);
+    assert_eq!(profile.unwrap(), legacy);
+    let open = sandbox_policy(r#"{"type":"danger-full-access"}"#).unwrap();
+    assert_eq!(split_policies(r#"{"kind":"unrestricted"}"#, "\"enabled\"").unwrap(), open);
+    assert_eq!(permission_profile(r#"{"type":"disabled"}"#).unwrap(), open);
+    assert_eq!(permission_profile(r#"{"type":"external","network":"enabled"}"#).unwrap(), open);
+    assert_eq!(sandbox_policy(r#"{"type":"external-sandbox","network_access":"enabled"}"#).unwrap(), open);
+}
+
+#[test]
+fn entries_become_rules_of_the_same_rank() {
+    let text = r#"{"type":"managed","file_system":{"type":"restricted","entries":[
+        {"path":{"type":"special","value":{"kind":"minimal"}},"access":"read"},
+        {"path":{"type":"special","value":{"kind":"project_roots","subpath":"src"}},"access":"write"},
+        {"path":{"type":"path","path":"/repo/src/kept"},"access":"read"},
+        {"path":{"type":"path","path":"/repo/both"},"access":"read"},
+        {"path":{"type":"path","path":"/repo/both"},"access":"write"},
+        {"path":{"type":"path","path":"/repo/no"},"access":"none"},
+        {"path":{"type":"path","path":"/repo/later"},"access":"deny","missing_path_behavior":"skip"},
+        {"path":{"type":"glob_pattern","pattern":"/repo/**/*.pem"},"access":"deny"},
+        {"path":{"type":"special","value":{"kind":"unknown","path":"x"}},"access":"write"}]},"network":"restricted"}"#;
+    let files = policy(&permission_profile(text).unwrap()).files;
+    assert_eq!(files.reads, ReadModel::Listed);
+    assert!(!files.system && paths(&files.allow_read).contains(&"/usr".to_owned()));
+    assert_eq!(paths(&files.allow_write), ["/repo/src", "/repo/both"]);
+    assert!(paths(&files.deny_write).contains(&"/repo/src/kept".to_owned()));
+    assert!(!paths(&files.deny_write).contains(&"/repo/both".to_owned()));
+    assert_eq!(paths(&files.deny_read), ["/repo/no", "/repo/later", "/repo/**/*.pem"]);
+    assert_eq!(files.deny_read[0].missing, Missing::Skip);
+    assert_eq!(files.deny_read[1].missing, Missing::Ignore);
+}
+
+#[test]
+fn an_entry_that_names_a_protected_folder_opens_it() {
+    let text =
+        r#"{"file_system":{"read":["/"],"write":["/repo","/repo/.codex"]},"network":{"enabled":false}}"#;
+    let files = policy(&permission_profile(text).unwrap()).files;
+    assert!(!paths(&files.deny_write).contains(&"/repo/.codex".to_owned()));
+    assert!(paths(&files.deny_write).contains(&"/repo/.agents".to_owned()));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for text in [
+        "\"read-only\"",
+        "{}",
+        "[]",
+        "{",
+        r#"{"type":"nothing"}"#,
+        r#"{"type":"workspace-write","writable_roots":["relative"]}"#,
+        r#"{"type":"workspace-write","writable_roots":"/x"}"#,
+        r#"{"type":"workspace-write","network_access":"x"}"#,
+        r#"{"type":"external-sandbox","network_access":true}"#,
+    ] {
+        assert!(sandbox_policy(text).is_err(), "{text}");
+    }
+    for text in [
+        "{}",
+        r#"{"type":"managed"}"#,
+        r#"{"type":"managed","file_system":{"type":"restricted","entries":[{"access":"read"}]}}"#,
+        r#"{"type":"managed","file_system":{"type":"restricted","entries":[{"path":{"type":"path","path":"x"},"access":"read"}]}}"#,
+        r#"{"type":"managed","file_system":{"type":"restricted","entries":[{"path":{"type":"glob_pattern","pattern":"/x/*"},"access":"read"}]}}"#,
+        r#"{"type":"managed","file_system":{"type":"restricted","entries":[{"path":{"type":"special","value":{"kind":"project_roots","subpath":"../x"}},"access":"write"}]}}"#,
+        r#"{"type":"managed","file_system":{"type":"unrestricted"},"network":"some"}"#,
+    ] {
+        assert!(permission_profile(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn the_command_line_is_read() {
+    let run = words(&["--sandbox-policy-cwd", "/repo", "--sandbox-policy", READ_ONLY, "--", "ls", "--help"])
+        .unwrap();
+    let Invocation::Run { policy_folder, command, through_proxy, .. } = run else { panic!("a run") };
+    assert_eq!(policy_folder.to_str(), Some("/repo"));
+    assert_eq!(command, ["ls", "--help"]);
+    assert!(!through_proxy);
+    let policy = format!("--sandbox-policy={READ_ONLY}");
+    let attached =
+        ["--sandbox-policy-cwd=/repo", policy.as_str(), "--no-proc", "--proxy-route-spec", "{}", "ls", "-l"];
+    let Invocation::Run { command, .. } = words(&attached).unwrap() else { panic!("a run") };
+    assert_eq!(command, ["ls", "-l"]);
+    assert_eq!(words(&["--help"]), Ok(Invocation::Help));
+    for wrong in [
+        &["--sandbox-policy", READ_ONLY, "ls"][..],
+        &["--sandbox-policy-cwd", "/repo", "ls"],
+        &["--sandbox-policy-cwd", "repo", "--sandbox-policy", READ_ONLY, "ls"],
+        &["--sandbox-policy-cwd", "/repo", "--sandbox-policy", READ_ONLY],
+        &["--sandbox-policy-cwd", "/repo", "--sandbox-policy"],
+        &["--sandbox-policy-cwd", "/repo", "--network-sandbox-policy", "\"enabled\"", "ls"],
+        &["--what"],
+    ] {
+        assert!(words(wrong).is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn only_a_proxy_on_the_loopback_leads_out() {
+    let through = |proxies: &[&str]| {
+        let mut policy = policy(&sandbox_policy(READ_ONLY).unwrap());
+        through_proxies(&mut policy, proxies.iter().copied()).map(|()| policy.network)
+    };
+    let network = through(&["http://user:pass@127.0.0.1:8080/", "socks5h://localhost:1080"]).unwrap();
+    assert_eq!((network.http_proxy_port, network.socks_proxy_port), (Some(8080), Some(1080)));
+    assert_eq!(network.mode, NetworkMode::Whitelist);
+    assert!(network.allow.is_empty());
+    assert_eq!(through(&[]), Err(NoProxy));
+    assert_eq!(through(&["http://proxy.example.com:8080", "127.0.0.1:80", "http://127.0.0.1"]), Err(NoProxy));
+}

@@ -1,0 +1,108 @@
+//! The settings of Anthropic's sandbox runtime, `srt`, as one more way to say a [`Policy`](crate::policy::Policy).
+//!
+//! Its keys are those of srt 0.0.83. One that is not known is passed over, as there; one that is known and would protect
+//! something that kennel does not protect in that way is refused, because settings that are only half kept are worse
+//! than none. What only steers srt's helper programs is accepted and noted.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::domain::HostRule;
+use crate::pattern::PathPattern;
+use crate::policy::Origin;
+
+mod meaning;
+mod read;
+
+pub use meaning::Surroundings;
+pub use read::parse;
+
+/// How deep below the working directory dangerous names are looked for unless the settings say otherwise.
+const SEARCH_DEPTH: u32 = 3;
+
+/// What a settings file of srt says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SrtSettings {
+    /// `network.allowedDomains`
+    pub allowed: Vec<HostRule>,
+    /// `network.deniedDomains` and `network.deniedResolvedAddresses`
+    pub denied: Vec<HostRule>,
+    /// `network.allowUnixSockets`
+    pub unix_sockets: Vec<Entry>,
+    /// `network.allowAllUnixSockets`
+    pub all_unix_sockets: bool,
+    /// `network.httpProxyPort`
+    pub http_proxy_port: Option<u16>,
+    /// `network.socksProxyPort`
+    pub socks_proxy_port: Option<u16>,
+    /// `network.parentProxy`
+    pub parent_proxy: Option<String>,
+    /// Its `noProxy`
+    pub no_proxy: Option<String>,
+    /// `filesystem.disabled`
+    pub files_open: bool,
+    /// `filesystem.denyRead`, and what `credentials.files` denies
+    pub deny_read: Vec<Entry>,
+    /// `filesystem.allowRead`
+    pub allow_read: Vec<Entry>,
+    /// `filesystem.allowWrite`
+    pub allow_write: Vec<Entry>,
+    /// `filesystem.denyWrite`
+    pub deny_write: Vec<Entry>,
+    /// `filesystem.allowGitConfig`
+    pub allow_git_config: bool,
+    /// Variables that `credentials.envVars` denies
+    pub unset: Vec<OsString>,
+    /// `mandatoryDenySearchDepth`
+    pub search_depth: u32,
+    /// `enableWeakerNestedSandbox`
+    pub weaker: bool,
+    /// `allowNestedUserNamespaces`
+    pub nested_namespaces: bool,
+    /// `git.safeDirectories`
+    pub safe_directories: Vec<String>,
+    /// What was accepted and has no effect here, and why.
+    pub notes: Vec<String>,
+}
+
+impl Default for SrtSettings {
+    /// What holds without a settings file: nothing can be written, no host reached, everything read.
+    fn default() -> Self {
+        SrtSettings {
+            allowed: Vec::new(),
+            denied: Vec::new(),
+            unix_sockets: Vec::new(),
+            all_unix_sockets: false,
+            http_proxy_port: None,
+            socks_proxy_port: None,
+            parent_proxy: None,
+            no_proxy: None,
+            files_open: false,
+            deny_read: Vec::new(),
+            allow_read: Vec::new(),
+            allow_write: Vec::new(),
+            deny_write: Vec::new(),
+            allow_git_config: false,
+            unset: Vec::new(),
+            search_depth: SEARCH_DEPTH,
+            weaker: false,
+            nested_namespaces: false,
+            safe_directories: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// One entry of a path list: the path of that name, and if it reads as a glob also what that matches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The path as it stands, without symlinks resolved.
+    pub path: PathBuf,
+    /// The same as a glob.
+    pub glob: Option<PathPattern>,
+    /// Where it was said.
+    pub origin: Origin,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! What srt's settings mean, as a [`Policy`].
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::{Entry, SrtSettings};
+use crate::pattern::PathPattern;
+use crate::policy::{
+    EnvironmentPolicy, FilePolicy, GitLevel, Look, Missing, NetworkMode, NetworkPolicy, Origin, PathRule,
+    Policy, Precedence, ProcessPolicy, SeccompProfile, TmpMode, UnixSockets,
+};
+
+/// Files that programs on the host take commands from, wherever they lie.
+const DANGEROUS_FILES: &[&str] = &[
+    ".gitconfig",
+    ".gitmodules",
+    ".bashrc",
+    ".bash_profile",
+    ".zshrc",
+    ".zprofile",
+    ".profile",
+    ".ripgreprc",
+    ".mcp.json",
+];
+/// The same for folders.
+const DANGEROUS_FOLDERS: &[&str] = &[".vscode", ".idea", ".claude/commands", ".claude/agents"];
+/// Folders below the home that tools write to whatever they do.
+const ALWAYS_WRITABLE: &[&str] = &[".npm/_logs", ".claude/debug"];
+
+/// What a policy depends on besides the settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The caller's working directory.
+    pub folder: PathBuf,
+    /// The caller's home.
+    pub home: Option<PathBuf>,
+    /// The folder for temporary files that the host shares with the sandbox, and whether it is there.
+    pub shared_tmp: PathBuf,
+    /// Whether `shared_tmp` is there.
+    pub shared_tmp_exists: bool,
+    /// Files that say what the next sandbox may do; they stay as they are.
+    pub settings_files: Vec<PathBuf>,
+    /// How many `GIT_CONFIG_KEY_…` the caller's environment has.
+    pub git_config_count: u32,
+}
+
+impl SrtSettings {
+    /// Adds what a file says that was merely found in the working directory: what it takes away, and nothing else.
+    pub fn tighten(&mut self, found: SrtSettings) {
+        self.deny_read.extend(found.deny_read);
+        self.deny_write.extend(found.deny_write);
+        self.denied.extend(found.denied);
+        self.unset.extend(found.unset);
+        self.search_depth = self.search_depth.max(found.search_depth);
+    }
+
+    /// The policy.
+    #[must_use]
+    pub fn policy(&self, around: &Surroundings) -> Policy {
+        Policy {
+            files: if self.files_open { open_files() } else { self.files(around) },
+            network: self.network(),
+            environment: self.environment(around),
+            process: ProcessPolicy {
+                seccomp: match self.nested_namespaces {
+                    true => SeccompProfile::Permissive,
+                    false => SeccompProfile::Default,
+                },
+                ..ProcessPolicy::default()
+            },
+            best_effort: self.weaker,
+            ..Policy::default()
+        }
+    }
+
+    fn files(&self, around: &Surroundings) -> FilePolicy {
+        let mut allow_write = rules(&self.allow_write, Missing::Skip, Follow::No);
+        if around.shared_tmp_exists {
+            allow_write.push(opened(&around.shared_tmp));
+        }
+        for name in ALWAYS_WRITABLE {
+            if let Some(home) = &around.home {
+                let path = home.join(name);
+                let denied = self.deny_read.iter().any(|entry| entry.covers(&path));
+                let shown = self.allow_read.iter().any(|entry| entry.covers(&path));
+                if !denied || shown {
+                    allow_write.push(opened(&path));
+                }
+            }
+        }
+        let mut deny_write = rules(&self.deny_write, Missing::Skip, Follow::Yes);
+        deny_write.extend(self.mandatory(around));
+        FilePolicy {
+            // What is not there yet can be made, and is hidden from the next sandbox on.
+            deny_read: rules(&self.deny_read, Missing::Ignore, Follow::Yes),
+            allow_read: rules(&self.allow_read, Missing::Skip, Follow::Yes),
+            allow_write,
+            deny_write,
+            precedence: Precedence::DenyWrite,
+            git: match self.allow_git_config {
+                true => GitLevel::HooksReadOnly,
+                false => GitLevel::HooksAndConfigReadOnly,
+            },
+            tmp: TmpMode::Host,
+            host_run: true,
+            ..FilePolicy::default()
+        }
+    }
+
+    /// What nobody may write whatever the settings say: in the working directory whether it is there or not, and below
+    /// it where it is there.
+    fn mandatory(&self, around: &Surroundings) -> Vec<PathRule> {
+        let origin = Origin("protected in every sandbox".to_owned());
+        let mut rules = Vec::new();
+        for name in DANGEROUS_FILES.iter().chain(DANGEROUS_FOLDERS) {
+            rules.push(implied(&around.folder.join(name), "protected in every sandbox"));
+            for depth in 1..self.search_depth as usize {
+                let below = "*/".repeat(depth) + name;
+                if let Ok(pattern) = PathPattern::parse_in(&around.folder, &below) {
+                    let origin = origin.clone();
+                    rules.push(PathRule {
+                        pattern,
+                        missing: Missing::Skip,
+                        follow_link: true,
+                        look: Look::NotInPackages,
+                        origin,
+                    });
+                }
+            }
+        }
+        rules.extend(around.settings_files.iter().map(|file| implied(file, "the settings themselves")));
+        rules
+    }
+
+    fn network(&self) -> NetworkPolicy {
+        NetworkPolicy {
+            mode: NetworkMode::Whitelist,
+            allow: self.allowed.clone(),
+            deny: self.denied.clone(),
+            http_proxy_port: self.http_proxy_port,
+            socks_proxy_port: self.socks_proxy_port,
+            parent_proxy: self.parent_proxy.clone(),
+            no_proxy: self.no_proxy.clone(),
+            unix_sockets: match () {
+                () if self.all_unix_sockets => UnixSockets::All,
+                () if !self.unix_sockets.is_empty() => UnixSockets::Listed,
+                () => UnixSockets::None,
+            },
+            allow_unix_sockets: match self.all_unix_sockets {
+                true => Vec::new(),
+                false => rules(&self.unix_sockets, Missing::Skip, Follow::Yes),
+            },
+            ..NetworkPolicy::default()
+        }
+    }
+
+    fn environment(&self, around: &Surroundings) -> EnvironmentPolicy {
+        let mut set: Vec<(OsString, OsString)> = vec![("SANDBOX_RUNTIME".into(), "1".into())];
+        if !self.files_open {
+            // Every sandbox has a /dev/shm of its own, so there is always a place to write.
+            let tmp = if around.shared_tmp_exists { &around.shared_tmp } else { Path::new("/dev/shm") };
+            set.push(("TMPDIR".into(), tmp.into()));
+        }
+        let mut count = around.git_config_count;
+        let folders = self.safe_directories.iter().flat_map(|folder| [folder.clone(), format!("{folder}/*")]);
+        for folder in folders {
+            set.push((format!("GIT_CONFIG_KEY_{count}").into(), "safe.directory".into()));
+            set.push((format!("GIT_CONFIG_VALUE_{count}").into(), folder.into()));
+            count += 1;
+        }
+        if count > around.git_config_count {
+            set.push(("GIT_CONFIG_COUNT".into(), count.to_string().into()));
+        }
+        EnvironmentPolicy { unset: self.unset.clone(), set, ..EnvironmentPolicy::default() }
+    }
+}
+
+impl Entry {
+    /// Whether it speaks of this path or of a folder above it.
+    fn covers(&self, path: &Path) -> bool {
+        path.ancestors()
+            .any(|above| above == self.path || self.glob.as_ref().is_some_and(|glob| glob.matches(above)))
+    }
+}
+
+/// No rule about files at all.
+fn open_files() -> FilePolicy {
+    FilePolicy {
+        allow_write: vec![implied(Path::new("/"), "filesystem.disabled")],
+        tmp: TmpMode::Host,
+        host_run: true,
+        ..FilePolicy::default()
+    }
+}
+
+/// Whether an entry that is a symlink stands for its target. What is denied is the thing, whatever its name; what is
+/// allowed for writing is the name, since an earlier run may have made a link of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Follow {
+    Yes,
+    No,
+}
+
+fn rules(entries: &[Entry], missing: Missing, follow: Follow) -> Vec<PathRule> {
+    let mut rules = Vec::new();
+    for Entry { path, glob, origin } in entries {
+        let rule = |pattern, missing| PathRule {
+            pattern,
+            missing,
+            follow_link: follow == Follow::Yes,
+            look: if follow == Follow::No { Look::InWorkdir } else { Look::Everywhere },
+            origin: origin.clone(),
+        };
+        // A text that reads as a glob names a path too, but only one that is there.
+        let missing = if glob.is_some() { Missing::Ignore } else { missing };
+        rules.push(rule(PathPattern::literal(path), missing));
+        rules.extend(glob.clone().map(|glob| rule(glob, missing)));
+    }
+    rules
+}
+
+fn implied(path: &Path, why: &str) -> PathRule {
+    PathRule {
+        pattern: PathPattern::literal(path),
+        missing: Missing::Skip,
+        follow_link: true,
+        look: Look::Everywhere,
+        origin: Origin(why.to_owned()),
+    }
+}
+
+/// A place that is writable without being asked for. Others may write next to it, so a link there opens nothing.
+fn opened(path: &Path) -> PathRule {
+    PathRule { follow_link: false, look: Look::Nowhere, ..implied(path, "always writable") }
+}

@@ -1,0 +1,405 @@
+//! From the text of a settings file to [`SrtSettings`].
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path, PathBuf};
+
+use super::{Entry, SrtSettings};
+use crate::domain::{HostRule, ListKind};
+use crate::pattern::{PathPattern, PatternError};
+use crate::policy::Origin;
+use crate::settings::tree::{self, Fault, Node, Value};
+use crate::settings::{Base, Problem, SettingsError, ValueError, json};
+
+/// Far above any real settings file.
+const MAX_SIZE: usize = 1 << 20;
+
+/// Settings that would protect something in a way that kennel does not.
+const NOT_SERVED: &[(&str, &str)] = &[
+    ("tlsTerminate", "kennel does not look into TLS"),
+    ("mitmProxy", "kennel does not send connections to another proxy by their host"),
+    ("filterRequest", "only a program that embeds srt can give a function"),
+    ("refuseOpaqueTunnels", "kennel does not look into TLS, so every tunnel is opaque to it"),
+    ("stripResponseHeaders", "kennel passes on what a host answers"),
+];
+const NOT_SERVED_CREDENTIALS: &[(&str, &str)] =
+    &[("awsPairs", "kennel does not sign requests anew"), ("sigv4", "kennel does not sign requests anew")];
+/// Settings of other systems or of srt's own helper programs.
+const NO_EFFECT_IN_NETWORK: &[&str] = &[
+    "allowLocalBinding",
+    "allowMachLookup",
+    "strictAllowlist",
+    "requireHostMatch",
+    "allowPlaintextHeaderSet",
+    "ambiguousRequestTarget",
+];
+const NO_EFFECT: &[&str] = &[
+    "ignoreViolations",
+    "enableWeakerNetworkIsolation",
+    "allowAppleEvents",
+    "allowPty",
+    "ripgrep",
+    "seccomp",
+    "bwrapPath",
+    "socatPath",
+    "javaAgentJarPath",
+    "windows",
+];
+
+/// Reads the settings in a text. Relative paths are relative to the base's folder, which for srt is the working
+/// directory, wherever the file is. `name` is the file as the user would name it.
+///
+/// ```
+/// use kennel_policy::settings::Base;
+/// let base = Base { folder: "/work".into(), home: Some("/home/me".into()) };
+/// let text = r#"{"network": {"allowedDomains": ["example.com"], "deniedDomains": []},
+///                "filesystem": {"denyRead": ["~/.ssh"], "allowWrite": ["."], "denyWrite": []}}"#;
+/// let settings = kennel_policy::srt::parse(text.as_bytes(), "srt.json", &base)?;
+/// assert_eq!(settings.allow_write[0].path.to_str(), Some("/work"));
+/// # Ok::<(), kennel_policy::settings::SettingsError>(())
+/// ```
+pub fn parse(bytes: &[u8], name: &str, base: &Base) -> Result<SrtSettings, SettingsError> {
+    let whole = |problem| SettingsError { file: name.to_owned(), line: None, problem: Box::new(problem) };
+    if bytes.len() > MAX_SIZE {
+        return Err(whole(Problem::TooLarge));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| whole(Problem::NotText))?;
+    let mut reader = Reader { text, name, base, settings: SrtSettings::default() };
+    match json::read(text).and_then(|root| reader.document(&root)) {
+        Ok(()) => Ok(reader.settings),
+        Err(fault) => {
+            let line = Some(tree::line_of(text, fault.at));
+            Err(SettingsError { file: name.to_owned(), line, problem: Box::new(fault.problem) })
+        }
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    name: &'a str,
+    base: &'a Base,
+    settings: SrtSettings,
+}
+
+impl Reader<'_> {
+    fn document(&mut self, root: &Node<'_>) -> Result<(), Fault> {
+        let root = Table::of("the file", root)?;
+        self.network(&Table::of("network", root.required("network")?)?)?;
+        self.filesystem(&Table::of("filesystem", root.required("filesystem")?)?)?;
+        if let Some(node) = root.get("credentials") {
+            self.credentials(&Table::of("credentials", node)?)?;
+        }
+        if let Some(node) = root.get("git") {
+            let git = Table::of("git", node)?;
+            for item in git.list("safeDirectories")? {
+                self.settings.safe_directories.push(text_of("git.safeDirectories", item)?.to_owned());
+            }
+        }
+        self.settings.weaker = root.boolean("enableWeakerNestedSandbox")?;
+        self.settings.nested_namespaces = root.boolean("allowNestedUserNamespaces")?;
+        if let Some(node) = root.get("mandatoryDenySearchDepth") {
+            let depth = match &node.value {
+                Value::Number(text) => text.parse().ok().filter(|depth| (1..=10).contains(depth)),
+                _ => None,
+            };
+            let expected = "a whole number from 1 to 10";
+            self.settings.search_depth =
+                depth.ok_or_else(|| wrong_type("mandatoryDenySearchDepth", expected, node))?;
+        }
+        self.no_effect(&root, NO_EFFECT);
+        Ok(())
+    }
+
+    fn network(&mut self, network: &Table<'_, '_>) -> Result<(), Fault> {
+        for item in network.required_list("allowedDomains")? {
+            let rule = self.host(&network.name("allowedDomains"), item, ListKind::Allow)?;
+            self.settings.allowed.push(rule);
+        }
+        let reasons = network.get("deniedDomainReasons");
+        let reasons = reasons.map(|node| Table::of("network.deniedDomainReasons", node)).transpose()?;
+        for item in network.required_list("deniedDomains")? {
+            let mut rule = self.host(&network.name("deniedDomains"), item, ListKind::Deny)?;
+            if let (Some(reasons), Value::Text(entry)) = (&reasons, &item.value)
+                && let Some(reason) = reasons.get(entry)
+            {
+                rule.reason = Some(text_of("network.deniedDomainReasons", reason)?.to_owned());
+            }
+            self.settings.denied.push(rule);
+        }
+        for item in network.list("deniedResolvedAddresses")? {
+            let rule = self.host(&network.name("deniedResolvedAddresses"), item, ListKind::Deny)?;
+            self.settings.denied.push(rule);
+        }
+        self.settings.unix_sockets = self.entries(network, "allowUnixSockets", Required::No)?;
+        self.settings.all_unix_sockets = network.boolean("allowAllUnixSockets")?;
+        self.settings.http_proxy_port = network.port("httpProxyPort")?;
+        self.settings.socks_proxy_port = network.port("socksProxyPort")?;
+        if let Some(node) = network.get("parentProxy") {
+            self.parent_proxy(&Table::of("network.parentProxy", node)?)?;
+        }
+        not_served(network, NOT_SERVED)?;
+        self.no_effect(network, NO_EFFECT_IN_NETWORK);
+        Ok(())
+    }
+
+    fn parent_proxy(&mut self, parent: &Table<'_, '_>) -> Result<(), Fault> {
+        let text = |key| parent.get(key).map(|node| text_of(&parent.name(key), node)).transpose();
+        let (http, https) = (text("http")?, text("https")?);
+        if let (Some(http), Some(https)) = (http, https)
+            && http != https
+        {
+            return Err(refused(
+                &parent.name,
+                parent.node,
+                "kennel goes out by one proxy, for HTTP and HTTPS alike",
+            ));
+        }
+        self.settings.parent_proxy = https.or(http).map(str::to_owned);
+        self.settings.no_proxy = text("noProxy")?.map(str::to_owned);
+        Ok(())
+    }
+
+    fn filesystem(&mut self, files: &Table<'_, '_>) -> Result<(), Fault> {
+        self.settings.files_open = files.boolean("disabled")?;
+        self.settings.deny_read = self.entries(files, "denyRead", Required::Yes)?;
+        self.settings.allow_read = self.entries(files, "allowRead", Required::No)?;
+        self.settings.allow_write = self.entries(files, "allowWrite", Required::Yes)?;
+        self.settings.deny_write = self.entries(files, "denyWrite", Required::Yes)?;
+        self.settings.allow_git_config = files.boolean("allowGitConfig")?;
+        Ok(())
+    }
+
+    fn credentials(&mut self, credentials: &Table<'_, '_>) -> Result<(), Fault> {
+        let masked = "kennel puts no secrets into requests yet; use mode \"deny\"";
+        for item in credentials.list("files")? {
+            let file = Table::of("credentials.files", item)?;
+            match file.word("mode", &["deny", "mask"])? {
+                "deny" => {
+                    let entry = self.entry("credentials.files.path", file.required("path")?)?;
+                    self.settings.deny_read.push(entry);
+                }
+                _ => return Err(refused("credentials.files with mode \"mask\"", item, masked)),
+            }
+        }
+        for item in credentials.list("envVars")? {
+            let variable = Table::of("credentials.envVars", item)?;
+            match variable.word("mode", &["deny", "mask"])? {
+                "deny" => {
+                    let name = variable.required("name")?;
+                    let text = text_of("credentials.envVars.name", name)?;
+                    if text.is_empty()
+                        || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+                    {
+                        let error = ValueError::Name(text.escape_debug().to_string());
+                        return Err(value("credentials.envVars.name", name, error));
+                    }
+                    self.settings.unset.push(OsString::from(text));
+                }
+                _ => return Err(refused("credentials.envVars with mode \"mask\"", item, masked)),
+            }
+        }
+        not_served(credentials, NOT_SERVED_CREDENTIALS)
+    }
+
+    fn entries(
+        &self,
+        table: &Table<'_, '_>,
+        key: &'static str,
+        required: Required,
+    ) -> Result<Vec<Entry>, Fault> {
+        let items = match required {
+            Required::Yes => table.required_list(key)?,
+            Required::No => table.list(key)?,
+        };
+        let name = table.name(key);
+        items.iter().map(|item| self.entry(&name, item)).collect()
+    }
+
+    /// `"path"`, or `{"path": "path", "literal": true}` and nothing else.
+    fn entry(&self, name: &str, item: &Node<'_>) -> Result<Entry, Fault> {
+        let expected = "a path, or { \"path\": \"…\", \"literal\": true }";
+        let (text, literal) = match &item.value {
+            Value::Text(text) => (text, false),
+            Value::Table(entries) => {
+                let get =
+                    |key: &str| entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node.value);
+                match (entries.len(), get("path"), get("literal")) {
+                    (2, Some(Value::Text(text)), Some(Value::Bool(true))) => (text, true),
+                    _ => return Err(wrong_type(name, expected, item)),
+                }
+            }
+            _ => return Err(wrong_type(name, expected, item)),
+        };
+        let error = |error| value(name, item, error);
+        // `dir/**` is `dir`: what is said of a folder is said of all that is in it.
+        let plain = if literal { text.as_ref() } else { text.trim_end_matches("/**") };
+        let plain = if plain.is_empty() && !text.is_empty() { "/" } else { plain };
+        let path = lexical(&self.base.path(OsStr::new(plain)).map_err(error)?);
+        let glob = if literal || !plain.contains(['*', '?', '[']) {
+            None
+        } else {
+            self.glob(plain).map_err(error)?
+        };
+        Ok(Entry { path, glob, origin: self.origin(item) })
+    }
+
+    /// A text as a glob; `None` where it makes none, and only names the path.
+    fn glob(&self, text: &str) -> Result<Option<PathPattern>, ValueError> {
+        match self.base.pattern(OsStr::new(text)) {
+            Ok(pattern) => Ok(Some(pattern)),
+            Err(ValueError::Path { error: PatternError::ParentInGlob, .. }) => {
+                let path = lexical(&self.base.path(OsStr::new(text))?);
+                Ok(PathPattern::parse(path.as_os_str()).ok())
+            }
+            // Brackets that spell no set mean themselves.
+            Err(ValueError::Path { error: PatternError::OpenSet | PatternError::EmptyRange(_), .. }) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn host(&self, name: &str, item: &Node<'_>, list: ListKind) -> Result<HostRule, Fault> {
+        let text = text_of(name, item)?;
+        let rule = HostRule::parse(text, list).map_err(|error| value(name, item, error.into()))?;
+        Ok(rule.from_origin(self.origin(item)))
+    }
+
+    fn no_effect(&mut self, table: &Table<'_, '_>, keys: &[&str]) {
+        for key in keys.iter().filter(|key| table.get(key).is_some()) {
+            self.settings.notes.push(format!("{}: {} has no effect here", self.name, table.name(key)));
+        }
+    }
+
+    fn origin(&self, node: &Node<'_>) -> Origin {
+        Origin(format!("{}:{}", self.name, tree::line_of(self.text, node.at)))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Required {
+    Yes,
+    No,
+}
+
+/// An object, and what it is called.
+struct Table<'n, 'i> {
+    name: String,
+    node: &'n Node<'i>,
+}
+
+impl<'n, 'i> Table<'n, 'i> {
+    fn of(name: &str, node: &'n Node<'i>) -> Result<Self, Fault> {
+        match node.value {
+            Value::Table(_) => Ok(Table { name: name.to_owned(), node }),
+            _ => Err(wrong_type(name, "an object", node)),
+        }
+    }
+
+    fn name(&self, key: &str) -> String {
+        if self.name == "the file" { key.to_owned() } else { format!("{}.{key}", self.name) }
+    }
+
+    fn get(&self, key: &str) -> Option<&'n Node<'i>> {
+        let Value::Table(entries) = &self.node.value else { return None };
+        entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+    }
+
+    fn required(&self, key: &'static str) -> Result<&'n Node<'i>, Fault> {
+        self.get(key).ok_or_else(|| Fault {
+            at: self.node.at,
+            problem: Problem::MissingKey { key, inside: self.name.clone() },
+        })
+    }
+
+    fn boolean(&self, key: &str) -> Result<bool, Fault> {
+        match self.get(key) {
+            None => Ok(false),
+            Some(Node { value: Value::Bool(value), .. }) => Ok(*value),
+            Some(node) => Err(wrong_type(&self.name(key), "true or false", node)),
+        }
+    }
+
+    fn port(&self, key: &str) -> Result<Option<u16>, Fault> {
+        let Some(node) = self.get(key) else { return Ok(None) };
+        let port = match &node.value {
+            Value::Number(text) => text.parse().ok().filter(|port| *port != 0),
+            _ => None,
+        };
+        port.map(Some).ok_or_else(|| wrong_type(&self.name(key), "a port from 1 to 65535", node))
+    }
+
+    fn list(&self, key: &str) -> Result<&'n [Node<'i>], Fault> {
+        match self.get(key) {
+            None => Ok(&[]),
+            Some(Node { value: Value::List(items), .. }) => Ok(items),
+            Some(node) => Err(wrong_type(&self.name(key), "a list", node)),
+        }
+    }
+
+    fn required_list(&self, key: &'static str) -> Result<&'n [Node<'i>], Fault> {
+        self.required(key)?;
+        self.list(key)
+    }
+
+    fn word(&self, key: &'static str, words: &[&'static str]) -> Result<&'static str, Fault> {
+        let node = self.required(key)?;
+        let text = text_of(&self.name(key), node)?;
+        words.iter().copied().find(|word| *word == text).ok_or_else(|| {
+            wrong_type(
+                &self.name(key),
+                &words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or "),
+                node,
+            )
+        })
+    }
+}
+
+fn text_of<'n>(name: &str, node: &'n Node<'_>) -> Result<&'n str, Fault> {
+    match &node.value {
+        Value::Text(text) => Ok(text),
+        _ => Err(wrong_type(name, "a string", node)),
+    }
+}
+
+/// Refuses settings that say something. An empty list and `false` say nothing.
+fn not_served(table: &Table<'_, '_>, keys: &[(&str, &'static str)]) -> Result<(), Fault> {
+    for (key, why) in keys {
+        let Some(node) = table.get(key) else { continue };
+        let says_nothing = match &node.value {
+            Value::Bool(value) => !value,
+            Value::List(items) => items.is_empty(),
+            _ => false,
+        };
+        if !says_nothing {
+            return Err(refused(&table.name(key), node, why));
+        }
+    }
+    Ok(())
+}
+
+fn refused(key: &str, node: &Node<'_>, why: &str) -> Fault {
+    Fault { at: node.at, problem: Problem::NotServed { key: key.to_owned(), why: why.to_owned() } }
+}
+
+fn wrong_type(key: &str, expected: &str, node: &Node<'_>) -> Fault {
+    let (key, expected) = (key.to_owned(), expected.to_owned());
+    Fault { at: node.at, problem: Problem::Type { key, expected, found: node.value.kind() } }
+}
+
+fn value(key: &str, node: &Node<'_>, error: ValueError) -> Fault {
+    Fault { at: node.at, problem: Problem::Value { key: key.to_owned(), error } }
+}
+
+/// Without `..`, by the text alone: that is how srt reads a path.
+fn lexical(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            other => plain.push(other),
+        }
+    }
+    plain
+}
