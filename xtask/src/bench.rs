@@ -5,11 +5,12 @@ use std::fs;
 
 use crate::Failure;
 use crate::cargo;
+use crate::peers;
 use crate::stage::Stage;
 use crate::who::Who;
 
 /// In the order in which they stand in the results.
-const BENCHMARKS: &[&str] = &["startup", "library", "overhead", "globs", "network"];
+const BENCHMARKS: &[&str] = &["startup", "library", "overhead", "globs", "network", "dropins"];
 
 /// Runs all, or those that are named. Only a run of all of them, in earnest, is written down.
 ///
@@ -25,6 +26,9 @@ pub fn bench(words: &[String]) -> Result<(), Failure> {
     }
     let mut programs = cargo::build(&["build", "--release", "--package", "kennel-bench"])?;
     programs.extend(cargo::build_release(&["kennel-cli"])?);
+    if names.is_empty() || names.iter().any(|name| *name == "dropins") {
+        peers::install();
+    }
     let stage = Stage::new()?;
     for name in ["kennel", "probe", "machine"].iter().chain(BENCHMARKS) {
         stage.add(&cargo::binary(&programs, name)?.path, name)?;
@@ -52,6 +56,9 @@ pub fn bench(words: &[String]) -> Result<(), Failure> {
 fn run(name: &str, who: Who, stage: &Stage, flags: &[&String]) -> Result<String, Failure> {
     println!("\n== {name}, as {}", who.name());
     let mut command = who.command(&stage.path().join(name), &who.home(stage.path())?);
+    if let Some(peers) = peers::folder() {
+        command.env("KENNEL_PEERS", peers);
+    }
     let output = command.args(flags).stderr(std::process::Stdio::inherit()).output()?;
     let said = String::from_utf8(output.stdout)?;
     print!("{said}");

@@ -7,6 +7,7 @@ mod dist;
 mod elf;
 mod known;
 mod packages;
+mod peers;
 mod stage;
 mod suite;
 mod tally;

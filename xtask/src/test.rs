@@ -12,6 +12,7 @@ use crate::Failure;
 use crate::cargo::{self, Program};
 use crate::claims;
 use crate::packages;
+use crate::peers;
 use crate::stage::Stage;
 use crate::suite::{self, Report};
 use crate::tally::{Skip, Tally};
@@ -32,6 +33,9 @@ pub fn test(words: &[String]) -> Result<bool, Failure> {
     }
     if flags.is_empty() && Who::all().contains(&Who::Root) && packages::has_apt() {
         packages::install();
+    }
+    if flags.is_empty() && (names.is_empty() || names.iter().any(|name| *name == "compat")) {
+        peers::install();
     }
     let mut reports = Vec::new();
     if names.is_empty() {
@@ -142,6 +146,9 @@ impl Suites {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let threads = cores.clamp(2, 8).to_string();
         command.args(["--show-output", "--test-threads", &threads]).arg(filter);
+        if let Some(peers) = peers::folder() {
+            command.env("KENNEL_PEERS", peers);
+        }
         command.env("KENNEL_BIN", &self.kennel).env("KENNEL_ENTRYPOINT", &self.entrypoint);
     }
 }
