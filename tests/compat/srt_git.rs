@@ -1,6 +1,6 @@
 //! srt and git.
 
-use crate::world::{Place, World};
+use crate::world::{Place, World, installed};
 
 const SETTINGS: &str = r#"{"network": {"allowedDomains": [], "deniedDomains": []},
     "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": []}}"#;
@@ -14,6 +14,9 @@ fn repository(place: &Place) {
 
 #[test]
 fn a_repository() {
+    if !installed(&["git", "bash"]) {
+        return;
+    }
     World {
         settings: SETTINGS,
         make: repository,
@@ -55,6 +58,9 @@ fn a_repository() {
 
 #[test]
 fn the_configuration_can_be_allowed() {
+    if !installed(&["git", "bash"]) {
+        return;
+    }
     World {
         settings: r#"{"network": {"allowedDomains": [], "deniedDomains": []},
             "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": [], "allowGitConfig": true}}"#,
@@ -74,6 +80,9 @@ fn the_configuration_can_be_allowed() {
 /// 13: there, a commit in a worktree fails.
 #[test]
 fn a_worktree() {
+    if !installed(&["git", "bash"]) {
+        return;
+    }
     World {
         settings: SETTINGS,
         make: |place| {
@@ -102,6 +111,9 @@ fn a_worktree() {
 
 #[test]
 fn nested_worktrees_and_submodules() {
+    if !installed(&["git", "bash"]) {
+        return;
+    }
     World {
         settings: SETTINGS,
         make: |place| {

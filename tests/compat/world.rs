@@ -173,6 +173,18 @@ pub fn srt(which: Which, place: &Place, settings: Option<&str>) -> Option<Comman
     Some(command)
 }
 
+/// Whether these programs are there; says that the test is skipped where one is not.
+pub fn installed(programs: &[&str]) -> bool {
+    let missing = programs.iter().find(|name| match name.strip_prefix('/') {
+        Some(_) => !Path::new(name).exists(),
+        None => kennel_tests::program(name).is_none(),
+    });
+    if let Some(name) = missing {
+        kennel_tests::skipped(&format!("{name} is not installed"));
+    }
+    missing.is_none()
+}
+
 /// Runs srt; a hang is a failure.
 #[track_caller]
 pub fn run(command: &mut Command) -> Ran {
