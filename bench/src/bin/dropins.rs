@@ -83,9 +83,11 @@ fn codex() -> Result<(), Failure> {
         let short = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
         let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
         let codex = modules.join(format!("@openai/codex-linux-{short}/vendor/{triple}/bin/codex"));
-        // The helper is the command itself, under the other name; its bwrap lies where that looks for it.
-        let mut real = programs::quiet(&codex, &[]);
-        std::os::unix::process::CommandExt::arg0(&mut real, "codex-linux-sandbox");
+        // The helper is the command itself under the other name, by which it also calls itself inside.
+        let place = folder.path().join("real");
+        std::fs::create_dir(&place)?;
+        std::os::unix::fs::symlink(&codex, place.join("codex-linux-sandbox"))?;
+        let mut real = programs::quiet(&place.join("codex-linux-sandbox"), &[]);
         real.args(words).current_dir(&work).env("HOME", folder.path());
         ways.push(Way::command("codex-linux-sandbox 0.166", real));
     }
