@@ -73,5 +73,8 @@ pub(super) fn filter(fields: &mut Reader, link: i32) -> Result<()> {
     // Dropped here. With a copy left inside, calls would wait for ever when the controller's is gone, instead of
     // failing; and whoever took this process over could answer them.
     let listener = sys::Fd(listener as i32);
-    sys::send_with_fd(link, &Report::Descriptor { tag }.encode(), listener.raw())
+    sys::send_with_fd(link, &Report::Descriptor { tag }.encode(), listener.raw())?;
+    drop(listener);
+    // The guard takes hold of the paths it knows: a command that ran already could put something else there.
+    super::await_controller(link)
 }

@@ -294,6 +294,8 @@ impl Running {
         let end = move || kill(&pidfd, &link, namespaced);
         let rules = std::mem::take(&mut self.guarded);
         self.guard = Some(Guard::serve(listener, rules, self.own_network, end)?);
+        // Init waits for it. One that has gone meanwhile is noticed elsewhere.
+        let _ = self.go();
         Ok(())
     }
 
@@ -502,6 +504,10 @@ impl Running {
             match Report::decode(&message[..length.min(16)]) {
                 Some(Report::Descriptor { tag }) => {
                     self.doors.extend(doors.into_iter().map(|door| (tag, door)));
+                    // Init waits until it is served.
+                    if tag == guard::LISTENER {
+                        return Ok(Some(Report::Descriptor { tag }));
+                    }
                 }
                 Some(report) => return Ok(Some(report)),
                 None => {}
