@@ -23,15 +23,7 @@ fn without(command: &mut Command, calls: &[libc::c_long]) {
         program.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32));
     }
     program.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW));
-    // SAFETY: two prctl calls on a program that was built before the fork.
-    unsafe {
-        command.pre_exec(move || {
-            let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
-            let done = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0;
-            if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-        });
-    }
+    kennel_tests::filter::put_on(command, program);
 }
 
 fn before_5_12(rules: &[std::ffi::OsString], script: &str, paths: &[&Path]) -> Ran {

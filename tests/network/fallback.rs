@@ -1,6 +1,5 @@
 //! Kernels without nftables: a filter around kennel refuses the socket that speaks to it, as such a kernel would.
 
-use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use kennel_tests::ran;
@@ -28,7 +27,7 @@ fn without_nftables(command: &mut Command) {
     let answer =
         |value: u32| libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: value };
     // struct seccomp_data: the number at 0, the arguments, 8 bytes each, from 16 on.
-    let program = [
+    let program = vec![
         load(0),
         equal(libc::SYS_socket as u32, 5),
         load(16),
@@ -38,15 +37,7 @@ fn without_nftables(command: &mut Command) {
         answer(libc::SECCOMP_RET_ERRNO | libc::EPROTONOSUPPORT as u32),
         answer(libc::SECCOMP_RET_ALLOW),
     ];
-    // SAFETY: two prctl calls on a program that was built before the fork.
-    unsafe {
-        command.pre_exec(move || {
-            let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
-            let done = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0;
-            if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-        });
-    }
+    kennel_tests::filter::put_on(command, program);
 }
 
 fn allowed_sh(way: Way, hosts: &[&str], script: &str) -> Told {

@@ -2,7 +2,6 @@
 //! that use the proxy variables work, the others fail at once, and the outcome says so.
 
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use kennel_tests::{kennel, ran_within, skipped};
@@ -20,7 +19,7 @@ fn without_namespaces(command: &mut Command) {
     let line = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let namespaces = (libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWNET).cast_unsigned();
     // struct seccomp_data: the number at 0, the first argument at 16.
-    let program = [
+    let program = vec![
         line(LOAD, 0, 0, 0),
         line(EQUAL, 5, 0, libc::SYS_clone3 as u32),
         line(EQUAL, 1, 0, libc::SYS_unshare as u32),
@@ -31,15 +30,7 @@ fn without_namespaces(command: &mut Command) {
         line(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned()),
         line(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
-    // SAFETY: two prctl calls on a program that was built before the fork.
-    unsafe {
-        command.pre_exec(move || {
-            let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
-            let done = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0;
-            if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-        });
-    }
+    kennel_tests::filter::put_on(command, program);
 }
 
 /// Whether this kernel's Landlock knows TCP. Says so if not.

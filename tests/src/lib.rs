@@ -4,6 +4,7 @@
 //! ordinary user; a suite can ask [`am_root`], but should seldom have to.
 
 pub mod crowd;
+pub mod filter;
 pub mod leftovers;
 pub mod probe;
 pub mod role;

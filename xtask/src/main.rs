@@ -5,7 +5,6 @@ mod cargo;
 mod claims;
 mod dist;
 mod elf;
-mod known;
 mod packages;
 mod peers;
 mod stage;

@@ -1,6 +1,5 @@
 //! Running one program of tests: its output goes to a file, its time is limited, and what came of it is read.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +7,6 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use crate::Failure;
-use crate::known;
 use crate::tally::Tally;
 
 /// No suite needs nearly as long; one that does hangs.
@@ -25,8 +23,6 @@ pub struct Report {
     pub time: Duration,
     /// What came of it.
     pub tally: Tally,
-    /// Tests that failed as it is known that they do, and the fault behind each.
-    pub known: BTreeMap<String, String>,
 }
 
 /// Where the full outputs are kept: beside this program.
@@ -51,8 +47,6 @@ pub fn run(
     command: &mut Command,
     longest: Duration,
 ) -> Result<Report, Failure> {
-    /// How Rust's test runner ends when tests failed, and not by a crash.
-    const TESTS_FAILED: i32 = 101;
     let shown = if who.is_empty() { name.to_owned() } else { format!("{name} ({who})") };
     let log = logs()?.join(format!("{}.log", shown.replace(' ', "-").replace(['(', ')'], "")));
     let output = File::create(&log).map_err(|error| format!("writing {}: {error}", log.display()))?;
@@ -64,11 +58,7 @@ pub fn run(
     let time = started.elapsed();
     let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
     let mut tally = Tally::read(&said);
-    let mut known = known::failures(name)?;
-    known.retain(|test, _| tally.failing.remove(test));
-    tally.failed = tally.failed.saturating_sub(known.len());
-    let only_known = !known.is_empty() && tally.failed == 0;
-    let succeeded = end.is_some_and(|end| end.success() || (only_known && end.code() == Some(TESTS_FAILED)));
+    let succeeded = end.is_some_and(|end| end.success());
     if !succeeded && tally.failed == 0 {
         // It did not live to say which test it was.
         tally.failed = 1;
@@ -84,7 +74,7 @@ pub fn run(
         let how = end.map_or(format!("was killed after {longest:?}"), |end| format!("ended with {end}"));
         println!("{}\n{shown} {how}; all it said is in {}", failures(&said), log.display());
     }
-    Ok(Report { name: shown, time, tally, known })
+    Ok(Report { name: shown, time, tally })
 }
 
 /// Waits, but not for ever: `None` when the time was up and it was killed.

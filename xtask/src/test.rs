@@ -54,8 +54,7 @@ pub fn test(words: &[String]) -> Result<bool, Failure> {
         Err(failure) => {
             println!("{failure}");
             let tally = Tally { failed: 1, ..Tally::default() };
-            let known = BTreeMap::new();
-            reports.push(Report { name: "build".into(), time: started.elapsed(), tally, known });
+            reports.push(Report { name: "build".into(), time: started.elapsed(), tally });
         }
     }
     sum_up(&reports)
@@ -76,7 +75,7 @@ fn checks(reports: &mut Vec<Report>) -> Result<(), Failure> {
         println!("SECURITY.md names {claim}");
     }
     let tally = Tally { failed: lacking.len(), ..Tally::default() };
-    reports.push(Report { name: "claims".into(), time: Duration::ZERO, tally, known: BTreeMap::new() });
+    reports.push(Report { name: "claims".into(), time: Duration::ZERO, tally });
     Ok(())
 }
 
@@ -182,14 +181,6 @@ fn sum_up(reports: &[Report]) -> Result<bool, Failure> {
     for (Skip { test, reason }, places) in &skips {
         let blank = if test.is_empty() { "" } else { " " };
         println!("  {reason}: {test}{blank}in {}", places.join(", "));
-    }
-    let known: Vec<_> =
-        reports.iter().flat_map(|report| report.known.iter().map(move |known| (report, known))).collect();
-    if !known.is_empty() {
-        println!("\nfail, as is known (tests/known-failures.txt), and not counted:");
-    }
-    for (report, (test, fault)) in known {
-        println!("  {fault}: {test} in {}", report.name);
     }
     let failing: Vec<&str> =
         reports.iter().filter(|report| report.tally.failed > 0).map(|report| report.name.as_str()).collect();

@@ -155,8 +155,7 @@ pub enum Step {
         /// The name.
         name: CString,
     },
-    /// Leave for a network namespace with nothing in it. Performed at the same time as the mounts, and so are the
-    /// steps of the network that follow it.
+    /// Leave for a network namespace with nothing in it.
     OwnNetwork,
     /// The loopback interface of the new network namespace is brought up.
     LoopbackUp,

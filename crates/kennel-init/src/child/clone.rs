@@ -9,9 +9,6 @@ use super::sys::{Errno, Result, nr, nr_common, returned};
 #[allow(missing_docs, reason = "the kernel's own names")]
 pub mod flag {
     pub const VM: u64 = 0x100;
-    pub const CHILD_CLEARTID: u64 = 0x0020_0000;
-    /// A thread: VM, FS, FILES, SIGHAND, THREAD and SYSVSEM.
-    pub const THREAD: u64 = 0x0005_0f00;
     pub const PIDFD: u64 = 0x1000;
     pub const VFORK: u64 = 0x4000;
     pub const NEWNS: u64 = 0x0002_0000;
@@ -74,16 +71,6 @@ impl CloneArgs {
     fn old_flags(&self) -> usize {
         (self.flags | self.exit_signal) as usize
     }
-}
-
-/// Starts a thread of this process that calls `entry(argument)` on the stack named in `args`.
-///
-/// # Safety
-/// As [`clone_on_stack`]; whatever `entry` uses must not be used here meanwhile.
-pub unsafe fn thread_on_stack(args: &CloneArgs, entry: Entry, argument: *mut u8) -> Result<i32> {
-    // SAFETY: a valid clone_args; the rest is the caller's promise. Not by the old call, which has the address of
-    // CHILD_CLEARTID elsewhere.
-    unsafe { enter(nr_common::CLONE3, &raw const *args as usize, size_of::<CloneArgs>(), 0, entry, argument) }
 }
 
 /// [`clone_on_stack`] for a vfork-like child without namespaces, by the old call: a process whose filter lets it make no

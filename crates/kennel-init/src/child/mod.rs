@@ -8,7 +8,6 @@
 //! Everything below this module is free of allocation, locks and libc, so that it can run in a clone of the
 //! caller as well as in the tiny static program.
 
-mod aside;
 pub mod clone;
 pub mod command;
 pub mod files;
@@ -128,27 +127,11 @@ fn perform(reader: &mut Reader, link: i32) -> core::result::Result<u32, (u32, Er
         plan,
         step_count,
     };
-    let mut index = 0;
-    if let Some((network, files)) = beginning(*reader, step_count) {
-        let (mut network_reader, mut files_reader) = (*reader, *reader);
-        let mut made = Ok(());
-        for _ in 0..network {
-            files_reader.step().map_err(|errno| (0, errno))?;
-        }
-        let mut mounted = Ok(());
-        let link = setup.link;
-        // SAFETY: the one has `setup`, the other a copy of the link's number; each has its own reader and result.
-        unsafe {
-            let mut mount = || mounted = setup.steps(&mut files_reader, network, files);
-            aside::together(&mut mount, || {
-                made = network_steps(&mut network_reader, network, link);
-            });
-        }
-        aside::earlier(made, mounted)?;
-        *reader = files_reader;
-        index = files;
+    for index in 0..step_count {
+        setup.index = index;
+        let step = reader.step().and_then(|(tag, fields)| setup.step(tag, fields));
+        step.map_err(|errno| (index as u32, errno))?;
     }
-    setup.steps(reader, index, step_count)?;
     let past = step_count as u32;
     // Last, because a process that is not dumpable owns nothing in /proc any more. From here on neither ptrace nor
     // /proc/1/mem nor a core dump shows what PID 1 holds.
@@ -157,53 +140,7 @@ fn perform(reader: &mut Reader, link: i32) -> core::result::Result<u32, (u32, Er
     Ok(past)
 }
 
-/// Where the steps of the network end with which a plan begins, and where the mounts that follow end; `None` for a
-/// plan that begins otherwise.
-fn beginning(mut reader: Reader, step_count: usize) -> Option<(usize, usize)> {
-    let mut network = 0;
-    for index in 0..step_count {
-        let (tag, _) = reader.step().ok()?;
-        match tag {
-            tag::OWN_NETWORK if index == 0 => network = 1,
-            tag::LOOPBACK_UP | tag::NETLINK | tag::LISTEN if network == index => network += 1,
-            tag::SEAL_MOUNTS if network != 0 => return Some((network, index + 1)),
-            _ if network == 0 => return None,
-            _ => {}
-        }
-    }
-    None
-}
-
-fn network_steps(reader: &mut Reader, count: usize, link: i32) -> core::result::Result<(), (u32, Errno)> {
-    for index in 0..count {
-        let step = reader.step().and_then(|(tag, mut fields)| match tag {
-            tag::OWN_NETWORK => sys::unshare_network(),
-            tag::LOOPBACK_UP => network::loopback_up(),
-            tag::NETLINK => network::netlink(&mut fields),
-            tag::LISTEN => network::listen(&mut fields, link),
-            _ => Err(Errno::EPROTO),
-        });
-        step.map_err(|errno| (index as u32, errno))?;
-    }
-    Ok(())
-}
-
 impl Setup<'_> {
-    /// Performs the steps from `from` up to `to`; an error names the step.
-    fn steps(
-        &mut self,
-        reader: &mut Reader,
-        from: usize,
-        to: usize,
-    ) -> core::result::Result<(), (u32, Errno)> {
-        for index in from..to {
-            self.index = index;
-            let step = reader.step().and_then(|(tag, fields)| self.step(tag, fields));
-            step.map_err(|errno| (index as u32, errno))?;
-        }
-        Ok(())
-    }
-
     fn step(&mut self, tag: u8, mut fields: Reader) -> Result<()> {
         match tag {
             tag::PRIVATE_MOUNTS => mounts::make_private(),
@@ -225,6 +162,10 @@ impl Setup<'_> {
             tag::SYMLINK => self.symlink(&mut fields),
             tag::WRITE_FILE => self.write_file(&mut fields),
             tag::HOSTNAME => sys::sethostname(fields.string()?.to_bytes()),
+            tag::OWN_NETWORK => sys::unshare_network(),
+            tag::LOOPBACK_UP => network::loopback_up(),
+            tag::NETLINK => network::netlink(&mut fields),
+            tag::LISTEN => network::listen(&mut fields, self.link),
             tag::SEAL_MOUNTS => self.seal(),
             tag::CHANGE_DIR => self.change_dir(&mut fields),
             tag::LIMIT => restrict::limit(&mut fields),

@@ -39,8 +39,6 @@ pub mod nr {
     pub const CLOSE: usize = 3;
     pub const MMAP: usize = 9;
     pub const BRK: usize = 12;
-    pub const FUTEX: usize = 202;
-    pub const EXIT: usize = 60;
     pub const UNSHARE: usize = 272;
     pub const MUNMAP: usize = 11;
     pub const RT_SIGACTION: usize = 13;
@@ -95,8 +93,6 @@ pub mod nr {
     pub const CLOSE: usize = 57;
     pub const MMAP: usize = 222;
     pub const BRK: usize = 214;
-    pub const FUTEX: usize = 98;
-    pub const EXIT: usize = 93;
     pub const UNSHARE: usize = 97;
     pub const MUNMAP: usize = 215;
     pub const RT_SIGACTION: usize = 134;
@@ -746,23 +742,9 @@ pub unsafe fn unmap((start, end): (usize, usize)) {
     }
 }
 
-/// Waits while `word` is `value`, or until it is woken.
-pub fn futex_wait(word: &core::sync::atomic::AtomicU32, value: u32) {
-    // Not FUTEX_PRIVATE: the kernel's wake at the end of a thread is not.
-    const FUTEX_WAIT: usize = 0;
-    let _ = call!(nr::FUTEX, word.as_ptr(), FUTEX_WAIT, value, 0);
-}
-
 /// Leaves for a fresh network namespace.
 pub fn unshare_network() -> Result<()> {
     call!(nr::UNSHARE, super::clone::flag::NEWNET).map(drop)
-}
-
-/// Ends this thread alone.
-pub fn exit_thread() -> ! {
-    loop {
-        let _ = call!(nr::EXIT, 0);
-    }
 }
 
 pub fn exit(code: i32) -> ! {

@@ -73,8 +73,7 @@ pub struct Launch<'a> {
     pub cgroup: Option<BorrowedFd<'a>>,
 }
 
-/// The namespaces that PID 1 is born in. The network's is the one that takes long to make: a step of the plan does it,
-/// while others are performed.
+/// The namespaces that PID 1 is born in. The network's is a step of the plan, because some policies keep the host's.
 #[must_use]
 pub fn namespaces(tier: Tier) -> u64 {
     match tier {
