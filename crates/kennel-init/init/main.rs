@@ -1,8 +1,7 @@
 //! Init as a program of its own: no standard library, no C library, a few kilobytes.
 //!
 //! Started by an exec from a sealed memory file, so that PID 1 of a library's sandbox holds nothing of the program
-//! that uses the library. Its two arguments are the numbers of descriptors: the link to the controller, and the
-//! encoded plan.
+//! that uses the library. Its argument is the number of a descriptor: the link to the controller.
 
 #![no_std]
 #![no_main]
@@ -23,16 +22,15 @@ core::arch::global_asm!(".globl _start", "_start:", "mov x29, xzr", "mov x0, sp"
 /// # Safety
 /// `stack` must be the stack pointer at the program's first instruction: the argument count, then the arguments.
 unsafe extern "C" fn main(stack: *const usize) -> ! {
-    // SAFETY: the kernel lays out the count and that many strings; the launcher passes three.
-    let (count, link, plan) = unsafe { (*stack, *stack.add(2), *stack.add(3)) };
-    if count != 3 {
+    // SAFETY: the kernel lays out the count and that many strings; the launcher passes two.
+    let (count, link) = unsafe { (*stack, *stack.add(2)) };
+    if count != 2 {
         sys::exit(64);
     }
-    // SAFETY: both are NUL-terminated strings of the kernel's making, and stay where they are.
-    let (link, plan) = unsafe { (number(link as *const u8), number(plan as *const u8)) };
-    let Some(plan) = mapped(plan) else { sys::exit(65) };
+    // SAFETY: a NUL-terminated string of the kernel's making, which stays where it is.
+    let link = unsafe { number(link as *const u8) };
     // SAFETY: this is a fresh process with one thread; it inherited no memory.
-    unsafe { child::run(plan, link, child::Inherited::default()) }
+    unsafe { child::run(link, child::Inherited::default()) }
 }
 
 /// # Safety
@@ -46,19 +44,6 @@ unsafe fn number(digits: *const u8) -> i32 {
         at += 1;
     }
     value
-}
-
-/// The plan, mapped. Its length stands in its first eight bytes.
-fn mapped(plan: i32) -> Option<&'static [u8]> {
-    let mut length = [0u8; 8];
-    if sys::read(plan, &mut length) != Ok(8) {
-        return None;
-    }
-    let length = usize::try_from(u64::from_le_bytes(length)).ok()?;
-    let start = sys::map_file(plan, length.checked_add(8)?).ok()?;
-    sys::close(plan);
-    // SAFETY: a private mapping of that many bytes of a sealed file; never unmapped.
-    Some(unsafe { core::slice::from_raw_parts(start.add(8), length) })
 }
 
 #[panic_handler]

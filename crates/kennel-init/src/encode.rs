@@ -6,7 +6,7 @@ use alloc::ffi::CString;
 use alloc::vec::Vec;
 
 use crate::child::tag;
-use crate::plan::{Access, Plan, Step, Terminal};
+use crate::plan::{Access, Plan, Planned, Step, Terminal};
 
 #[derive(Default)]
 struct Writer(Vec<u8>);
@@ -45,20 +45,20 @@ impl Writer {
     }
 }
 
+/// The bytes of a plan's opening.
+#[must_use]
+pub fn encode_opening(opening: &[Planned]) -> Vec<u8> {
+    let mut out = Writer(Vec::with_capacity(1024));
+    encode_steps(&mut out, opening);
+    out.0
+}
+
 impl Plan {
-    /// The bytes that init performs.
+    /// The bytes of all that follows the opening.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(Vec::with_capacity(16 * 1024));
-        out.u32(tag::MAGIC).len(self.steps.len());
-        for planned in &self.steps {
-            // Each step is prefixed by its length, so that a reader can pass over it.
-            let at = out.0.len();
-            out.u32(0);
-            encode_step(&mut out, &planned.step);
-            let length = u32::try_from(out.0.len() - at - 4).unwrap_or(u32::MAX);
-            out.0[at..at + 4].copy_from_slice(&length.to_le_bytes());
-        }
+        encode_steps(&mut out, &self.steps);
         let command = &self.command;
         out.u8(match command.terminal {
             Terminal::Detached => tag::TERMINAL_DETACHED,
@@ -71,6 +71,18 @@ impl Plan {
         }
         out.strings(&command.candidates).strings(&command.arguments).strings(&command.environment);
         out.0
+    }
+}
+
+fn encode_steps(out: &mut Writer, steps: &[Planned]) {
+    out.u32(tag::MAGIC).len(steps.len());
+    for planned in steps {
+        // Each step is prefixed by its length, so that a reader can pass over it.
+        let at = out.0.len();
+        out.u32(0);
+        encode_step(out, &planned.step);
+        let length = u32::try_from(out.0.len() - at - 4).unwrap_or(u32::MAX);
+        out.0[at..at + 4].copy_from_slice(&length.to_le_bytes());
     }
 }
 

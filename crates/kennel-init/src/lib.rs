@@ -10,10 +10,10 @@
 extern crate alloc;
 
 pub mod child;
-mod encode;
+pub mod encode;
 pub mod plan;
 pub mod report;
 
-/// The executable: init as a program of its own. Its arguments are the number of the descriptor of the link to its
-/// controller, and that of a file that holds the length of the encoded plan in eight bytes, then the plan.
+/// The executable: init as a program of its own. Its argument is the number of the descriptor of the link to its
+/// controller.
 pub static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kennel-init"));

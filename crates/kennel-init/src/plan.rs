@@ -12,10 +12,20 @@ pub use crate::child::sys::Identity;
 /// All that init does before the command runs, and the command.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Plan {
-    /// Performed in this order, each completely, or the sandbox does not start.
+    /// Performed first: what needs nothing of the host's disk. Init does it while its controller plans the rest.
+    pub opening: Vec<Planned>,
+    /// Performed then, in this order. Each step is done completely, or the sandbox does not start.
     pub steps: Vec<Planned>,
     /// What is started at the end.
     pub command: Command,
+}
+
+impl Plan {
+    /// The step that init counts as this one.
+    #[must_use]
+    pub fn step(&self, index: u32) -> Option<&Planned> {
+        self.opening.iter().chain(&self.steps).nth(index as usize)
+    }
 }
 
 /// A step and why it is there.

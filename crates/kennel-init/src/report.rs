@@ -1,4 +1,4 @@
-//! What init and its controller tell each other over their socket pair: messages of 16 bytes.
+//! What init and its controller tell each other over their socket pair: messages of 24 bytes.
 
 /// From init to the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub enum Report {
     Exited {
         /// Its exit code.
         code: i32,
+        /// By all that ended inside.
+        used: Used,
     },
     /// A signal ended the command.
     Killed {
@@ -37,21 +39,25 @@ pub enum Report {
         signal: i32,
         /// How much CPU time it had used, in milliseconds.
         cpu: u32,
-    },
-    /// What the processes that ended inside have used, sent just before the end.
-    Used {
-        /// CPU time in programs, in milliseconds.
-        cpu_user: u32,
-        /// CPU time in the kernel, in milliseconds.
-        cpu_system: u32,
-        /// The most memory of any one of them, in KiB.
-        peak: u32,
+        /// By all that ended inside.
+        used: Used,
     },
     /// A descriptor travels with this message.
     Descriptor {
         /// How the plan calls it.
         tag: u32,
     },
+}
+
+/// What the processes that ended inside have used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// CPU time in programs, in milliseconds.
+    pub cpu_user: u32,
+    /// CPU time in the kernel, in milliseconds.
+    pub cpu_system: u32,
+    /// The most memory of any one of them, in KiB.
+    pub peak: u32,
 }
 
 /// From the controller to init.
@@ -68,20 +74,28 @@ pub enum Order {
     },
 }
 
-/// A message as it travels.
-pub type Message = [u8; 16];
+/// How long a message is.
+pub const LENGTH: usize = 24;
 
-fn message(kind: u32, a: u32, b: u32) -> Message {
-    let mut bytes = [0; 16];
+/// A message as it travels: its kind, then up to five numbers.
+pub type Message = [u8; LENGTH];
+
+fn message<const N: usize>(kind: u32, numbers: [u32; N]) -> Message {
+    let mut bytes = [0; LENGTH];
     bytes[..4].copy_from_slice(&kind.to_le_bytes());
-    bytes[4..8].copy_from_slice(&a.to_le_bytes());
-    bytes[8..12].copy_from_slice(&b.to_le_bytes());
+    for (field, number) in bytes[4..].chunks_exact_mut(4).zip(numbers) {
+        field.copy_from_slice(&number.to_le_bytes());
+    }
     bytes
 }
 
-fn fields(bytes: &[u8]) -> Option<(u32, u32, u32, u32)> {
-    let field = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    Some((field(0)?, field(4)?, field(8)?, field(12)?))
+fn fields(bytes: &[u8]) -> Option<[u32; LENGTH / 4]> {
+    let bytes: &Message = bytes.try_into().ok()?;
+    let mut numbers = [0; LENGTH / 4];
+    for (number, field) in numbers.iter_mut().zip(bytes.chunks_exact(4)) {
+        *number = u32::from_le_bytes(field.try_into().ok()?);
+    }
+    Some(numbers)
 }
 
 impl Report {
@@ -89,36 +103,35 @@ impl Report {
     #[must_use]
     pub fn encode(self) -> Message {
         match self {
-            Report::Failed { step, errno } => message(1, step, errno.cast_unsigned()),
-            Report::NotExecuted { candidate, errno } => message(2, candidate, errno.cast_unsigned()),
-            Report::Started => message(3, 0, 0),
-            Report::Starting => message(8, 0, 0),
-            Report::Used { cpu_user, cpu_system, peak } => {
-                let mut bytes = message(9, cpu_user, cpu_system);
-                bytes[12..].copy_from_slice(&peak.to_le_bytes());
-                bytes
+            Report::Failed { step, errno } => message(1, [step, errno.cast_unsigned()]),
+            Report::NotExecuted { candidate, errno } => message(2, [candidate, errno.cast_unsigned()]),
+            Report::Started => message(3, []),
+            Report::Stopped { signal } => message(4, [signal.cast_unsigned()]),
+            Report::Exited { code, used } => {
+                message(5, [code.cast_unsigned(), 0, used.cpu_user, used.cpu_system, used.peak])
             }
-            Report::Stopped { signal } => message(4, signal.cast_unsigned(), 0),
-            Report::Exited { code } => message(5, code.cast_unsigned(), 0),
-            Report::Killed { signal, cpu } => message(6, signal.cast_unsigned(), cpu),
-            Report::Descriptor { tag } => message(7, tag, 0),
+            Report::Killed { signal, cpu, used } => {
+                message(6, [signal.cast_unsigned(), cpu, used.cpu_user, used.cpu_system, used.peak])
+            }
+            Report::Descriptor { tag } => message(7, [tag]),
+            Report::Starting => message(8, []),
         }
     }
 
     /// From what arrived; `None` if it is not a report.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Report> {
-        let (kind, a, b, c) = fields(bytes)?;
+        let [kind, a, b, cpu_user, cpu_system, peak] = fields(bytes)?;
+        let used = Used { cpu_user, cpu_system, peak };
         Some(match kind {
             1 => Report::Failed { step: a, errno: b.cast_signed() },
             2 => Report::NotExecuted { candidate: a, errno: b.cast_signed() },
             3 => Report::Started,
             4 => Report::Stopped { signal: a.cast_signed() },
-            5 => Report::Exited { code: a.cast_signed() },
-            6 => Report::Killed { signal: a.cast_signed(), cpu: b },
+            5 => Report::Exited { code: a.cast_signed(), used },
+            6 => Report::Killed { signal: a.cast_signed(), cpu: b, used },
             7 => Report::Descriptor { tag: a },
             8 => Report::Starting,
-            9 => Report::Used { cpu_user: a, cpu_system: b, peak: c },
             _ => return None,
         })
     }
@@ -129,16 +142,16 @@ impl Order {
     #[must_use]
     pub fn encode(self) -> Message {
         match self {
-            Order::Go => message(1, 0, 0),
-            Order::Continue { foreground } => message(2, u32::from(foreground), 0),
-            Order::Enter => message(3, 0, 0),
+            Order::Go => message(1, []),
+            Order::Continue { foreground } => message(2, [u32::from(foreground)]),
+            Order::Enter => message(3, []),
         }
     }
 
     /// From what arrived; `None` if it is not an order.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Order> {
-        let (kind, a, ..) = fields(bytes)?;
+        let [kind, a, ..] = fields(bytes)?;
         match kind {
             1 => Some(Order::Go),
             2 => Some(Order::Continue { foreground: a != 0 }),

@@ -124,9 +124,13 @@ pub fn plan<'e>(
     let (caller, _) = kennel_linux::supervise::terminal::caller();
     let filtered = filtered(policy, environment.clone(), None)?;
     let network = filtered.as_ref().map(Filtered::plan);
-    let prepared = kennel_linux::sandbox::Prepared::new(policy, command, cwd, environment, caller, network)?;
+    let prepared = {
+        let request = kennel_linux::sandbox::Request::new(policy, network, false)?;
+        kennel_linux::sandbox::Prepared::new(request, command, cwd, environment, caller)?
+    };
     let plan = prepared.plan(Tier::Full)?;
-    let steps = plan.steps.into_iter().map(|planned| (describe_step(&planned.step), planned.reason));
+    let steps = plan.opening.into_iter().chain(plan.steps);
+    let steps = steps.map(|planned| (describe_step(&planned.step), planned.reason));
     let shown = |path: &Path| show(path.as_os_str().as_encoded_bytes());
     let rules = prepared.guarded();
     let absent = rules.protected.iter().map(|protected| {

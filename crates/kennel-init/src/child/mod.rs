@@ -13,6 +13,7 @@ pub mod command;
 pub mod files;
 pub mod mounts;
 pub mod network;
+pub mod orders;
 pub mod reaper;
 pub mod remount;
 pub mod restrict;
@@ -20,7 +21,7 @@ pub mod sys;
 pub mod tag;
 pub mod wire;
 
-use crate::report::{Order, Report};
+use crate::report::Report;
 use sys::{Errno, Fd, Result};
 use wire::Reader;
 
@@ -35,6 +36,32 @@ pub struct Inherited {
     pub program_break: usize,
 }
 
+impl Inherited {
+    /// Forgets all of it, before there is a command: it could read this process's arguments, because
+    /// /proc/1/cmdline asks no permission.
+    ///
+    /// # Safety
+    /// The ranges must belong to nobody who still runs in this process.
+    unsafe fn give_up(self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            wipe(self.strings);
+            sys::unmap(self.heap);
+        }
+        if self.program_break != 0 {
+            // What the C library put in front of the mark may lie in the same page.
+            let page = self.program_break.next_multiple_of(4096);
+            // SAFETY: the caller's promise. A break that has not moved leaves nothing mapped there to wipe.
+            unsafe {
+                if sys::program_break() > self.program_break {
+                    wipe((self.program_break, page));
+                }
+            }
+            sys::brk(page);
+        }
+    }
+}
+
 /// PID 1's view of the plan and what it has built so far.
 pub struct Setup<'a> {
     /// The socket to the controller.
@@ -47,51 +74,56 @@ pub struct Setup<'a> {
     folder: files::Folder,
     /// For each step, the tree it is to bind, where that was taken hold of early; 0 elsewhere. Null when none was.
     held: *mut i32,
-    /// The step being performed.
+    /// The step being performed, counted within its part.
     index: usize,
     /// Whether this kernel lacks mount_setattr (before 5.12).
     remount: bool,
     /// Whether writable trees hold mounts that must stay read-only.
     one_by_one: bool,
-    /// All steps, for what looks ahead.
-    plan: Reader<'a>,
+    /// All steps of this part, for what looks ahead.
+    part: Reader<'a>,
     /// How many.
     step_count: usize,
 }
 
-/// Performs `plan`, starts its command and stays until it ends.
+/// Performs the plan that arrives over `link`, starts its command and stays until it ends.
+///
+/// The plan comes in two parts: the controller sends the second when it has looked at the disk, and by then the first,
+/// which needs nothing of the disk, is mostly done.
 ///
 /// # Safety
 /// This must be a process of its own, with a single thread, that the caller has given up: it never returns. The
 /// ranges in `inherited` must belong to nobody who still runs here.
-pub unsafe fn run(plan: &[u8], link: i32, inherited: Inherited) -> ! {
+pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
     // Blocked from the start: a signal that arrives during set-up waits for the reaper.
     let _ = sys::set_signal_mask(u64::MAX);
-    let mut reader = Reader::new(plan);
-    let past = match perform(&mut reader, link) {
-        Ok(past) => past,
+    // SAFETY: the caller's own promise.
+    unsafe { inherited.give_up() };
+    let opening = receive(link, 0);
+    let (_, done) = match perform(opening.reader(), link, 0) {
+        Ok(performed) => performed,
         Err((step, errno)) => fail(link, step, errno),
     };
-    // Before the command, which could otherwise read this process's arguments: /proc/1/cmdline asks no permission.
-    // SAFETY: the caller's own promise.
-    unsafe { wipe(inherited.strings) };
+    let main = receive(link, done);
+    let (mut reader, past) = match perform(main.reader(), link, done) {
+        Ok(performed) => performed,
+        Err((step, errno)) => fail(link, step, errno),
+    };
+    // Last, because a process that is not dumpable owns nothing in /proc any more. From here on neither ptrace nor
+    // /proc/1/mem nor a core dump shows what PID 1 holds.
+    const PR_SET_DUMPABLE: usize = 4;
+    if let Err(errno) = sys::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) {
+        fail(link, past, errno);
+    }
     reaper::adopt_orphans();
     let (command, terminal) = match command::start(&mut reader, link) {
         Ok(started) => started,
         Err(errno) => fail(link, past, errno),
     };
-    // SAFETY: the caller's own promise; nothing of the heap is used from here on.
-    unsafe { sys::unmap(inherited.heap) };
-    if inherited.program_break != 0 {
-        // What the C library put in front of the mark may lie in the same page.
-        let page = inherited.program_break.next_multiple_of(4096);
-        // SAFETY: the caller's own promise. A break that has not moved leaves nothing mapped there to wipe.
-        unsafe {
-            if sys::program_break() > inherited.program_break {
-                wipe((inherited.program_break, page));
-            }
-        }
-        sys::brk(page);
+    // SAFETY: nothing of the plan is used from here on.
+    unsafe {
+        opening.wipe();
+        main.wipe();
     }
     reaper::serve(command, terminal.as_ref(), link)
 }
@@ -101,20 +133,28 @@ fn fail(link: i32, step: u32, Errno(errno): Errno) -> ! {
     sys::exit(1)
 }
 
-/// Goes through the steps. Returns their number; an error names the step.
-fn perform(reader: &mut Reader, link: i32) -> core::result::Result<u32, (u32, Errno)> {
+fn receive(link: i32, done: u32) -> orders::Part {
+    match orders::Part::receive(link) {
+        Ok(part) => part,
+        Err(errno) => fail(link, done, errno),
+    }
+}
+
+/// Goes through the steps of a part, after `done` earlier ones. Returns what follows them, and how many are done now; an
+/// error names the step.
+fn perform(mut reader: Reader, link: i32, done: u32) -> core::result::Result<(Reader, u32), (u32, Errno)> {
     let start = |reader: &mut Reader| -> Result<usize> {
         if reader.u32()? != tag::MAGIC {
             return Err(Errno::EPROTO);
         }
         reader.count()
     };
-    let step_count = start(reader).map_err(|errno| (0, errno))?;
+    let step_count = start(&mut reader).map_err(|errno| (done, errno))?;
     let root = sys::openat2(sys::AT_FDCWD, c"/", sys::open::PATH | sys::open::DIRECTORY, 0, 0)
-        .map_err(|errno| (0, errno))?;
+        .map_err(|errno| (done, errno))?;
     let folder = files::Folder::none();
     let held = core::ptr::null_mut();
-    let plan = *reader;
+    let part = reader;
     let mut setup = Setup {
         link,
         root,
@@ -124,20 +164,15 @@ fn perform(reader: &mut Reader, link: i32) -> core::result::Result<u32, (u32, Er
         index: 0,
         remount: false,
         one_by_one: false,
-        plan,
+        part,
         step_count,
     };
     for index in 0..step_count {
         setup.index = index;
         let step = reader.step().and_then(|(tag, fields)| setup.step(tag, fields));
-        step.map_err(|errno| (index as u32, errno))?;
+        step.map_err(|errno| (done + index as u32, errno))?;
     }
-    let past = step_count as u32;
-    // Last, because a process that is not dumpable owns nothing in /proc any more. From here on neither ptrace nor
-    // /proc/1/mem nor a core dump shows what PID 1 holds.
-    const PR_SET_DUMPABLE: usize = 4;
-    sys::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0).map_err(|errno| (past, errno))?;
-    Ok(past)
+    Ok((reader, done + step_count as u32))
 }
 
 impl Setup<'_> {
@@ -169,31 +204,12 @@ impl Setup<'_> {
             tag::SEAL_MOUNTS => self.seal(),
             tag::CHANGE_DIR => self.change_dir(&mut fields),
             tag::LIMIT => restrict::limit(&mut fields),
-            tag::AWAIT_CONTROLLER => await_controller(self.link),
+            tag::AWAIT_CONTROLLER => orders::await_go(self.link),
             tag::NO_NEW_PRIVILEGES => restrict::no_new_privileges(),
             tag::LANDLOCK => restrict::landlock(&mut fields, self.root.raw()),
             tag::DROP_CAPABILITIES => restrict::drop_capabilities(),
             tag::FILTER => restrict::filter(&mut fields, self.link),
             _ => Err(Errno::EPROTO),
-        }
-    }
-}
-
-/// Blocks until the controller says go, and enters the cgroups that it hands over meanwhile: a process that enters by
-/// itself is cheaper to move than one that is moved. The end of the socket means that the controller is gone.
-fn await_controller(link: i32) -> Result<()> {
-    loop {
-        let mut message = [0; 16];
-        let (length, entrance) = match sys::recv_with_fd(link, &mut message) {
-            Ok((0, _)) => return Err(Errno::ECANCELED),
-            Ok(received) => received,
-            Err(Errno::EINTR) => continue,
-            Err(error) => return Err(error),
-        };
-        match (Order::decode(&message[..length]), entrance) {
-            (Some(Order::Go), _) => return Ok(()),
-            (Some(Order::Enter), Some(entrance)) => sys::write_all(entrance.raw(), b"0")?,
-            _ => {}
         }
     }
 }

@@ -93,7 +93,7 @@ impl Setup<'_> {
 
     /// Takes hold of the sources that later steps cover.
     fn hold_early(&mut self) -> Result<()> {
-        let mut steps = self.plan;
+        let mut steps = self.part;
         for index in 0..self.step_count {
             let (step, mut fields) = steps.step()?;
             if step != tag::BIND {
@@ -193,9 +193,9 @@ impl Setup<'_> {
     /// All mounts stand; what only a remount can do is done now.
     pub(super) fn seal(&self) -> Result<()> {
         if self.remount {
-            remount::read_only(self.plan, self.step_count)?;
+            remount::read_only(self.part, self.step_count)?;
         }
-        if self.one_by_one { remount::writable(self.plan, self.step_count) } else { Ok(()) }
+        if self.one_by_one { remount::writable(self.part, self.step_count) } else { Ok(()) }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::command::give_terminal;
 use super::sys::{self, AT_FDCWD, Errno, Fd, POLLIN, PollFd, open};
-use crate::report::{Order, Report};
+use crate::report::{LENGTH, Order, Report, Used};
 
 const CLD_EXITED: i32 = 1;
 const CLD_KILLED: i32 = 2;
@@ -41,7 +41,7 @@ pub(super) fn serve(command: i32, tty: Option<&Fd>, link: i32) -> ! {
 
 /// Reads the order that waits on the link. No controller, no sandbox.
 fn obey(command: i32, tty: Option<&Fd>, link: i32) {
-    let mut message = [0; 16];
+    let mut message = [0; LENGTH];
     match sys::recv(link, &mut message) {
         Ok(0) => end(1),
         Ok(n) => {
@@ -73,9 +73,9 @@ fn reap(command: i32, link: i32) {
     loop {
         match sys::wait_any() {
             Ok(Some(child)) if child.pid == command => match child.code {
-                CLD_EXITED => finish(link, Report::Exited { code: child.status }),
+                CLD_EXITED => finish(link, Report::Exited { code: child.status, used: used() }),
                 CLD_KILLED | CLD_DUMPED => {
-                    finish(link, Report::Killed { signal: child.status, cpu: child.cpu })
+                    finish(link, Report::Killed { signal: child.status, cpu: child.cpu, used: used() })
                 }
                 CLD_STOPPED => {
                     let _ = sys::send(link, &Report::Stopped { signal: child.status }.encode());
@@ -88,11 +88,13 @@ fn reap(command: i32, link: i32) {
     }
 }
 
+/// What the children used. The controller's own count of this process starts from the memory of whoever cloned it.
+fn used() -> Used {
+    let (cpu_user, cpu_system, peak) = sys::children_used().unwrap_or_default();
+    Used { cpu_user, cpu_system, peak }
+}
+
 fn finish(link: i32, report: Report) -> ! {
-    // The controller's own count of this process starts from the memory of whoever cloned it.
-    if let Ok((cpu_user, cpu_system, peak)) = sys::children_used() {
-        let _ = sys::send(link, &Report::Used { cpu_user, cpu_system, peak }.encode());
-    }
     let _ = sys::send(link, &report.encode());
     end(0)
 }

@@ -76,5 +76,5 @@ pub(super) fn filter(fields: &mut Reader, link: i32) -> Result<()> {
     sys::send_with_fd(link, &Report::Descriptor { tag }.encode(), listener.raw())?;
     drop(listener);
     // The guard takes hold of the paths it knows: a command that ran already could put something else there.
-    super::await_controller(link)
+    super::orders::await_go(link)
 }

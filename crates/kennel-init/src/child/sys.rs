@@ -717,11 +717,6 @@ pub fn map_memory(bytes: usize) -> Result<*mut u8> {
     call!(nr::MMAP, 0, bytes, 3, 0x22, -1isize, 0).map(|address| address as *mut u8)
 }
 
-/// Maps all of a file for reading.
-pub fn map_file(fd: i32, bytes: usize) -> Result<*const u8> {
-    call!(nr::MMAP, 0, bytes, 1, 2, fd, 0).map(|address| address as *const u8)
-}
-
 /// Moves the end of the heap.
 pub fn brk(end: usize) {
     let _ = call!(nr::BRK, end);

@@ -22,24 +22,17 @@ const STACK: usize = 64 * 1024;
 /// under the same numbers.
 pub fn launch(launch: &Launch, stdio: [BorrowedFd; 3], keep: &[i32]) -> Result<Init, LaunchError> {
     let program = program()?;
-    let plan = memory_file("kennel-plan", &[&(launch.plan.len() as u64).to_le_bytes(), launch.plan], false)?;
     let (ours, theirs) = link()?;
-    let mut free = (3..).filter(|number| !keep.contains(number));
-    let (link_number, plan_number) = (free.next().unwrap_or(3), free.next().unwrap_or(4));
-    let arguments = [CString::from(c"kennel-init"), decimal(link_number), decimal(plan_number)];
+    let link_number = (3..).find(|number| !keep.contains(number)).unwrap_or(3);
+    let arguments =
+        [CString::from(c"kennel-init"), CString::new(link_number.to_string()).unwrap_or_default()];
     let mut orders = Orders {
         ids: (launch.namespaces & flag::NEWUSER != 0).then_some(launch.ids),
         stdio: stdio.map(|fd| raw(&fd)),
         link: (raw(&theirs), link_number),
-        plan: (raw(&plan), plan_number),
         keep,
         program: raw(&program),
-        arguments: [
-            arguments[0].as_ptr().cast(),
-            arguments[1].as_ptr().cast(),
-            arguments[2].as_ptr().cast(),
-            std::ptr::null(),
-        ],
+        arguments: [arguments[0].as_ptr().cast(), arguments[1].as_ptr().cast(), std::ptr::null()],
         failure: None,
     };
     let stack = Stack::new()?;
@@ -79,38 +72,25 @@ pub fn launch(launch: &Launch, stdio: [BorrowedFd; 3], keep: &[i32]) -> Result<I
     }
 }
 
-fn decimal(number: i32) -> CString {
-    CString::new(number.to_string()).unwrap_or_default()
-}
-
 /// Init's program in a sealed memory file, made once per process.
 fn program() -> io::Result<BorrowedFd<'static>> {
     static PROGRAM: OnceLock<OwnedFd> = OnceLock::new();
     if let Some(fd) = PROGRAM.get() {
         return Ok(fd.as_fd());
     }
-    let file = memory_file("kennel-init", &[kennel_init::PROGRAM], true)?;
-    Ok(PROGRAM.get_or_init(|| file).as_fd())
-}
-
-fn memory_file(name: &str, parts: &[&[u8]], executable: bool) -> io::Result<OwnedFd> {
     let sealing = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let exec = if executable { MemfdFlags::EXEC } else { MemfdFlags::NOEXEC_SEAL };
-    let file = match rustix::fs::memfd_create(name, sealing | exec) {
+    let file = match rustix::fs::memfd_create("kennel-init", sealing | MemfdFlags::EXEC) {
         // Before 6.3 the flag is unknown and every memory file is executable.
-        Err(rustix::io::Errno::INVAL) => rustix::fs::memfd_create(name, sealing)?,
+        Err(rustix::io::Errno::INVAL) => rustix::fs::memfd_create("kennel-init", sealing)?,
         other => other?,
     };
-    for part in parts {
-        let mut rest = *part;
-        while !rest.is_empty() {
-            rest = &rest[rustix::io::write(&file, rest)?..];
-        }
+    let mut rest = kennel_init::PROGRAM;
+    while !rest.is_empty() {
+        rest = &rest[rustix::io::write(&file, rest)?..];
     }
-    rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0))?;
     let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(&file, seals)?;
-    Ok(file)
+    Ok(PROGRAM.get_or_init(|| file).as_fd())
 }
 
 /// Memory for the child's stack; returned when the child has left it.

@@ -63,8 +63,6 @@ impl LaunchError {
 
 /// What both ways need.
 pub struct Launch<'a> {
-    /// The encoded plan.
-    pub plan: &'a [u8],
     /// clone3's namespace flags.
     pub namespaces: u64,
     /// Who the command is.

@@ -14,13 +14,11 @@ pub(super) struct Orders<'a> {
     pub stdio: [i32; 3],
     /// Init's socket and its number in the new program.
     pub link: (i32, i32),
-    /// The plan's file and its number in the new program.
-    pub plan: (i32, i32),
     /// Descriptors of the caller's that the command gets, under their own numbers.
     pub keep: &'a [i32],
     /// Init's program.
     pub program: i32,
-    pub arguments: [*const u8; 4],
+    pub arguments: [*const u8; 3],
     pub failure: Option<Failure>,
 }
 
@@ -77,19 +75,17 @@ fn keep_capabilities() -> Result<()> {
 /// Puts every descriptor where the new program expects it. First all are copied out of the way, because a target
 /// number may be another's source.
 fn arrange(orders: &Orders) -> Result<i32> {
-    let clear = orders.keep.iter().fold(16, |most, fd| most.max(fd + 1)).max(orders.plan.1 + 1);
+    let clear = orders.keep.iter().fold(16, |most, fd| most.max(fd + 1)).max(orders.link.1 + 1);
     let mut stdio = orders.stdio;
     for fd in &mut stdio {
         *fd = sys::dup_above(*fd, clear)?;
     }
     let link = sys::dup_above(orders.link.0, clear)?;
-    let plan = sys::dup_above(orders.plan.0, clear)?;
     let program = sys::dup_above(orders.program, clear)?;
     for (to, from) in (0..).zip(stdio) {
         sys::dup3(from, to, false)?;
     }
     sys::dup3(link, orders.link.1, false)?;
-    sys::dup3(plan, orders.plan.1, false)?;
     for fd in orders.keep {
         sys::set_cloexec(*fd, false)?;
     }

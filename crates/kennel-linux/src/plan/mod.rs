@@ -65,7 +65,27 @@ pub enum PlanError {
     NothingToEnforceWith,
 }
 
-/// The ordered steps for `policy`.
+/// The steps that come first and depend on nothing but the policy: the network.
+#[must_use]
+pub fn opening(policy: &Policy, tier: Tier, network: Option<&NetworkPlan>) -> Vec<Planned> {
+    let mut steps = Steps::default();
+    if tier == Tier::LandlockOnly {
+        return steps.0;
+    }
+    if policy.network.mode != NetworkMode::Host {
+        steps.add(Step::OwnNetwork, "nothing of the host's network is there");
+        // Where messages arrange the network, the first of them does this.
+        if network.is_none_or(|network| network.batches.is_empty()) {
+            steps.add(Step::LoopbackUp, "a network of the sandbox's own has a loopback");
+        }
+    }
+    if let Some(network) = network {
+        doors(&mut steps, network);
+    }
+    steps.0
+}
+
+/// The ordered steps for `policy`, after the `opening`.
 ///
 /// `counted` says that a cgroup is to be entered, `rlimits` what stands in for one.
 ///
@@ -73,6 +93,7 @@ pub enum PlanError {
 /// When a name cannot be passed to the kernel, or the tier cannot express a rule.
 #[expect(clippy::too_many_arguments, reason = "a pure function of all that a plan depends on")]
 pub fn plan(
+    opening: Vec<Planned>,
     policy: &Policy,
     resolved: &Resolved,
     caller: &Caller,
@@ -85,18 +106,6 @@ pub fn plan(
     network: Option<&NetworkPlan>,
 ) -> Result<Plan, PlanError> {
     let mut steps = Steps::default();
-    if tier != Tier::LandlockOnly {
-        if policy.network.mode != NetworkMode::Host {
-            steps.add(Step::OwnNetwork, "nothing of the host's network is there");
-            // Where messages arrange the network, the first of them does this.
-            if network.is_none_or(|network| network.batches.is_empty()) {
-                steps.add(Step::LoopbackUp, "a network of the sandbox's own has a loopback");
-            }
-        }
-        if let Some(network) = network {
-            doors(&mut steps, network);
-        }
-    }
     let places = match tier {
         Tier::Full | Tier::HostProc => files::mounts(&mut steps, policy, resolved, caller, tier)?,
         Tier::LandlockOnly => files::landlock_only(resolved, abi)?,
@@ -139,7 +148,7 @@ pub fn plan(
         };
         steps.add(Step::Filter { program, listener }, reason);
     }
-    Ok(Plan { steps: steps.0, command: start(policy, caller, command, variables)? })
+    Ok(Plan { opening, steps: steps.0, command: start(policy, caller, command, variables)? })
 }
 
 /// Without a network of its own, an allow list leaves the proxy's port and no other. Landlock knows TCP since Linux 6.7.

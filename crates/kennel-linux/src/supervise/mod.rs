@@ -15,10 +15,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use kennel_init::plan::{Plan, Step};
-use kennel_init::report::{Order, Report};
+use kennel_init::child::orders::CHUNK;
+use kennel_init::encode::encode_opening;
+use kennel_init::plan::{Plan, Planned, Step};
+use kennel_init::report::{self, Order, Report, Used};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::Signal;
 
 use crate::cgroup::CgroupError;
@@ -108,8 +111,8 @@ pub struct Running {
     guarded: Rules,
     own_network: bool,
     guard: Option<GuardHandle>,
-    /// What init counted: CPU milliseconds in programs and in the kernel, KiB of memory.
-    used: Option<(u32, u32, u32)>,
+    /// What init counted.
+    used: Option<Used>,
     /// Init has closed its end of the link and is on its way out.
     link_ended: bool,
     timed_out: bool,
@@ -132,15 +135,15 @@ pub struct Attended<'a> {
 }
 
 impl Running {
-    /// Takes over a PID 1 that was launched at `started`.
+    /// Takes over a PID 1 that has just been launched.
     #[must_use]
-    pub fn new(init: Init, started: Instant, limits: &Limits) -> Running {
+    pub fn new(init: Init) -> Running {
         Running {
             init,
-            started,
-            deadline: limits.wall_time.and_then(|limit| started.checked_add(limit)),
+            started: Instant::now(),
+            deadline: None,
             ended: None,
-            cpu_time: limits.cpu_time,
+            cpu_time: None,
             meter: Meter::default(),
             pressure: None,
             doors: Vec::new(),
@@ -194,7 +197,6 @@ impl Running {
     }
 
     fn hand_over(&self, entrance: BorrowedFd) -> io::Result<()> {
-        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let fds = [entrance];
@@ -225,6 +227,33 @@ impl Running {
     #[must_use]
     pub fn init_pid(&self) -> i32 {
         self.init.pid
+    }
+
+    /// Sends the opening of a plan. Should init be gone, [`Running::await_start`] tells why.
+    pub fn open(&self, opening: &[Planned]) {
+        let _ = self.send_part(&encode_opening(opening));
+    }
+
+    /// Sends the rest of the plan, and starts the clock.
+    pub fn begin(&mut self, plan: &Plan, limits: &Limits) {
+        self.started = Instant::now();
+        self.deadline = limits.wall_time.and_then(|limit| self.started.checked_add(limit));
+        self.cpu_time = limits.cpu_time;
+        let _ = self.send_part(&plan.encode());
+    }
+
+    /// The first message starts with the length of the whole part.
+    fn send_part(&self, part: &[u8]) -> io::Result<()> {
+        let length = (part.len() as u64).to_le_bytes();
+        let (first, rest) = part.split_at(part.len().min(CHUNK));
+        let parts = [io::IoSlice::new(&length), io::IoSlice::new(first)];
+        let link = &self.init.link;
+        let none = &mut SendAncillaryBuffer::new(&mut []);
+        rustix::io::retry_on_intr(|| rustix::net::sendmsg(link, &parts, none, SendFlags::NOSIGNAL))?;
+        for chunk in rest.chunks(CHUNK) {
+            rustix::io::retry_on_intr(|| rustix::net::send(link, chunk, SendFlags::NOSIGNAL))?;
+        }
+        Ok(())
     }
 
     /// Lets init go on past [`kennel_init::plan::Step::AwaitController`].
@@ -360,9 +389,12 @@ impl Running {
 
     fn hear(&mut self, report: Report, attended: &mut Attended) -> io::Result<()> {
         match report {
-            Report::Used { cpu_user, cpu_system, peak } => self.used = Some((cpu_user, cpu_system, peak)),
-            Report::Exited { code } => self.ended = Some(Ended::Exited(code)),
-            Report::Killed { signal, cpu } => self.ended = Some(self.killed(signal, cpu)),
+            Report::Exited { code, used } => {
+                (self.ended, self.used) = (Some(Ended::Exited(code)), Some(used));
+            }
+            Report::Killed { signal, cpu, used } => {
+                (self.ended, self.used) = (Some(self.killed(signal, cpu)), Some(used));
+            }
             Report::Stopped { signal } => {
                 // Without a terminal there is nobody to continue it but whoever stopped it.
                 if let Some(terminal) = &mut attended.terminal {
@@ -408,9 +440,9 @@ impl Running {
         // An init that was killed could not tell; then the kernel's count of it has to do, whose peak of memory starts
         // at that of the process that cloned it.
         let (user, system, peak) = match self.used {
-            Some((user, system, peak)) => {
+            Some(used) => {
                 let time = |milliseconds: u32| Duration::from_millis(milliseconds.into());
-                (time(user), time(system), u64::from(peak))
+                (time(used.cpu_user), time(used.cpu_system), u64::from(used.peak))
             }
             None => {
                 let peak = u64::try_from(usage.ru_maxrss).unwrap_or(0);
@@ -462,7 +494,7 @@ impl Running {
     }
 
     fn order(&self, order: Order) -> io::Result<()> {
-        rustix::net::send(&self.init.link, &order.encode(), rustix::net::SendFlags::NOSIGNAL)?;
+        rustix::net::send(&self.init.link, &order.encode(), SendFlags::NOSIGNAL)?;
         Ok(())
     }
 
@@ -480,7 +512,7 @@ impl Running {
     /// The next report; `None` at the end of the link. A peer that died with a message of ours unread resets it.
     fn receive_with(&mut self, flags: rustix::net::RecvFlags) -> io::Result<Option<Report>> {
         use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
-        let mut message = [0u8; 16];
+        let mut message = [0u8; report::LENGTH];
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         loop {
             let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -501,7 +533,7 @@ impl Running {
                 _ => None,
             });
             let doors: Vec<_> = doors.flatten().collect();
-            match Report::decode(&message[..length.min(16)]) {
+            match Report::decode(&message[..length.min(report::LENGTH)]) {
                 Some(Report::Descriptor { tag }) => {
                     self.doors.extend(doors.into_iter().map(|door| (tag, door)));
                     // Init waits until it is served.
@@ -581,11 +613,11 @@ fn step_error(plan: &Plan, index: u32, source: io::Error) -> StartError {
     if index == ID_MAPS {
         return StartError::IdMaps(source);
     }
-    let step = plan.steps.get(index as usize).map(|planned| &planned.step);
+    let step = plan.step(index).map(|planned| &planned.step);
     if let (Some(Step::Filter { listener: Some(_), .. }), Some(libc::EBUSY)) = (step, source.raw_os_error()) {
         return StartError::Nested(source);
     }
-    match plan.steps.get(index as usize) {
+    match plan.step(index) {
         Some(planned) => StartError::Step {
             step: describe_step(&planned.step),
             reason: planned.reason.clone(),

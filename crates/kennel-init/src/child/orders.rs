@@ -1,0 +1,100 @@
+//! What the controller sends over the link before the command runs: the two parts of the plan, and whatever a step
+//! waits for.
+
+use super::sys::{self, Errno, Result};
+use super::wire::Reader;
+use crate::report::{self, Order};
+
+/// The most bytes of a plan in one message, and how many bytes at the start of the first hold the length of the part.
+pub const CHUNK: usize = 64 * 1024;
+/// See [`CHUNK`].
+pub const LENGTH: usize = size_of::<u64>();
+
+/// A part of the plan, in memory of its own.
+pub(super) struct Part {
+    start: *mut u8,
+    length: usize,
+    mapped: usize,
+}
+
+impl Part {
+    /// Waits for a part. The end of the link means that the controller is gone.
+    pub(super) fn receive(link: i32) -> Result<Part> {
+        let mut part = Part { start: sys::map_memory(LENGTH + CHUNK)?, length: 0, mapped: LENGTH + CHUNK };
+        let mut received = part.fill(link, 0, LENGTH + CHUNK)?;
+        let length = Reader::new(part.bytes(0, received)).u64()?;
+        let length = usize::try_from(length).ok().and_then(|length| length.checked_add(LENGTH));
+        part.length = length.ok_or(Errno::EPROTO)?;
+        if part.length > part.mapped {
+            part = part.grow(received)?;
+        }
+        while received < part.length {
+            received += part.fill(link, received, part.length)?;
+        }
+        Ok(part)
+    }
+
+    pub(super) fn reader(&self) -> Reader<'_> {
+        Reader::new(self.bytes(LENGTH, self.length))
+    }
+
+    /// Makes it unreadable for whoever takes this process over: it held the command's environment. Not by giving the
+    /// memory back, which would have to tell every processor that has seen it; the child that became the command has
+    /// made that more than one.
+    ///
+    /// # Safety
+    /// Nothing may read it any more.
+    pub(super) unsafe fn wipe(self) {
+        let words = (self.start.cast::<u64>(), self.length.div_ceil(size_of::<u64>()));
+        // SAFETY: mappings are whole pages, so that the last word is mapped too. Volatile, so that the loop is not
+        // dropped as a store that nobody reads.
+        unsafe { (0..words.1).for_each(|at| core::ptr::write_volatile(words.0.add(at), 0)) };
+    }
+
+    fn bytes(&self, from: usize, to: usize) -> &[u8] {
+        // SAFETY: callers stay below `mapped`; nothing writes to what has been received.
+        unsafe { core::slice::from_raw_parts(self.start.add(from), to.saturating_sub(from)) }
+    }
+
+    /// Receives one message behind the first `from` bytes.
+    fn fill(&mut self, link: i32, from: usize, to: usize) -> Result<usize> {
+        // SAFETY: callers stay below `mapped`, and nothing refers to what has not been received.
+        let buffer = unsafe { core::slice::from_raw_parts_mut(self.start.add(from), to - from) };
+        loop {
+            match sys::recv(link, buffer) {
+                Ok(0) => return Err(Errno::ECANCELED),
+                Err(Errno::EINTR) => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn grow(self, received: usize) -> Result<Part> {
+        let larger = Part { start: sys::map_memory(self.length)?, length: self.length, mapped: self.length };
+        // SAFETY: two mappings of at least `received` bytes; the old one is used no more.
+        unsafe {
+            core::ptr::copy_nonoverlapping(self.start, larger.start, received);
+            sys::unmap((self.start as usize, self.start as usize + self.mapped));
+        }
+        Ok(larger)
+    }
+}
+
+/// Blocks until the controller says go, and enters the cgroups that it hands over meanwhile: a process that enters by
+/// itself is cheaper to move than one that is moved. The end of the socket means that the controller is gone.
+pub(super) fn await_go(link: i32) -> Result<()> {
+    loop {
+        let mut message = [0; report::LENGTH];
+        let (length, entrance) = match sys::recv_with_fd(link, &mut message) {
+            Ok((0, _)) => return Err(Errno::ECANCELED),
+            Ok(received) => received,
+            Err(Errno::EINTR) => continue,
+            Err(error) => return Err(error),
+        };
+        match (Order::decode(&message[..length]), entrance) {
+            (Some(Order::Go), _) => return Ok(()),
+            (Some(Order::Enter), Some(entrance)) => sys::write_all(entrance.raw(), b"0")?,
+            _ => {}
+        }
+    }
+}

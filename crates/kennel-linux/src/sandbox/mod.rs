@@ -1,0 +1,238 @@
+//! The main line: from a policy to the outcome.
+
+mod prepared;
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+pub use kennel_init::child::Inherited as Memory;
+use kennel_policy::policy::Policy;
+
+use crate::cgroup::CgroupError;
+use crate::launch::{self, IdMaps, Launch, LaunchError};
+use crate::network::{Doors, NetworkPlan};
+use crate::outcome::Outcome;
+use crate::plan::{Caller, PlanError, Tier};
+use crate::resolve::ResolveError;
+use crate::supervise::signals::Signals;
+use crate::supervise::streams::Streams;
+use crate::supervise::ticker::Ticker;
+use crate::supervise::{Attended, Running, StartError, terminal};
+pub use prepared::{Prepared, Request};
+
+/// Why there is no sandbox.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The policy asks for what kennel cannot enforce yet.
+    #[error("{0}")]
+    NotEnforced(String),
+    /// The policy does not fit this disk.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// The policy cannot be planned.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The host denies namespaces.
+    #[error("{error}: {why}\nhelp: {remedy}\nhelp: `kennel doctor` shows what this host offers")]
+    Denied {
+        /// What the system said.
+        error: String,
+        /// Why, probably.
+        why: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// A limit cannot be enforced.
+    #[error("{}\nhelp: {}", .0, .0.help())]
+    Cgroup(#[from] CgroupError),
+    /// PID 1 could not be made.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// PID 1 could not set the sandbox up, or not start the command.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The network could not be arranged.
+    #[error("{0}")]
+    Network(String),
+    /// The system failed this process.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was being done.
+        doing: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::System { doing, source }
+}
+
+/// A descriptor of a folder leads past every mount: what is opened below it is opened in the host's tree.
+fn refuse_folder(fd: u32) -> Result<(), Error> {
+    let raw = i32::try_from(fd).unwrap_or(-1);
+    // SAFETY: only asked about; a number that is not open makes the call fail.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(raw.max(0)) };
+    let stat = if raw < 0 { Err(rustix::io::Errno::BADF) } else { rustix::fs::fstat(borrowed) };
+    let stat = stat.map_err(|error| {
+        Error::NotEnforced(format!(
+            "keeping descriptor {fd}: {}\nhelp: open it before kennel starts, or drop --keep-fd {fd}",
+            io::Error::from(error)
+        ))
+    })?;
+    let folder = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory;
+    let path_only =
+        rustix::fs::fcntl_getfl(borrowed).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::PATH));
+    if folder || path_only {
+        return Err(Error::NotEnforced(format!(
+            "descriptor {fd} is {}, which would lead past the file rules\nhelp: open it inside, or close it",
+            if folder { "an open folder" } else { "an O_PATH handle" }
+        )));
+    }
+    Ok(())
+}
+
+/// A filtered network: what is made inside, and who serves it.
+pub struct Network<'a> {
+    /// What is made inside.
+    pub plan: &'a NetworkPlan,
+    /// Listeners of this side, which the sandbox's are served with.
+    pub outside: Doors,
+    /// The one that takes the place of those inside where there are no namespaces.
+    pub unconfined: Doors,
+    /// Called with the sockets when the first client knocks.
+    pub open: &'a mut dyn FnMut(Doors),
+}
+
+/// What the caller wants to know while a sandbox runs.
+#[derive(Default)]
+pub struct Watch<'a> {
+    /// Count what is used even if nothing limits it.
+    pub count: bool,
+    /// Who is told meanwhile.
+    pub ticker: Option<Ticker<'a>>,
+}
+
+/// Runs a command attached to this process's terminal and standard streams, and waits for it.
+///
+/// # Safety
+/// This process must have a single thread, and `inherited` must describe its own memory (see
+/// [`launch::copy::launch`]).
+///
+/// # Errors
+/// When there is no sandbox; nothing is left of it then.
+pub unsafe fn run_attached<'e>(
+    policy: &Policy,
+    command: &[OsString],
+    cwd: &Path,
+    environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+    inherited: Memory,
+    network: Option<Network>,
+    watch: Watch,
+) -> Result<Outcome, Error> {
+    let (caller, mut terminal) = terminal::caller();
+    (0..3).try_for_each(refuse_folder)?;
+    let (network, outside, unconfined, mut open_doors) = match network {
+        Some(network) => (Some(network.plan), network.outside, network.unconfined, Some(network.open)),
+        None => (None, Doors::new(), Doors::new(), None),
+    };
+    let request = Request::new(policy, network, watch.count)?;
+    // Before the clone: a signal that comes meanwhile is forwarded once the command runs.
+    let signals = Signals::take().map_err(system("taking signals over"))?;
+    let (mut streams, ends) = match policy.limits.output {
+        None => (None, None),
+        Some(cap) => {
+            let cap = usize::try_from(cap).unwrap_or(usize::MAX);
+            let (streams, ends) = Streams::passing_on(cap).map_err(system("making pipes for the output"))?;
+            (Some(streams), Some(ends))
+        }
+    };
+    let outputs = ends.as_ref().map(|ends| [ends.fds[1].as_fd(), ends.fds[2].as_fd()]);
+    let mut launch = |launch: &Launch| {
+        if launch.namespaces == 0 {
+            adopt_orphans();
+        }
+        // SAFETY: the caller's promises.
+        unsafe { launch::copy::launch(launch, inherited, outputs) }
+    };
+    // PID 1 makes its network while this process looks at the disk and plans the rest.
+    let born = request.bear(Tier::Full, &mut launch);
+    let prepared = Prepared::new(request, command, cwd, environment, caller)?;
+    let (mut running, not_enforced) = prepared.start(born, launch)?;
+    drop(ends);
+    running.watch_too(if running.namespaced() { outside } else { unconfined });
+    let mut open = |doors| {
+        if let Some(open) = &mut open_doors {
+            open(doors);
+        }
+    };
+    let attended = Attended {
+        signals: Some(&signals),
+        terminal: terminal.as_mut(),
+        streams: streams.as_mut(),
+        open_doors: network.is_some().then_some(&mut open),
+        ticker: watch.ticker,
+    };
+    let waited = running.wait(attended);
+    terminal::end_conversation();
+    let mut outcome = waited.map_err(system("waiting for the sandbox"))?;
+    if !running.namespaced() {
+        // What init left because it was killed itself.
+        kennel_init::child::reaper::kill_descendants();
+    }
+    outcome.not_enforced = not_enforced;
+    Ok(outcome)
+}
+
+/// Without a PID namespace nobody but its parent notices when init is killed: what was inside becomes this process's.
+fn adopt_orphans() {
+    // SAFETY: plain calls; the set is memory that they fill in.
+    unsafe {
+        let mut child = std::mem::zeroed();
+        libc::sigemptyset(&raw mut child);
+        libc::sigaddset(&raw mut child, libc::SIGCHLD);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const child, std::ptr::null_mut());
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    }
+}
+
+/// Starts a command from a program of any size and number of threads. `stdio` becomes its standard streams.
+/// Returns the sandbox and what is not enforced.
+///
+/// # Errors
+/// When there is no sandbox; nothing is left of it then.
+pub fn start<'e>(
+    policy: &Policy,
+    command: &[OsString],
+    cwd: &Path,
+    environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+    stdio: [BorrowedFd; 3],
+    network: Option<&NetworkPlan>,
+    count: bool,
+) -> Result<(Running, Vec<String>), Error> {
+    for fd in &stdio {
+        refuse_folder(std::os::fd::AsRawFd::as_raw_fd(fd).cast_unsigned())?;
+    }
+    let keep: Vec<i32> = policy.process.keep_fds.iter().filter_map(|fd| i32::try_from(*fd).ok()).collect();
+    let mut launch = |launch: &Launch| launch::exec::launch(launch, stdio, &keep);
+    let request = Request::new(policy, network, count)?;
+    let born = request.bear(Tier::Full, &mut launch);
+    Prepared::new(request, command, cwd, environment, Caller::default())?.start(born, launch)
+}
+
+/// Tries whether this host lets this process make every namespace that a sandbox has.
+///
+/// # Errors
+/// What the kernel said when it did not.
+pub fn try_namespaces() -> Result<(), LaunchError> {
+    let policy = Policy::default();
+    let ids = IdMaps::of_caller(policy.process.user);
+    let namespaces = launch::namespaces(Tier::Full) | kennel_init::child::clone::flag::NEWNET;
+    let stdio = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    let init = launch::exec::launch(&Launch { namespaces, ids: &ids, cgroup: None }, stdio, &[])?;
+    // It waits for a plan; dropping ends it.
+    drop(Running::new(init));
+    Ok(())
+}

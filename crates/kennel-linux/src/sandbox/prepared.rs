@@ -1,0 +1,348 @@
+//! From a policy to a command that runs: PID 1 is born, the disk is looked at meanwhile, the plan is made and performed,
+//! on whichever tier this host gives.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+
+use kennel_init::plan::{Plan, Planned};
+use kennel_policy::policy::{NetworkMode, Policy};
+
+use super::{Error, refuse_folder, system};
+use crate::cgroup::{Cgroup, CgroupError, Controller, ControllerSet};
+use crate::guard::Rules;
+use crate::host;
+use crate::landlock::Abi;
+use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
+use crate::limits;
+use crate::network::NetworkPlan;
+use crate::plan::{Caller, PlanError, Tier, opening, plan};
+use crate::resolve::{Resolved, resolve};
+use crate::supervise::{Refused, Running, StartError};
+
+/// What is known of a sandbox before the disk has been looked at; enough for PID 1 to be born.
+#[derive(Debug)]
+pub struct Request<'a> {
+    policy: &'a Policy,
+    ids: IdMaps,
+    counting: Counting,
+    /// Whether to count what is used even if nothing limits it.
+    count: bool,
+    network: Option<&'a NetworkPlan>,
+}
+
+/// PID 1, busy with the opening of its plan.
+pub struct Born {
+    running: Running,
+    opening: Vec<Planned>,
+    /// The cgroup, where it is made beforehand, and whether PID 1 was born in it.
+    cgroup: Option<(Cgroup, bool)>,
+}
+
+/// A policy that has been looked at on this disk, ready to be planned for any tier.
+#[derive(Debug)]
+pub struct Prepared<'a> {
+    request: Request<'a>,
+    resolved: Resolved,
+    command: &'a [OsString],
+    variables: Vec<(OsString, OsString)>,
+    caller: Caller,
+    abi: Abi,
+}
+
+/// How the limits on the whole sandbox are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Counting {
+    /// There are none.
+    None,
+    /// By a cgroup.
+    Cgroup,
+    /// There are none, but a cgroup is to count, if one can be had.
+    ForStats,
+    /// With best effort, by limits on each process, because these controllers are missing.
+    StandIns(ControllerSet),
+}
+
+impl Counting {
+    fn counted(&self) -> bool {
+        matches!(self, Counting::Cgroup | Counting::ForStats)
+    }
+}
+
+impl<'a> Request<'a> {
+    /// With `count`, a cgroup counts what is used even if nothing limits it, where one can be had without further ado.
+    ///
+    /// # Errors
+    /// When the policy asks for what nothing would enforce.
+    pub fn new(
+        policy: &'a Policy,
+        network: Option<&'a NetworkPlan>,
+        count: bool,
+    ) -> Result<Request<'a>, Error> {
+        if policy.network.mode == NetworkMode::Whitelist && network.is_none() {
+            return Err(Error::NotEnforced(
+                "the policy asks for an allow list of hosts, and there is no gate".into(),
+            ));
+        }
+        for fd in &policy.process.keep_fds {
+            refuse_folder(*fd)?;
+        }
+        let counting = match (limits::need_cgroup(&policy.limits), count) {
+            (true, _) => Counting::Cgroup,
+            (false, true) => Counting::ForStats,
+            (false, false) => Counting::None,
+        };
+        Ok(Request { policy, ids: IdMaps::of_caller(policy.process.user), counting, count, network })
+    }
+
+    /// Has `launch` make PID 1 for a tier, and sets it to work.
+    ///
+    /// # Errors
+    /// When the host refuses.
+    pub fn bear(
+        &self,
+        tier: Tier,
+        launch: &mut impl FnMut(&Launch) -> Result<Init, LaunchError>,
+    ) -> Result<Born, Error> {
+        let opening = opening(self.policy, tier, self.network);
+        // On a unified host PID 1 is born in its cgroup; elsewhere the cgroup is made while PID 1 sets up.
+        let cgroup = if self.counting.counted() && limits::born_in_cgroup() { self.cgroup()? } else { None };
+        let birth = cgroup.as_ref().and_then(Cgroup::birth_fd);
+        let mut newborn = birth.is_some();
+        let mut how = Launch { namespaces: launch::namespaces(tier), ids: &self.ids, cgroup: birth };
+        let init = match launch(&how) {
+            // Before 5.7, and where a container filters clone3, it has to be moved.
+            Err(LaunchError::Clone(_)) if newborn => {
+                (newborn, how.cgroup) = (false, None);
+                launch(&how)
+            }
+            other => other,
+        }?;
+        let running = Running::new(init);
+        running.open(&opening);
+        Ok(Born { running, opening, cgroup: cgroup.map(|cgroup| (cgroup, newborn)) })
+    }
+
+    fn cgroup(&self) -> Result<Option<Cgroup>, CgroupError> {
+        match self.counting {
+            Counting::Cgroup => limits::cgroup(&self.policy.limits, self.count).map(Some),
+            Counting::ForStats => Ok(limits::counting_cgroup()),
+            Counting::None | Counting::StandIns(_) => Ok(None),
+        }
+    }
+
+    fn stand_ins(&self, tier: Tier) -> (Vec<(u32, u64)>, Vec<String>) {
+        match self.counting {
+            Counting::StandIns(missing) => {
+                limits::stand_ins(&self.policy.limits, missing, tier != Tier::LandlockOnly)
+            }
+            _ => Default::default(),
+        }
+    }
+}
+
+impl<'a> Prepared<'a> {
+    /// Resolves the policy of `request` for a caller in `cwd` with the environment `inherited`.
+    ///
+    /// # Errors
+    /// When the policy does not fit this disk.
+    pub fn new<'e>(
+        request: Request<'a>,
+        command: &'a [OsString],
+        cwd: &Path,
+        inherited: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+        caller: Caller,
+    ) -> Result<Prepared<'a>, Error> {
+        let resolved = resolve(request.policy, cwd)?;
+        let added = request.network.map_or(&[][..], |network| &network.variables);
+        let variables = crate::plan::environment(request.policy, inherited, added);
+        Ok(Prepared { request, resolved, command, variables, caller, abi: Abi::of_this_kernel() })
+    }
+
+    /// The plan for a tier.
+    ///
+    /// # Errors
+    /// When the tier cannot express the policy.
+    pub fn plan(&self, tier: Tier) -> Result<Plan, PlanError> {
+        self.plan_after(opening(self.request.policy, tier, self.request.network), tier)
+    }
+
+    fn plan_after(&self, opening: Vec<Planned>, tier: Tier) -> Result<Plan, PlanError> {
+        let Prepared { request, resolved, caller, command, variables, abi } = self;
+        let rlimits = request.stand_ins(tier).0;
+        plan(
+            opening,
+            request.policy,
+            resolved,
+            caller,
+            command,
+            variables,
+            *abi,
+            tier,
+            request.counting.counted(),
+            &rlimits,
+            request.network,
+        )
+    }
+
+    /// What the controller guards while the sandbox runs.
+    #[must_use]
+    pub fn guarded(&self) -> &Rules {
+        &self.resolved.guard
+    }
+
+    /// Starts it on the best tier that this host gives: the full one, or with best effort the next. `born` is PID 1 for
+    /// the full one, and `launch` makes others. Returns what is not enforced.
+    ///
+    /// # Errors
+    /// When there is no sandbox; nothing is left of it then.
+    pub fn start(
+        mut self,
+        born: Result<Born, Error>,
+        mut launch: impl FnMut(&Launch) -> Result<Init, LaunchError>,
+    ) -> Result<(Running, Vec<String>), Error> {
+        let mut tier = Tier::Full;
+        let mut first = Some(born);
+        loop {
+            let born = first.take().unwrap_or_else(|| self.request.bear(tier, &mut launch));
+            let error = match born.and_then(|born| self.start_on(tier, born)) {
+                Ok(running) => return Ok((running, self.not_enforced(tier))),
+                Err(error) => error,
+            };
+            let request = &mut self.request;
+            if let (Error::Cgroup(lack), true, Counting::Cgroup) =
+                (&error, request.policy.best_effort, &request.counting)
+            {
+                let missing = lack.missing();
+                let all = Controller::LIMITING.into_iter().collect();
+                request.counting = Counting::StandIns(if missing.is_empty() { all } else { missing });
+                continue;
+            }
+            let refused = match &error {
+                Error::Start(StartError::Step { refused, .. }) => *refused,
+                _ => None,
+            };
+            if let (Some(Refused::Netlink), Some(fallback)) =
+                (refused, request.network.and_then(|network| network.fallback.as_deref()))
+            {
+                request.network = Some(fallback);
+                continue;
+            }
+            tier = match (tier, &error) {
+                (Tier::Full, _) if refused == Some(Refused::Proc) => Tier::HostProc,
+                (Tier::Full | Tier::HostProc, error) if namespaces_denied(error) => Tier::LandlockOnly,
+                _ => return Err(error),
+            };
+            if !request.policy.best_effort {
+                return Err(explain(&error));
+            }
+            if tier == Tier::LandlockOnly {
+                self.share_the_hosts_network();
+            }
+        }
+    }
+
+    /// The proxy of an allow list is then found on the host's loopback.
+    fn share_the_hosts_network(&mut self) {
+        let Some(unconfined) = self.request.network.and_then(|network| network.unconfined.as_ref()) else {
+            return;
+        };
+        for (name, value) in &unconfined.variables {
+            let said = self.request.policy.environment.set.iter().any(|(own, _)| own == name);
+            if let Some((_, own)) = self.variables.iter_mut().find(|(own, _)| own == name)
+                && !said
+            {
+                own.clone_from(value);
+            }
+        }
+    }
+
+    fn start_on(&self, tier: Tier, born: Born) -> Result<Running, Error> {
+        let Born { mut running, opening, cgroup } = born;
+        let policy = self.request.policy;
+        let plan = self.plan_after(opening, tier)?;
+        let own_network = tier != Tier::LandlockOnly && policy.network.mode != NetworkMode::Host;
+        running.guard(self.resolved.guard.clone(), own_network);
+        running.begin(&plan, &policy.limits);
+        if self.request.counting.counted() {
+            let cgroup = match cgroup {
+                None => self.request.cgroup()?.map(|cgroup| (cgroup, false)),
+                some => some,
+            };
+            if let Some((cgroup, newborn)) = cgroup {
+                let entered = running.enter(cgroup, newborn);
+                if self.request.counting == Counting::Cgroup {
+                    entered?;
+                }
+            }
+            running.go().map_err(system("telling init to go on"))?;
+        }
+        running.await_start(&plan)?;
+        Ok(running)
+    }
+
+    fn not_enforced(&self, tier: Tier) -> Vec<String> {
+        let mut list: Vec<String> = Vec::new();
+        let mut lacks = |what: &str| list.push(what.to_owned());
+        match tier {
+            Tier::Full => {}
+            Tier::HostProc => lacks("a /proc of the sandbox's own: processes outside can be seen"),
+            Tier::LandlockOnly => {
+                lacks("namespaces: processes, IPC and host names of the host can be seen");
+                lacks("a private /tmp: the host's shows, read-only unless a rule allows writing");
+                match self.request.policy.network.mode {
+                    NetworkMode::None => lacks(
+                        "a network of the sandbox's own: sockets of the internet families are refused instead",
+                    ),
+                    NetworkMode::Whitelist => {
+                        let port = self
+                            .request
+                            .network
+                            .and_then(|network| network.unconfined.as_ref())
+                            .map_or(0, |own| own.port);
+                        lacks(&format!(
+                            "a network of the sandbox's own: only programs that use the proxy variables reach the \
+                             allowed hosts; a program that seeks it can connect to port {port} of any host, which \
+                             is the proxy's here"
+                        ));
+                    }
+                    NetworkMode::Host => {}
+                }
+            }
+        }
+        self.request.stand_ins(tier).1.iter().for_each(|note| lacks(note));
+        if self.abi == Abi::None {
+            lacks("Landlock: the mounts alone hold the file rules");
+        }
+        if self.request.policy.best_effort { list } else { Vec::new() }
+    }
+}
+
+fn namespaces_denied(error: &Error) -> bool {
+    let refused = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES));
+    match error {
+        Error::Launch(error) => error.denied(),
+        Error::Start(StartError::IdMaps(_)) => true,
+        // AppArmor lets the clone through and denies what the new namespace is for.
+        // And a limit of 0 network namespaces shows only when one is asked for.
+        Error::Start(StartError::Step { source, .. }) => {
+            refused(source) || source.raw_os_error() == Some(libc::ENOSPC)
+        }
+        _ => false,
+    }
+}
+
+fn explain(error: &Error) -> Error {
+    if let Error::Start(StartError::Step { refused: Some(Refused::Proc), .. }) = error {
+        return Error::Denied {
+            error: error.to_string(),
+            why: "parts of /proc are masked here, as containers do, and the kernel then denies a fresh one"
+                .into(),
+            remedy:
+                "start the container with `--security-opt systempaths=unconfined`, or use `--best-effort`"
+                    .into(),
+        };
+    }
+    let (why, remedy) = host::namespace_denial();
+    Error::Denied { error: error.to_string(), why, remedy }
+}
