@@ -3,6 +3,8 @@
 
 use std::process::{Command, Stdio};
 
+use crate::vm::in_path;
+
 /// Each package, and what for.
 const WANTED: &[(&str, &str)] = &[
     ("bubblewrap", "benchmarks"),
@@ -62,7 +64,11 @@ pub fn has_apt() -> bool {
     run(Command::new("apt-get").arg("--version"))
 }
 
+/// As a package, or by other means: npm often comes with a Node.js that is not the distribution's.
 fn is_installed(package: &str) -> bool {
+    if in_path(package).is_some() {
+        return true;
+    }
     let status = Command::new("dpkg-query")
         .args(["--show", "--showformat=${db:Status-Status}", package])
         .stderr(Stdio::null())

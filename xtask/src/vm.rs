@@ -341,7 +341,8 @@ fn qemu() -> Result<PathBuf, String> {
     in_path(PROGRAM).ok_or_else(|| format!("no {PROGRAM}"))
 }
 
-fn in_path(program: &str) -> Option<PathBuf> {
+/// Where `PATH` has this program.
+pub fn in_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|folder| folder.join(program))
         .find(|path| path.is_file())

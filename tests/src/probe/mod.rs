@@ -8,6 +8,7 @@ pub mod calls;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -281,6 +282,14 @@ pub fn probe_inside<W: AsRef<OsStr>>(name: &str, flags: &[&str], words: &[W]) ->
 pub fn probe_outside<W: AsRef<OsStr>>(name: &str, words: &[W]) -> Command {
     let mut command = Command::new(executable());
     command.args(words).env(role::VARIABLE, name).stdin(std::process::Stdio::null());
+    // Scripts name descriptors by their numbers, so whatever the tests themselves inherited must not take one.
+    // SAFETY: one system call. Marked rather than closed: the standard library reports a failed exec over one of them.
+    unsafe {
+        command.pre_exec(|| {
+            libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+            Ok(())
+        });
+    }
     command
 }
 

@@ -141,13 +141,17 @@ impl Dir {
 }
 
 /// Reads a file of `/proc`, most often in one call where `std::fs::read` takes five.
-pub(super) fn read_whole(path: &str) -> io::Result<String> {
+pub(super) fn read_whole(path: &str) -> io::Result<Vec<u8>> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    read_from_start(file.as_fd())
+    read_bytes(file.as_fd())
 }
 
 /// Reads a file that is held open anew; the kernel produces the text at each read from the start.
 pub(super) fn read_from_start(file: BorrowedFd<'_>) -> io::Result<String> {
+    String::from_utf8(read_bytes(file)?).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+fn read_bytes(file: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     let mut text = vec![0; 4096];
     let mut filled = 0;
     loop {
@@ -169,7 +173,7 @@ pub(super) fn read_from_start(file: BorrowedFd<'_>) -> io::Result<String> {
         }
     }
     text.truncate(filled);
-    String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into())
+    Ok(text)
 }
 
 /// Whether a removal failed because the cgroup still holds processes or cgroups.

@@ -67,12 +67,12 @@ impl Hierarchies {
     /// of the last time.
     pub fn of_caller() -> io::Result<Arc<Self>> {
         static KNOWN: Mutex<Option<(Vec<u8>, Arc<Hierarchies>)>> = Mutex::new(None);
-        let places = read_whole("/proc/self/cgroup")?.into_bytes();
+        let places = read_whole("/proc/self/cgroup")?;
         let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match &*known {
             Some((then, hierarchies)) if *then == places => Ok(hierarchies.clone()),
             _ => {
-                let mounts = std::fs::read("/proc/self/mountinfo")?;
+                let mounts = read_whole("/proc/self/mountinfo")?;
                 let hierarchies = Arc::new(Self::from_files(&mounts, &places));
                 *known = Some((places, hierarchies.clone()));
                 Ok(hierarchies)

@@ -15,8 +15,8 @@ use super::kill::DEPTH;
 use super::name::{Owner, proc_is_ours};
 
 /// Removes the empty cgroups of controllers of this user that have ended, where the caller would make its
-/// own. Returns how many directories went. Meant to be called after a run: it costs a look at each hierarchy,
-/// and more only where there is something below it.
+/// own. Returns how many directories went. Costs a look at each hierarchy, and more where there is something
+/// below it.
 pub fn sweep() -> usize {
     let (Ok(hierarchies), Ok(observer)) = (Hierarchies::of_caller(), Owner::current()) else { return 0 };
     if !proc_is_ours() {

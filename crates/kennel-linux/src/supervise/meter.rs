@@ -19,16 +19,20 @@ impl Meter {
         *self.cgroup() = Some(cgroup);
     }
 
-    /// Ends what is still inside and removes the cgroup; the first time in this process also those that a controller
-    /// which was killed has left behind, now that the sandbox is not delayed by it.
+    /// Ends what is still inside and removes the cgroup.
     pub(super) fn finish(&self) -> FinalStats {
+        self.cgroup().take().map(Cgroup::finish).unwrap_or_default()
+    }
+
+    /// Removes what a controller that was killed has left behind, the first time in this process that a cgroup counts.
+    /// To be called while the command runs, which nobody has to wait for.
+    pub(super) fn sweep(&self) {
         static SWEEP: Once = Once::new();
-        let Some(cgroup) = self.cgroup().take() else { return FinalStats::default() };
-        let stats = cgroup.finish();
-        SWEEP.call_once(|| {
-            stale::sweep();
-        });
-        stats
+        if self.cgroup().is_some() {
+            SWEEP.call_once(|| {
+                stale::sweep();
+            });
+        }
     }
 
     fn cgroup(&self) -> MutexGuard<'_, Option<Cgroup>> {

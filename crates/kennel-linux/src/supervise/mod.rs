@@ -344,6 +344,7 @@ impl Running {
     }
 
     fn watch(&mut self, attended: &mut Attended) -> io::Result<Outcome> {
+        self.meter.sweep();
         loop {
             let ready = self.poll(attended)?;
             if ready.link {
