@@ -280,7 +280,13 @@ fn unknown_key(section: &Section, entry: &Entry<'_>) -> Fault {
     let hint = match elsewhere {
         Some(other) if other.name.is_empty() => Some(format!("`{key}` belongs at the top")),
         Some(other) => Some(format!("`{key}` belongs in `{}`", other.name)),
-        None => nearest(key, candidates).map(|near| format!("did you mean `{near}`?")),
+        None => nearest(key, candidates).map(|near| format!("did you mean `{near}`?")).or_else(|| {
+            let others = SECTIONS.iter().filter(|other| other.name != section.name && !other.name.is_empty());
+            let (near, other) = others
+                .filter_map(|other| nearest(key, other.keys.iter().map(|own| own.name)).zip(Some(other)))
+                .next()?;
+            Some(format!("did you mean `{near}` in `{}`?", other.name))
+        }),
     };
     let problem =
         Problem::UnknownKey { key: key.escape_debug().to_string(), inside: section.name.to_owned(), hint };

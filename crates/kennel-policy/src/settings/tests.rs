@@ -209,6 +209,7 @@ fn an_unknown_key_names_the_nearest() {
             "[files]\nprofile = \"x\"",
             "kennel.toml:2: unknown key `profile` in `files`; `profile` belongs at the top",
         ),
+        ("memry = 1", "kennel.toml:1: unknown key `memry`; did you mean `memory` in `limits`?"),
         ("colour = 1", "kennel.toml:1: unknown key `colour`"),
         (
             "[files]\nallow_read = [{ path = \"a\", mising = \"skip\" }]",
