@@ -1,5 +1,6 @@
 //! /proc and /sys: the kernel's switches and the windows into other processes.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use kennel_tests::probe::{Script, probe_inside, probe_outside};
@@ -165,6 +166,31 @@ fn the_kernels_memory_and_log_cannot_be_read() {
     for flags in EVERY_WAY {
         let inside = script.inside(flags);
         inside.refused_all(0..windows.len(), &[EPERM, EACCES, ENOENT]);
+    }
+}
+
+/// Some files of /proc are kept to user 0 by their permissions alone, and a sandbox of root's is user 0.
+#[test]
+fn what_proc_keeps_to_root_is_closed_to_a_sandbox_of_roots_too() {
+    let private: Vec<_> = std::fs::read_dir("/proc")
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| {
+            let about = entry.metadata().unwrap();
+            about.is_file() && about.permissions().mode() & 0o004 == 0
+        })
+        .map(|entry| entry.path())
+        .collect();
+    assert!(!private.is_empty(), "every kernel has some");
+    let mut script = Script::new();
+    for file in &private {
+        script = script.open(file, O_RDONLY);
+    }
+    let outside = script.outside();
+    assert_eq!((0..private.len()).any(|index| outside.errno(index) == 0), am_root(), "{outside:?}");
+    for flags in EVERY_WAY {
+        let inside = script.inside(flags);
+        inside.refused_all(0..private.len(), &[EPERM, EACCES]);
     }
 }
 

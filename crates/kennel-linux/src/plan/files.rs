@@ -103,7 +103,7 @@ pub(super) fn mounts(
                 }
                 let (size, mode) = match zone {
                     Zone::Proc => {
-                        proc(steps, tier, &point.reason);
+                        proc(steps, caller, tier, &point.reason);
                         above.push(point);
                         continue;
                     }
@@ -179,7 +179,7 @@ fn root(steps: &mut Steps, points: &[Point]) {
     }
 }
 
-fn proc(steps: &mut Steps, tier: Tier, reason: &str) {
+fn proc(steps: &mut Steps, caller: &Caller, tier: Tier, reason: &str) {
     let target = c"/proc".to_owned();
     match tier {
         Tier::HostProc => {
@@ -188,6 +188,12 @@ fn proc(steps: &mut Steps, tier: Tier, reason: &str) {
             steps.add(step, "best effort: the host's /proc");
         }
         _ => steps.add(Step::Proc { target }, reason),
+    }
+    for target in &caller.kernel_state {
+        steps.add(
+            Step::MaskFile { target: target.clone() },
+            "the state of the host's kernel is not for a sandbox",
+        );
     }
 }
 

@@ -38,14 +38,14 @@ pub fn caller() -> (Caller, Option<Terminal>) {
     let open = rustix::fs::open("/dev/tty", OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty());
     let Ok(control) = open else {
         // A terminal, but not the controlling one: nothing to share but its device.
-        return (Caller { terminal: plan::Terminal::Detached, tty }, None);
+        return (Caller { tty, ..Caller::default() }, None);
     };
     let group = rustix::process::getpgrp();
     let foreground = rustix::termios::tcgetpgrp(&control).ok() == Some(group);
     let in_pipeline = streams[..2].iter().any(is_pipe);
     let eager = foreground && !in_pipeline;
     let terminal = if eager { plan::Terminal::Foreground } else { plan::Terminal::Background };
-    (Caller { terminal, tty }, Some(Terminal { tty: control, group, given: eager }))
+    (Caller { terminal, tty, ..Caller::default() }, Some(Terminal { tty: control, group, given: eager }))
 }
 
 fn is_pipe(fd: &impl AsFd) -> bool {
