@@ -63,7 +63,7 @@ pub struct Used {
 /// From the controller to init.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Enter the cgroup whose `tasks` file travels with this message.
+    /// Enter the cgroups whose `tasks` files travel with this message, and go on with the step that waits.
     Enter,
     /// Go on with the step that waits.
     Go,

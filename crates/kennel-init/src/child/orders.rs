@@ -80,20 +80,25 @@ impl Part {
     }
 }
 
-/// Blocks until the controller says go, and enters the cgroups that it hands over meanwhile: a process that enters by
-/// itself is cheaper to move than one that is moved. The end of the socket means that the controller is gone.
+/// Blocks until the controller says go, or hands over cgroups to enter first: a process that enters by itself is cheaper
+/// to move than one that is moved. The end of the socket means that the controller is gone.
 pub(super) fn await_go(link: i32) -> Result<()> {
     loop {
         let mut message = [0; report::LENGTH];
-        let (length, entrance) = match sys::recv_with_fd(link, &mut message) {
+        let (length, entrances) = match sys::recv_with_fds(link, &mut message) {
             Ok((0, _)) => return Err(Errno::ECANCELED),
             Ok(received) => received,
             Err(Errno::EINTR) => continue,
             Err(error) => return Err(error),
         };
-        match (Order::decode(&message[..length]), entrance) {
-            (Some(Order::Go), _) => return Ok(()),
-            (Some(Order::Enter), Some(entrance)) => sys::write_all(entrance.raw(), b"0")?,
+        match Order::decode(&message[..length]) {
+            Some(Order::Go) => return Ok(()),
+            Some(Order::Enter) => {
+                return entrances
+                    .iter()
+                    .flatten()
+                    .try_for_each(|entrance| sys::write_all(entrance.raw(), b"0"));
+            }
             _ => {}
         }
     }

@@ -593,25 +593,36 @@ pub fn send_with_fd(socket: i32, bytes: &[u8], fd: i32) -> Result<()> {
     call!(nr::SENDMSG, socket, &raw const header, 0x4000).map(drop)
 }
 
-/// Receives a message, and the descriptor that came with it if one did.
-pub fn recv_with_fd(socket: i32, buffer: &mut [u8]) -> Result<(usize, Option<Fd>)> {
+/// The most descriptors that come with one message.
+pub const MOST_FDS: usize = 8;
+
+/// Receives a message, and the descriptors that came with it.
+pub fn recv_with_fds(socket: i32, buffer: &mut [u8]) -> Result<(usize, [Option<Fd>; MOST_FDS])> {
     const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
-    let mut control = SCM_RIGHTS;
+    #[repr(C)]
+    struct Controls {
+        len: usize,
+        level: i32,
+        kind: i32,
+        fds: [i32; MOST_FDS],
+    }
+    let mut control = Controls { len: 0, level: 0, kind: 0, fds: [-1; MOST_FDS] };
     let iov = [buffer.as_mut_ptr() as usize, buffer.len()];
     let mut header = MessageHeader {
         name: 0,
         name_len: 0,
         iov: &raw const iov,
         iov_len: 1,
-        control: &raw mut control,
-        control_len: size_of::<Control>(),
+        control: (&raw mut control).cast(),
+        control_len: size_of::<Controls>(),
         flags: 0,
     };
     let received = call!(nr::RECVMSG, socket, &raw mut header, MSG_CMSG_CLOEXEC)?;
-    // The kernel writes the control message; what it wrote is read back as memory that may have changed.
+    // The kernel writes the control message, and the descriptors from the first place on; what it wrote is read back as
+    // memory that may have changed.
     // SAFETY: a local value.
-    let fd = unsafe { core::ptr::read_volatile(&raw const control.fd) };
-    Ok((received, (fd >= 0).then(|| Fd(fd))))
+    let fds = unsafe { core::ptr::read_volatile(&raw const control.fds) };
+    Ok((received, fds.map(|fd| (fd >= 0).then_some(Fd(fd)))))
 }
 
 pub fn ioctl(fd: i32, request: usize, argument: usize) -> Result<usize> {

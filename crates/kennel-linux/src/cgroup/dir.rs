@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::{Access, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -19,19 +20,22 @@ const MOST: usize = 1 << 20;
 pub(super) struct Dir {
     fd: OwnedFd,
     path: PathBuf,
+    /// Files that were opened ahead of being read.
+    held: OnceLock<Vec<(&'static str, OwnedFd)>>,
 }
 
 impl Dir {
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { fd: rustix::fs::open(path, directory(), Mode::empty())?, path: path.to_owned() })
+        Ok(Self::new(rustix::fs::open(path, directory(), Mode::empty())?, path.to_owned()))
     }
 
     /// Opens the cgroup `name` below this one.
     pub fn child(&self, name: &str) -> io::Result<Self> {
-        Ok(Self {
-            fd: rustix::fs::openat(&self.fd, name, directory(), Mode::empty())?,
-            path: self.path.join(name),
-        })
+        Ok(Self::new(rustix::fs::openat(&self.fd, name, directory(), Mode::empty())?, self.path.join(name)))
+    }
+
+    fn new(fd: OwnedFd, path: PathBuf) -> Self {
+        Self { fd, path, held: OnceLock::new() }
     }
 
     /// Makes the cgroup `name` below this one and opens it.
@@ -72,7 +76,16 @@ impl Dir {
         Ok(rustix::fs::openat(&self.fd, name, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?)
     }
 
+    /// Opens files that are going to be read; those that do not exist are left out.
+    pub fn open_ahead(&self, names: &[&'static str]) {
+        let open = |name: &&'static str| self.open_to_read(name).ok().map(|file| (*name, file));
+        let _ = self.held.set(names.iter().filter_map(open).collect());
+    }
+
     pub fn read(&self, name: &str) -> io::Result<String> {
+        if let Some((_, file)) = self.held.get().and_then(|held| held.iter().find(|(own, _)| *own == name)) {
+            return read_from_start(file.as_fd());
+        }
         read_from_start(self.open_to_read(name)?.as_fd())
     }
 

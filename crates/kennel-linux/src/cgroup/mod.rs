@@ -397,6 +397,14 @@ impl Cgroup {
         killed.map_err(|error| CgroupError::system("ending the sandbox's processes", path, error))
     }
 
+    /// Opens the files that [`Cgroup::finish`] reads, while there is time.
+    pub fn prepare_end(&self) {
+        if let Some(leaf) = &self.unified {
+            leaf.open_final();
+        }
+        self.legacy.open_final();
+    }
+
     /// Ends what is still inside, reads the statistics and removes the cgroup.
     pub fn finish(mut self) -> FinalStats {
         let mut stats = self.read_stats();

@@ -109,6 +109,20 @@ impl Leaves {
         }
     }
 
+    /// Opens what [`Leaves::add_final`] reads.
+    pub fn open_final(&self) {
+        let files: [(Controller, &[&str]); 3] = [
+            (Controller::Memory, &["memory.max_usage_in_bytes", "memory.oom_control"]),
+            (Controller::Pids, &["pids.peak", "pids.events"]),
+            (Controller::Cpu, &["cpu.stat"]),
+        ];
+        for (controller, names) in files {
+            if let Some(dir) = self.with(controller) {
+                dir.open_ahead(names);
+            }
+        }
+    }
+
     pub fn add_final(&self, stats: &mut FinalStats) {
         if let Some(dir) = self.with(Controller::Memory) {
             stats.peak_memory = number(dir, "memory.max_usage_in_bytes");

@@ -88,6 +88,11 @@ impl Leaf {
         }
     }
 
+    /// Opens what [`Leaf::add_final`] reads.
+    pub fn open_final(&self) {
+        self.dir.open_ahead(&["memory.peak", "memory.events", "pids.peak", "pids.events", "cpu.stat"]);
+    }
+
     pub fn add_final(&self, stats: &mut FinalStats) {
         if self.controllers.contains(Controller::Memory) {
             // Since 5.19; before that the caller's own samples have to do.

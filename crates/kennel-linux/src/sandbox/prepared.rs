@@ -270,13 +270,12 @@ impl<'a> Prepared<'a> {
                 None => self.request.cgroup()?.map(|cgroup| (cgroup, false)),
                 some => some,
             };
-            if let Some((cgroup, newborn)) = cgroup {
-                let entered = running.enter(cgroup, newborn);
-                if self.request.counting == Counting::Cgroup {
-                    entered?;
-                }
+            let entered = cgroup.map(|(cgroup, newborn)| running.enter(cgroup, newborn));
+            match entered {
+                Some(Ok(())) => {}
+                Some(Err(error)) if self.request.counting == Counting::Cgroup => return Err(error.into()),
+                None | Some(Err(_)) => running.go().map_err(system("telling init to go on"))?,
             }
-            running.go().map_err(system("telling init to go on"))?;
         }
         running.await_start(&plan)?;
         Ok(running)

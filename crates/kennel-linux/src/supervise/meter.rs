@@ -24,6 +24,13 @@ impl Meter {
         self.cgroup().take().map(Cgroup::finish).unwrap_or_default()
     }
 
+    /// Gets ready to read the statistics. To be called when the command has ended, while PID 1 takes its leave.
+    pub(super) fn prepare_end(&self) {
+        if let Some(cgroup) = &*self.cgroup() {
+            cgroup.prepare_end();
+        }
+    }
+
     /// Removes what a controller that was killed has left behind, the first time in this process that a cgroup counts.
     /// To be called while the command runs, which nobody has to wait for.
     pub(super) fn sweep(&self) {

@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use kennel_init::child::orders::CHUNK;
+use kennel_init::child::sys::MOST_FDS;
 use kennel_init::encode::encode_opening;
 use kennel_init::plan::{Plan, Planned, Step};
 use kennel_init::report::{self, Order, Report, Used};
@@ -173,34 +174,33 @@ impl Running {
         self.doors.extend(sockets);
     }
 
-    /// Puts PID 1, which waits for it, into a cgroup. `newborn` says that it was born in it.
+    /// Puts PID 1, which waits for it, into a cgroup, and lets it go on. `newborn` says that it was born in it.
     ///
     /// # Errors
-    /// When the kernel or systemd refuses.
+    /// When the kernel or systemd refuses; it still waits then.
     pub fn enter(&mut self, mut cgroup: Cgroup, newborn: bool) -> Result<(), CgroupError> {
-        let link = |error: io::Error| CgroupError::System {
+        let moved = cgroup.must_be_admitted() || (!newborn && cgroup.birth_fd().is_some());
+        if moved {
+            cgroup
+                .admit(rustix::process::Pid::from_raw(self.init.pid).unwrap_or(rustix::process::Pid::INIT))?;
+        }
+        self.pressure = cgroup.watch_pressure()?;
+        let entrances: Vec<_> = if moved { Vec::new() } else { cgroup.entrances().collect() };
+        self.hand_over(&entrances).map_err(|error| CgroupError::System {
             doing: "handing a cgroup over to init",
             path: "the link".into(),
             source: error,
-        };
-        if cgroup.must_be_admitted() || (!newborn && cgroup.birth_fd().is_some()) {
-            cgroup
-                .admit(rustix::process::Pid::from_raw(self.init.pid).unwrap_or(rustix::process::Pid::INIT))?;
-        } else {
-            for entrance in cgroup.entrances() {
-                self.hand_over(entrance).map_err(link)?;
-            }
-        }
-        self.pressure = cgroup.watch_pressure()?;
+        })?;
         self.meter.count_by(cgroup);
         Ok(())
     }
 
-    fn hand_over(&self, entrance: BorrowedFd) -> io::Result<()> {
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    fn hand_over(&self, entrances: &[BorrowedFd]) -> io::Result<()> {
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        let fds = [entrance];
-        control.push(SendAncillaryMessage::ScmRights(&fds));
+        if !entrances.is_empty() && !control.push(SendAncillaryMessage::ScmRights(entrances)) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let order = Order::Enter.encode();
         rustix::net::sendmsg(
             &self.init.link,
@@ -391,9 +391,11 @@ impl Running {
     fn hear(&mut self, report: Report, attended: &mut Attended) -> io::Result<()> {
         match report {
             Report::Exited { code, used } => {
+                self.meter.prepare_end();
                 (self.ended, self.used) = (Some(Ended::Exited(code)), Some(used));
             }
             Report::Killed { signal, cpu, used } => {
+                self.meter.prepare_end();
                 (self.ended, self.used) = (Some(self.killed(signal, cpu)), Some(used));
             }
             Report::Stopped { signal } => {
