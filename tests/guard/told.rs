@@ -53,11 +53,11 @@ fn the_plan_says_what_is_guarded_and_why() {
     assert!(plan.contains("some are up to the guard"), "{plan}");
 }
 
-/// Runs something that waits, and hands over the controller's pid while it does.
-fn while_it_runs(flags: &[&str], look: impl FnOnce(u32)) {
+/// Does something that waits, and hands over the controller's pid while it does.
+fn while_it_runs(flags: &[&str], first: &str, look: impl FnOnce(u32)) {
     use std::io::Read;
     let mut command = kennel(["run"]);
-    command.args(flags).args(["--", "sh", "-c", "echo started; read answer"]);
+    command.args(flags).args(["--", "sh", "-c", &format!("{first}; echo started; read answer")]);
     command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
     let mut child = command.spawn().expect("kennel can be started");
     let mut word = [0; 7];
@@ -72,17 +72,18 @@ fn threads(pid: u32) -> usize {
 }
 
 #[test]
-fn without_an_absent_denied_path_there_is_no_guard_and_no_thread() {
+fn the_guards_thread_runs_when_a_name_is_made_where_a_denied_path_is_absent() {
     let guarded = Project::denying(&[".git"]);
-    while_it_runs(&guarded.flags(), |controller| {
-        kennel_tests::eventually("the guard's thread", || (threads(controller) == 2).then_some(()));
+    let name = format!("> {}", text(&guarded.at("name")));
+    while_it_runs(&guarded.flags(), &name, |controller| assert_eq!(threads(controller), 2));
+    while_it_runs(&guarded.flags(), "cat /etc/passwd > /dev/null", |controller| {
+        assert_eq!(threads(controller), 2, "a redirection is a call that could make a name");
     });
+    while_it_runs(&guarded.flags(), "true", |controller| assert_eq!(threads(controller), 1));
     let project = Project::denying(&[]);
-    let mine = text(&project.at("mine"));
-    while_it_runs(&[&project.flags()[..], &["--deny-write", &mine]].concat(), |controller| {
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        assert_eq!(threads(controller), 1);
-    });
+    let (mine, name) = (text(&project.at("mine")), format!("> {}", text(&project.at("name"))));
+    let flags = [&project.flags()[..], &["--deny-write", &mine]].concat();
+    while_it_runs(&flags, &name, |controller| assert_eq!(threads(controller), 1));
 }
 
 #[test]

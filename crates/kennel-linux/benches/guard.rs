@@ -59,8 +59,10 @@ fn measure(name: &str, top: &Path, folder: &str, guarded: bool, absolute: bool) 
     let program = if guarded { bytes(&table.compile()) } else { Vec::new() };
     ours.write_all(&(program.len() as u32).to_ne_bytes()).expect("the worker listens");
     ours.write_all(&program).expect("the worker listens");
-    let guard =
-        guarded.then(|| Guard::serve(receive_fd(&ours), rules, true, || panic!("broken")).expect("a guard"));
+    let guard = guarded.then(|| {
+        let guard = Guard::new(&rules, true).expect("the paths are there");
+        guard.serve(receive_fd(&ours), || panic!("broken")).expect("a guard")
+    });
     ours.write_all(b"g").expect("the worker waits");
     let mut times = [0; 16];
     ours.read_exact(&mut times).expect("the worker's times");

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use kennel_init::plan::Identity;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
@@ -21,9 +21,7 @@ use super::walk::{self, Spot};
 pub struct Guarded {
     /// What is protected.
     pub protected: Protected,
-    anchor: Rc<OwnedFd>,
-    /// Whether other spellings may name the same entry.
-    folds: bool,
+    anchor: Arc<OwnedFd>,
 }
 
 /// All protected paths.
@@ -32,8 +30,6 @@ pub struct Ground {
     guarded: Vec<Guarded>,
     /// For each component in lower case: which path it is part of, and where.
     names: HashMap<Vec<u8>, Vec<Component>>,
-    /// Paths on file systems where other spellings may name the same entry.
-    folding: Vec<Component>,
 }
 
 /// A component of a protected path.
@@ -65,9 +61,8 @@ impl Ground {
     /// # Errors
     /// When one cannot be opened, or is not the folder that was resolved any more.
     pub fn new(rules: &Rules) -> Result<Ground, (std::path::PathBuf, io::Error)> {
-        let mut anchors: HashMap<(u64, u64), Rc<OwnedFd>> = HashMap::new();
-        let mut ground = Ground { guarded: Vec::new(), names: HashMap::new(), folding: Vec::new() };
-        let mut looked_at = Folders::default();
+        let mut anchors: HashMap<(u64, u64), Arc<OwnedFd>> = HashMap::new();
+        let mut ground = Ground { guarded: Vec::new(), names: HashMap::new() };
         for protected in &rules.protected {
             let (path, identity) = (&protected.anchor.path, protected.anchor.identity);
             let key = (identity.device, identity.inode);
@@ -80,33 +75,21 @@ impl Ground {
                     if walk::identity(anchor.as_fd()).map_err(failed)? != identity {
                         return Err(failed(Errno::STALE));
                     }
-                    anchors.entry(key).or_insert(Rc::new(anchor)).clone()
+                    anchors.entry(key).or_insert(Arc::new(anchor)).clone()
                 }
             };
-            ground.add(protected, anchor, &mut looked_at)?;
+            ground.add(protected, anchor);
         }
         Ok(ground)
     }
 
-    fn add(
-        &mut self,
-        protected: &Protected,
-        anchor: Rc<OwnedFd>,
-        looked_at: &mut Folders<bool>,
-    ) -> Result<(), (std::path::PathBuf, io::Error)> {
-        let mut guarded = Guarded { protected: protected.clone(), anchor, folds: false };
-        let failed = |error: Errno| (protected.path(), error.into());
-        guarded.folds = guarded.any_folder_folds(looked_at).map_err(failed)?;
+    fn add(&mut self, protected: &Protected, anchor: Arc<OwnedFd>) {
         let path = self.guarded.len();
         for (level, name) in protected.rest.iter().enumerate() {
             let component = Component { path, level };
             self.names.entry(name.as_bytes().to_ascii_lowercase()).or_default().push(component);
-            if guarded.folds {
-                self.folding.push(component);
-            }
         }
-        self.guarded.push(guarded);
-        Ok(())
+        self.guarded.push(Guarded { protected: protected.clone(), anchor });
     }
 
     /// The paths.
@@ -115,26 +98,37 @@ impl Ground {
         &self.guarded
     }
 
-    /// The components that `name` might be.
-    fn candidates(&self, name: &[u8]) -> &[Component] {
+    /// The components that `name` might be; `None` for a spelling that may stand for any other.
+    fn candidates(&self, name: &[u8]) -> Option<&[Component]> {
         if name.len() > NAME_MAX {
-            return &[];
+            return Some(&[]);
         }
         let mut lower = [0; NAME_MAX];
         let lower = &mut lower[..name.len()];
         lower.copy_from_slice(name);
         lower.make_ascii_lowercase();
         match self.names.get(lower as &[u8]) {
-            Some(candidates) => candidates,
-            None if odd(name) => &self.folding,
-            None => &[],
+            Some(candidates) => Some(candidates),
+            None if odd(name) => None,
+            None => Some(&[]),
         }
+    }
+
+    /// All components: what an odd spelling may stand for, in a folder that takes one for another.
+    fn every_component(&self) -> Vec<Component> {
+        let levels = |(path, guarded): (usize, &Guarded)| {
+            (0..guarded.protected.rest.len()).map(move |level| Component { path, level })
+        };
+        self.guarded.iter().enumerate().flat_map(levels).collect()
     }
 
     /// Whether making `name` somewhere might matter: asked before anything is resolved.
     #[must_use]
     pub fn concerns(&self, name: &[u8], fresh: bool) -> bool {
-        self.candidates(name).iter().any(|component| !fresh || self.is_last(*component))
+        match self.candidates(name) {
+            Some(candidates) => candidates.iter().any(|component| !fresh || self.is_last(*component)),
+            None => !self.guarded.is_empty(),
+        }
     }
 
     /// The path that making `spot` would break.
@@ -143,7 +137,16 @@ impl Ground {
     /// When the disk cannot be looked at.
     pub fn made(&self, spot: &Spot, how: How) -> Result<Option<usize>, Errno> {
         let mut folder = None;
-        for &component in self.candidates(&spot.name) {
+        let any;
+        let candidates = match self.candidates(&spot.name) {
+            Some(candidates) => candidates,
+            None if folds(spot.folder.as_fd())? => {
+                any = self.every_component();
+                &any
+            }
+            None => &[],
+        };
+        for &component in candidates {
             let last = self.is_last(component);
             if (!last && matches!(how, How::Fresh)) || !self.is_at(component, spot, &mut folder)? {
                 continue;
@@ -225,17 +228,6 @@ impl Guarded {
             Some(folder) => Ok(walk::identity(folder.as_fd())? == identity),
             None => Ok(false),
         }
-    }
-
-    fn any_folder_folds(&self, looked_at: &mut Folders<bool>) -> Result<bool, Errno> {
-        for level in 0..self.protected.rest.len() {
-            match looked_at.at(self, level, folds)? {
-                Some(true) => return Ok(true),
-                Some(false) => {}
-                None => break,
-            }
-        }
-        Ok(false)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A protected path that does not exist yet, a unix socket that is listed by its path. For these, and only when a policy
 //! has such a rule, the seccomp filter sends the few calls concerned to the controller ([`filter_rules`]), and a thread
-//! of it answers: [`Guard::serve`]. Nothing is placed on the host's disk for any of this.
+//! of it answers: [`Guard::serve`]. The thread starts with the first of these calls ([`crate::supervise`]). Nothing is placed on the host's disk for any of this.
 //!
 //! The guard reads a path's last component first and lets everything else go on at once. What bears a protected name
 //! is resolved as the caller would resolve it ([`walk`]) and refused with EROFS, the error that an existing protected
@@ -85,55 +85,55 @@ pub struct GuardHandle {
     record: Arc<Mutex<Violations>>,
 }
 
-/// Starts guards.
+/// A guard that has taken hold of its paths, and whose thread does not run yet.
 #[derive(Debug)]
-pub struct Guard;
+pub struct Guard {
+    ground: Ground,
+    connector: Option<Connector>,
+}
 
 impl Guard {
-    /// Answers the calls that `listener` receives, until [`GuardHandle::finish`]. `own_network` says that the sandbox
-    /// does not share the host's. `end` is called when a rule was broken and must end the sandbox; it may be called more
-    /// than once.
-    ///
-    /// Blocks until the guard is ready: calls made before wait.
+    /// Takes hold of the paths that `rules` speak of. `own_network` says that the sandbox does not share the host's.
     ///
     /// # Errors
-    /// When the protected paths are not what they were, or cannot be watched. The listener is closed then, and every call that waits for it fails.
+    /// When a path is not what it was when the rules were made.
+    pub fn new(rules: &Rules, own_network: bool) -> Result<Guard, GuardError> {
+        let changed = |(path, source)| GuardError::Changed { path, source };
+        let connector = rules.sockets.as_ref().map(|sockets| Connector::new(sockets, own_network));
+        let connector = connector.transpose().map_err(changed)?;
+        Ok(Guard { ground: Ground::new(rules).map_err(changed)?, connector })
+    }
+
+    /// Answers the calls that `listener` receives, on a thread, until [`GuardHandle::finish`]; calls made before wait.
+    /// `end` is called when a rule was broken and must end the sandbox; it may be called more than once.
+    ///
+    /// # Errors
+    /// When there is no thread to be had, or folders cannot be watched. The listener is closed then, and every call
+    /// that waits for it fails.
     pub fn serve(
+        self,
         listener: OwnedFd,
-        rules: Rules,
-        own_network: bool,
         end: impl FnMut() + Send + 'static,
     ) -> Result<GuardHandle, GuardError> {
         let start = |error: Errno| GuardError::Start(error.into());
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(start)?;
         let stopped = rustix::io::fcntl_dupfd_cloexec(&stop, 3).map_err(start)?;
         let record = Arc::new(Mutex::new(Violations::default()));
-        let (ready, told) = sync_channel(1);
         let (over, ended) = sync_channel(1);
-        let thread = {
-            let record = record.clone();
-            let _unheard = SignalsBlocked::new();
-            std::thread::Builder::new().name("guard".into()).stack_size(256 * 1024).spawn(move || {
-                match prepare(&rules, own_network) {
-                    Ok((ground, watch, connector)) => {
-                        let _ = ready.send(Ok(()));
-                        let listener = Listener::new(listener);
-                        let watch =
-                            Service { listener, ground, watch, connector, stopped, record, end }.run();
-                        let _ = over.send(());
-                        // Last, because it takes milliseconds and nobody has to wait for it.
-                        drop(watch);
-                    }
-                    Err(error) => drop(ready.send(Err(error))),
-                }
-            })
-        };
+        let Guard { ground, connector } = self;
+        let watch = Watch::new(&ground).map_err(|error| GuardError::Watch(error.into()))?;
+        let listener = Listener::new(listener);
+        let service = Service { listener, ground, watch, connector, stopped, record: record.clone(), end };
+        let _unheard = SignalsBlocked::new();
+        let thread = std::thread::Builder::new().name("guard".into()).stack_size(256 * 1024);
+        let thread = thread.spawn(move || {
+            let watch = service.run();
+            let _ = over.send(());
+            // Last, because it takes milliseconds and nobody has to wait for it.
+            drop(watch);
+        });
         thread.map_err(GuardError::Start)?;
-        match told.recv() {
-            Ok(Ok(())) => Ok(GuardHandle { stop, end: Some(ended), record }),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(GuardError::Start(io::Error::other("its thread ended at once"))),
-        }
+        Ok(GuardHandle { stop, end: Some(ended), record })
     }
 }
 
@@ -168,14 +168,6 @@ impl Drop for GuardHandle {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-fn prepare(rules: &Rules, own_network: bool) -> Result<(Ground, Watch, Option<Connector>), GuardError> {
-    let changed = |(path, source)| GuardError::Changed { path, source };
-    let ground = Ground::new(rules).map_err(changed)?;
-    let watch = Watch::new(&ground).map_err(|error| GuardError::Watch(error.into()))?;
-    let connector = rules.sockets.as_ref().map(|sockets| Connector::new(sockets, own_network));
-    Ok((ground, watch, connector.transpose().map_err(changed)?))
 }
 
 /// What the guard's thread owns.

@@ -263,7 +263,6 @@ impl<'a> Prepared<'a> {
         let policy = self.request.policy;
         let plan = self.plan_after(opening, tier)?;
         let own_network = tier != Tier::LandlockOnly && policy.network.mode != NetworkMode::Host;
-        running.guard(self.resolved.guard.clone(), own_network);
         running.begin(&plan, &policy.limits);
         if self.request.counting.counted() {
             let cgroup = match cgroup {
@@ -277,6 +276,7 @@ impl<'a> Prepared<'a> {
                 None | Some(Err(_)) => running.go().map_err(system("telling init to go on"))?,
             }
         }
+        running.guard(&self.resolved.guard, own_network)?;
         running.await_start(&plan)?;
         Ok(running)
     }

@@ -6,6 +6,7 @@
 
 pub mod attendant;
 pub mod meter;
+mod sentry;
 pub mod signals;
 pub mod streams;
 pub mod terminal;
@@ -13,6 +14,7 @@ pub mod ticker;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kennel_init::child::orders::CHUNK;
@@ -28,12 +30,13 @@ use rustix::process::Signal;
 use crate::cgroup::CgroupError;
 use crate::cgroup::{Cgroup, Pressure};
 use crate::describe::describe_step;
-use crate::guard::{self, Guard, GuardError, GuardHandle, Rules};
+use crate::guard::{self, GuardError, Rules};
 use crate::launch::{Init, copy::ID_MAPS};
 use crate::network::Doors;
 use crate::outcome::{Ended, Outcome};
 use kennel_policy::policy::Limits;
 use meter::Meter;
+use sentry::Sentry;
 use signals::Signals;
 use streams::Streams;
 use terminal::Terminal;
@@ -108,10 +111,7 @@ pub struct Running {
     pressure: Option<Pressure>,
     /// Sockets that init made inside the sandbox's network.
     doors: Doors,
-    /// What the guard is to watch over, until it does.
-    guarded: Rules,
-    own_network: bool,
-    guard: Option<GuardHandle>,
+    sentry: Sentry,
     /// What init counted.
     used: Option<Used>,
     /// Init has closed its end of the link and is on its way out.
@@ -148,9 +148,7 @@ impl Running {
             meter: Meter::default(),
             pressure: None,
             doors: Vec::new(),
-            guarded: Rules::default(),
-            own_network: false,
-            guard: None,
+            sentry: Sentry::default(),
             used: None,
             link_ended: false,
             timed_out: false,
@@ -158,10 +156,27 @@ impl Running {
         }
     }
 
-    /// Has `rules` guarded from the moment on that init hands the listener over.
-    /// `own_network` says that the sandbox does not share the host's network.
-    pub fn guard(&mut self, rules: Rules, own_network: bool) {
-        (self.guarded, self.own_network) = (rules, own_network);
+    /// Has `rules` guarded. `own_network` says that the sandbox does not share the host's network.
+    ///
+    /// Init, which waits for that before it starts the command, is told that the paths are held; by then it has mostly
+    /// not come so far.
+    ///
+    /// # Errors
+    /// When a path is not what it was when the rules were made; nothing is left of the sandbox then.
+    pub fn guard(&mut self, rules: &Rules, own_network: bool) -> Result<(), StartError> {
+        if rules.is_empty() {
+            return Ok(());
+        }
+        match Sentry::new(rules, own_network) {
+            Ok(sentry) => self.sentry = sentry,
+            Err(error) => {
+                self.end();
+                return Err(error.into());
+            }
+        }
+        // One that has gone meanwhile is noticed elsewhere.
+        let _ = self.go();
+        Ok(())
     }
 
     /// The sockets that init made inside the sandbox's network, to be served by the caller.
@@ -268,14 +283,7 @@ impl Running {
     pub fn await_start(&mut self, plan: &Plan) -> Result<(), StartError> {
         let mut starting = false;
         loop {
-            let report = self.receive();
-            if let Some(at) = self.doors.iter().position(|(tag, _)| *tag == guard::LISTENER)
-                && let Err(error) = self.serve(at)
-            {
-                self.end();
-                return Err(error.into());
-            }
-            match report {
+            match self.receive() {
                 Ok(Some(Report::Starting)) => starting = true,
                 Ok(Some(Report::Started)) => return Ok(()),
                 // Killed right after: the command may have run, so this is an end, not a failure to start.
@@ -313,21 +321,6 @@ impl Running {
         }
     }
 
-    /// Starts the guard on the listener at this place among the descriptors that init sent.
-    fn serve(&mut self, at: usize) -> Result<(), GuardError> {
-        let (_, listener) = self.doors.swap_remove(at);
-        let start = |error: io::Error| GuardError::Start(error);
-        let (pidfd, link) =
-            (self.init.pidfd.try_clone().map_err(start)?, self.init.link.try_clone().map_err(start)?);
-        let namespaced = self.init.namespaced;
-        let end = move || kill(&pidfd, &link, namespaced);
-        let rules = std::mem::take(&mut self.guarded);
-        self.guard = Some(Guard::serve(listener, rules, self.own_network, end)?);
-        // Init waits for it. One that has gone meanwhile is noticed elsewhere.
-        let _ = self.go();
-        Ok(())
-    }
-
     /// Waits for the end, taking part in what `attended` names.
     ///
     /// # Errors
@@ -351,6 +344,11 @@ impl Running {
                 while let Some(report) = self.receive_now()? {
                     self.hear(report, attended)?;
                 }
+            }
+            match ready.guard {
+                flags if flags.contains(PollFlags::IN) => self.call_guard(),
+                flags if !flags.is_empty() => self.sentry.hung_up(),
+                _ => {}
             }
             if ready.signals
                 && let Some(signals) = attended.signals
@@ -386,6 +384,16 @@ impl Running {
                 self.kill();
             }
         }
+    }
+
+    fn call_guard(&mut self) {
+        let handles = (self.init.pidfd.try_clone(), self.init.link.try_clone());
+        let (Ok(pidfd), Ok(link)) = handles else {
+            // Without descriptors there is no guard, and what it would have to judge waits until the end.
+            return self.kill();
+        };
+        let (handles, namespaced) = (Arc::new((pidfd, link)), self.init.namespaced);
+        self.sentry.called(move || kill(&handles.0, &handles.1, namespaced));
     }
 
     fn hear(&mut self, report: Report, attended: &mut Attended) -> io::Result<()> {
@@ -430,7 +438,7 @@ impl Running {
         self.pressure = None;
         let stats = self.meter.finish();
         // Nothing inside is left that could make anything more.
-        let violations = self.guard.take().map(GuardHandle::finish).unwrap_or_default();
+        let violations = std::mem::take(&mut self.sentry).finish();
         let by_sigkill = matches!(self.ended, None | Some(Ended::Signalled(libc::SIGKILL)));
         let ended = match self.ended {
             _ if violations.broken() => Ended::RuleBroken,
@@ -492,7 +500,7 @@ impl Running {
             // What is still in the cgroup has no PID 1 any more.
             self.meter.finish();
             self.reaped = true;
-            self.guard = None;
+            self.sentry = Sentry::default();
         }
     }
 
@@ -512,7 +520,7 @@ impl Running {
         }
     }
 
-    /// The next report; `None` at the end of the link. A peer that died with a message of ours unread resets it.
+    /// The next report; `None` at the end of the link. A peer that ended with a message of ours unread resets it.
     fn receive_with(&mut self, flags: rustix::net::RecvFlags) -> io::Result<Option<Report>> {
         use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
         let mut message = [0u8; report::LENGTH];
@@ -523,8 +531,8 @@ impl Running {
             let flags = flags | RecvFlags::CMSG_CLOEXEC;
             let length = match rustix::net::recvmsg(&self.init.link, &mut parts, &mut control, flags) {
                 Ok(received) => received.bytes,
-                Err(Errno::CONNRESET) => 0,
-                Err(Errno::INTR) => continue,
+                // Told once; what the peer said before is still to be read.
+                Err(Errno::CONNRESET | Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             };
             if length == 0 {
@@ -537,12 +545,11 @@ impl Running {
             });
             let doors: Vec<_> = doors.flatten().collect();
             match Report::decode(&message[..length.min(report::LENGTH)]) {
+                Some(Report::Descriptor { tag: guard::LISTENER }) => {
+                    doors.into_iter().for_each(|listener| self.sentry.listen(listener));
+                }
                 Some(Report::Descriptor { tag }) => {
                     self.doors.extend(doors.into_iter().map(|door| (tag, door)));
-                    // Init waits until it is served.
-                    if tag == guard::LISTENER {
-                        return Ok(Some(Report::Descriptor { tag }));
-                    }
                 }
                 Some(report) => return Ok(Some(report)),
                 None => {}
@@ -564,6 +571,8 @@ impl Running {
         if attended.open_doors.is_some() {
             fds.extend(self.doors.iter().map(|(_, door)| PollFd::new(door, PollFlags::IN)));
         }
+        let guard_at = fds.len();
+        fds.extend(self.sentry.listener().map(|listener| PollFd::new(listener, PollFlags::IN)));
         let pressure_at = fds.len();
         if let Some(pressure) = &self.pressure {
             fds.push(PollFd::from_borrowed_fd(pressure.fd(), PollFlags::PRI));
@@ -582,7 +591,8 @@ impl Running {
             gone: hit(&fds[0]),
             link: fds[1..signals_at].iter().any(hit),
             signals: fds[signals_at..doors_at].iter().any(hit),
-            knocked: fds[doors_at..pressure_at].iter().any(hit),
+            knocked: fds[doors_at..guard_at].iter().any(hit),
+            guard: fds[guard_at..pressure_at].iter().map(PollFd::revents).collect(),
             pressed: self.pressure.is_some() && hit(&fds[pressure_at]),
         })
     }
@@ -599,6 +609,7 @@ struct Ready {
     link: bool,
     signals: bool,
     knocked: bool,
+    guard: PollFlags,
     pressed: bool,
 }
 

@@ -103,7 +103,8 @@ impl Guarded {
                 unsafe { libc::kill(pid, libc::SIGKILL) };
                 ended.store(true, Ordering::SeqCst);
             };
-            Guard::serve(listener, rules, true, end).expect("the guard can be started")
+            let guard = Guard::new(&rules, true).expect("the paths are there");
+            guard.serve(listener, end).expect("the guard can be started")
         });
         link.write_all(b"g").expect("the probe waits to be told to go");
         Guarded { child, link: BufReader::new(link), handle, ended }
