@@ -319,6 +319,7 @@ fn policy(settings: Settings) -> Policy {
             // A place to write that is not there is a typing mistake, or will be noticed as lost output.
             allow_write: rules(files.allow_write, Missing::Error, Follow::Named),
             deny_write: rules(files.deny_write, Missing::Skip, Follow::Always),
+            kept_names: None,
             precedence: value(files.precedence).unwrap_or_default(),
             git: value::<GitLevel>(files.git).unwrap_or_default(),
             mounts: files.mounts,

@@ -51,6 +51,8 @@ pub struct FilePolicy {
     pub allow_write: Vec<PathRule>,
     /// Read-only: carved out of `allow_write`.
     pub deny_write: Vec<PathRule>,
+    /// Names that stay as they are in a folder and in those below it.
+    pub kept_names: Option<KeptNames>,
     /// Which rule wins where several speak of one path.
     pub precedence: Precedence,
     /// What stays read-only of the git repositories in what can be written.
@@ -77,6 +79,7 @@ impl Default for FilePolicy {
             allow_read: Vec::new(),
             allow_write: Vec::new(),
             deny_write: Vec::new(),
+            kept_names: None,
             precedence: Precedence::default(),
             git: GitLevel::default(),
             mounts: Vec::new(),
@@ -87,6 +90,21 @@ impl Default for FilePolicy {
             devices: Vec::new(),
         }
     }
+}
+
+/// Names that nobody may write in a folder, whether they are there or not, and in the folders below it where they
+/// are there: a dozen names at every depth, for which a pattern each would be slow to look for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptNames {
+    /// The folder.
+    pub folder: PathBuf,
+    /// The names, or paths of two names.
+    pub names: &'static [&'static str],
+    /// How many levels of folders are looked through, of which `folder` is the first. What is in a `node_modules` is
+    /// passed over.
+    pub depth: u32,
+    /// Where the rule came from.
+    pub origin: Origin,
 }
 
 /// What can be read when no rule speaks of it.
@@ -133,7 +151,7 @@ pub struct PathRule {
     pub pattern: PathPattern,
     /// What to do when a path that is not a glob does not exist.
     pub missing: Missing,
-    /// Whether a last component that is a symlink stands for its target; otherwise such an entry is skipped.
+    /// Whether symlinks on the path are followed; otherwise an entry with one is skipped, and of a glob what is one.
     pub follow_link: bool,
     /// Where a glob looks, and where git repositories are looked for in what the rule opens for writing.
     pub look: Look,
@@ -147,8 +165,6 @@ pub enum Look {
     /// Everywhere.
     #[default]
     Everywhere,
-    /// Not in a `node_modules`.
-    NotInPackages,
     /// Only in the folder that the command starts in, and below it.
     InWorkdir,
     /// Nowhere: what a temporary folder holds is nobody's.

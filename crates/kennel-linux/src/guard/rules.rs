@@ -1,8 +1,8 @@
 //! What the guard protects, as plain values: built from what [`crate::resolve`] found, without looking at the disk.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
 use kennel_init::plan::Identity;
 
@@ -76,14 +76,16 @@ impl Rules {
     /// because an inner one can be moved by way of the outer.
     #[must_use]
     pub fn new(findings: &[Finding], writable: &[Anchor]) -> Rules {
-        let anchors: HashMap<&Path, &Anchor> =
-            writable.iter().map(|anchor| (anchor.path.as_path(), anchor)).collect();
-        let mut seen = HashSet::new();
+        let anchors: HashMap<&OsStr, &Anchor> =
+            writable.iter().map(|anchor| (anchor.path.as_os_str(), anchor)).collect();
+        let mut seen = HashSet::with_capacity(findings.len());
         let mut protected = Vec::new();
         for finding in findings {
             let above = finding.path.ancestors().skip(1);
-            let Some(anchor) = above.filter_map(|above| anchors.get(above)).last() else { continue };
-            if !seen.insert(&finding.path) {
+            let Some(anchor) = above.filter_map(|above| anchors.get(above.as_os_str())).last() else {
+                continue;
+            };
+            if !seen.insert(finding.path.as_os_str()) {
                 continue;
             }
             let rest = finding.path.strip_prefix(&anchor.path).unwrap_or(&finding.path);
@@ -111,6 +113,7 @@ impl Protected {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn anchor(path: &str) -> Anchor {
         Anchor { path: path.into(), identity: Identity::default() }

@@ -10,8 +10,8 @@ use rustix::fs::FileType;
 
 use super::locate::{self, Below, locate, locate_below, locate_link};
 use super::{
-    Found, Kind, List, Location, Loose, Point, ResolveError, Resolver, Search, Seen, Source, State, Verdict,
-    is_link, system_error, walk,
+    Found, Kind, List, Location, Loose, Point, ResolveError, Resolver, Search, Seen, Source, State, is_link,
+    system_error, walk,
 };
 use crate::guard::{AllowedSocket, Anchor, Finding, Rules, Sockets};
 
@@ -29,8 +29,7 @@ impl Resolver<'_> {
         let mut held = BTreeSet::new();
         for Loose { path, rule, .. } in self.loose.iter().filter(|loose| loose.link) {
             let Some(folder) = path.parent() else { continue };
-            let Verdict::Host { write: true, .. } = self.verdict(folder) else { continue };
-            if !held.insert(path) {
+            if !self.writes(folder) || !held.insert(path) {
                 continue;
             }
             let found = locate_link(path).map_err(system_error(rule, path))?;

@@ -179,6 +179,21 @@ pub fn locate_link(path: &Path) -> io::Result<Found> {
     describe(fd.as_fd())
 }
 
+/// What stands at a path that is known to be free of links. `None` where it has gone since. Init opens
+/// it again without following links, and compares.
+pub fn locate_plain(path: &Path) -> io::Result<Option<Found>> {
+    let quiet = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
+    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::NLINK;
+    match rustix::fs::statx(CWD, path, quiet, wanted) {
+        Ok(stat) => {
+            let kind = FileType::from_raw_mode(u32::from(stat.stx_mode));
+            Ok(Some(found(path.to_path_buf(), kind, &stat)).filter(|_| kind != FileType::Symlink))
+        }
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Whether the last component of `path` is itself a symlink.
 #[must_use]
 pub fn is_link(path: &Path) -> bool {

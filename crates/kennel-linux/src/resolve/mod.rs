@@ -219,10 +219,10 @@ struct Said {
 
 /// What holds at a path, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict {
-    Hidden(String),
+enum Verdict<'a> {
+    Hidden(&'a str),
     Fresh(Zone),
-    Host { write: bool, reason: String },
+    Host { write: bool, reason: &'a str },
 }
 
 /// A deny whose path is not there, or is a link that can be replaced.
@@ -262,8 +262,9 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     resolver.list(List::AllowRead, &files.allow_read)?;
     resolver.list(List::AllowWrite, &files.allow_write)?;
     resolver.list(List::DenyWrite, &files.deny_write)?;
-    let repositories = resolver.search()?;
-    resolver.keep_repositories(&repositories)?;
+    let looked = resolver.search()?;
+    resolver.keep_repositories(&looked.repositories)?;
+    resolver.keep_names(&looked.kept)?;
     let sockets = resolver.sockets(policy)?;
     let workdir = resolver.workdir(policy, cwd)?;
     if files.reads == ReadModel::Listed && files.system {
@@ -384,6 +385,10 @@ impl Resolver<'_> {
             if !straight && list.denies() {
                 self.hold_way(path, &reason);
             }
+            // A folder on the way that is a link leads elsewhere just as the last one does.
+            if !straight && !rule.follow_link {
+                continue;
+            }
             match location {
                 Location::Found(found) => {
                     if list == List::AllowWrite {
@@ -485,16 +490,16 @@ impl Resolver<'_> {
     }
 
     /// What holds at `path`: the first rule on the way up that decides.
-    fn verdict(&self, path: &Path) -> Verdict {
+    fn verdict(&self, path: &Path) -> Verdict<'_> {
         let mut opened = false;
         let mut read = None;
         for said in self.said.upwards(path) {
             let tie = self.files.precedence == Precedence::DenyWrite && said.allow_read.is_some();
             if let Some(rule) = said.deny_read.as_ref().filter(|_| !tie) {
-                return Verdict::Hidden(rule.clone());
+                return Verdict::Hidden(rule);
             }
             if let Some(rule) = &said.allow_read {
-                read = Some(rule.clone());
+                read = Some(rule.as_str());
                 break;
             }
             opened |= said.allow_write.is_some() || said.workdir;
@@ -505,7 +510,7 @@ impl Resolver<'_> {
         let mut allowed = None;
         for said in self.said.upwards(path) {
             if let Some(rule) = &said.deny_write {
-                return Verdict::Host { write: false, reason: rule.clone() };
+                return Verdict::Host { write: false, reason: rule };
             }
             if let (None, Some(rule)) = (&allowed, &said.allow_write) {
                 allowed = Some(rule);
@@ -515,13 +520,17 @@ impl Resolver<'_> {
             }
         }
         if let Some(rule) = allowed {
-            return Verdict::Host { write: true, reason: rule.clone() };
+            return Verdict::Host { write: true, reason: rule };
         }
         let reason = read.unwrap_or_else(|| {
             let workdir = self.said.get(path).is_some_and(|said| said.workdir);
-            (if workdir { "the working directory" } else { "everything is readable by default" }).into()
+            if workdir { "the working directory" } else { "everything is readable by default" }
         });
         Verdict::Host { write: false, reason }
+    }
+
+    fn writes(&self, path: &Path) -> bool {
+        matches!(self.verdict(path), Verdict::Host { write: true, .. })
     }
 
     /// One point for each path at which the verdict differs from that of the folder above.
@@ -545,9 +554,9 @@ impl Resolver<'_> {
             }
             let (state, reason) = match (verdict, &said.found) {
                 (Verdict::Fresh(zone), _) => (State::Fresh(zone), zone.reason().into()),
-                (Verdict::Hidden(rule), Some(found)) => (State::Hidden { kind: found.kind }, rule),
+                (Verdict::Hidden(rule), Some(found)) => (State::Hidden { kind: found.kind }, rule.to_owned()),
                 (Verdict::Host { write, reason }, Some(found)) => {
-                    (State::Host { source: found.clone().into(), write }, reason)
+                    (State::Host { source: found.clone().into(), write }, reason.to_owned())
                 }
                 // A zone that a rule above opened again: it simply stays what the rule makes of it.
                 (_, None) => continue,
@@ -591,7 +600,7 @@ impl Resolver<'_> {
             }
         };
         if let Verdict::Hidden(rule) = self.verdict(&found.path) {
-            return Err(ResolveError::HiddenSource { mount: reason, rule });
+            return Err(ResolveError::HiddenSource { mount: reason, rule: rule.to_owned() });
         }
         // The nearest rule about writing decides, as it does without the mount; where there is none, the mount.
         let denied = {
@@ -796,7 +805,7 @@ fn pin(points: &mut Vec<Point>) -> Result<(), ResolveError> {
             }
             let host = host_top.join(between.strip_prefix(top).unwrap_or(between));
             let reason = format!("keeps it in its place: {}", point.reason);
-            let Location::Found(found) = locate(&host).map_err(system_error(&reason, &host))? else {
+            let Some(found) = locate::locate_plain(&host).map_err(system_error(&reason, &host))? else {
                 continue;
             };
             let state = State::Host { source: found.into(), write: true };

@@ -1,19 +1,26 @@
 //! What is found by looking around: what globs match, and the git repositories in what can be written.
 
 use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use kennel_policy::policy::{GitLevel, Look, MountAccess, PathRule, Precedence, ReadModel};
 
 use super::locate::{Below, Holder, locate, locate_below};
 use super::walk::{self, Search, Seen};
-use super::{
-    Found, Kind, List, Location, Loose, ResolveError, Resolver, Verdict, describe, git, system_error,
-};
+use super::{Found, Kind, List, Location, Loose, ResolveError, Resolver, describe, git, shown, system_error};
+
+/// What a walk found that is to stay as it is.
+#[derive(Default)]
+pub(super) struct Looked {
+    pub repositories: Vec<git::Place>,
+    /// Paths of the names that [`FilePolicy::kept_names`](kennel_policy::policy::FilePolicy) speaks of.
+    pub kept: Vec<PathBuf>,
+}
 
 impl Resolver<'_> {
     /// Expands the globs and finds the repositories in what can be written, in one walk.
-    pub(super) fn search(&mut self) -> Result<Vec<git::Place>, ResolveError> {
+    pub(super) fn search(&mut self) -> Result<Looked, ResolveError> {
         let lists = [
             (List::DenyRead, &self.files.deny_read),
             (List::AllowRead, &self.files.allow_read),
@@ -27,27 +34,28 @@ impl Resolver<'_> {
             .collect();
         let git = self.files.git != GitLevel::Off;
         let repositories = if git { self.writable_folders() } else { BTreeSet::new() };
-        if globs.is_empty() && repositories.is_empty() {
-            return Ok(Vec::new());
+        let kept = self.files.kept_names.as_ref();
+        if globs.is_empty() && repositories.is_empty() && kept.is_none() {
+            return Ok(Looked::default());
         }
+        let mut held = HashSet::new();
         for (list, rule) in globs.iter().filter(|(list, _)| list.denies()) {
-            self.hold_way(rule.pattern.literal_prefix(), &describe(*list, rule));
+            if held.insert(rule.pattern.literal_prefix()) {
+                self.hold_way(rule.pattern.literal_prefix(), &describe(*list, rule));
+            }
         }
         let patterns: Vec<_> = globs.iter().map(|(_, rule)| &rule.pattern).collect();
         let writable = |(index, (list, rule)): (usize, &(List, &PathRule))| {
             (git && *list == List::AllowWrite && rule.look != Look::Nowhere).then_some(index)
         };
         let repositories_in = globs.iter().enumerate().filter_map(writable).collect();
-        let without_packages = |(index, (_, rule)): (usize, &(List, &PathRule))| {
-            (rule.look == Look::NotInPackages).then_some(index)
-        };
         let search = Search {
             patterns: &patterns,
-            without_packages: &globs.iter().enumerate().filter_map(without_packages).collect(),
+            kept,
             repositories: &repositories,
             repositories_in: &repositories_in,
         };
-        let (mut matches, mut places) = (Vec::new(), Vec::new());
+        let (mut matches, mut looked) = (Vec::new(), Looked::default());
         walk::walk(&search, |seen| match seen {
             Seen::Match(index, path) => matches.push((index, path.to_path_buf())),
             // Who is to be kept out of what lies below is kept out of all of it.
@@ -55,9 +63,12 @@ impl Resolver<'_> {
                 matches.push((index, path.to_path_buf()));
             }
             Seen::PerhapsBelow(..) => {}
-            Seen::PerhapsGitBelow(path) => places.push(git::Place::Unknown(path.to_path_buf())),
-            Seen::DotGit(path) => places.push(git::Place::DotGit(path.to_path_buf())),
-            Seen::Bare(path) => places.push(git::Place::Bare(path.to_path_buf())),
+            Seen::PerhapsGitBelow(path) => {
+                looked.repositories.push(git::Place::Unknown(path.to_path_buf()));
+            }
+            Seen::DotGit(path) => looked.repositories.push(git::Place::DotGit(path.to_path_buf())),
+            Seen::Bare(path) => looked.repositories.push(git::Place::Bare(path.to_path_buf())),
+            Seen::Kept(path) | Seen::PerhapsKeptBelow(path) => looked.kept.push(path.to_path_buf()),
         })?;
         for (index, path) in matches {
             let (list, rule) = globs[index];
@@ -79,7 +90,7 @@ impl Resolver<'_> {
                 Below::Gone => {}
             }
         }
-        Ok(places)
+        Ok(looked)
     }
 
     /// The folders that rules and mounts open for writing, as far as repositories are looked for there.
@@ -99,13 +110,26 @@ impl Resolver<'_> {
         let (path, workdir) = (&found.path, self.workdir.as_ref());
         match self.named.get(path) {
             _ if found.kind != Kind::Folder => None,
-            None | Some(Look::Everywhere | Look::NotInPackages) => Some(path.clone()),
+            None | Some(Look::Everywhere) => Some(path.clone()),
             Some(Look::InWorkdir) if workdir.is_some_and(|workdir| path.starts_with(workdir)) => {
                 Some(path.clone())
             }
             Some(Look::InWorkdir) => workdir.filter(|workdir| workdir.starts_with(path)).cloned(),
             Some(Look::Nowhere) => None,
         }
+    }
+
+    /// Keeps names as they are, those of the first folder whether they are there or not.
+    pub(super) fn keep_names(&mut self, found: &[PathBuf]) -> Result<(), ResolveError> {
+        let Some(kept) = &self.files.kept_names else { return Ok(()) };
+        let roots = self.writable_folders();
+        let mut holder = None;
+        let own: Vec<PathBuf> = kept.names.iter().map(|name| kept.folder.join(name)).collect();
+        for path in own.iter().chain(found) {
+            let rule = format!("deny_write {} ({})", shown(path), kept.origin);
+            self.keep(path, rule, &roots, &mut holder)?;
+        }
+        Ok(())
     }
 
     /// Keeps what git on the host would run as it is.
@@ -115,7 +139,6 @@ impl Resolver<'_> {
             return Ok(());
         }
         let roots = self.writable_folders();
-        let mut kept: HashSet<PathBuf> = HashSet::new();
         let mut holder = None;
         let mut keep = Vec::new();
         for place in places {
@@ -159,9 +182,11 @@ impl Resolver<'_> {
                 roots.iter().map(|root| (root.join(".git"), "no repository is made here".to_owned())),
             );
         }
-        for (path, why) in keep {
-            if kept.insert(path.clone()) {
-                self.keep(&path, format!("git: {why}"), &roots, &mut holder)?;
+        // By their text, which is quicker to hash than components.
+        let mut kept: HashSet<&OsStr> = HashSet::with_capacity(keep.len());
+        for (path, why) in &keep {
+            if kept.insert(path.as_os_str()) {
+                self.keep(path, format!("git: {why}"), &roots, &mut holder)?;
             }
         }
         Ok(())
@@ -222,8 +247,7 @@ impl Resolver<'_> {
     }
 
     fn is_writable(&self, path: &Path, roots: &BTreeSet<PathBuf>) -> bool {
-        matches!(self.verdict(path), Verdict::Host { write: true, .. })
-            || path.ancestors().any(|above| roots.contains(above))
+        self.writes(path) || path.ancestors().any(|above| roots.contains(above))
     }
 
     /// Keeps a link in its place.

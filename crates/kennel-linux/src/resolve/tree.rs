@@ -1,29 +1,33 @@
 //! A map by path that answers quickly what is said of a path and of the folders above it.
 //!
 //! A policy in a workspace with hundreds of repositories has thousands of entries, and every decision asks about all
-//! ancestors of a path. Comparing paths by components is most of that time. Here a path is kept as its bytes with NUL,
-//! which no path holds, for the slash: then bytes compare as components do, parents before children, and a path's
-//! ancestors are prefixes of its key.
+//! ancestors of a path. Here a path is kept as its bytes with NUL, which no path holds, for the slash: then bytes compare
+//! as components do, parents before children, and a path's ancestors are prefixes of its key, found by hash.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// The map.
 #[derive(Clone, Debug)]
-pub struct Tree<T>(BTreeMap<Vec<u8>, (PathBuf, T)>);
+pub struct Tree<T> {
+    kept: Vec<(PathBuf, T)>,
+    by_key: HashMap<Rc<[u8]>, usize>,
+    in_order: BTreeMap<Rc<[u8]>, usize>,
+}
 
 impl<T> Default for Tree<T> {
     fn default() -> Self {
-        Tree(BTreeMap::new())
+        Tree { kept: Vec::new(), by_key: HashMap::new(), in_order: BTreeMap::new() }
     }
 }
 
 impl<T> Tree<T> {
     /// What is kept at an absolute path.
     pub fn get(&self, path: &Path) -> Option<&T> {
-        self.0.get(key(path).as_slice()).map(|(_, value)| value)
+        self.by_key.get(key(path).as_slice()).map(|at| &self.kept[*at].1)
     }
 
     /// The same, made if there is nothing.
@@ -31,7 +35,15 @@ impl<T> Tree<T> {
     where
         T: Default,
     {
-        &mut self.0.entry(key(path)).or_insert_with(|| (path.to_path_buf(), T::default())).1
+        let key = key(path);
+        let at = self.by_key.get(key.as_slice()).copied().unwrap_or_else(|| {
+            let key: Rc<[u8]> = key.into();
+            self.by_key.insert(key.clone(), self.kept.len());
+            self.in_order.insert(key, self.kept.len());
+            self.kept.push((path.to_path_buf(), T::default()));
+            self.kept.len() - 1
+        });
+        &mut self.kept[at].1
     }
 
     /// What is kept at a path and at the folders above it, the nearest first.
@@ -47,8 +59,8 @@ impl<T> Tree<T> {
                     Some(slash) => Some(slash),
                     None => None,
                 };
-                if let Some((_, value)) = self.0.get(&key[..now]) {
-                    return Some(value);
+                if let Some(at) = self.by_key.get(&key[..now]) {
+                    return Some(&self.kept[*at].1);
                 }
             }
         })
@@ -56,19 +68,24 @@ impl<T> Tree<T> {
 
     /// What is kept below a path, in the order of paths.
     pub fn below<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = (&'a Path, &'a T)> {
-        let after = self.0.range((Bound::Excluded(key(path)), Bound::Unbounded));
+        let after = self.in_order.range::<[u8], _>((Bound::Excluded(key(path).as_slice()), Bound::Unbounded));
         let inside = move |(own, _): &(&Path, &T)| own.starts_with(path);
-        after.map(|(_, (own, value))| (own.as_path(), value)).take_while(inside)
+        after.map(|(_, at)| self.pair(*at)).take_while(inside)
     }
 
     /// Everything, parents before children.
     pub fn iter(&self) -> impl Iterator<Item = (&Path, &T)> {
-        self.0.values().map(|(path, value)| (path.as_path(), value))
+        self.in_order.values().map(|at| self.pair(*at))
     }
 
     /// Everything that is kept.
     pub fn values(&self) -> impl Iterator<Item = &T> {
-        self.0.values().map(|(_, value)| value)
+        self.kept.iter().map(|(_, value)| value)
+    }
+
+    fn pair(&self, at: usize) -> (&Path, &T) {
+        let (path, value) = &self.kept[at];
+        (path, value)
     }
 }
 

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use super::{Entry, SrtSettings};
 use crate::pattern::PathPattern;
 use crate::policy::{
-    EnvironmentPolicy, FilePolicy, GitLevel, Look, Missing, NetworkMode, NetworkPolicy, Origin, PathRule,
-    Policy, Precedence, ProcessPolicy, SeccompProfile, TmpMode, UnixSockets,
+    EnvironmentPolicy, FilePolicy, GitLevel, KeptNames, Look, Missing, NetworkMode, NetworkPolicy, Origin,
+    PathRule, Policy, Precedence, ProcessPolicy, SeccompProfile, TmpMode, UnixSockets,
 };
 
-/// Files that programs on the host take commands from, wherever they lie.
-const DANGEROUS_FILES: &[&str] = &[
+/// Files and folders that programs on the host take commands from, wherever they lie.
+const DANGEROUS: &[&str] = &[
     ".gitconfig",
     ".gitmodules",
     ".bashrc",
@@ -21,9 +21,11 @@ const DANGEROUS_FILES: &[&str] = &[
     ".profile",
     ".ripgreprc",
     ".mcp.json",
+    ".vscode",
+    ".idea",
+    ".claude/commands",
+    ".claude/agents",
 ];
-/// The same for folders.
-const DANGEROUS_FOLDERS: &[&str] = &[".vscode", ".idea", ".claude/commands", ".claude/agents"];
 /// Folders below the home that tools write to whatever they do.
 const ALWAYS_WRITABLE: &[&str] = &[".npm/_logs", ".claude/debug"];
 
@@ -89,13 +91,21 @@ impl SrtSettings {
             }
         }
         let mut deny_write = rules(&self.deny_write, Missing::Skip, Follow::Yes);
-        deny_write.extend(self.mandatory(around));
+        let settings = around.settings_files.iter().map(|file| implied(file, "the settings themselves"));
+        deny_write.extend(settings);
         FilePolicy {
             // What is not there yet can be made, and is hidden from the next sandbox on.
             deny_read: rules(&self.deny_read, Missing::Ignore, Follow::Yes),
             allow_read: rules(&self.allow_read, Missing::Skip, Follow::Yes),
             allow_write,
             deny_write,
+            // Whatever the settings say.
+            kept_names: Some(KeptNames {
+                folder: around.folder.clone(),
+                names: DANGEROUS,
+                depth: self.search_depth,
+                origin: Origin("protected in every sandbox".to_owned()),
+            }),
             precedence: Precedence::DenyWrite,
             git: match self.allow_git_config {
                 true => GitLevel::HooksReadOnly,
@@ -105,31 +115,6 @@ impl SrtSettings {
             host_run: true,
             ..FilePolicy::default()
         }
-    }
-
-    /// What nobody may write whatever the settings say: in the working directory whether it is there or not, and below
-    /// it where it is there.
-    fn mandatory(&self, around: &Surroundings) -> Vec<PathRule> {
-        let origin = Origin("protected in every sandbox".to_owned());
-        let mut rules = Vec::new();
-        for name in DANGEROUS_FILES.iter().chain(DANGEROUS_FOLDERS) {
-            rules.push(implied(&around.folder.join(name), "protected in every sandbox"));
-            for depth in 1..self.search_depth as usize {
-                let below = "*/".repeat(depth) + name;
-                if let Ok(pattern) = PathPattern::parse_in(&around.folder, &below) {
-                    let origin = origin.clone();
-                    rules.push(PathRule {
-                        pattern,
-                        missing: Missing::Skip,
-                        follow_link: true,
-                        look: Look::NotInPackages,
-                        origin,
-                    });
-                }
-            }
-        }
-        rules.extend(around.settings_files.iter().map(|file| implied(file, "the settings themselves")));
-        rules
     }
 
     fn network(&self) -> NetworkPolicy {

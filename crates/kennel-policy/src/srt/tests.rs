@@ -95,17 +95,14 @@ fn denies_that_are_not_there_are_kept_from_being_made_but_not_hidden_ones() {
 
 #[test]
 fn dangerous_names_are_denied_in_and_below_the_working_directory() {
-    let deny = |depth: &str| policy(&file("", "", depth)).files.deny_write;
-    let paths = |depth: &str| deny(depth).iter().map(|rule| rule.pattern.to_string()).collect::<Vec<_>>();
-    let usual = paths("");
-    for path in
-        ["/work/.bashrc", "/work/*/.bashrc", "/work/*/*/.bashrc", "/work/.claude/agents", "/work/*/.vscode"]
-    {
-        assert!(usual.contains(&path.to_owned()), "{path}: {usual:?}");
+    let kept = |depth: &str| policy(&file("", "", depth)).files.kept_names.unwrap();
+    let usual = kept("");
+    for name in [".bashrc", ".claude/agents", ".vscode", ".mcp.json"] {
+        assert!(usual.names.contains(&name), "{name}: {usual:?}");
     }
-    assert!(!usual.contains(&"/work/*/*/*/.bashrc".to_owned()));
-    assert!(paths(r#", "mandatoryDenySearchDepth": 1"#).iter().all(|path| !path.contains('*')));
-    assert!(paths(r#", "mandatoryDenySearchDepth": 4"#).contains(&"/work/*/*/*/.bashrc".to_owned()));
+    assert_eq!((usual.folder.as_path(), usual.depth), (Path::new("/work"), 3));
+    assert_eq!(kept(r#", "mandatoryDenySearchDepth": 1"#).depth, 1);
+    assert_eq!(kept(r#", "mandatoryDenySearchDepth": 10"#).depth, 10);
 }
 
 #[test]

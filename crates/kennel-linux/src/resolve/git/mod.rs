@@ -86,11 +86,13 @@ fn bare(wishes: &mut Wishes, level: GitLevel, folder: &Path, is_root: bool) {
 fn dot_git(wishes: &mut Wishes, level: GitLevel, path: &Path, is_root: bool) {
     let Some(top) = path.parent() else { return };
     let metadata = level == GitLevel::MetadataReadOnly;
-    if path.is_dir() {
+    let Ok(own) = path.symlink_metadata() else { return };
+    let link = own.is_symlink();
+    if own.is_dir() || (link && path.is_dir()) {
         if metadata {
             wishes.keep(path.to_path_buf(), "a repository's data");
         }
-        if !super::is_link(path) {
+        if !link {
             return repository(wishes, level, path, top);
         }
         // A link is held in its place, and what it leads to is protected where it is.
@@ -138,8 +140,6 @@ fn common(folder: &Path) -> Option<PathBuf> {
 fn keep_settings(wishes: &mut Wishes, level: GitLevel, folder: &Path, whole: &Path, top: &Path) {
     let configuration = level != GitLevel::HooksReadOnly;
     wishes.keep(whole.join("hooks"), "git runs its hooks");
-    // Attributes name filters, and a filter of the user's own configuration may be a program.
-    wishes.keep(whole.join("info/attributes"), "git runs the filters that attributes name");
     // With this file all the rest is read from elsewhere.
     wishes.keep(folder.join("commondir"), "it says where the hooks and the configuration are");
     if configuration {
@@ -152,6 +152,8 @@ fn keep_settings(wishes: &mut Wishes, level: GitLevel, folder: &Path, whole: &Pa
     if folder != whole {
         wishes.keep(folder.join("gitdir"), "it says which worktree this is");
     }
+    // Attributes name filters, and a filter of the user's own configuration may be a program.
+    wishes.keep(whole.join("info/attributes"), "git runs the filters that attributes name");
     for file in [whole.join("config"), folder.join("config.worktree")] {
         let Some(text) = read(&file, config::MOST_BYTES) else { continue };
         let at = file.parent().unwrap_or(whole);
@@ -241,10 +243,13 @@ fn open_worktree(wishes: &mut Wishes, pointer: &Path, folder: &Path) {
 /// A file's first bytes; `None` where there is none that could be meant. A FIFO is not waited for.
 fn read(path: &Path, most: usize) -> Option<Vec<u8>> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
+    let told = file.metadata().ok()?;
+    if !told.is_file() {
         return None;
     }
-    let mut text = Vec::new();
+    // With room for one byte more than the file has, the end is seen without another call.
+    let size = usize::try_from(told.len()).unwrap_or(most).min(most);
+    let mut text = Vec::with_capacity(size + 1);
     file.take(most as u64 + 1).read_to_end(&mut text).ok()?;
     Some(text)
 }

@@ -1,5 +1,8 @@
-//! One walk for all globs of a policy and for the git repositories in what it lets be written: pruned where nothing
-//! below can matter, and bounded.
+//! One walk for all globs of a policy, for the names it keeps, and for the git repositories in what it lets be written:
+//! pruned where nothing below can matter, and bounded.
+
+mod leaf;
+mod remote;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -7,37 +10,17 @@ use std::io;
 use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use kennel_policy::pattern::PathPattern;
+use kennel_policy::policy::KeptNames;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RawDir};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir};
+
+use leaf::{Counted, Leaf};
+use remote::{answers, remote_mounts};
 
 /// More entries than this and the pattern is too wide to be meant.
 pub const MOST_ENTRIES: usize = 2_000_000;
-
-/// How long a file system of another machine, or of a user's program, has to answer before a walk keeps out of it.
-const ANSWER: Duration = Duration::from_secs(1);
-
-/// File systems whose server may not answer. A walk steps into one only after it was seen to answer.
-const REMOTE: &[&[u8]] = &[
-    b"nfs",
-    b"nfs4",
-    b"cifs",
-    b"smb3",
-    b"smbfs",
-    b"autofs",
-    b"ceph",
-    b"afs",
-    b"lustre",
-    b"glusterfs",
-    b"fuse.sshfs",
-    b"fuse.rclone",
-    b"fuse.s3fs",
-    b"ncpfs",
-    b"coda",
-    b"fuse",
-];
 
 /// Why a walk was given up.
 #[derive(Debug, thiserror::Error)]
@@ -55,8 +38,8 @@ pub enum WalkError {
 pub struct Search<'a> {
     /// Paths that match these are told.
     pub patterns: &'a [&'a PathPattern],
-    /// But not by these patterns in a `node_modules`.
-    pub without_packages: &'a BTreeSet<usize>,
+    /// Names that are told wherever they stand below a folder, as far down as the policy says.
+    pub kept: Option<&'a KeptNames>,
     /// Below these folders, and not in the many packages of a `node_modules`, git repositories are told.
     pub repositories: &'a BTreeSet<PathBuf>,
     /// Patterns below whose matches repositories are told too.
@@ -64,11 +47,32 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
+    /// The folder from which names are kept, if it lies below `root`.
+    fn kept_folder_in(&self, root: &Path) -> Option<&'a Path> {
+        self.kept
+            .map(|kept| kept.folder.as_path())
+            .filter(|folder| folder.starts_with(root) && *folder != root)
+    }
+
+    /// The level of a folder from which names are kept, if it is the first of these.
+    fn level_of(&self, path: &Path) -> Option<u32> {
+        self.kept.filter(|kept| kept.folder == path).map(|_| 0)
+    }
+
+    /// The level of the folder `name` in one of this level, as long as names are looked for in it.
+    fn next_level(&self, level: u32, name: &[u8]) -> Option<u32> {
+        let kept = self.kept?;
+        // The second half of a name of two is one further down than the rest.
+        let half = |kept: &&str| kept.split_once('/').is_some_and(|(first, _)| first.as_bytes() == name);
+        let deep_enough = level + 1 < kept.depth || (level < kept.depth && kept.names.iter().any(half));
+        (deep_enough && name != b"node_modules").then_some(level + 1)
+    }
+
     /// A search for what patterns match, and nothing else.
     pub fn of(patterns: &'a [&'a PathPattern]) -> Search<'a> {
         const NO_FOLDERS: &BTreeSet<PathBuf> = &BTreeSet::new();
         const NONE: &BTreeSet<usize> = &BTreeSet::new();
-        Search { patterns, without_packages: NONE, repositories: NO_FOLDERS, repositories_in: NONE }
+        Search { patterns, kept: None, repositories: NO_FOLDERS, repositories_in: NONE }
     }
 }
 
@@ -81,6 +85,10 @@ pub enum Seen<'a> {
     PerhapsBelow(usize, &'a Path),
     /// The same for repositories.
     PerhapsGitBelow(&'a Path),
+    /// The same for kept names.
+    PerhapsKeptBelow(&'a Path),
+    /// A name that is kept.
+    Kept(&'a Path),
     /// Something called `.git`.
     DotGit(&'a Path),
     /// A folder that git takes for a repository although it is not called `.git`.
@@ -90,15 +98,28 @@ pub enum Seen<'a> {
 /// Calls `found` with everything that is searched for, in one walk.
 pub fn walk(search: &Search, mut found: impl FnMut(Seen)) -> Result<(), WalkError> {
     let prefixes = search.patterns.iter().map(|pattern| pattern.literal_prefix());
-    let mut roots: Vec<&Path> = prefixes.chain(search.repositories.iter().map(PathBuf::as_path)).collect();
+    let kept = search.kept.iter().map(|kept| kept.folder.as_path());
+    let mut roots: Vec<&Path> =
+        prefixes.chain(search.repositories.iter().map(PathBuf::as_path)).chain(kept).collect();
     roots.sort_unstable();
     // A root below another is reached from it.
     roots.dedup_by(|below, above| below.starts_with(*above));
-    let remote = remote_mounts()?;
-    let mut walk = Walk { search, found: &mut found, remote: &remote, left: MOST_ENTRIES };
+    let remote = remote_mounts().map_err(WalkError::Mounts)?;
+    let mut walk = Walk {
+        search,
+        found: &mut found,
+        remote: &remote,
+        left: MOST_ENTRIES,
+        counted: None,
+        inner_roots: BTreeSet::new(),
+    };
     for root in roots {
         let every: Vec<usize> = (0..search.patterns.len()).collect();
-        let mut seek = Seek::Nothing;
+        let is_root = search.repositories.contains(root);
+        let mut seek = if is_root { Seek::Everywhere } else { Seek::Nothing };
+        let below = search.repositories.range::<Path, _>((Bound::Excluded(root), Bound::Unbounded));
+        let below = below.map(PathBuf::as_path).take_while(|inner| inner.starts_with(root));
+        walk.inner_roots = below.chain(search.kept_folder_in(root)).collect();
         for &index in &every {
             if search.patterns[index].matches(root) {
                 (walk.found)(Seen::Match(index, root));
@@ -106,12 +127,13 @@ pub fn walk(search: &Search, mut found: impl FnMut(Seen)) -> Result<(), WalkErro
             }
         }
         let mount = root.ancestors().find(|above| remote.contains_key(*above));
-        if mount.is_some_and(|_| !walk.answers(root)) {
-            walk.passed_over(root, &every, seek);
+        if mount.is_some_and(|_| !answers(&remote, root)) {
+            walk.passed_over(root, &every, seek, search.level_of(root));
             continue;
         }
         let Ok(folder) = open_folder(CWD, root.as_os_str()) else { continue };
-        if !walk.folder(&folder, &mut root.to_path_buf(), &every, seek) {
+        walk.counted = Some(Counted::at(&folder));
+        if !walk.folder(&folder, &mut root.to_path_buf(), &every, seek, None) {
             return Err(WalkError::TooWide(root.to_path_buf()));
         }
     }
@@ -139,20 +161,35 @@ struct Walk<'a, 'f> {
     /// Mount points of file systems that may not answer, and whether there is only something that would mount one.
     remote: &'a BTreeMap<PathBuf, bool>,
     left: usize,
+    /// Folders in which something is looked for and that are reached from a folder above. Mostly there are none, and
+    /// most folders need not be compared with any.
+    inner_roots: BTreeSet<&'a Path>,
+    /// The file system that the walk began on.
+    counted: Option<Counted>,
 }
 
 impl Walk<'_, '_> {
-    /// Looks through one folder and what lies below it; false when there is too much.
-    fn folder(&mut self, folder: &OwnedFd, path: &mut PathBuf, alive: &[usize], seek: Seek) -> bool {
-        let Search { patterns, repositories, .. } = self.search;
-        let seek = if repositories.contains(path.as_path()) { Seek::Everywhere } else { seek };
+    /// Looks through one folder and what lies below it; false when there is too much. `level` counts the folders from
+    /// the one whose names are kept, if this is one of them.
+    fn folder(
+        &mut self,
+        folder: &OwnedFd,
+        path: &mut PathBuf,
+        alive: &[usize],
+        seek: Seek,
+        level: Option<u32>,
+    ) -> bool {
+        let Search { patterns, repositories, kept, .. } = self.search;
+        let here = self.inner_roots.contains(path.as_path()) && repositories.contains(path.as_path());
+        let seek = if here { Seek::Everywhere } else { seek };
+        let level = level.or_else(|| self.search.level_of(path));
         let alive: Vec<usize> =
             alive.iter().copied().filter(|&index| patterns[index].could_match_below(path)).collect();
-        if alive.is_empty() && seek == Seek::Nothing && !self.leads_to_a_root(path) {
+        if alive.is_empty() && seek == Seek::Nothing && level.is_none() && !self.leads_to_a_root(path) {
             return true;
         }
         // A folder that cannot be listed hides nothing from the sandbox, which is the same user.
-        let mut buffer = Vec::with_capacity(8192);
+        let mut buffer = Vec::with_capacity(BUFFER);
         let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
         let mut signs = Signs::default();
         while let Some(Ok(entry)) = entries.next() {
@@ -168,7 +205,8 @@ impl Walk<'_, '_> {
             signs.note(name);
             let candidate = alive.iter().any(|&index| patterns[index].could_end_with(name));
             let sought = name == b".git" && seek != Seek::Nothing;
-            if !candidate && !may_be_folder && !sought {
+            let kept_here = level.and(*kept).is_some_and(|kept| may_be_kept(kept, name));
+            if !candidate && !may_be_folder && !sought && !kept_here {
                 continue;
             }
             path.push(OsStr::from_bytes(name));
@@ -194,20 +232,11 @@ impl Walk<'_, '_> {
                     below = below.below_match(self.search, index);
                 }
             }
-            let mut fewer = Vec::new();
-            let mut alive = &alive;
-            if name == b"node_modules" && !self.search.without_packages.is_empty() {
-                fewer.extend(alive.iter().filter(|index| !self.search.without_packages.contains(index)));
-                alive = &fewer;
+            if kept_here && kept.is_some_and(|kept| is_kept(kept, path)) {
+                (self.found)(Seen::Kept(path));
             }
-            let matters = !alive.is_empty() || below != Seek::Nothing || self.leads_to_a_root(path);
-            if may_be_folder && matters && self.remote.contains_key(path.as_path()) && !self.answers(path) {
-                self.passed_over(path, alive, below);
-            } else if may_be_folder
-                && matters
-                && let Ok(inner) = open_folder(folder, OsStr::from_bytes(name))
-                && !self.folder(&inner, path, alive, below)
-            {
+            let level_below = level.and_then(|level| self.search.next_level(level, name));
+            if may_be_folder && !self.inner(folder, path, &alive, below, level_below) {
                 return false;
             }
             path.pop();
@@ -216,6 +245,46 @@ impl Walk<'_, '_> {
             (self.found)(Seen::Bare(path));
         }
         true
+    }
+
+    /// Looks through the folder at the end of `path`, if there is a reason to; false when there is too much.
+    fn inner(
+        &mut self,
+        folder: &OwnedFd,
+        path: &mut PathBuf,
+        alive: &[usize],
+        seek: Seek,
+        level: Option<u32>,
+    ) -> bool {
+        let leads = self.leads_to_a_root(path);
+        if alive.is_empty() && seek == Seek::Nothing && level.is_none() && !leads {
+            return true;
+        }
+        if !self.remote.is_empty() && self.remote.contains_key(path.as_path()) && !answers(self.remote, path)
+        {
+            self.passed_over(path, alive, seek, level);
+            return true;
+        }
+        let name = path.file_name().unwrap_or_default();
+        let listed = level.is_some()
+            || leads
+            || alive.iter().any(|&index| self.search.patterns[index].could_match_below(path));
+        if let (false, Some(counted)) = (listed, self.counted) {
+            match counted.look(folder, name.as_bytes()) {
+                Leaf::Unknown => {}
+                Leaf::Plain => return true,
+                Leaf::DotGit => {
+                    if seek == Seek::Everywhere {
+                        (self.found)(Seen::DotGit(&path.join(".git")));
+                    }
+                    return true;
+                }
+            }
+        }
+        match open_folder(folder, name) {
+            Ok(inner) => self.folder(&inner, path, alive, seek, level),
+            Err(_) => true,
+        }
     }
 
     /// Tells of a package that is a repository, without looking through it.
@@ -227,9 +296,8 @@ impl Walk<'_, '_> {
     }
 
     fn leads_to_a_root(&self, path: &Path) -> bool {
-        let next =
-            self.search.repositories.range::<Path, _>((Bound::Included(path), Bound::Unbounded)).next();
-        next.is_some_and(|root| root.starts_with(path))
+        let mut next = self.inner_roots.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
+        next.next().is_some_and(|root| root.starts_with(path))
     }
 }
 
@@ -260,34 +328,8 @@ impl Signs {
 }
 
 impl Walk<'_, '_> {
-    /// Whether the file system at `path` lists it in time. Asked on a thread, which may wait for ever: it ends with
-    /// this process. What would only be mounted by a look is not looked at.
-    fn answers(&self, path: &Path) -> bool {
-        if self.remote.get(path).is_some_and(|trigger| *trigger) {
-            return false;
-        }
-        let (tell, told) = std::sync::mpsc::channel();
-        let folder = path.to_path_buf();
-        let ask = move || {
-            let listed = open_folder(CWD, folder.as_os_str()).and_then(|folder| {
-                let mut entries = Dir::read_from(&folder)?;
-                entries.read().transpose()
-            });
-            // Nobody waits any more when it came too late.
-            let _ = tell.send(listed.is_ok());
-        };
-        let asked = std::thread::Builder::new().stack_size(64 << 10).spawn(ask);
-        let Ok(thread) = asked else { return false };
-        let answered = told.recv_timeout(ANSWER).is_ok();
-        if answered {
-            // It is through; the caller may be about to clone and should have no other thread then.
-            drop(thread.join());
-        }
-        answered
-    }
-
     /// What cannot be looked through may hold anything.
-    fn passed_over(&mut self, path: &Path, alive: &[usize], seek: Seek) {
+    fn passed_over(&mut self, path: &Path, alive: &[usize], seek: Seek, level: Option<u32>) {
         for &index in alive {
             if self.search.patterns[index].could_match_below(path) {
                 (self.found)(Seen::PerhapsBelow(index, path));
@@ -296,56 +338,32 @@ impl Walk<'_, '_> {
         if seek != Seek::Nothing {
             (self.found)(Seen::PerhapsGitBelow(path));
         }
+        if level.is_some() {
+            (self.found)(Seen::PerhapsKeptBelow(path));
+        }
     }
 }
+
+/// A folder's entries are asked for in pieces of this size; most fit into one.
+const BUFFER: usize = 32 << 10;
 
 fn open_folder(parent: impl std::os::fd::AsFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     rustix::fs::openat(parent, name, flags, Mode::empty())
 }
 
-/// Mount points of file systems that may stall, from the mount table, which answers at once; true where the uppermost
-/// one is autofs, which mounts something when it is looked at.
-fn remote_mounts() -> Result<BTreeMap<PathBuf, bool>, WalkError> {
-    let table = std::fs::read("/proc/self/mountinfo").map_err(WalkError::Mounts)?;
-    let mut found = BTreeMap::new();
-    for line in table.split(|byte| *byte == b'\n') {
-        let mut columns = line.split(|byte| *byte == b' ');
-        let Some(point) = columns.nth(4) else { continue };
-        let kind = columns.skip_while(|column| *column != b"-").nth(1).unwrap_or_default();
-        if REMOTE.contains(&kind) {
-            found.insert(PathBuf::from(OsStr::from_bytes(&unescape(point))), kind == b"autofs");
-        }
-    }
-    Ok(found)
+/// Whether an entry of this name could be one that is kept.
+fn may_be_kept(kept: &KeptNames, name: &[u8]) -> bool {
+    kept.names.iter().any(|kept| kept.as_bytes().ends_with(name))
 }
 
-/// Turns `\040` and its like back into bytes.
-fn unescape(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let [first, tail @ ..] = rest {
-        match (first, tail) {
-            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
-                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                rest = after;
-            }
-            _ => {
-                out.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escaped_mount_points_are_read_back() {
-        assert_eq!(unescape(br"/a\040b\134c"), b"/a b\\c");
-        assert_eq!(unescape(br"/a\04"), br"/a\04");
-    }
+/// Whether what stands at `path`, below the folder, is kept. In the folder itself it is kept in any case.
+fn is_kept(kept: &KeptNames, path: &Path) -> bool {
+    let Ok(inside) = path.strip_prefix(&kept.folder) else { return false };
+    let levels = inside.components().count();
+    let name = |name: &&&str| {
+        let above = levels - Path::new(name).components().count().min(levels);
+        inside.ends_with(name) && (1..kept.depth as usize).contains(&above)
+    };
+    kept.names.iter().any(|kept| name(&kept))
 }
