@@ -68,8 +68,14 @@ fn socks_wants_the_token_where_there_is_one() {
     let (port, _) = recorder(b"hello");
     let world = World::with(rules(&["127.0.0.1"], &[]), |settings| settings.credentials = Some(token()));
     let mut client = world.client();
+    // Without it one is heard out, and refused.
+    assert_eq!(socks(&mut client, &socks_request(b"127.0.0.1", port)), 2);
+    assert!(world.gate.summary().contains("password"), "{}", world.gate.summary());
+    let mut client = world.client();
     client.send([5, 1, 0]);
-    assert_eq!(client.exactly(2), [5, 0xff]);
+    client.send(socks_request(b"127.0.0.1", 22));
+    assert_eq!(client.exactly(12)[..4], [5, 0, 5, 0]);
+    assert_eq!(client.exactly(8), b"SSH-2.0-");
     let mut client = world.client();
     client.send(b"\x05\x02\x00\x02");
     assert_eq!(client.exactly(2), [5, 2]);

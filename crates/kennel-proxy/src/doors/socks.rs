@@ -7,16 +7,22 @@ use kennel_policy::domain::Host;
 use crate::connect;
 use crate::doors::refuse;
 use crate::doors::tunnel::Tunnel;
-use crate::gate::{Exit, Gate, Refusal, Target};
+use crate::gate::{Denial, Exit, Gate, Refusal, Target};
 use crate::record::Door;
 use crate::relay::{Wire, farewell, send, within};
 use crate::resolver::ResolveError;
+use crate::rules::Decision;
 use crate::socks::{self, Destination, Malformed, Parsed, Reply};
+
+/// `ssh` shows what an SSH server says, and of a SOCKS reply only that it was not zero.
+const SSH: u16 = 22;
 
 pub(crate) async fn serve(gate: &Gate, mut client: Wire) -> Option<Tunnel> {
     let times = gate.settings().times;
     // Until the request is whole; a client that trickles its bytes does not live longer than that.
-    let Ok(Some(request)) = within(times.head, negotiate(gate, &mut client)).await else { return None };
+    let Ok(Some((request, known))) = within(times.head, negotiate(gate, &mut client)).await else {
+        return None;
+    };
     let end = async |reply: Reply| {
         farewell(&client.stream, &reply.to_bytes(), times.stall).await;
         None
@@ -37,13 +43,14 @@ pub(crate) async fn serve(gate: &Gate, mut client: Wire) -> Option<Tunnel> {
         }
     };
     let target = Target { host: gate.by_name(host), port: request.port };
+    if !known {
+        refuse_stranger(gate, &client, &target).await;
+        return None;
+    }
     let route = match gate.admit(&target, Door::Socks, Exit::Tunnel).await {
         Ok(route) => route,
-        // `ssh` shows what an SSH server says, and of a SOCKS reply only that it was not zero.
-        Err(Refusal::Denied(denial)) if target.port == 22 => {
-            if send(&client.stream, &Reply::Succeeded.to_bytes(), times.stall).await.is_ok() {
-                refuse::in_ssh(gate, &client, &denial).await;
-            }
+        Err(Refusal::Denied(denial)) if target.port == SSH => {
+            refuse_in_ssh(gate, &client, &denial).await;
             return None;
         }
         Err(Refusal::Denied(_)) => return end(Reply::NotAllowed).await,
@@ -57,6 +64,27 @@ pub(crate) async fn serve(gate: &Gate, mut client: Wire) -> Option<Tunnel> {
         }
         Err(error) => end(failure(&error)).await,
     }
+}
+
+async fn refuse_in_ssh(gate: &Gate, client: &Wire, denial: &Denial) {
+    if send(&client.stream, &Reply::Succeeded.to_bytes(), gate.settings().times.stall).await.is_ok() {
+        refuse::in_ssh(gate, client, denial).await;
+    }
+}
+
+/// A client without the password, as those that `ssh` is given mostly are, gets nothing, but is told why.
+async fn refuse_stranger(gate: &Gate, client: &Wire, target: &Target) {
+    let denial = match gate.decide(&target.host, target.port) {
+        Decision::Deny { reason, rule } => gate.deny(target, Door::Socks, reason, rule),
+        Decision::Allow { .. } | Decision::Ask => {
+            let why = "the client did not give the proxy's password, which is in the proxy variables";
+            gate.deny_text(&target.host.to_string(), target.port, Door::Socks, why)
+        }
+    };
+    if target.port == SSH {
+        return refuse_in_ssh(gate, client, &denial).await;
+    }
+    farewell(&client.stream, &Reply::NotAllowed.to_bytes(), gate.settings().times.stall).await;
 }
 
 fn failure(error: &io::Error) -> Reply {
@@ -84,15 +112,16 @@ fn host(destination: &Destination) -> Result<Option<Host>, (String, String)> {
     }
 }
 
-/// Greeting, password where one is wanted, request. `None` when the client cannot or may not go on.
-async fn negotiate(gate: &Gate, client: &mut Wire) -> io::Result<Option<socks::Request>> {
+/// Greeting, password where one is wanted, request; and whether the password was given, or none is wanted. `None` when the
+/// client cannot or may not go on.
+async fn negotiate(gate: &Gate, client: &mut Wire) -> io::Result<Option<(socks::Request, bool)>> {
     let stall = gate.settings().times.stall;
     let credentials = gate.settings().credentials.as_ref();
     let greeting = take(client, socks::greeting).await?;
     let method = match credentials {
         Some(_) if greeting.password => socks::METHOD_PASSWORD,
-        None if greeting.anonymous => socks::METHOD_ANONYMOUS,
-        None if greeting.password => socks::METHOD_PASSWORD,
+        None if !greeting.anonymous && greeting.password => socks::METHOD_PASSWORD,
+        _ if greeting.anonymous => socks::METHOD_ANONYMOUS,
         _ => socks::METHOD_NONE_FITS,
     };
     if method == socks::METHOD_NONE_FITS {
@@ -109,7 +138,8 @@ async fn negotiate(gate: &Gate, client: &mut Wire) -> io::Result<Option<socks::R
         }
         send(&client.stream, &[1, 0], stall).await?;
     }
-    take(client, socks::request).await.map(Some)
+    let known = credentials.is_none() || method == socks::METHOD_PASSWORD;
+    take(client, socks::request).await.map(|request| Some((request, known)))
 }
 
 /// Reads until a message is whole, and takes it out of the inbox. Each message has at most 513 bytes.
