@@ -1,6 +1,10 @@
 //! srt's file rules.
 
-use crate::world::{Place, World};
+use std::process::Stdio;
+
+use kennel_tests::eventually;
+
+use crate::world::{Place, Which, World, run, srt};
 
 #[test]
 fn what_can_be_written() {
@@ -210,26 +214,35 @@ fn mandatory_names() {
     .compare();
 }
 
+/// 15, 16 and 17: what is on the disk while one runs, while a second one runs beside it and ends, and after both.
 #[test]
 fn no_ghosts() {
-    let place = Place::new();
-    let settings = r#"{"network": {"allowedDomains": [], "deniedDomains": []},
-        "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": ["a/b/c", "nothing"]}}"#;
-    let before = place.picture();
-    // 15 and 16: neither while it runs, nor after, nor for a second one beside it.
-    let mut first = crate::world::srt(crate::world::Which::Kennel, &place, Some(settings)).expect("kennel");
-    let mut first =
-        first.args(["-c", "ls -A; sleep 2; ls -A"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    assert_eq!(place.picture(), before, "while it runs");
-    let mut second = crate::world::srt(crate::world::Which::Kennel, &place, Some(settings)).expect("kennel");
-    let ran =
-        crate::world::run(second.args(["-c", "ls -A; echo x > nothing; mkdir -p a/b && echo kept > a/b/d"]));
-    assert_eq!(ran.stdout, "", "a fresh folder has nothing in it");
-    assert!(first.wait().unwrap().success());
-    let after = place.picture();
-    assert!(!after.contains_key("work/nothing") && !after.contains_key("work/.bashrc"), "{after:?}");
-    assert!(after.contains_key("work/a/b/d"), "17: what is not empty stays");
+    const GO_ON: &str = "../go-on";
+    for which in [Which::Kennel, Which::Real] {
+        let place = Place::new();
+        place.write("work/kept/x", "text");
+        let settings = r#"{"network": {"allowedDomains": [], "deniedDomains": []},
+            "filesystem": {"denyRead": [], "allowWrite": [".", "TOP"], "denyWrite": ["a/b/c", "nothing", "kept/none"]}}"#;
+        let before = place.picture();
+        let Some(mut first) = srt(which, &place, Some(settings)) else { return };
+        let script = format!(
+            "touch ../started; while ! test -e {GO_ON}; do sleep 0.05; done; (echo x > nothing) 2>/dev/null; echo x > .bashrc"
+        );
+        let mut first = first.args(["-c", &script]).stderr(Stdio::null()).spawn().unwrap();
+        eventually("the first one runs", || place.top().join("started").exists().then_some(()));
+        let ghosts = place.picture() != before;
+        assert_eq!(ghosts, which == Which::Real, "{which:?}: while it runs");
+        let mut second = srt(which, &place, Some(settings)).expect("the first one was there");
+        run(second.args(["-c", "echo new > kept/new"])).ok();
+        // 16: the end of the second takes nothing from the first.
+        place.write("go-on", "");
+        let first = first.wait().unwrap();
+        assert!(!first.success(), "{which:?}: what is denied could be made after another one ended");
+        // 15 and 17: what was empty has gone, what was not is still there.
+        let mut expected = before.clone();
+        expected.insert("work/kept/new".into(), b"new\n".to_vec());
+        assert_eq!(place.picture(), expected, "{which:?}");
+    }
 }
 
 #[test]

@@ -121,6 +121,9 @@ impl Place {
                     ".git/index",
                     ".git/refs",
                     ".git/COMMIT_EDITMSG",
+                    ".git/FETCH_HEAD",
+                    ".git/ORIG_HEAD",
+                    ".git/info/refs",
                     ".git/worktrees",
                 ]
                 .iter()
