@@ -4,6 +4,7 @@
 //! every try ends in a word (`ok`, or the error that it met), and afterwards the disks are compared. Where the words
 //! differ, the difference has to be listed here and explained in `docs/compat-srt.md` or `docs/compat-codex.md`.
 
+mod codex_beside;
 mod codex_cli;
 mod codex_policies;
 mod peers;

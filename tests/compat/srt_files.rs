@@ -4,14 +4,14 @@ use std::process::Stdio;
 
 use kennel_tests::eventually;
 
-use crate::world::{Place, Which, World, run, srt};
+use crate::world::{Place, Told, Which, World, run, srt};
 
 #[test]
 fn what_can_be_written() {
     World {
-        settings: r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {"denyRead": [],
+        told: Told::Srt(r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {"denyRead": [],
             "allowWrite": ["out", "link-out", "slash/", "deep/**", "absent", "my dir", "out/kept/open", "TOP/work/abs", "one-file"],
-            "denyWrite": ["out/kept", "out/kept-file", "out/not/there/yet", "out/soft"]}}"#,
+            "denyWrite": ["out/kept", "out/kept-file", "out/not/there/yet", "out/soft"]}}"#),
         make: |place| {
             for name in ["out/kept/open", "slash", "deep/er", "my dir", "abs", "real", "elsewhere"] {
                 place.dir(&format!("work/{name}"));
@@ -81,10 +81,10 @@ fn what_can_be_written() {
 #[test]
 fn what_can_be_read() {
     World {
-        settings: r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {
+        told: Told::Srt(r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {
             "denyRead": ["hidden", "**/*.pem", "file", "outer", "TOP/work/by-link", "twice", "nothing-there", "app/[slug]"],
             "allowRead": ["hidden/shown", "outer/inner", "parent", "twice"],
-            "allowWrite": [".", "hidden/wr"], "denyWrite": ["hidden"]}}"#,
+            "allowWrite": [".", "hidden/wr"], "denyWrite": ["hidden"]}}"#),
         make: |place| {
             for name in [
                 "hidden/secret", "hidden/shown/text", "hidden/wr/text", "a.pem", "sub/deep/b.pem", "file", "outer/no",
@@ -125,8 +125,8 @@ fn what_can_be_read() {
 #[test]
 fn a_denied_root_with_holes() {
     World {
-        settings: r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {"denyRead": ["/"],
-            "allowRead": ["/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "PEERS", "."], "allowWrite": ["out"], "denyWrite": []}}"#,
+        told: Told::Srt(r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {"denyRead": ["/"],
+            "allowRead": ["/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "PEERS", "."], "allowWrite": ["out"], "denyWrite": []}}"#),
         make: |place| {
             place.dir("work/out");
             place.write("work/text", "text");
@@ -154,8 +154,10 @@ fn a_denied_root_with_holes() {
 #[test]
 fn mandatory_names() {
     World {
-        settings: r#"{"network": {"allowedDomains": [], "deniedDomains": []},
+        told: Told::Srt(
+            r#"{"network": {"allowedDomains": [], "deniedDomains": []},
             "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": []}}"#,
+        ),
         make: |place| {
             for name in [
                 "sub/.bashrc",
@@ -248,10 +250,12 @@ fn no_ghosts() {
 #[test]
 fn odd_names() {
     World {
-        settings: r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {
+        told: Told::Srt(
+            r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {
             "denyRead": ["new\nline", "-dash", "quo'te\"s", "$(touch pwned)", "ünïcode"],
             "allowWrite": ["w $x", "w;y", "w\tz", {"path": "lit*eral", "literal": true}, "*.glob"],
             "denyWrite": ["w $x/a b", {"path": "w;y/[k]", "literal": true}]}}"#,
+        ),
         make: |place| {
             for name in [
                 "new\nline",
@@ -305,7 +309,7 @@ fn five_hundred_rules() {
         list("kept"),
     );
     World {
-        settings: &settings,
+        told: Told::Srt(&settings),
         make: |place| {
             for n in 0..500 {
                 place.write(&format!("work/secret-{n}"), "text");
@@ -328,8 +332,10 @@ fn five_hundred_rules() {
 #[test]
 fn files_left_alone() {
     World {
-        settings: r#"{"network": {"allowedDomains": [], "deniedDomains": []},
+        told: Told::Srt(
+            r#"{"network": {"allowedDomains": [], "deniedDomains": []},
             "filesystem": {"disabled": true, "denyRead": ["x"], "allowWrite": [], "denyWrite": ["."]}}"#,
+        ),
         make: |place| {
             place.write("work/x", "text");
         },

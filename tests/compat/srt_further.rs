@@ -1,16 +1,16 @@
 //! Further cases of srt's file rules, beyond the list of what it is known to do: how rules rank, globs, links, and
 //! folders that somebody else owns.
 
-use crate::world::{World, installed};
+use crate::world::{Told, World, installed};
 
 #[test]
 fn how_rules_rank() {
     World {
-        settings: r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {
+        told: Told::Srt(r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {
             "denyRead": ["p/secret", "p/hid", "h", "p/both.txt"],
             "allowRead": ["p/hid/open", "h/a/b", "p/hid/open/deep/file"],
             "allowWrite": ["p", "p/d/e/f", "q/x", "./r/../r2", "s//t/", "TOP/work/u/./v", "p", "solo.txt", "h/a/b"],
-            "denyWrite": ["p/d", "q", "p/d/e/f/g", "p/file.txt", "p/dir with space", "p/hid/open/kept", "r2/deny/"]}}"#,
+            "denyWrite": ["p/d", "q", "p/d/e/f/g", "p/file.txt", "p/dir with space", "p/hid/open/kept", "r2/deny/"]}}"#),
         make: |place| {
             for name in [
                 "p/secret", "p/hid/x", "p/hid/open/x", "p/hid/open/deep/file", "p/hid/open/kept/x", "p/d/x", "p/d/e/f/g/x",
@@ -72,10 +72,10 @@ fn how_rules_rank() {
 #[test]
 fn globs() {
     World {
-        settings: r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {
+        told: Told::Srt(r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {
             "denyRead": ["**/.env", "conf/*.key", "conf/?.bin", "logs/[ab]*.log", "**/private/**", "a*b", "build/**/out.txt", "no-match-*"],
             "allowRead": ["conf/public.key"],
-            "allowWrite": ["."], "denyWrite": ["**/*.lock", "data/*.db"]}}"#,
+            "allowWrite": ["."], "denyWrite": ["**/*.lock", "data/*.db"]}}"#),
         make: |place| {
             for name in [
                 ".env", "sub/.env", "sub/deep/er/.env", "sub/.envrc", "conf/a.key", "conf/public.key", "conf/sub/b.key", "conf/x.bin",
@@ -127,10 +127,10 @@ fn globs() {
 #[test]
 fn links() {
     World {
-        settings: r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {
+        told: Told::Srt(r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {
             "denyRead": ["chain-1", "by-abs", "lf"],
             "allowRead": [],
-            "allowWrite": ["w", "loop-a", "through/sub", "real2"], "denyWrite": ["w/dangling", "w/kept-link", "w/kept-dir-link"]}}"#,
+            "allowWrite": ["w", "loop-a", "through/sub", "real2"], "denyWrite": ["w/dangling", "w/kept-link", "w/kept-dir-link"]}}"#),
         make: |place| {
             for name in [
                 "w/x", "w/real/x", "w/realdir/x", "target/x", "end", "abs-target/x", "outside/sub/x", "real2/x", "secret-file",
@@ -189,8 +189,8 @@ fn folders_of_somebody_else() {
         return;
     }
     World {
-        settings: r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {"denyRead": ["shut/secret", "/etc/shadow"],
-            "allowWrite": ["open", "closed", "shut"], "denyWrite": ["open/none", "/root/x", "/etc/nothing-there"]}}"#,
+        told: Told::Srt(r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {"denyRead": ["shut/secret", "/etc/shadow"],
+            "allowWrite": ["open", "closed", "shut"], "denyWrite": ["open/none", "/root/x", "/etc/nothing-there"]}}"#),
         make: |place| {
             place.write("work/open/x", "text");
             place.write("work/closed/x", "text");

@@ -1,6 +1,6 @@
 //! srt and git.
 
-use crate::world::{Place, World, installed};
+use crate::world::{Place, Told, World, installed};
 
 const SETTINGS: &str = r#"{"network": {"allowedDomains": [], "deniedDomains": []},
     "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": []}}"#;
@@ -18,7 +18,7 @@ fn a_repository() {
         return;
     }
     World {
-        settings: SETTINGS,
+        told: Told::Srt(SETTINGS),
         make: repository,
         tries: &[
             ("8 objects", "echo x > .git/objects/x"),
@@ -62,8 +62,10 @@ fn the_configuration_can_be_allowed() {
         return;
     }
     World {
-        settings: r#"{"network": {"allowedDomains": [], "deniedDomains": []},
+        told: Told::Srt(
+            r#"{"network": {"allowedDomains": [], "deniedDomains": []},
             "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": [], "allowGitConfig": true}}"#,
+        ),
         make: repository,
         tries: &[
             ("git config", "git config user.name x"),
@@ -84,7 +86,7 @@ fn a_worktree() {
         return;
     }
     World {
-        settings: SETTINGS,
+        told: Told::Srt(SETTINGS),
         make: |place| {
             let main = place.dir("main");
             let script = format!(
@@ -115,7 +117,7 @@ fn nested_worktrees_and_submodules() {
         return;
     }
     World {
-        settings: SETTINGS,
+        told: Told::Srt(SETTINGS),
         make: |place| {
             repository(place);
             let library = place.dir("library");

@@ -1,6 +1,6 @@
 //! Further cases of srt and git: shapes of repositories, odd names, and the commands that people use every day.
 
-use crate::world::{World, installed};
+use crate::world::{Told, World, installed};
 
 const SETTINGS: &str = r#"{"network": {"allowedDomains": [], "deniedDomains": []},
     "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": []}}"#;
@@ -11,7 +11,7 @@ fn shapes_and_odd_names() {
         return;
     }
     World {
-        settings: SETTINGS,
+        told: Told::Srt(SETTINGS),
         make: |place| {
             place.host(
                 "repo() { git init -q \"$1\" && git -C \"$1\" commit -q --allow-empty -m one; }
@@ -73,7 +73,7 @@ fn everyday_commands() {
         return;
     }
     World {
-        settings: SETTINGS,
+        told: Told::Srt(SETTINGS),
         make: |place| {
             place.host(
                 "git init -q . && for n in 1 2 3; do echo $n > $n && git add $n && git commit -qm $n; done

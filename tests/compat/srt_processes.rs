@@ -1,6 +1,6 @@
 //! What a command under srt can do besides files and hosts.
 
-use crate::world::{Place, Which, World, installed, run, srt};
+use crate::world::{Place, Told, Which, World, installed, run, srt};
 
 #[test]
 fn privileges_and_calls() {
@@ -8,8 +8,8 @@ fn privileges_and_calls() {
         return;
     }
     World {
-        settings: r#"{"network": {"allowedDomains": [], "deniedDomains": []},
-            "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": []}}"#,
+        told: Told::Srt(r#"{"network": {"allowedDomains": [], "deniedDomains": []},
+            "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": []}}"#),
         make: |_| {},
         tries: &[
             ("26 setuid gains nothing", "/usr/bin/python3 -c 'import os; os.setuid(1234 if os.getuid() != 1234 else 1)'"),

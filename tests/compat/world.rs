@@ -69,6 +69,12 @@ impl Place {
         self.scratch.join("work")
     }
 
+    /// A text with where this place is, and where the real programs are, which need their own files inside.
+    fn fill_in(&self, text: &str) -> String {
+        let peers = std::env::var("KENNEL_PEERS").unwrap_or_else(|_| "/nonexistent".into());
+        text.replace("TOP", &self.top().display().to_string()).replace("PEERS", &peers)
+    }
+
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         self.scratch.write(name, text)
     }
@@ -167,11 +173,24 @@ pub fn srt(which: Which, place: &Place, settings: Option<&str>) -> Option<Comman
         Which::Kennel => Command::new(peers::kennel_as("srt", place.top())),
     };
     if let Some(settings) = settings {
-        // A real srt needs its own files inside.
-        let peers = std::env::var("KENNEL_PEERS").unwrap_or_else(|_| "/nonexistent".into());
-        let settings = settings.replace("TOP", &place.top().display().to_string()).replace("PEERS", &peers);
-        command.arg("-s").arg(place.write("settings.json", &settings));
+        command.arg("-s").arg(place.write("settings.json", &place.fill_in(settings)));
     }
+    place.dressed(&mut command);
+    Some(command)
+}
+
+/// Codex's helper with its working directory, as `which`; the policy is still to be added.
+pub fn codex_helper(which: Which, place: &Place) -> Option<Command> {
+    let mut command = Command::new(match which {
+        // The helper is Codex itself under the other name, by which it also calls itself inside.
+        Which::Real => {
+            let helper = place.dir("real").join("codex-linux-sandbox");
+            std::os::unix::fs::symlink(peers::codex()?, &helper).expect("a scratch folder takes a link");
+            helper
+        }
+        Which::Kennel => peers::kennel_as("codex-linux-sandbox", place.top()),
+    });
+    command.arg("--sandbox-policy-cwd").arg(place.work());
     place.dressed(&mut command);
     Some(command)
 }
@@ -194,9 +213,33 @@ pub fn run(command: &mut Command) -> Ran {
     ran_within(Duration::from_secs(120), command)
 }
 
-/// A world for srt.
+/// A script that makes a word of each try.
+fn script(tries: &[Try]) -> String {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
+    let lines = tries.iter().map(|(name, line)| format!("try {} {}\n", quoted(name), quoted(line)));
+    PRELUDE.to_owned() + &lines.collect::<String>()
+}
+
+/// The words that came of it.
+#[track_caller]
+fn words(tries: &[Try], ran: &Ran, which: Which) -> Words {
+    let lines = ran.stdout.lines().filter_map(|line| line.rsplit_once(": "));
+    let words: Words = lines.map(|(name, word)| (name.to_owned(), word.to_owned())).collect();
+    assert_eq!(words.len(), tries.len(), "{which:?}: {} {}\n{}", ran.code, ran.stdout, ran.stderr);
+    words
+}
+
+/// Which program a world is for, with what it is told.
+pub enum Told<'a> {
+    /// srt, with its settings.
+    Srt(&'a str),
+    /// Codex's helper, with a permission profile.
+    Codex(&'a str),
+}
+
+/// A world for one of the two programs.
 pub struct World<'a> {
-    pub settings: &'a str,
+    pub told: Told<'a>,
     pub make: fn(&Place),
     pub tries: &'a [Try],
     pub differences: &'a [Difference],
@@ -213,8 +256,8 @@ impl World<'_> {
             assert_eq!(words.get(*name).map(String::as_str), Some(*kennel), "kennel: {name}");
         }
         let Some((real, real_picture)) = self.see(Which::Real) else { return };
-        for (name, srt, _) in self.differences {
-            assert_eq!(real.get(*name).map(String::as_str), Some(*srt), "srt: {name}");
+        for (name, its, _) in self.differences {
+            assert_eq!(real.get(*name).map(String::as_str), Some(*its), "the real one: {name}");
         }
         let listed = |name: &str| self.differences.iter().any(|(own, ..)| *own == name);
         let differ: Vec<String> = real
@@ -222,7 +265,7 @@ impl World<'_> {
             .filter(|(name, word)| {
                 !listed(name) && !words.get(*name).is_some_and(|own| alike(name, word, own))
             })
-            .map(|(name, word)| format!("{name}: srt {word}, kennel {:?}", words.get(name)))
+            .map(|(name, word)| format!("{name}: the real one {word}, kennel {:?}", words.get(name)))
             .collect();
         assert!(differ.is_empty(), "these are not listed:\n{}", differ.join("\n"));
         let expected =
@@ -235,24 +278,24 @@ impl World<'_> {
         assert!(odd.is_empty(), "the disks differ: {odd:?}");
     }
 
+    /// The program, to which `-c` and a script are still to be added.
+    fn command(&self, which: Which, place: &Place) -> Option<Command> {
+        match self.told {
+            Told::Srt(settings) => srt(which, place, Some(settings)),
+            Told::Codex(profile) => {
+                let mut command = codex_helper(which, place)?;
+                command.args(["--permission-profile", &place.fill_in(profile), "--", "bash"]);
+                Some(command)
+            }
+        }
+    }
+
     #[track_caller]
     fn see(&self, which: Which) -> Option<(Words, Picture)> {
         let place = Place::new();
         (self.make)(&place);
-        let mut script = PRELUDE.to_owned();
-        for (name, line) in self.tries {
-            let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
-            script += &format!("try {} {}\n", quoted(name), quoted(line));
-        }
-        let mut command = srt(which, &place, Some(self.settings))?;
-        let ran = run(command.args(["-c", &script]));
-        let words: Words = ran
-            .stdout
-            .lines()
-            .filter_map(|line| line.rsplit_once(": "))
-            .map(|(name, word)| (name.to_owned(), word.to_owned()))
-            .collect();
-        assert_eq!(words.len(), self.tries.len(), "{which:?}: {} {}\n{}", ran.code, ran.stdout, ran.stderr);
+        let mut command = self.command(which, &place)?;
+        let words = words(self.tries, &run(command.args(["-c", &script(self.tries)])), which);
         let picture = place.picture();
         // What a test locked would keep the folder from being removed.
         let _ = std::fs::set_permissions(place.work(), std::fs::Permissions::from_mode(0o755));
