@@ -23,6 +23,7 @@ fn overhead() -> Result<(), Failure> {
     compare(&format!("{calls} × getppid, per call"), &folder, &["getppid", calls], rounds)?;
     compare(&format!("{pairs} × open and close, per pair"), &folder, &["open", pairs, &file], rounds)?;
     guarded(&folder, rounds)?;
+    build(rounds)?;
     let Some(git) = programs::installed("git") else {
         println!("No git is installed: `git status` was not measured.");
         return Ok(());
@@ -90,6 +91,73 @@ fn guarded(writable: &Folder, rounds: usize) -> Result<(), Failure> {
     );
     let more = ways[2].median().saturating_sub(ways[1].median());
     println!("The guard costs {:.1} µs per file; the goal is 15.\n", more.as_secs_f64() * 1e6);
+    Ok(())
+}
+
+/// `cargo build` of a small crate without dependencies, from nothing: inside with a guard, inside without, and outside.
+fn build(rounds: usize) -> Result<(), Failure> {
+    let folder = Folder::new("build")?;
+    let place = folder.text("");
+    let modules = 40;
+    std::fs::create_dir_all(folder.path().join("src"))?;
+    std::fs::write(
+        folder.text("Cargo.toml"),
+        "[package]\nname = \"small\"\nedition = \"2021\"\n[workspace]\n",
+    )?;
+    let mut main = String::new();
+    for module in 0..modules {
+        main += &format!("mod m{module};\n");
+        let text =
+            "pub fn sum(of: &[u64]) -> u64 { of.iter().map(|n| n ^ 7).filter(|n| n % 3 != 1).sum() }\n";
+        std::fs::write(folder.text(&format!("src/m{module}.rs")), text)?;
+    }
+    let sums: Vec<String> = (0..modules).map(|module| format!("m{module}::sum(&[{module}])")).collect();
+    main += &format!("fn main() {{ println!(\"{{}}\", {}) }}\n", sums.join(" + "));
+    std::fs::write(folder.text("src/main.rs"), main)?;
+    let words = ["cargo", "build", "--offline", "--quiet", "--manifest-path", &folder.text("Cargo.toml")];
+    let dressed = |mut command: Command| {
+        // What the caller's own cargo home says of targets and wrappers is not for this crate.
+        command.current_dir(folder.path()).env("CARGO_HOME", folder.text("cargo-home"));
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+        command
+    };
+    let mut outside = Command::new(words[0]);
+    outside.args(&words[1..]);
+    let mut outside = dressed(outside);
+    if !outside.output().is_ok_and(|output| output.status.success()) {
+        println!("SKIPPED: `cargo build` does not work here outside either\n");
+        return Ok(());
+    }
+    let rules = ["--allow-write", &place];
+    let absent = [".git", ".bashrc", ".mcp.json", "src/.vscode"].map(|name| folder.text(name));
+    let denied = absent.iter().flat_map(|path| ["--deny-write", path]);
+    let with: Vec<&str> = rules.into_iter().chain(denied).collect();
+    let inside = |rules: &[&str]| -> Result<Command, Failure> {
+        let mut command = programs::kennel(rules)?;
+        command.args(words);
+        Ok(dressed(command))
+    };
+    let afresh = |name: &str, mut command: Command| {
+        let target = folder.path().join("target");
+        Way::new(name, move || {
+            std::fs::remove_dir_all(&target)?;
+            let started = std::time::Instant::now();
+            let output = command.output()?;
+            let time = started.elapsed();
+            match output.status.success() {
+                true => Ok(Sample { time, peak_memory: None }),
+                false => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
+            }
+        })
+    };
+    let mut ways = vec![
+        afresh("outside", outside),
+        afresh("kennel", inside(&rules)?),
+        afresh("kennel, with a guard", inside(&with)?),
+    ];
+    take_turns(&mut ways, rounds)?;
+    println!("`cargo build` of a crate with {modules} files, start included, {rounds} rounds:\n");
+    println!("{}", table::of(&ways, &[0]));
     Ok(())
 }
 
