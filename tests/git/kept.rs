@@ -115,6 +115,27 @@ fn what_the_configuration_names_stays_too() {
 }
 
 #[test]
+fn what_the_callers_own_configuration_names_stays_in_every_repository() {
+    let Some(yard) = Yard::with_repository() else { return };
+    let repo = yard.at("repo");
+    yard.repository("repo/nested");
+    yard.write(".gitconfig", "[core]\n\thooksPath = .githooks\n\tfsmonitor = ./tools/watch\n");
+    yard.write("repo/nested/.githooks/pre-commit", "#!/bin/sh\n");
+    yard.write("repo/tools/watch", "#!/bin/sh\n");
+    yard.none_of(
+        HOOKS,
+        &repo,
+        &[
+            "mkdir .githooks",
+            "echo x > nested/.githooks/pre-commit",
+            "mv nested/.githooks nested/gone",
+            "echo x > tools/watch",
+        ],
+    );
+    yard.inside(HOOKS, &repo, "echo x > tools/other").ok();
+}
+
+#[test]
 fn the_scripts_beside_huskys_folder_stay_too() {
     let Some(yard) = Yard::with_repository() else { return };
     let repo = yard.at("repo");

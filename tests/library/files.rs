@@ -1,6 +1,6 @@
 //! File rules and mounts by the builder. The suite `filesystem` tries every rule; here is that each method says it.
 
-use kennel::{MountPoint, Permission, ReadModel, Sandbox, SandboxBuilder};
+use kennel::{GitLevel, MountPoint, Permission, ReadModel, Sandbox, SandboxBuilder};
 use kennel_tests::Scratch;
 
 fn sh(builder: SandboxBuilder, script: &str) -> kennel::ExecutionResult {
@@ -26,6 +26,23 @@ fn the_four_lists_mean_what_they_say() {
     assert_eq!(result.stdout, "open\nkept\nshown\nhidden\n", "{}", result.stderr);
     assert_eq!(std::fs::read_to_string(at("work/open")).expect("it stayed"), "open\na\n");
     assert_eq!(std::fs::read_to_string(at("work/kept")).expect("it stayed"), "kept\n");
+}
+
+#[test]
+fn hooks_of_git_stay_at_its_level_and_under_the_profiles_for_agents_and_builds() {
+    let scratch = Scratch::new();
+    for name in ["HEAD", "config", "objects/x", "refs/x", "hooks/x"] {
+        scratch.write(&format!("work/.git/{name}"), "text\n");
+    }
+    let work = scratch.join("work");
+    let script = "echo x > .git/hooks/pre-commit || echo kept; echo x > .git/objects/y && echo written; rm .git/hooks/pre-commit";
+    let plain = Sandbox::builder().allow_write(&work).working_dir(&work);
+    let by_level = plain.clone().git(GitLevel::HooksAndConfigReadOnly);
+    let by_profile = |name| Sandbox::builder().working_dir(&work).profile(name);
+    for builder in [by_level, by_profile("agent"), by_profile("build")] {
+        assert_eq!(sh(builder, script).stdout, "kept\nwritten\n");
+    }
+    assert_eq!(sh(plain, script).stdout, "written\n");
 }
 
 #[test]

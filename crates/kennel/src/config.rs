@@ -8,8 +8,8 @@ use std::time::Duration;
 use kennel_policy::domain::{HostRule, ListKind};
 use kennel_policy::pattern::PathPattern;
 use kennel_policy::policy::{
-    EnvironmentBase, Look, Missing, MountAccess, NetworkMode, Origin, PathRule, Policy, PublishedPort,
-    ReadModel, SeccompProfile, UnixSockets, UserMode,
+    EnvironmentBase, GitLevel, Look, Missing, MountAccess, NetworkMode, Origin, PathRule, Policy,
+    PublishedPort, ReadModel, SeccompProfile, UnixSockets, UserMode,
 };
 
 use crate::{Result, Sandbox, SandboxError};
@@ -113,6 +113,8 @@ pub struct SandboxConfig {
     pub allow_write: Vec<PathBuf>,
     /// Read-only: carved out of `allow_write`.
     pub deny_write: Vec<PathBuf>,
+    /// What stays read-only of the git repositories in what can be written.
+    pub git: GitLevel,
     /// Bytes captured of each output stream; what comes after is dropped and noted.
     pub max_output: u64,
     /// Count what is used even where nothing limits it, if that takes no more than a cgroup of one's own.
@@ -158,6 +160,7 @@ impl Default for SandboxConfig {
             deny_read: Vec::new(),
             allow_write: Vec::new(),
             deny_write: Vec::new(),
+            git: GitLevel::default(),
             max_output: 64 << 20,
             count_usage: false,
             root_inside: false,
@@ -179,6 +182,7 @@ impl SandboxConfig {
         files.deny_read = rules(&self.deny_read, "deny_read")?;
         files.allow_write = rules(&self.allow_write, "allow_write")?;
         files.deny_write = rules(&self.deny_write, "deny_write")?;
+        files.git = self.git;
         for mount in &self.mounts {
             files.mounts.push(kennel_policy::policy::MountPoint {
                 source: absolute(&mount.source)?,
@@ -367,6 +371,9 @@ impl SandboxBuilder {
         seccomp_profile(profile: SeccompProfile) => seccomp_profile = profile;
         /// What can be read when no rule speaks of it.
         reads(model: ReadModel) => reads = model;
+        /// What stays read-only of the git repositories in what can be written, of which git on the host would run
+        /// hooks and more.
+        git(level: GitLevel) => git = level;
         /// Bytes captured of each output stream.
         max_output(bytes: u64) => max_output = bytes;
         /// Count what is used even where nothing limits it, if that takes no more than a cgroup of one's own.

@@ -139,6 +139,7 @@ impl Resolver<'_> {
             return Ok(());
         }
         let roots = self.writable_folders();
+        let personal = if places.is_empty() { Vec::new() } else { git::personal() };
         let mut holder = None;
         let mut keep = Vec::new();
         for place in places {
@@ -157,7 +158,7 @@ impl Resolver<'_> {
             {
                 continue;
             }
-            let wishes = git::wishes(level, place, roots.contains(folder));
+            let wishes = git::wishes(level, place, roots.contains(folder), &personal);
             for path in wishes.show {
                 if let Ok(Location::Found(found)) = locate(&path)
                     && self.files.reads == ReadModel::Listed

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use kennel_policy::policy::GitLevel;
 
-use config::RelativeTo;
+use config::{Named, RelativeTo};
 
 /// As many folders below `.git/modules` and `.git/worktrees` are looked at.
 const MOST_PARTS: usize = 4096;
@@ -57,11 +57,20 @@ impl Wishes {
     }
 }
 
-/// What a repository at `place` asks for under `level`. `is_root` says that a rule names the folder it is in.
-pub fn wishes(level: GitLevel, place: &Place, is_root: bool) -> Wishes {
+/// What a repository at `place` asks for under `level`. `is_root` says that a rule names the folder it is in; `personal`
+/// is what [`personal`] read.
+pub fn wishes(level: GitLevel, place: &Place, is_root: bool, personal: &[Named]) -> Wishes {
     let mut wishes = Wishes::default();
     if level == GitLevel::Off {
         return wishes;
+    }
+    let top = match place {
+        Place::DotGit(path) => path.parent(),
+        Place::Bare(path) => Some(path.as_path()),
+        Place::Unknown(_) => None,
+    };
+    for (top, named) in top.iter().flat_map(|top| personal.iter().map(move |named| (top, named))) {
+        wishes.keep(top.join(&named.path), format!("{} of your own git configuration names it", named.key));
     }
     match place {
         Place::Bare(folder) => bare(&mut wishes, level, folder, is_root),
@@ -69,6 +78,28 @@ pub fn wishes(level: GitLevel, place: &Place, is_root: bool) -> Wishes {
         Place::Unknown(path) => wishes.keep(path.clone(), "what is there does not answer"),
     }
     wishes
+}
+
+/// What the caller's own configuration has git run in every repository: `core.hooksPath = .githooks`, and the like.
+pub fn personal() -> Vec<Named> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = absolute("HOME");
+    let folder = absolute("XDG_CONFIG_HOME").or_else(|| home.as_ref().map(|home| home.join(".config")));
+    let files = [
+        Some(PathBuf::from("/etc/gitconfig")),
+        folder.map(|folder| folder.join("git/config")),
+        home.as_ref().map(|home| home.join(".gitconfig")),
+    ];
+    let texts = files.into_iter().flatten().filter_map(|file| read(&file, config::MOST_BYTES));
+    let named = texts.flat_map(|text| config::named(&text));
+    // What is included need not exist for every repository, and lies beside the file itself.
+    let mut named: Vec<Named> = named.filter(|named| named.relative_to == RelativeTo::WorkTree).collect();
+    for named in &mut named {
+        if let (Ok(rest), Some(home)) = (named.path.strip_prefix("~"), &home) {
+            named.path = home.join(rest);
+        }
+    }
+    named
 }
 
 fn bare(wishes: &mut Wishes, level: GitLevel, folder: &Path, is_root: bool) {
