@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
+use crate::clock::within;
 use crate::gate::{Route, Target, Times};
 use crate::http::head::{self, Field, Request, Response};
 use crate::parent::ParentProxy;
-use crate::relay::{Wire, send, within};
+use crate::relay::{Wire, send};
 use crate::sockets;
 
 /// RFC 8305 §5: how long the next address waits for the one before it.
@@ -35,7 +36,7 @@ pub(crate) async fn request(route: &Route, times: Times) -> io::Result<Wire> {
 
 async fn any_of(addresses: &[SocketAddr], time: Duration) -> io::Result<TcpStream> {
     let stream = match addresses {
-        [only] => within(time, TcpStream::connect(*only)).await?,
+        [only] => within(time, sockets::connect(*only)).await?,
         several => within(time, first_of(several)).await?,
     };
     sockets::prepare(&stream);
@@ -48,12 +49,24 @@ async fn first_of(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut waiting = addresses.iter().copied();
     let mut attempts = JoinSet::new();
     let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    if let Some(address) = waiting.next() {
+        // Mostly this is the one, and on this host it answers at once: the race is set up when it does not.
+        let mut first = Box::pin(sockets::connect(address));
+        tokio::select! {
+            biased;
+            done = &mut first => match done {
+                Ok(stream) => return Ok(stream),
+                Err(error) => failure = error,
+            },
+            () = tokio::time::sleep(STAGGER) => drop(attempts.spawn_local(first)),
+        }
+    }
     let mut start_next = true;
     loop {
         if std::mem::take(&mut start_next)
             && let Some(address) = waiting.next()
         {
-            attempts.spawn_local(TcpStream::connect(address));
+            attempts.spawn_local(sockets::connect(address));
         }
         tokio::select! {
             done = attempts.join_next() => match done {

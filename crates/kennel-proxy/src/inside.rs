@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Mutex;
 
-use crate::relay::within;
+use crate::clock::within;
 use crate::sockets;
 
 /// How long the two sockets may take to find each other. Only a flood of strangers from inside makes this long.

@@ -11,6 +11,7 @@
 mod address;
 mod ask;
 mod auth;
+mod clock;
 mod connect;
 pub mod dns;
 mod doors;

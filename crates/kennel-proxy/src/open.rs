@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::LocalSet;
 
+use crate::clock;
 use crate::doors;
 use crate::gate::Gate;
 use crate::inside::Source;
@@ -184,6 +185,7 @@ async fn accept(
             }
         };
         let (gate, sources) = (Rc::clone(&gate), Rc::clone(&sources));
+        clock::expect_deadlines();
         tokio::task::spawn_local(async move {
             sockets::prepare(&stream);
             let client = Wire::new(stream);

@@ -9,10 +9,12 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use crate::sockets;
+use crate::clock::within;
+use crate::sockets::{self, at_once};
 
 /// Large enough that the cost of waking up is small beside that of copying: on two cores, 64 KiB kept half of what a
 /// loopback connection carries without a gate, 256 KiB 58 %, 1 MiB 67 %, 2 MiB 71 %; `splice` through a pipe of 1 MiB
@@ -98,20 +100,22 @@ impl Wire {
     }
 }
 
-/// Reads some more into an inbox; 0 is the end.
+/// Reads some more into an inbox; 0 is the end. A client that was just accepted has often spoken already.
 pub(crate) async fn fill(stream: &TcpStream, inbox: &mut Vec<u8>) -> io::Result<usize> {
     loop {
-        stream.readable().await?;
-        let mut some = [0; 8 << 10];
-        match stream.try_read(&mut some) {
-            Ok(count) => {
-                inbox.extend_from_slice(&some[..count]);
-                return Ok(count);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
+        match fill_at_once(stream, inbox) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.readable().await?,
+            done => return done,
         }
     }
+}
+
+/// By itself, so that a client that has nothing to say holds no buffer meanwhile.
+fn fill_at_once(stream: &TcpStream, inbox: &mut Vec<u8>) -> io::Result<usize> {
+    let mut some = [0; 8 << 10];
+    let count = at_once(stream, Interest::READABLE, || sockets::receive(stream, &mut some))?;
+    inbox.extend_from_slice(&some[..count]);
+    Ok(count)
 }
 
 /// Reads into a lease when there is something to read, and not before; 0 is the end.
@@ -131,7 +135,7 @@ pub(crate) async fn read_leased(stream: &TcpStream, most: u64) -> io::Result<(Le
 /// Writes everything. A peer that takes nothing for `stall` is given up.
 pub(crate) async fn send(stream: &TcpStream, mut bytes: &[u8], stall: Duration) -> io::Result<()> {
     while !bytes.is_empty() {
-        match stream.try_write(bytes) {
+        match at_once(stream, Interest::WRITABLE, || sockets::send(stream, bytes)) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => bytes = &bytes[count..],
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -156,11 +160,6 @@ pub(crate) async fn send_parts(stream: &TcpStream, parts: [&[u8]; 3], stall: Dur
         send(stream, &part[skip..], stall).await?;
     }
     Ok(())
-}
-
-/// A future that has this long.
-pub(crate) async fn within<T>(time: Duration, future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    tokio::time::timeout(time, future).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// How long a relay bears with silence.
@@ -236,6 +235,7 @@ impl Activity {
                 }
             }
         }
+        after_others().await;
         Ok(())
     }
 }
@@ -271,4 +271,11 @@ pub(crate) async fn farewell(client: &TcpStream, words: &[u8], stall: Duration) 
         Ok(())
     };
     let _ = within(LINGER, drain).await;
+    after_others().await;
+}
+
+/// Lets every task run that has something to do. Closing takes as long as connecting, and nobody waits for it: a client
+/// that has just closed a connection may already wait for its next one.
+async fn after_others() {
+    tokio::task::yield_now().await;
 }

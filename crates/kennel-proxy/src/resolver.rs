@@ -15,8 +15,9 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::clock::within;
 use crate::dns::answer::{self, Family, Reply};
-use crate::relay::{fill, send, within};
+use crate::relay::{fill, send};
 
 /// Where the resolver finds its answers.
 #[derive(Clone, Debug)]

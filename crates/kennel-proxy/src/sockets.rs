@@ -2,10 +2,11 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::net::sockopt;
+use rustix::net::{RecvFlags, SendFlags, sockopt};
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 /// Where a client of the transparent door wanted to go. A redirect by netfilter rewrites the destination and keeps
@@ -52,6 +53,61 @@ pub(crate) fn begin_to_connect(socket: impl AsFd, address: SocketAddr) -> io::Re
     match rustix::net::connect(socket, &address) {
         Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Tries without having waited for the socket to be ready, which takes a turn of the event loop for one that is new to
+/// it. After [`io::ErrorKind::WouldBlock`] it is to be waited for.
+pub(crate) fn at_once<T>(
+    stream: &TcpStream,
+    interest: Interest,
+    call: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    let tried = call();
+    if matches!(&tried, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+        // What the event loop knew of it is no longer true.
+        let _ = stream.try_io(interest, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+    }
+    tried
+}
+
+pub(crate) fn receive(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    let (count, _) = rustix::net::recv(stream, buffer, RecvFlags::empty())?;
+    Ok(count)
+}
+
+pub(crate) fn send(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(stream, bytes, SendFlags::NOSIGNAL)?)
+}
+
+/// Connects. Within one host that is done at once, and the event loop need not be asked.
+pub(crate) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = new_socket(address)?;
+    begin_to_connect(&socket, address)?;
+    let connected = rustix::net::getpeername(&socket).is_ok();
+    let stream = TcpStream::from_std(socket.into())?;
+    if !connected {
+        stream.writable().await?;
+        stream.take_error()?.map_or(Ok(()), Err)?;
+    }
+    Ok(stream)
+}
+
+/// A stream socket that does not block and is not passed on to other programs.
+fn new_socket(address: SocketAddr) -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketType};
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    #[cfg(target_os = "linux")]
+    {
+        let flags = rustix::net::SocketFlags::NONBLOCK | rustix::net::SocketFlags::CLOEXEC;
+        Ok(rustix::net::socket_with(family, SocketType::STREAM, flags, None)?)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let socket = rustix::net::socket(family, SocketType::STREAM, None)?;
+        rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        Ok(socket)
     }
 }
 

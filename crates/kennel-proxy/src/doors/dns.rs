@@ -7,11 +7,12 @@ use std::time::Duration;
 use kennel_policy::domain::Host;
 use tokio::net::UdpSocket;
 
+use crate::clock::within;
 use crate::dns::query::{Answer, Code, Query, Unanswerable};
 use crate::dns::wire::kind;
 use crate::gate::Gate;
 use crate::record::{Door, Verdict};
-use crate::relay::{Wire, send, within};
+use crate::relay::{Wire, send};
 use crate::rules::Decision;
 
 /// Answers packets for as long as the gate is open.

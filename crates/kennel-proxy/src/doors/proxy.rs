@@ -5,12 +5,13 @@ use std::net::Ipv4Addr;
 use kennel_policy::domain::Host;
 use tokio::net::TcpStream;
 
+use crate::clock::within;
 use crate::doors::socks;
 use crate::doors::tunnel::Tunnel;
 use crate::gate::Gate;
 use crate::http::forward;
 use crate::record::{Door, Verdict};
-use crate::relay::{Wire, both_ways, send, within};
+use crate::relay::{Wire, both_ways, send};
 use crate::sockets;
 use crate::socks::VERSION;
 

@@ -1,8 +1,9 @@
 //! The other direction: clients of this side come to a port of the inside.
 
+use crate::clock::within;
 use crate::gate::Gate;
 use crate::inside::{self, Source};
-use crate::relay::{Wire, both_ways, within};
+use crate::relay::{Wire, both_ways};
 use crate::sockets;
 
 pub(crate) async fn serve(gate: &Gate, client: Wire, sources: &[Source], port: u16) {

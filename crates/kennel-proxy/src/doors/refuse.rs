@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
+use crate::clock::within;
 use crate::gate::{Denial, Gate};
 use crate::http::refusal::Page;
-use crate::relay::{Wire, farewell, within};
+use crate::relay::{Wire, farewell};
 use crate::{sockets, ssh, tls};
 
 /// How long a refused client has to show what it speaks.

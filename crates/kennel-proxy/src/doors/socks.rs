@@ -4,12 +4,13 @@ use std::io;
 
 use kennel_policy::domain::Host;
 
+use crate::clock::within;
 use crate::connect;
 use crate::doors::refuse;
 use crate::doors::tunnel::Tunnel;
 use crate::gate::{Denial, Exit, Gate, Refusal, Target};
 use crate::record::Door;
-use crate::relay::{Wire, farewell, send, within};
+use crate::relay::{Wire, farewell, send};
 use crate::resolver::ResolveError;
 use crate::rules::Decision;
 use crate::socks::{self, Destination, Malformed, Parsed, Reply};

@@ -9,10 +9,11 @@ use std::io;
 
 use kennel_policy::domain::Host;
 
+use crate::clock::within;
 use crate::gate::{Gate, Target};
 use crate::http::forward;
 use crate::record::Door;
-use crate::relay::{Activity, Wire, both_ways, farewell, fill, send, within};
+use crate::relay::{Activity, Wire, both_ways, farewell, fill, send};
 use crate::rules::DenyReason;
 use crate::sockets;
 use crate::tls::{self, Hello};

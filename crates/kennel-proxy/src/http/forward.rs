@@ -11,12 +11,13 @@ use tokio::net::TcpStream;
 use super::exchange::{Ends, exchange};
 use super::head::{self, Body, Field, HeadError, Request};
 use super::refusal::Page;
+use crate::clock::{expect_deadlines, within};
 use crate::connect;
 use crate::doors::tunnel::Tunnel;
 use crate::gate::{Exit, Gate, Route, Target, Times};
 use crate::parent::{ParentProxy, split_authority};
 use crate::record::Door;
-use crate::relay::{Wire, farewell, fill, send, within};
+use crate::relay::{Wire, farewell, fill, send};
 use crate::rules::DenyReason;
 
 /// Serves a client that knows it talks to a proxy, until it ends or becomes a tunnel.
@@ -129,6 +130,7 @@ impl Wanted {
 }
 
 async fn next_request(client: &mut Wire, times: Times, first: bool) -> Option<Request> {
+    expect_deadlines();
     let skip = head::leading_empty_lines(&client.inbox);
     client.inbox.drain(..skip);
     if client.inbox.is_empty() {
