@@ -32,7 +32,9 @@ fn startup() -> Result<(), Failure> {
         Way::command("kennel", kennel(&[])?),
         Way::command("kennel, a write root with denies", kennel(&rules)?),
         Way::command("kennel, listed reads", kennel(&["--reads", "listed"])?),
+        Way::command("kennel, an allow list of hosts", kennel(&["--allow-domain", "example.com"])?),
     ];
+    let hosts = ways.len() - 1;
     // Only who can have a cgroup here.
     let limits = kennel(&["--memory", "256M", "--pids", "64", "--cpus", "1"]);
     let limits = limits.ok().filter(can_run).map(|command| {
@@ -55,6 +57,7 @@ fn startup() -> Result<(), Failure> {
     print!("{}", table::goal("kennel × plain", table::ratio(&ways[1], &ways[0]), 3.5));
     if let Some(bwrap) = bwrap {
         print!("{}", table::goal("kennel × bwrap", table::ratio(&ways[1], &ways[bwrap]), 0.5));
+        print!("{}", table::goal("with an allow list × bwrap", table::ratio(&ways[hosts], &ways[bwrap]), 0.7));
     }
     if let Some(limits) = limits {
         let more = ways[limits].median().saturating_sub(ways[1].median());

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use kennel_policy::domain::{HostRule, ListKind};
-use kennel_proxy::netlink::{Batch, DoorPorts, redirect, routes, transparent_network};
+use kennel_proxy::netlink::{A_TRY, Batch, DoorPorts, redirect, routes, transparent_network};
 use kennel_proxy::{Doors, Gate, Rules, Settings, Verdict};
 
 /// Set for the second program: which part it plays.
@@ -144,6 +144,10 @@ fn send(batch: &Batch) -> io::Result<()> {
             let size = u32::from_ne_bytes(rest[..4].try_into().unwrap()) as usize;
             let code = i32::from_ne_bytes(rest[16..20].try_into().unwrap());
             let sequence = u32::from_ne_bytes(rest[28..32].try_into().unwrap());
+            if sequence == A_TRY {
+                rest = &rest[size.next_multiple_of(4).min(rest.len())..];
+                continue;
+            }
             if code != 0 {
                 eprintln!("message {sequence} of protocol {} failed", batch.protocol);
                 return Err(io::Error::from_raw_os_error(-code));

@@ -20,9 +20,11 @@ pub(super) fn loopback_up() -> Result<()> {
     sys::ioctl(socket.raw(), SIOCSIFFLAGS, request.as_ptr() as usize).map(drop)
 }
 
-/// Sends a batch and reads its acknowledgements; the first that holds an error is the step's.
+/// Sends a batch and reads its acknowledgements; the first that holds an error is the step's. What answers to the
+/// sequence number 0 is passed over: such a message may fail.
 pub(super) fn netlink(fields: &mut Reader) -> Result<()> {
     const NLMSG_ERROR: u16 = 2;
+    const A_TRY: u32 = 0;
     let (protocol, messages, mut expected) = (fields.u32()?, fields.bytes()?, fields.u32()?);
     let socket = sys::socket(AF_NETLINK, SOCK_RAW, protocol)?;
     sys::send(socket.raw(), messages)?;
@@ -33,8 +35,9 @@ pub(super) fn netlink(fields: &mut Reader) -> Result<()> {
         while answers.len() >= 20 {
             let length = u32::from_ne_bytes([answers[0], answers[1], answers[2], answers[3]]) as usize;
             let kind = u16::from_ne_bytes([answers[4], answers[5]]);
+            let sequence = u32::from_ne_bytes([answers[8], answers[9], answers[10], answers[11]]);
             let error = i32::from_ne_bytes([answers[16], answers[17], answers[18], answers[19]]);
-            if kind == NLMSG_ERROR {
+            if kind == NLMSG_ERROR && sequence != A_TRY {
                 if error != 0 {
                     return Err(Errno(-error));
                 }

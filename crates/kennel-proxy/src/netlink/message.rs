@@ -24,11 +24,20 @@ impl Messages {
     /// Adds a message: its type, its flags, the fixed part and the attributes.
     pub(super) fn push(&mut self, kind: u16, flags: u16, fixed: &[u8], attributes: &Attributes) {
         self.sequence += 1;
+        self.append(self.sequence, kind, flags, fixed, attributes);
+    }
+
+    /// The same for one that may fail: whoever reads the answers passes over those to this number.
+    pub(super) fn push_try(&mut self, kind: u16, flags: u16, fixed: &[u8], attributes: &Attributes) {
+        self.append(super::A_TRY, kind, flags, fixed, attributes);
+    }
+
+    fn append(&mut self, sequence: u32, kind: u16, flags: u16, fixed: &[u8], attributes: &Attributes) {
         let length = 16 + fixed.len() + attributes.0.len();
         self.bytes.extend_from_slice(&(length as u32).to_ne_bytes());
         self.bytes.extend_from_slice(&kind.to_ne_bytes());
         self.bytes.extend_from_slice(&(flags | REQUEST).to_ne_bytes());
-        self.bytes.extend_from_slice(&self.sequence.to_ne_bytes());
+        self.bytes.extend_from_slice(&sequence.to_ne_bytes());
         self.bytes.extend_from_slice(&[0; 4]);
         self.bytes.extend_from_slice(fixed);
         self.bytes.extend_from_slice(&attributes.0);

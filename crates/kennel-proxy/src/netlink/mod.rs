@@ -3,10 +3,10 @@
 //! Pure: bytes come out, and whoever sets up the namespace sends them. There are two batches, one for each netlink
 //! protocol, and each is answered with a single acknowledgement:
 //!
-//! 1. *Routes.* The loopback goes up and gets an address that is not a loopback one (programs that want to know
-//!    whether they are online, and `AI_ADDRCONFIG`, look for such an address). Then every destination becomes local:
-//!    `local 0.0.0.0/0 dev lo`. A listener inside that is bound to the wildcard address accepts connections to any
-//!    address from now on.
+//! 1. *Routes.* The loopback goes up and gets an address that is not a loopback one (`AI_ADDRCONFIG` looks for such an
+//!    address, and other programs for an interface that has it, which is there to be seen). Then every destination
+//!    becomes local: `local 0.0.0.0/0 dev lo`. A listener inside that is bound to the wildcard address accepts
+//!    connections to any address from now on.
 //! 2. *Netfilter.* One chain sends each new TCP connection to the transparent door, whatever its port, and each UDP
 //!    look-up to the name server. What is left (other UDP, ICMP) is rejected at once; without this the namespace
 //!    itself would answer a ping to any address, as they are all its own.
@@ -43,9 +43,12 @@ pub struct Batch {
     /// The messages, one behind the other.
     pub bytes: Vec<u8>,
     /// How many acknowledgements come back if all is well. An error is answered at once, whatever was asked for:
-    /// the first `NLMSG_ERROR` with a number that is not zero is the failure.
+    /// the first `NLMSG_ERROR` with a number that is not zero is the failure, unless it answers [`A_TRY`].
     pub expected_acks: usize,
 }
+
+/// The sequence number of messages that may fail: what they ask for is done where the kernel can.
+pub const A_TRY: u32 = 0;
 
 /// `NETLINK_ROUTE`.
 pub const ROUTE: i32 = 0;
@@ -99,6 +102,13 @@ mod tests {
     fn the_routes_are_these_bytes() {
         let batch = routes(false, false);
         let found = messages(&batch.bytes);
+        let (tries, found): (Vec<_>, Vec<_>) = found.into_iter().partition(|message| message.2 == A_TRY);
+        let kind: &[u8] = &[
+            0, 0, 0, 0, 100, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 3, 0, b'e', b't', b'h', b'0', 0, 0, 0, 0,
+            12, 0, 18, 0x80, 8, 0, 1, 0, b'i', b'f', b'b', 0,
+        ];
+        assert_eq!(tries[1], (16, 0x601, A_TRY, kind));
+        assert_eq!(tries.iter().map(|message| message.0).collect::<Vec<_>>(), [16, 16, 16, 20]);
         let link: &[u8] = &[0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0];
         let address: &[u8] = &[2, 32, 0, 0, 1, 0, 0, 0, 8, 0, 2, 0, 198, 18, 0, 1, 8, 0, 1, 0, 198, 18, 0, 1];
         let route: &[u8] =
@@ -112,7 +122,7 @@ mod tests {
         let batches = transparent_network(&ports);
         let kinds =
             |batch: &Batch| messages(&batch.bytes).iter().map(|message| message.0).collect::<Vec<_>>();
-        assert_eq!(kinds(&batches[0]), [16, 20, 24, 20, 24]);
+        assert_eq!(kinds(&batches[0]), [16, 16, 16, 16, 16, 20, 20, 20, 24, 20, 24]);
         assert_eq!(kinds(&batches[1]), [16, 0xa00, 0xa03, 0xa06, 0xa06, 0xa06, 0xa06, 0xa06, 17]);
         for batch in &batches {
             let acks = messages(&batch.bytes).iter().filter(|message| message.1 & 4 != 0).count();

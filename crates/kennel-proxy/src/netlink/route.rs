@@ -1,4 +1,9 @@
 //! rtnetlink(7): the loopback goes up, gets an address, and every destination becomes its own.
+//!
+//! Beside it stands, where the kernel has one to offer, an interface that leads nowhere. Programs that want to know
+//! whether they are online (Chromium, Java, many by Node's `os.networkInterfaces()`) pass over addresses of a loopback,
+//! and look for another interface that is up. Nothing is ever sent by it: the routes above win for every destination,
+//! and what a program sends by binding to it is dropped by its driver.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -22,6 +27,20 @@ const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 /// The loopback is the first interface of every namespace.
 const LOOPBACK: u32 = 1;
+/// A number that no interface has which the kernel itself puts into a new namespace (`sit0`, `tunl0`, …).
+const INTERFACE: u32 = 100;
+/// What programs expect.
+const NAME: &str = "eth0";
+/// Kinds of interfaces that need nothing, lead nowhere and have a carrier (a bridge without ports has none). Both are
+/// modules on most systems, which the kernel loads by itself.
+const KINDS: [&str; 2] = ["dummy", "ifb"];
+const IFLA_IFNAME: u16 = 3;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_AF_SPEC: u16 = 26;
+const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;
+/// No link-local address: the kernel would look for routers by it.
+const IN6_ADDR_GEN_MODE_NONE: u8 = 1;
 
 /// All of it in one batch. Only the last message asks for an acknowledgement: errors are told for each.
 pub(super) fn everything_is_local(v4: Ipv4Addr, v6: Option<Ipv6Addr>, large_segments: bool) -> Vec<u8> {
@@ -31,33 +50,60 @@ pub(super) fn everything_is_local(v4: Ipv4Addr, v6: Option<Ipv6Addr>, large_segm
         link = link.with(IFLA_GSO_MAX_SIZE, &LARGEST_SEGMENT.to_ne_bytes());
         link = link.with(IFLA_GSO_IPV4_MAX_SIZE, &LARGEST_SEGMENT.to_ne_bytes());
     }
-    messages.push(RTM_NEWLINK, 0, &link_up(), &link);
-    messages.push(RTM_NEWADDR, CREATE, &address_header(AF_INET, 32, 0), &addresses(&v4.octets()));
+    messages.push(RTM_NEWLINK, 0, &link_header(LOOPBACK, IFF_UP), &link);
+    interface_to_nowhere(&mut messages, v4, v6);
+    messages.push(RTM_NEWADDR, CREATE, &address_header(AF_INET, LOOPBACK), &addresses(&v4.octets()));
     let last_of_v4 = if v6.is_none() { ACK } else { 0 };
     // Without a preferred source the kernel takes the destination as the source of a connection to it
     // (`ip_route_output_key_hash_rcu`, for local routes).
     messages.push(RTM_NEWROUTE, CREATE | last_of_v4, &route_header(AF_INET), &route(&v4.octets()));
     if let Some(v6) = v6 {
-        let header = address_header(AF_INET6, 128, IFA_F_NODAD);
-        messages.push(RTM_NEWADDR, CREATE, &header, &addresses(&v6.octets()));
+        messages.push(RTM_NEWADDR, CREATE, &address_header(AF_INET6, LOOPBACK), &addresses(&v6.octets()));
         messages.push(RTM_NEWROUTE, CREATE | ACK, &route_header(AF_INET6), &route(&v6.octets()));
     }
     messages.into_bytes()
 }
 
-/// `struct ifinfomsg`.
-fn link_up() -> Vec<u8> {
+/// The first of [`KINDS`] that there is: for the next the name is taken. It has the loopback's second address.
+fn interface_to_nowhere(messages: &mut Messages, v4: Ipv4Addr, v6: Option<Ipv6Addr>) {
+    for kind in KINDS {
+        let kind = Attributes::default().with_text(IFLA_INFO_KIND, kind);
+        let attributes = Attributes::default().with_text(IFLA_IFNAME, NAME).with_nested(IFLA_LINKINFO, &kind);
+        messages.push_try(RTM_NEWLINK, CREATE, &link_header(INTERFACE, 0), &attributes);
+    }
+    if v6.is_some() {
+        // By itself: when a link is made, this is not looked at, and one that goes up goes up first.
+        let mode = Attributes::default().with(IFLA_INET6_ADDR_GEN_MODE, &[IN6_ADDR_GEN_MODE_NONE]);
+        let families = Attributes::default().with_nested(AF_INET6.into(), &mode);
+        let special = Attributes::default().with_nested(IFLA_AF_SPEC, &families);
+        messages.push_try(RTM_NEWLINK, 0, &link_header(INTERFACE, 0), &special);
+    }
+    messages.push_try(RTM_NEWLINK, 0, &link_header(INTERFACE, IFF_UP), &Attributes::default());
+    messages.push_try(RTM_NEWADDR, CREATE, &address_header(AF_INET, INTERFACE), &addresses(&v4.octets()));
+    if let Some(v6) = v6 {
+        messages.push_try(
+            RTM_NEWADDR,
+            CREATE,
+            &address_header(AF_INET6, INTERFACE),
+            &addresses(&v6.octets()),
+        );
+    }
+}
+
+/// `struct ifinfomsg`: these flags set.
+fn link_header(link: u32, flags: u32) -> Vec<u8> {
     let mut bytes = vec![0; 4];
-    for number in [LOOPBACK, IFF_UP, IFF_UP] {
+    for number in [link, flags, flags] {
         bytes.extend_from_slice(&number.to_ne_bytes());
     }
     bytes
 }
 
-/// `struct ifaddrmsg` with global scope.
-fn address_header(family: u8, prefix: u8, flags: u8) -> Vec<u8> {
+/// `struct ifaddrmsg`: one address, with global scope.
+fn address_header(family: u8, link: u32) -> Vec<u8> {
+    let (prefix, flags) = if family == AF_INET { (32, 0) } else { (128, IFA_F_NODAD) };
     let mut bytes = vec![family, prefix, flags, 0];
-    bytes.extend_from_slice(&LOOPBACK.to_ne_bytes());
+    bytes.extend_from_slice(&link.to_ne_bytes());
     bytes
 }
 
