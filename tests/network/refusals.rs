@@ -309,6 +309,27 @@ fn the_report_counts_every_decision() {
 }
 
 #[test]
+fn the_program_that_was_the_first_to_be_refused_is_named() {
+    if world().is_none() {
+        return;
+    }
+    // By the proxy, by a look-up, by an address of each family; in a shell, so that it is not the command itself.
+    let urls = ["who.elsewhere.test", THERE, &format!("[{THERE_V6}]")].map(str::to_owned);
+    for (way, url) in BOTH.into_iter().flat_map(|way| urls.iter().map(move |url| (way, url))) {
+        let script = format!("echo $$; curl -g -s -m 30 http://{url}/ > /dev/null & wait");
+        let told = allowed_sh(way, &["who.web.test"], &script).ok();
+        let host = url.trim_matches(['[', ']']);
+        let refused = told.network.iter().find(|one| one["host"] == host).cloned().unwrap_or_default();
+        assert_eq!(refused["program"]["name"], "curl", "{way:?} {told:#?}");
+        let shell: i64 = told.ran.stdout.trim().parse().expect("the shell's pid");
+        assert!(refused["program"]["pid"].as_i64().is_some_and(|pid| pid > shell && pid < shell + 100));
+        assert!(told.ran.stderr.contains("(by curl"), "{told:#?}");
+    }
+    let told = allowed_sh(Way::Plain, &["who.web.test"], "curl -s http://who.web.test/hello").ok();
+    assert!(told.network.iter().all(|one| one["program"].is_null()), "{told:#?}");
+}
+
+#[test]
 fn servers_inside_listen_on_their_loopback() {
     if world().is_none() {
         return;

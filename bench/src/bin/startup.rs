@@ -57,7 +57,10 @@ fn startup() -> Result<(), Failure> {
     print!("{}", table::goal("kennel × plain", table::ratio(&ways[1], &ways[0]), 3.5));
     if let Some(bwrap) = bwrap {
         print!("{}", table::goal("kennel × bwrap", table::ratio(&ways[1], &ways[bwrap]), 0.5));
-        print!("{}", table::goal("with an allow list × bwrap", table::ratio(&ways[hosts], &ways[bwrap]), 0.7));
+        print!(
+            "{}",
+            table::goal("with an allow list × bwrap", table::ratio(&ways[hosts], &ways[bwrap]), 0.7)
+        );
     }
     if let Some(limits) = limits {
         let more = ways[limits].median().saturating_sub(ways[1].median());

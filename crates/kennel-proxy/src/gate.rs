@@ -9,6 +9,7 @@ use kennel_policy::domain::{Host, HostRule};
 
 use crate::ask::{Ask, Asker, Verdict as AskVerdict};
 use crate::auth::Credentials;
+use crate::client;
 use crate::parent::{ParentProxies, ParentProxy};
 use crate::record::{self, Door, Ledger, Record, Verdict};
 use crate::relay::Patience;
@@ -270,7 +271,13 @@ impl Gate {
         let rule = rule.map(ToString::to_string);
         // What is no host is kept as it came, but not all of it.
         let host = host.chars().take(260).collect();
-        lock(&self.0.ledger).note(Record { host, port, door, verdict, rule, count: 0 });
+        let refused = verdict != Verdict::Allowed;
+        let record = Record { host, port, door, verdict, rule, count: 0, program: None };
+        let place = lock(&self.0.ledger).note(record);
+        if let (Some(place), true) = (place, refused) {
+            let program = client::program();
+            lock(&self.0.ledger).attribute(place, program);
+        }
     }
 
     /// Records a refusal and hands it back, for a door to tell its client.

@@ -11,6 +11,7 @@
 mod address;
 mod ask;
 mod auth;
+mod client;
 mod clock;
 mod connect;
 pub mod dns;
@@ -34,6 +35,7 @@ pub mod tls;
 pub use address::{AddressClass, classify};
 pub use ask::{Answer, Ask, Question};
 pub use auth::Credentials;
+pub use client::{Program, Transport, Who};
 pub use gate::{External, Gate, Settings, Times};
 pub use open::{Doors, OpenError, OpenGate};
 pub use parent::{Bypass, ParentProxies, ParentProxy, ParentProxyError};

@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::LocalSet;
 
+use crate::client::{CLIENT, Client, Transport, Who};
 use crate::clock;
 use crate::doors;
 use crate::gate::Gate;
@@ -38,6 +39,8 @@ pub struct Doors {
     /// Pairs of listeners inside, on its loopback, one pair for each address family: what is published is reached by
     /// sockets that are made from these.
     pub inside: Vec<(OwnedFd, OwnedFd)>,
+    /// Tells which program a client is.
+    pub who: Option<Who>,
 }
 
 /// A gate could not be opened.
@@ -116,18 +119,20 @@ impl Gate {
             }
         }
         let (stop, stopped) = oneshot::channel();
-        let gate = self.clone();
+        let (gate, who) = (self.clone(), doors.who);
         let work = move || {
             let tasks = LocalSet::new();
             let places = Arc::new(Semaphore::new(room(gate.settings().most_connections)));
             let sources: Rc<[Source]> = sources.into();
             for (listener, kind) in listeners {
                 let (places, sources) = (Arc::clone(&places), Rc::clone(&sources));
-                tasks.spawn_local(accept(gate.clone(), listener, kind, places, sources));
+                // A client of this side is nobody inside.
+                let who = who.clone().filter(|_| !matches!(kind, Kind::Published(_)));
+                tasks.spawn_local(accept(gate.clone(), listener, kind, places, sources, who));
             }
             for socket in packets {
-                let gate = gate.clone();
-                tasks.spawn_local(async move { doors::dns::serve_packets(&gate, &socket).await });
+                let (gate, who) = (gate.clone(), who.clone());
+                tasks.spawn_local(async move { doors::dns::serve_packets(&gate, &socket, who).await });
             }
             tasks.block_on(&runtime, async {
                 let _ = stopped.await;
@@ -172,12 +177,13 @@ async fn accept(
     kind: Kind,
     places: Arc<Semaphore>,
     sources: Rc<[Source]>,
+    who: Option<Who>,
 ) {
     let gate = Rc::new(gate);
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, address) = match listener.accept().await {
+            Ok(accepted) => accepted,
             // Out of descriptors: connections that end give some back.
             Err(_) => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -186,7 +192,8 @@ async fn accept(
         };
         let (gate, sources) = (Rc::clone(&gate), Rc::clone(&sources));
         clock::expect_deadlines();
-        tokio::task::spawn_local(async move {
+        let client = Client { who: who.clone(), transport: Transport::Tcp, address };
+        let serve = async move {
             sockets::prepare(&stream);
             let client = Wire::new(stream);
             // Each stage is boxed, so that a tunnel holds none of the memory that its opening took.
@@ -206,6 +213,7 @@ async fn accept(
                 Box::pin(doors::tunnel::carry(&gate, tunnel)).await;
             }
             drop(place);
-        });
+        };
+        tokio::task::spawn_local(CLIENT.scope(client, serve));
     }
 }

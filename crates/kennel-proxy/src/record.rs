@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 
 use kennel_policy::domain::Host;
 
+use crate::client::Program;
 use crate::rules::{DenyReason, Printable};
 
 /// The most different decisions that are kept. A program that tries a million names fills this table once; what
@@ -62,28 +63,42 @@ pub struct Record {
     pub rule: Option<String>,
     /// How often.
     pub count: u64,
+    /// The program that was the first to be refused, where that is known.
+    pub program: Option<Program>,
 }
 
 /// The bounded table of decisions.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     records: Vec<Record>,
-    /// Where in `records` each one is, with its count left at zero.
+    /// Where in `records` each one is, with its count left at zero and no program.
     places: HashMap<Record, usize>,
     /// Decisions that found the table full.
     unkept: u64,
 }
 
 impl Ledger {
-    pub(crate) fn note(&mut self, key: Record) {
-        let key = Record { count: 0, ..key };
+    /// Counts a decision. Returns its place when it is the first of its kind.
+    pub(crate) fn note(&mut self, key: Record) -> Option<usize> {
+        let key = Record { count: 0, program: None, ..key };
         if let Some(&place) = self.places.get(&key) {
             self.records[place].count += 1;
-        } else if self.records.len() < MOST_RECORDS {
-            self.places.insert(key.clone(), self.records.len());
-            self.records.push(Record { count: 1, ..key });
-        } else {
+            return None;
+        }
+        let place = self.records.len();
+        if place >= MOST_RECORDS {
             self.unkept += 1;
+            return None;
+        }
+        self.places.insert(key.clone(), place);
+        self.records.push(Record { count: 1, ..key });
+        Some(place)
+    }
+
+    /// Adds whose it was.
+    pub(crate) fn attribute(&mut self, place: usize, program: Option<Program>) {
+        if let Some(record) = self.records.get_mut(place) {
+            record.program = program;
         }
     }
 
@@ -104,6 +119,7 @@ pub fn summary(records: &[Record], unkept: u64) -> String {
     struct Line<'a> {
         record: &'a Record,
         count: u64,
+        program: Option<&'a Program>,
     }
     let mut lines: Vec<Line> = Vec::new();
     for record in records {
@@ -117,19 +133,25 @@ pub fn summary(records: &[Record], unkept: u64) -> String {
                 && (line.record.port == record.port || record.port.is_none())
         });
         match same {
-            Some(line) => line.count += record.count,
-            None => lines.push(Line { record, count: record.count }),
+            Some(line) => {
+                line.count += record.count;
+                line.program = line.program.or(record.program.as_ref());
+            }
+            None => lines.push(Line { record, count: record.count, program: record.program.as_ref() }),
         }
     }
     if lines.is_empty() {
         return String::new();
     }
     let mut text = String::from("kennel: blocked by the network policy:\n");
-    for Line { record, count } in &lines {
+    for Line { record, count, program } in &lines {
         let Record { host, port, verdict: Verdict::Denied(reason), .. } = record else { continue };
         let target = target(host, *port);
-        let times = if *count == 1 { String::new() } else { format!(" ({count} times)") };
-        let _ = write!(text, "  {}{times}: {reason}", Printable(&target));
+        let by = program.map(|program| format!("by {}", Printable(&program.name)));
+        let times = (*count > 1).then(|| format!("{count} times"));
+        let more: Vec<String> = by.into_iter().chain(times).collect();
+        let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
+        let _ = write!(text, "  {}{more}: {reason}", Printable(&target));
         if let Some(flag) = remedy(host, *port, reason) {
             let _ = write!(text, "; to allow it: {flag}");
         }
@@ -170,7 +192,15 @@ mod tests {
     use crate::address::AddressClass;
 
     fn denied(host: &str, port: Option<u16>, door: Door, reason: DenyReason) -> Record {
-        Record { host: host.into(), port, door, verdict: Verdict::Denied(reason), rule: None, count: 0 }
+        Record {
+            host: host.into(),
+            port,
+            door,
+            verdict: Verdict::Denied(reason),
+            rule: None,
+            count: 0,
+            program: None,
+        }
     }
 
     #[test]
@@ -181,7 +211,8 @@ mod tests {
         }
         ledger.note(denied("example.com", Some(443), Door::Socks, DenyReason::NotListed));
         ledger.note(denied("example.com", None, Door::Dns, DenyReason::NotListed));
-        ledger.note(denied("2001:db8::1", Some(80), Door::Transparent, DenyReason::NotListed));
+        let place = ledger.note(denied("2001:db8::1", Some(80), Door::Transparent, DenyReason::NotListed));
+        ledger.attribute(place.unwrap(), Some(Program { name: "a\x1bb".into(), pid: 7 }));
         ledger.note(denied(
             "rebind.test",
             Some(80),
@@ -197,7 +228,7 @@ mod tests {
             summary(&ledger.records(), 2),
             "kennel: blocked by the network policy:\n  \
              example.com:443 (5 times): not on the allow list; to allow it: --allow-domain example.com:443\n  \
-             [2001:db8::1]:80: not on the allow list; to allow it: --allow-domain [2001:db8::1]:80\n  \
+             [2001:db8::1]:80 (by a\\u{1b}b): not on the allow list; to allow it: --allow-domain [2001:db8::1]:80\n  \
              rebind.test:80: it resolves to 127.0.0.1, a loopback address; to allow it: --allow-domain 127.0.0.1:80\n  \
              a\\u{1b}[2Jb:1: not a valid host: an escape\n  \
              and 2 more that were not kept one by one\n"

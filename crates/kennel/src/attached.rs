@@ -67,11 +67,11 @@ where
         chosen.for_each(|(published, _)| tell(published));
     }
     let plan = filtered.as_ref().map(|filtered| filtered.plan().clone());
-    let mut open = |doors| {
+    let mut open = |doors, init| {
         // PID 1 was cloned before, so what is inside keeps the limit that the caller has.
         use_all_descriptors();
         if let Some(filtered) = &mut filtered {
-            filtered.open(doors);
+            filtered.open(doors, init);
         }
     };
     let network = plan.as_ref().map(|plan| Network { plan, outside, unconfined, open: &mut open });

@@ -101,9 +101,9 @@ mod linux {
                 Linux::start(command, args, config, [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])?
             };
             drop(ends);
-            let mut open = |doors| {
+            let mut open = |doors, init| {
                 if let Some(filtered) = &mut filtered {
-                    filtered.open(doors);
+                    filtered.open(doors, init);
                 }
             };
             let attended =
@@ -124,7 +124,7 @@ mod linux {
                 Linux::start(command, args, config, stdio)?;
             // Nobody waits for the first client, so the gate opens at once.
             if let Some(filtered) = &mut filtered {
-                filtered.open(running.take_doors());
+                filtered.open(running.take_doors(), running.init_pid());
             }
             Child::new(running, not_enforced, filtered, to_stdin, from_stdout, from_stderr)
         }

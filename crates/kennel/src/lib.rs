@@ -45,7 +45,7 @@ pub use kennel_linux::guard::{Mended, Violation};
 pub use kennel_policy as policy;
 pub use kennel_policy::policy::{GitLevel, NetworkMode, Policy, ReadModel, SeccompProfile};
 #[cfg(target_os = "linux")]
-pub use network::{NetworkDecision, Published};
+pub use network::{NetworkDecision, Program, Published};
 pub use result::{ExecutionResult, Usage};
 pub use sandbox::Sandbox;
 

@@ -76,6 +76,7 @@ fn decision(decision: &NetworkDecision) -> Value {
         "reason": decision.reason,
         "rule": decision.rule,
         "count": decision.count,
+        "program": decision.program.as_ref().map(|program| json!({ "name": program.name, "pid": program.pid })),
     })
 }
 

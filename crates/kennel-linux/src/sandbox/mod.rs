@@ -103,7 +103,7 @@ pub struct Network<'a> {
     /// The one that takes the place of those inside where there are no namespaces.
     pub unconfined: Doors,
     /// Called with the sockets when the first client knocks.
-    pub open: &'a mut dyn FnMut(Doors),
+    pub open: &'a mut dyn FnMut(Doors, i32),
 }
 
 /// What the caller wants to know while a sandbox runs.
@@ -163,9 +163,9 @@ pub unsafe fn run_attached<'e>(
     let (mut running, not_enforced) = prepared.start(born, launch)?;
     drop(ends);
     running.watch_too(if running.namespaced() { outside } else { unconfined });
-    let mut open = |doors| {
+    let mut open = |doors, init| {
         if let Some(open) = &mut open_doors {
-            open(doors);
+            open(doors, init);
         }
     };
     let attended = Attended {

@@ -129,8 +129,8 @@ pub struct Attended<'a> {
     pub terminal: Option<&'a mut Terminal>,
     /// Output to capture and input to feed.
     pub streams: Option<&'a mut Streams>,
-    /// Called once, with the sockets made inside, when the first client knocks at one of them.
-    pub open_doors: Option<&'a mut (dyn FnMut(Doors) + 'a)>,
+    /// Called once, with the sockets made inside and PID 1's pid out here, when the first client knocks.
+    pub open_doors: Option<&'a mut (dyn FnMut(Doors, i32) + 'a)>,
     /// Who is told what is used meanwhile.
     pub ticker: Option<Ticker<'a>>,
 }
@@ -358,7 +358,7 @@ impl Running {
             if ready.knocked
                 && let Some(open) = attended.open_doors.take()
             {
-                open(self.take_doors());
+                open(self.take_doors(), self.init.pid);
             }
             if let Some(ticker) = &mut attended.ticker {
                 ticker.tick(|| self.meter.usage().unwrap_or_default());

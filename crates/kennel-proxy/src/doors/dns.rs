@@ -7,6 +7,7 @@ use std::time::Duration;
 use kennel_policy::domain::Host;
 use tokio::net::UdpSocket;
 
+use crate::client::{CLIENT, Client, Transport, Who};
 use crate::clock::within;
 use crate::dns::query::{Answer, Code, Query, Unanswerable};
 use crate::dns::wire::kind;
@@ -16,7 +17,7 @@ use crate::relay::{Wire, send};
 use crate::rules::Decision;
 
 /// Answers packets for as long as the gate is open.
-pub(crate) async fn serve_packets(gate: &Gate, socket: &UdpSocket) {
+pub(crate) async fn serve_packets(gate: &Gate, socket: &UdpSocket, who: Option<Who>) {
     let mut message = vec![0; 4096];
     loop {
         // An error here is about an earlier answer that found no reader. Should one ever stay, it shall not keep a
@@ -25,7 +26,9 @@ pub(crate) async fn serve_packets(gate: &Gate, socket: &UdpSocket) {
             tokio::time::sleep(Duration::from_millis(1)).await;
             continue;
         };
-        if let Some(reply) = reply(gate, &message[..length]) {
+        let from = Client { who: who.clone(), transport: Transport::Udp, address: client };
+        let reply = CLIENT.sync_scope(from, || reply(gate, &message[..length]));
+        if let Some(reply) = reply {
             // A full socket buffer loses an answer, as it may on any network.
             let _ = socket.try_send_to(&reply, client);
         }

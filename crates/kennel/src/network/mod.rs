@@ -13,9 +13,11 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
+use kennel_linux::holder::{Holder, holder};
 use kennel_linux::network::{Doors, NetworkPlan};
 use kennel_policy::policy::{NetworkMode, Policy};
-use kennel_proxy::{Credentials, External, Gate, OpenGate, Rules, Settings, Unlisted};
+pub use kennel_proxy::Program;
+use kennel_proxy::{Credentials, External, Gate, OpenGate, Rules, Settings, Transport, Unlisted, Who};
 
 use crate::control::{AskAboutHosts, ControlLines, NetworkControl};
 pub use publish::Published;
@@ -50,6 +52,8 @@ pub struct NetworkDecision {
     pub rule: Option<String>,
     /// How often.
     pub count: u64,
+    /// The program that was the first to be refused, where that is known. Those that were let through are not looked for.
+    pub program: Option<Program>,
 }
 
 /// Why there is no network as the policy asks for it.
@@ -161,9 +165,17 @@ impl Filtered {
         &self.published
     }
 
-    /// Starts to serve.
-    pub(crate) fn open(&mut self, sockets: Doors) {
-        let mut doors = kennel_proxy::Doors::default();
+    /// Starts to serve the sandbox whose PID 1 is `init` out here.
+    pub(crate) fn open(&mut self, sockets: Doors, init: i32) {
+        let who = Who::new(move |transport, address| {
+            let protocol = match transport {
+                Transport::Tcp => "tcp",
+                Transport::Udp => "udp",
+            };
+            let Holder { name, pid } = holder(init, protocol, address)?;
+            Some(Program { name, pid })
+        });
+        let mut doors = kennel_proxy::Doors { who: Some(who), ..kennel_proxy::Doors::default() };
         let mut connectors = Vec::new();
         for (tag, socket) in sockets {
             match tag {
@@ -205,6 +217,7 @@ impl Filtered {
             },
             rule: record.rule,
             count: record.count,
+            program: record.program,
         };
         self.gate.records().into_iter().map(decision).collect()
     }
