@@ -23,6 +23,26 @@ pub fn installed(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
+/// Where `cargo xtask bench` put the peers; `None`, and said so, without them.
+#[must_use]
+pub fn peers(what: &str) -> Option<PathBuf> {
+    let modules = std::env::var_os("KENNEL_PEERS").map(|peers| PathBuf::from(peers).join("node_modules"));
+    let modules = modules.filter(|modules| modules.is_dir());
+    if modules.is_none() {
+        println!("SKIPPED: {what} is not installed\n");
+    }
+    modules
+}
+
+/// srt, the real one; its words are still to be added.
+#[must_use]
+pub fn srt() -> Option<Command> {
+    let modules = peers("srt")?;
+    let mut command = quiet(&modules.join(".bin/node"), &[]);
+    command.arg(modules.join("@anthropic-ai/sandbox-runtime/dist/cli.js"));
+    Some(command)
+}
+
 /// A command with empty standard streams. Errors show.
 #[must_use]
 pub fn quiet(program: &Path, words: &[&str]) -> Command {

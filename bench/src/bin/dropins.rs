@@ -1,6 +1,5 @@
 //! kennel under other names beside the programs of these names, and the search for repositories in a large workspace.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use kennel_bench::fixture::Folder;
@@ -15,16 +14,6 @@ fn dropins() -> Result<(), Failure> {
     srt()?;
     codex()?;
     workspace()
-}
-
-/// Where `cargo xtask bench` put the peers; `None`, and said so, without them.
-fn peers(what: &str) -> Option<PathBuf> {
-    let modules = std::env::var_os("KENNEL_PEERS").map(|peers| PathBuf::from(peers).join("node_modules"));
-    let modules = modules.filter(|modules| modules.is_dir());
-    if modules.is_none() {
-        println!("SKIPPED: {what} is not installed\n");
-    }
-    modules
 }
 
 /// kennel by another name.
@@ -49,9 +38,8 @@ fn srt() -> Result<(), Failure> {
     let mut kennel = named("srt", &folder)?;
     kennel.args(words).current_dir(&work).env("HOME", folder.path());
     let mut ways = vec![Way::command("kennel as srt", kennel)];
-    if let Some(modules) = peers("srt") {
-        let mut real = programs::quiet(&modules.join(".bin/node"), &[]);
-        real.arg(modules.join("@anthropic-ai/sandbox-runtime/dist/cli.js")).args(words);
+    if let Some(mut real) = programs::srt() {
+        real.args(words);
         real.current_dir(&work).env("HOME", folder.path());
         ways.push(Way::command("srt 0.0.83", real));
     }
@@ -79,7 +67,7 @@ fn codex() -> Result<(), Failure> {
     let mut kennel = named("codex-linux-sandbox", &folder)?;
     kennel.args(words).current_dir(&work).env("HOME", folder.path());
     let mut ways = vec![Way::command("kennel as codex-linux-sandbox", kennel)];
-    if let Some(modules) = peers("Codex") {
+    if let Some(modules) = programs::peers("Codex") {
         let short = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
         let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
         let codex = modules.join(format!("@openai/codex-linux-{short}/vendor/{triple}/bin/codex"));

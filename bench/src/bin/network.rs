@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use kennel_bench::fixture::Folder;
 use kennel_bench::rounds::{Sample, Way, take_turns};
 use kennel_bench::{Failure, programs, quick, table};
 
@@ -24,7 +25,19 @@ const DOORS: &[(&str, &str)] = &[
     ("transparent", "--noproxy '*'"),
 ];
 
-fn main() -> Result<(), Failure> {
+/// What can be asked for by name, one behind the other.
+const PARTS: &[&str] = &["downloads", "requests", "memory", "startup"];
+
+fn main() -> std::process::ExitCode {
+    kennel_bench::run(network)
+}
+
+fn network() -> Result<(), Failure> {
+    let named: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    if let Some(unknown) = named.iter().find(|name| !PARTS.contains(&name.as_str())) {
+        return Err(format!("no part called {unknown}; there are {}", PARTS.join(", ")).into());
+    }
+    let wanted = |part: &str| named.is_empty() || named.iter().any(|name| name == part);
     if programs::installed("curl").is_none() {
         println!("Skipped: curl is not installed.");
         return Ok(());
@@ -36,14 +49,21 @@ fn main() -> Result<(), Failure> {
             std::thread::spawn(move || serve(stream));
         }
     });
-    let srt = srt()?;
-    downloads(port, srt.as_deref())?;
-    requests(port, srt.as_deref())?;
-    if let Some(settings) = srt {
-        let _ = std::fs::remove_file(settings);
+    let folder = Folder::new("network")?;
+    let settings = srt_settings(&folder)?;
+    if wanted("downloads") {
+        downloads(port, &settings)?;
     }
-    memory(port)?;
-    startup()
+    if wanted("requests") {
+        requests(port, &settings)?;
+    }
+    if wanted("memory") {
+        memory(port)?;
+    }
+    if wanted("startup") {
+        startup()?;
+    }
+    Ok(())
 }
 
 /// Sends as many bytes as the path says, one request for each connection.
@@ -59,9 +79,12 @@ fn serve(mut stream: TcpStream) -> Option<()> {
             return None;
         }
     }
-    write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n").ok()?;
+    // The head and what fits of the body in one go, as servers do.
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n");
     let block = vec![b'x'; 256 << 10];
-    let mut left = size;
+    let first = size.min(block.len());
+    stream.write_all(&[head.as_bytes(), &block[..first]].concat()).ok()?;
+    let mut left = size - first;
     while left > 0 {
         let part = left.min(block.len());
         stream.write_all(&block[..part]).ok()?;
@@ -105,7 +128,7 @@ fn by_curl<'a>(name: &str, mut command: Command) -> Way<'a> {
 }
 
 /// All doors, with the same done without a sandbox first, and srt where it is installed.
-fn ways<'a>(port: u16, srt: Option<&Path>, url: &str, count: &str) -> Result<Vec<Way<'a>>, Failure> {
+fn ways<'a>(port: u16, settings: &Path, url: &str, count: &str) -> Result<Vec<Way<'a>>, Failure> {
     let curl = |host: &str, flags: &str| {
         // The glob is curl's: so many transfers in one process, each on a connection of its own.
         format!("curl -s -o /dev/null -w '%{{time_total}}\\n' {flags} 'http://{host}:{port}/{url}{count}'")
@@ -114,36 +137,28 @@ fn ways<'a>(port: u16, srt: Option<&Path>, url: &str, count: &str) -> Result<Vec
     for (name, flags) in DOORS {
         all.push(by_curl(name, inside(port, &curl(HOST, flags))?));
     }
-    if let Some(srt) = srt {
-        for (name, flags) in &DOORS[..3] {
-            let mut command = Command::new("srt");
-            let script = curl("127.0.0.1", &format!("--noproxy '' {flags}"));
-            command.args(["--settings".as_ref(), srt.as_os_str(), "-c".as_ref(), script.as_ref()]);
-            command.stdin(Stdio::null()).stderr(Stdio::null());
-            all.push(by_curl(&format!("srt, {name}"), command));
-        }
+    for (name, flags) in &DOORS[..3] {
+        let Some(mut command) = programs::srt() else { break };
+        let script = curl("127.0.0.1", &format!("--noproxy '' {flags}"));
+        command.args(["--settings".as_ref(), settings.as_os_str(), "-c".as_ref(), script.as_ref()]);
+        command.stderr(Stdio::null());
+        all.push(by_curl(&format!("srt, {name}"), command));
     }
     Ok(all)
 }
 
-/// Settings for srt that let it reach this host's loopback, where srt is installed.
-fn srt() -> Result<Option<PathBuf>, Failure> {
-    if programs::installed("srt").is_none() {
-        println!(
-            "srt is not installed (`npm install -g @anthropic-ai/sandbox-runtime`), so it is left out.\n"
-        );
-        return Ok(None);
-    }
-    let path = PathBuf::from(format!("/var/tmp/kennel-bench-srt-{}.json", std::process::id()));
+/// Settings for srt that let it reach this host's loopback.
+fn srt_settings(folder: &Folder) -> Result<PathBuf, Failure> {
+    let path = folder.path().join("srt.json");
     let settings = r#"{"network":{"allowedDomains":["127.0.0.1","localhost"],"deniedDomains":[]},
                        "filesystem":{"denyRead":[],"allowWrite":[],"denyWrite":[]}}"#;
     std::fs::write(&path, settings)?;
-    Ok(Some(path))
+    Ok(path)
 }
 
-fn downloads(port: u16, srt: Option<&Path>) -> Result<(), Failure> {
+fn downloads(port: u16, settings: &Path) -> Result<(), Failure> {
     let rounds = if quick() { 1 } else { 9 };
-    let mut ways = ways(port, srt, &LARGE.to_string(), "")?;
+    let mut ways = ways(port, settings, &LARGE.to_string(), "")?;
     take_turns(&mut ways, rounds)?;
     println!("A download of 512 MiB over one connection, {rounds} rounds.\n");
     println!("{}", table::of(&ways, &[0]));
@@ -166,10 +181,10 @@ fn round(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-fn requests(port: u16, srt: Option<&Path>) -> Result<(), Failure> {
+fn requests(port: u16, settings: &Path) -> Result<(), Failure> {
     let rounds = if quick() { 2 } else { 20 };
     // 64 bytes, and a number that the server does not read.
-    let mut ways = ways(port, srt, "64/", "[1-50]")?;
+    let mut ways = ways(port, settings, "64/", "[1-50]")?;
     take_turns(&mut ways, rounds)?;
     println!("A small GET on a new connection, 50 in each of {rounds} rounds.\n");
     println!("{}", table::of(&ways, &[0]));
