@@ -1,0 +1,104 @@
+//! How a sandbox ended, from what init told, what the kernel counted and what the guard saw.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use super::Running;
+use crate::outcome::{Ended, Outcome};
+
+impl Running {
+    /// What a signal that ended the command means: at the limit of CPU time the kernel sends SIGXCPU, and SIGKILL a
+    /// second later to whoever ignores that. Others can send the same, to a command that has used little.
+    pub(super) fn killed(&self, signal: i32, cpu_milliseconds: u32) -> Ended {
+        let used = Duration::from_millis(cpu_milliseconds.into());
+        // The kernel judges by ticks, and tells by the clock; for a command that is held back by a CPU limit the two
+        // may be far apart.
+        let used_up = self.cpu_time.is_some_and(|limit| match signal {
+            libc::SIGXCPU => used >= limit / 2,
+            libc::SIGKILL => used >= limit,
+            _ => false,
+        });
+        if used_up { Ended::CpuTimeUsedUp } else { Ended::Signalled(signal) }
+    }
+
+    pub(super) fn outcome(&mut self, usage: &libc::rusage, output_truncated: bool) -> Outcome {
+        self.pressure = None;
+        let stats = self.meter.finish();
+        // Nothing inside is left that could make anything more.
+        let violations = std::mem::take(&mut self.sentry).finish();
+        let by_sigkill = matches!(self.ended, None | Some(Ended::Signalled(libc::SIGKILL)));
+        let ended = match self.ended {
+            _ if violations.broken() => Ended::RuleBroken,
+            // What init could still tell came before the clock struck.
+            None if self.timed_out => Ended::TimedOut,
+            _ if by_sigkill && stats.killed_by_own_memory_limit() => Ended::OutOfMemory,
+            Some(ended) => ended,
+            None => Ended::Killed,
+        };
+        // An init that was killed could not tell; then the kernel's count of it has to do, whose peak of memory starts
+        // at that of the process that cloned it.
+        let (user, system, peak) = match self.used {
+            Some(used) => {
+                let time = |milliseconds: u32| Duration::from_millis(milliseconds.into());
+                (time(used.cpu_user), time(used.cpu_system), u64::from(used.peak))
+            }
+            None => {
+                let peak = u64::try_from(usage.ru_maxrss).unwrap_or(0);
+                (duration(usage.ru_utime), duration(usage.ru_stime), peak)
+            }
+        };
+        Outcome {
+            ended,
+            wall_time: self.started.elapsed(),
+            cpu_user: stats.cpu_user.unwrap_or(user),
+            cpu_system: stats.cpu_system.unwrap_or(system),
+            cpu_throttled: stats.cpu_throttled,
+            memory_counted: stats.peak_memory.is_some(),
+            peak_memory: stats.peak_memory.unwrap_or(peak * 1024),
+            max_pids_seen: stats.max_pids_seen,
+            oom_kills: stats.oom_kills.unwrap_or(0),
+            pids_refused: stats.pids_max_hits.unwrap_or(0),
+            output_truncated,
+            violations,
+            not_enforced: Vec::new(),
+        }
+    }
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_usec).unwrap_or(0) * 1000)
+}
+
+/// Waits for the process behind `pidfd` and takes what it and its descendants used. `__WALL`, because it was cloned
+/// without an exit signal.
+pub(crate) fn reap(pidfd: BorrowedFd) -> io::Result<libc::rusage> {
+    use std::os::fd::AsRawFd;
+    const P_PIDFD: libc::c_int = 3;
+    loop {
+        // SAFETY: both are plain memory of the right size that the kernel fills in.
+        let (result, usage) = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let mut usage: libc::rusage = std::mem::zeroed();
+            let result = libc::syscall(
+                libc::SYS_waitid,
+                P_PIDFD,
+                pidfd.as_raw_fd(),
+                &raw mut info,
+                libc::WEXITED | libc::__WALL,
+                &raw mut usage,
+            );
+            (result, usage)
+        };
+        if result == 0 {
+            return Ok(usage);
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            // A wait loop of the caller's own took it; that it has ended is all that is needed.
+            Some(libc::ECHILD) => return Ok(usage),
+            _ => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The link to init: a socket pair that keeps the bounds of messages.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use kennel_init::child::orders::CHUNK;
+use kennel_init::child::sys::MOST_FDS;
+use kennel_init::report::{self, Order, Report};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, send, sendmsg,
+};
+
+/// What arrived.
+pub(super) enum Received {
+    /// A report, and the descriptors that came with it. `None` is one that this side does not know.
+    Report(Option<Report>, Vec<OwnedFd>),
+    /// Init has closed its end.
+    End,
+}
+
+/// Sends a part of the plan. The first message starts with the length of the whole part.
+pub(super) fn send_part(link: &OwnedFd, part: &[u8]) -> io::Result<()> {
+    let length = (part.len() as u64).to_le_bytes();
+    let (first, rest) = part.split_at(part.len().min(CHUNK));
+    let parts = [io::IoSlice::new(&length), io::IoSlice::new(first)];
+    let none = &mut SendAncillaryBuffer::new(&mut []);
+    retry_on_intr(|| sendmsg(link, &parts, none, SendFlags::NOSIGNAL))?;
+    for chunk in rest.chunks(CHUNK) {
+        retry_on_intr(|| send(link, chunk, SendFlags::NOSIGNAL))?;
+    }
+    Ok(())
+}
+
+pub(super) fn order(link: &OwnedFd, order: Order) -> io::Result<()> {
+    order_with(link, order, &[])
+}
+
+/// Sends an order, and descriptors with it.
+pub(super) fn order_with(link: &OwnedFd, order: Order, fds: &[BorrowedFd]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let order = order.encode();
+    let parts = [io::IoSlice::new(&order)];
+    retry_on_intr(|| sendmsg(link, &parts, &mut control, SendFlags::NOSIGNAL))?;
+    Ok(())
+}
+
+/// Receives a message.
+pub(super) fn receive(link: &OwnedFd, flags: RecvFlags) -> io::Result<Received> {
+    let mut message = [0u8; report::LENGTH];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    loop {
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [io::IoSliceMut::new(&mut message)];
+        let length = match recvmsg(link, &mut parts, &mut control, flags | RecvFlags::CMSG_CLOEXEC) {
+            Ok(received) => received.bytes,
+            // A peer that ended with a message of ours unread resets the link. That is told once; what it said before is
+            // still to be read.
+            Err(Errno::CONNRESET | Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        if length == 0 {
+            return Ok(Received::End);
+        }
+        let fds = control.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        });
+        let fds = fds.flatten().collect();
+        return Ok(Received::Report(Report::decode(&message[..length.min(report::LENGTH)]), fds));
+    }
+}

@@ -1,0 +1,206 @@
+//! From a PID 1 that was born to a command that runs.
+
+use std::io;
+use std::time::Instant;
+
+use kennel_init::encode::encode_opening;
+use kennel_init::plan::{Plan, Planned, Step};
+use kennel_init::report::{Order, Report};
+use kennel_policy::policy::Limits;
+use rustix::process::Pid;
+
+use super::sentry::Sentry;
+use super::{Running, link};
+use crate::cgroup::{Cgroup, CgroupError};
+use crate::describe::{describe_step, show};
+use crate::guard::{GuardError, Rules};
+use crate::launch::copy::ID_MAPS;
+
+/// Why a sandbox did not get as far as its command.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A step of the plan failed.
+    #[error("{step}: {source}\nreason: {reason}")]
+    Step {
+        /// What was being done, and on what.
+        step: String,
+        /// The rule behind it.
+        reason: String,
+        /// Whether it is one that some hosts refuse, and which.
+        refused: Option<Refused>,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The user could not be mapped.
+    #[error("mapping the user into the new user namespace: {0}")]
+    IdMaps(#[source] io::Error),
+    /// The command could not be executed.
+    #[error("executing {command}: {source}")]
+    NotExecuted {
+        /// Which path.
+        command: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// PID 1 ended without a word.
+    #[error("setting up the sandbox: init was killed before the command started")]
+    Gone,
+    /// Its filter has a listener already, that of an outer sandbox.
+    #[error(
+        "filtering system calls: {0}\n\
+         help: a guarded sandbox cannot run inside a guarded one, because the kernel takes one listener per process: \
+         create the denied paths that do not exist, in one of the two"
+    )]
+    Nested(#[source] io::Error),
+    /// There is no guard.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
+    /// Talking to init failed.
+    #[error("waiting for the sandbox: {0}")]
+    Link(#[source] io::Error),
+}
+
+/// A step that some hosts refuse and that there is a way around.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// A fresh /proc, in containers that mask parts of it.
+    Proc,
+    /// A netlink batch, on kernels without nftables.
+    Netlink,
+}
+
+impl Running {
+    /// Sends the opening of a plan. Should init be gone, [`Running::await_start`] tells why.
+    pub fn open(&self, opening: &[Planned]) {
+        let _ = link::send_part(&self.init.link, &encode_opening(opening));
+    }
+
+    /// Sends the rest of the plan, and starts the clock.
+    pub fn begin(&mut self, plan: &Plan, limits: &Limits) {
+        self.started = Instant::now();
+        self.deadline = limits.wall_time.and_then(|limit| self.started.checked_add(limit));
+        self.cpu_time = limits.cpu_time;
+        let _ = link::send_part(&self.init.link, &plan.encode());
+    }
+
+    /// Has `rules` guarded. `own_network` says that the sandbox does not share the host's network.
+    ///
+    /// Init, which waits for that before it starts the command, is told that the paths are held; by then it has mostly
+    /// not come so far.
+    ///
+    /// # Errors
+    /// When a path is not what it was when the rules were made; nothing is left of the sandbox then.
+    pub fn guard(&mut self, rules: &Rules, own_network: bool) -> Result<(), StartError> {
+        if rules.is_empty() {
+            return Ok(());
+        }
+        match Sentry::new(rules, own_network) {
+            Ok(sentry) => self.sentry = sentry,
+            Err(error) => {
+                self.end();
+                return Err(error.into());
+            }
+        }
+        // One that has gone meanwhile is noticed elsewhere.
+        let _ = self.go();
+        Ok(())
+    }
+
+    /// Puts PID 1, which waits for it, into a cgroup, and lets it go on. `newborn` says that it was born in it.
+    ///
+    /// # Errors
+    /// When the kernel or systemd refuses; it still waits then.
+    pub fn enter(&mut self, mut cgroup: Cgroup, newborn: bool) -> Result<(), CgroupError> {
+        let moved = cgroup.must_be_admitted() || (!newborn && cgroup.birth_fd().is_some());
+        if moved {
+            cgroup.admit(Pid::from_raw(self.init.pid).unwrap_or(Pid::INIT))?;
+        }
+        self.pressure = cgroup.watch_pressure()?;
+        let entrances: Vec<_> = if moved { Vec::new() } else { cgroup.entrances().collect() };
+        let handed = link::order_with(&self.init.link, Order::Enter, &entrances);
+        handed.map_err(|error| CgroupError::System {
+            doing: "handing a cgroup over to init",
+            path: "the link".into(),
+            source: error,
+        })?;
+        self.meter.count_by(cgroup);
+        Ok(())
+    }
+
+    /// Lets init go on past [`kennel_init::plan::Step::AwaitController`].
+    pub fn go(&self) -> io::Result<()> {
+        link::order(&self.init.link, Order::Go)
+    }
+
+    /// Waits until the command runs.
+    ///
+    /// # Errors
+    /// When a step failed or the command could not be executed; nothing is left of the sandbox then.
+    pub fn await_start(&mut self, plan: &Plan) -> Result<(), StartError> {
+        let mut starting = false;
+        loop {
+            match self.receive() {
+                Ok(Some(Report::Starting)) => starting = true,
+                Ok(Some(Report::Started)) => return Ok(()),
+                // Killed right after: the command may have run, so this is an end, not a failure to start.
+                Ok(None) if starting => return Ok(()),
+                Ok(Some(Report::Failed { step, errno })) => {
+                    self.end();
+                    return Err(step_error(plan, step, io::Error::from_raw_os_error(errno)));
+                }
+                Ok(Some(Report::NotExecuted { candidate, errno })) => {
+                    self.end();
+                    let tried = plan.command.candidates.get(candidate as usize);
+                    let name = plan.command.arguments.first();
+                    let not_found = errno == libc::ENOENT;
+                    let command = if not_found { name } else { tried.or(name) };
+                    let command = command.map(|name| show(name.as_bytes())).unwrap_or_default();
+                    let source = match errno {
+                        libc::ELIBACC => {
+                            io::Error::other("the interpreter that it names does not exist inside")
+                        }
+                        errno => io::Error::from_raw_os_error(errno),
+                    };
+                    return Err(StartError::NotExecuted { command, source });
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    self.end();
+                    return Err(StartError::Gone);
+                }
+                Err(error) => {
+                    self.end();
+                    return Err(StartError::Link(error));
+                }
+            }
+        }
+    }
+}
+
+fn step_error(plan: &Plan, index: u32, source: io::Error) -> StartError {
+    if index == ID_MAPS {
+        return StartError::IdMaps(source);
+    }
+    let step = plan.step(index).map(|planned| &planned.step);
+    if let (Some(Step::Filter { listener: Some(_), .. }), Some(libc::EBUSY)) = (step, source.raw_os_error()) {
+        return StartError::Nested(source);
+    }
+    match plan.step(index) {
+        Some(planned) => StartError::Step {
+            step: describe_step(&planned.step),
+            reason: planned.reason.clone(),
+            refused: match planned.step {
+                Step::Proc { .. } => Some(Refused::Proc),
+                Step::Netlink { .. } => Some(Refused::Netlink),
+                _ => None,
+            },
+            source,
+        },
+        None => StartError::Step {
+            step: "starting the command".into(),
+            reason: "the command itself".into(),
+            refused: None,
+            source,
+        },
+    }
+}
