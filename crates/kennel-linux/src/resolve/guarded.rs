@@ -8,11 +8,11 @@ use kennel_init::plan::Identity;
 use kennel_policy::policy::{Missing, PathRule, Policy, UnixSockets};
 use rustix::fs::FileType;
 
+use super::error::{ResolveError, system_error};
 use super::locate::{self, Below, locate, locate_below, locate_link};
-use super::{
-    Found, Kind, List, Location, Loose, Point, ResolveError, Resolver, Search, Seen, Source, State, is_link,
-    system_error, walk,
-};
+use super::said::{List, Loose, Resolver};
+use super::walk::{self, Search, Seen};
+use super::{Found, Kind, Location, Point, Source, State, is_link};
 use crate::guard::{AllowedSocket, Anchor, Finding, Rules, Sockets};
 
 /// A listed socket, found or not.

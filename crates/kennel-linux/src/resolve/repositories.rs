@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use kennel_policy::policy::{GitLevel, Look, MountAccess, PathRule, Precedence, ReadModel};
 
+use super::error::{ResolveError, system_error};
 use super::locate::{Below, Holder, locate, locate_below};
+use super::said::{List, Loose, Resolver, describe, shown};
 use super::walk::{self, Search, Seen};
-use super::{Found, Kind, List, Location, Loose, ResolveError, Resolver, describe, git, shown, system_error};
+use super::{Found, Kind, Location, git};
 
 /// What a walk found that is to stay as it is.
 #[derive(Default)]

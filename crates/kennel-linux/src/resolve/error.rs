@@ -1,0 +1,84 @@
+//! Why a policy has no meaning on this disk.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::said::shown;
+use super::walk::WalkError;
+
+/// Why a policy has no meaning here.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// A listed path is not there.
+    #[error(
+        "resolving {rule}: {}: no such file or directory\nhelp: create it first, or mark the entry `missing = \"skip\"`",
+        shown(.path)
+    )]
+    Missing {
+        /// The rule.
+        rule: String,
+        /// The path.
+        path: PathBuf,
+    },
+    /// The caller may not look at a listed path.
+    #[error("resolving {rule}: {}: permission denied", shown(.path))]
+    Forbidden {
+        /// The rule.
+        rule: String,
+        /// The path.
+        path: PathBuf,
+    },
+    /// A denied file can be reached under another name.
+    #[error(
+        "resolving {rule}: {} has {links} hard links, and not all of them are denied\n\
+         help: deny its other names too (find them with `find / -samefile`), or give the file a copy of its own",
+        shown(.path)
+    )]
+    HardLinks {
+        /// The rule.
+        rule: String,
+        /// The path.
+        path: PathBuf,
+        /// How many.
+        links: u32,
+    },
+    /// A mount would show what a rule hides.
+    #[error("resolving {mount}: its source is hidden by {rule}\nhelp: drop one of the two rules")]
+    HiddenSource {
+        /// The mount.
+        mount: String,
+        /// The deny.
+        rule: String,
+    },
+    /// Something is not what a rule needs it to be.
+    #[error("resolving {rule}: {}: {what}", shown(.path))]
+    Unfit {
+        /// The rule.
+        rule: String,
+        /// The path.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// There is too much to look through.
+    #[error(
+        "looking for what globs match and for git repositories: {0}\n\
+         help: start the pattern at a deeper folder, allow writing to a smaller one, or say `git = \"off\"`"
+    )]
+    Walk(#[from] WalkError),
+    /// The system failed.
+    #[error("resolving {rule}: {}: {source}", shown(.path))]
+    System {
+        /// The rule.
+        rule: String,
+        /// The path.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+pub(super) fn system_error(rule: &str, path: &Path) -> impl FnOnce(io::Error) -> ResolveError {
+    let (rule, path) = (rule.to_owned(), path.to_path_buf());
+    move |source| ResolveError::System { rule, path, source }
+}

@@ -1,0 +1,172 @@
+//! What appears inside at another place than on the host: mounts, file systems in memory, devices.
+
+use std::path::Path;
+
+use kennel_policy::policy::{Missing, MountAccess, MountPoint, Precedence};
+
+use super::error::{ResolveError, system_error};
+use super::said::{Resolver, Verdict, shown};
+use super::{Location, Point, State, Zone, locate};
+
+impl Resolver<'_> {
+    /// Host folders that appear at other places, and file systems in memory: outer ones first, so that one that is
+    /// nested finds its place in the one around it.
+    pub(super) fn mounts(&mut self, points: &mut Vec<Point>) -> Result<(), ResolveError> {
+        let files = self.files;
+        let mounts = files.mounts.iter().map(|mount| (&mount.target, Some(mount), None));
+        let tmpfs = files.tmpfs.iter().map(|tmpfs| (&tmpfs.target, None, Some(tmpfs)));
+        let mut all: Vec<_> = mounts.chain(tmpfs).collect();
+        all.sort_by_key(|(target, ..)| *target);
+        for (target, mount, tmpfs) in all {
+            if let Some(mount) = mount {
+                self.mount(points, mount)?;
+            }
+            if let Some(tmpfs) = tmpfs {
+                let reason = format!("tmpfs {} ({})", shown(target), tmpfs.origin);
+                self.make_room(points, target, &reason)?;
+                points.retain(|point| point.path != *target);
+                let state = State::Fresh(Zone::Memory { size: tmpfs.size });
+                points.push(Point { path: target.clone(), state, reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// A host folder that appears at another place, with the denies that hold for it.
+    pub(super) fn mount(&mut self, points: &mut Vec<Point>, mount: &MountPoint) -> Result<(), ResolveError> {
+        let reason = format!("mount {} at {} ({})", shown(&mount.source), shown(&mount.target), mount.origin);
+        let found = match locate(&mount.source).map_err(system_error(&reason, &mount.source))? {
+            Location::Found(found) => found,
+            Location::Missing(path) => return Err(ResolveError::Missing { rule: reason, path }),
+            Location::Forbidden => {
+                return Err(ResolveError::Forbidden { rule: reason, path: mount.source.clone() });
+            }
+        };
+        if let Verdict::Hidden(rule) = self.verdict(&found.path) {
+            return Err(ResolveError::HiddenSource { mount: reason, rule: rule.to_owned() });
+        }
+        // The nearest rule about writing decides, as it does without the mount; where there is none, the mount.
+        let denied = {
+            let mut denied = self
+                .said
+                .upwards(&found.path)
+                .filter(|said| said.deny_write.is_some() || said.allow_write.is_some())
+                .map(|said| said.deny_write.is_some());
+            match self.files.precedence {
+                Precedence::Specific => denied.next().unwrap_or(false),
+                Precedence::DenyWrite => denied.any(|denied| denied),
+            }
+        };
+        let write = mount.access == MountAccess::ReadWrite && !denied;
+        self.make_room(points, &mount.target, &reason)?;
+        points.retain(|point| point.path != mount.target);
+        for (path, said) in self.said.below(&found.path) {
+            let Ok(below) = path.strip_prefix(&found.path) else { continue };
+            let inside = mount.target.join(below);
+            if let (Some(rule), Some(found)) = (&said.deny_read, &said.found) {
+                let state = State::Hidden { kind: found.kind };
+                points.push(Point { path: inside, state, reason: rule.clone() });
+            } else if let (Some(rule), Some(found), true) = (&said.deny_write, &said.found, write) {
+                let state = State::Host { source: found.clone().into(), write: false };
+                points.push(Point { path: inside, state, reason: rule.clone() });
+            }
+        }
+        points.push(Point {
+            path: mount.target.clone(),
+            state: State::Host { source: found.into(), write },
+            reason,
+        });
+        Ok(())
+    }
+
+    /// Sees to it that a mount at `target` has a place to stand on. One that does not exist on the host cannot be
+    /// made in a read-only tree, and must not be made in a writable one: the nearest folder above it is built anew,
+    /// with all its entries, in memory.
+    pub(super) fn make_room(
+        &mut self,
+        points: &mut Vec<Point>,
+        target: &Path,
+        rule: &str,
+    ) -> Result<(), ResolveError> {
+        let unfit = |what| ResolveError::Unfit { rule: rule.into(), path: target.to_path_buf(), what };
+        if target == Path::new("/") {
+            return Err(unfit("the root itself cannot be mounted over"));
+        }
+        let nearest =
+            target.ancestors().skip(1).find_map(|above| points.iter().find(|point| point.path == above));
+        let writable = match nearest.map(|point| (point, &point.state)) {
+            None => false,
+            Some((outer, State::Host { source, .. })) if source.path != outer.path => {
+                let rest = target.strip_prefix(&outer.path).unwrap_or(target);
+                let place = source.path.join(rest);
+                return match locate(&place).map_err(system_error(rule, &place))? {
+                    Location::Found(found) if found.path == place => Ok(()),
+                    Location::Found(_) => Err(unfit("leads through a symlink; name the place it points to")),
+                    _ => {
+                        Err(unfit("does not exist in the folder that is mounted around it; create it first"))
+                    }
+                };
+            }
+            Some((_, State::Host { write, .. })) => *write,
+            Some(_) => return Ok(()),
+        };
+        match locate(target).map_err(system_error(rule, target))? {
+            Location::Found(found) if found.path == target => return Ok(()),
+            Location::Found(_) => return Err(unfit("leads through a symlink; name the place it points to")),
+            _ if writable => {
+                return Err(unfit(
+                    "does not exist, and making it would leave it on the host; create it first",
+                ));
+            }
+            _ => {}
+        }
+        let mut folder = target.parent();
+        while let Some(path) = folder.filter(|path| !path.is_dir()) {
+            folder = path.parent();
+        }
+        let folder = folder.unwrap_or(Path::new("/")).to_path_buf();
+        let entries = std::fs::read_dir(&folder).map_err(system_error(rule, &folder))?;
+        let zone = if folder == Path::new("/") { Zone::Root } else { Zone::Rebuilt };
+        points.retain(|point| point.path != folder);
+        points.push(Point { path: folder.clone(), state: State::Fresh(zone), reason: rule.to_owned() });
+        for (index, entry) in entries.flatten().enumerate() {
+            if index == 4096 {
+                return Err(unfit("does not exist, and its folder has too many entries to be built anew"));
+            }
+            let path = entry.path();
+            if let Ok(points_to) = std::fs::read_link(&path) {
+                self.links.push((path, points_to));
+            } else if points.iter().all(|point| point.path != path)
+                && let Ok(Location::Found(found)) = locate(&path)
+            {
+                let state = State::Host { source: found.into(), write: false };
+                points.push(Point { path, state, reason: "everything is readable by default".into() });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn devices(&mut self, points: &mut Vec<Point>) -> Result<(), ResolveError> {
+        for rule in &self.files.devices {
+            let path = rule.pattern.as_path();
+            let reason = format!("device {} ({})", shown(path), rule.origin);
+            match locate(path).map_err(system_error(&reason, path))? {
+                Location::Found(found) if found.path.starts_with("/dev") => points.push(Point {
+                    path: path.to_path_buf(),
+                    state: State::Device(found.into()),
+                    reason,
+                }),
+                Location::Found(found) => {
+                    return Err(ResolveError::Unfit {
+                        rule: reason,
+                        path: found.path,
+                        what: "not below /dev",
+                    });
+                }
+                _ if rule.missing != Missing::Error => {}
+                _ => return Err(ResolveError::Missing { rule: reason, path: path.to_path_buf() }),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! From what the rules say to points: the paths at which what the sandbox may do changes.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::path::Path;
+
+use super::error::{ResolveError, system_error};
+use super::said::{Resolver, Verdict};
+use super::{Point, State, Zone, locate};
+
+impl Resolver<'_> {
+    /// One point for each path at which the verdict differs from that of the folder above.
+    pub(super) fn points(&self) -> Vec<Point> {
+        let mut points = Vec::new();
+        for (path, said) in self.said.iter() {
+            let verdict = self.verdict(path);
+            let above = path.parent().map(|above| self.verdict(above));
+            let same = match (&verdict, &above) {
+                (Verdict::Hidden(_), Some(Verdict::Hidden(_))) => true,
+                // What a fresh zone does not have needs no hiding; /dev and /proc have some of it.
+                (Verdict::Hidden(_), Some(Verdict::Fresh(zone))) => !matches!(zone, Zone::Dev | Zone::Proc),
+                (Verdict::Host { write: a, .. }, Some(Verdict::Host { write: b, .. })) => a == b,
+                (Verdict::Fresh(a), Some(Verdict::Fresh(b))) => a == b,
+                _ => false,
+            };
+            let under = path.parent().and_then(|above| self.said.upwards(above).find_map(|said| said.zone));
+            let made_up = matches!(under, Some(Zone::Dev | Zone::Proc));
+            if (same && said.zone.is_none()) || (made_up && !matches!(verdict, Verdict::Hidden(_))) {
+                continue;
+            }
+            let (state, reason) = match (verdict, &said.found) {
+                (Verdict::Fresh(zone), _) => (State::Fresh(zone), zone.reason().into()),
+                (Verdict::Hidden(rule), Some(found)) => (State::Hidden { kind: found.kind }, rule.to_owned()),
+                (Verdict::Host { write, reason }, Some(found)) => {
+                    (State::Host { source: found.clone().into(), write }, reason.to_owned())
+                }
+                // A zone that a rule above opened again: it simply stays what the rule makes of it.
+                (_, None) => continue,
+            };
+            points.push(Point { path: path.to_path_buf(), state, reason });
+        }
+        points
+    }
+}
+
+/// Keeps the folders between a writable place and what is protected below it from being moved away: a mount point
+/// cannot be renamed. Otherwise `mv .git x; mkdir .git` would leave the protected path free to be made anew.
+pub(super) fn pin(points: &mut Vec<Point>) -> Result<(), ResolveError> {
+    // By their text, which is quicker to compare than components.
+    let writable: HashMap<&OsStr, (&Path, bool)> = points
+        .iter()
+        .filter_map(|point| match &point.state {
+            State::Host { source, write } => Some((point.path.as_os_str(), (source.path.as_path(), *write))),
+            _ => None,
+        })
+        .collect();
+    let taken: HashSet<&OsStr> = points.iter().map(|point| point.path.as_os_str()).collect();
+    let mut pins = Vec::new();
+    let mut pinned: HashSet<&OsStr> = HashSet::new();
+    for point in points.iter() {
+        let protected = match &point.state {
+            State::Hidden { .. } => true,
+            State::Host { write, .. } => !write,
+            _ => false,
+        };
+        if !protected {
+            continue;
+        }
+        let mut above = point.path.ancestors().skip(1);
+        let Some((top, (host_top, true))) =
+            above.find_map(|above| Some((above, *writable.get(above.as_os_str())?)))
+        else {
+            continue;
+        };
+        for between in point.path.ancestors().skip(1) {
+            if between.as_os_str() == top.as_os_str() {
+                break;
+            }
+            if taken.contains(between.as_os_str()) || !pinned.insert(between.as_os_str()) {
+                continue;
+            }
+            let host = host_top.join(between.strip_prefix(top).unwrap_or(between));
+            let reason = format!("keeps it in its place: {}", point.reason);
+            let Some(found) = locate::locate_plain(&host).map_err(system_error(&reason, &host))? else {
+                continue;
+            };
+            let state = State::Host { source: found.into(), write: true };
+            pins.push(Point { path: between.to_path_buf(), state, reason });
+        }
+    }
+    points.extend(pins);
+    Ok(())
+}

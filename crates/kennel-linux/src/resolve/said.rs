@@ -1,0 +1,335 @@
+//! What the rules say of each path, and which of them decides.
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use kennel_policy::policy::{
+    FilePolicy, Look, Missing, MountAccess, PathRule, Policy, Precedence, ReadModel, TmpMode,
+};
+
+use super::error::{ResolveError, system_error};
+use super::tree::Tree;
+use super::{Found, Kind, Location, Zone, is_link, locate};
+
+/// The four lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum List {
+    DenyRead,
+    AllowRead,
+    AllowWrite,
+    DenyWrite,
+}
+
+impl List {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            List::DenyRead => "deny_read",
+            List::AllowRead => "allow_read",
+            List::AllowWrite => "allow_write",
+            List::DenyWrite => "deny_write",
+        }
+    }
+
+    pub(super) fn denies(self) -> bool {
+        matches!(self, List::DenyRead | List::DenyWrite)
+    }
+}
+
+/// What the rules say of one path.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Said {
+    pub(super) deny_read: Option<String>,
+    pub(super) allow_read: Option<String>,
+    pub(super) allow_write: Option<String>,
+    pub(super) deny_write: Option<String>,
+    /// Shown inside because the command starts there.
+    pub(super) workdir: bool,
+    pub(super) zone: Option<Zone>,
+    pub(super) found: Option<Found>,
+}
+
+/// What holds at a path, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict<'a> {
+    Hidden(&'a str),
+    Fresh(Zone),
+    Host { write: bool, reason: &'a str },
+}
+
+/// A deny whose path is not there, or is a link that can be replaced.
+pub(super) struct Loose {
+    pub(super) path: PathBuf,
+    pub(super) rule: String,
+    pub(super) link: bool,
+}
+
+pub(super) struct Resolver<'a> {
+    pub(super) files: &'a FilePolicy,
+    pub(super) said: Tree<Said>,
+    pub(super) loose: Vec<Loose>,
+    pub(super) links: Vec<(PathBuf, PathBuf)>,
+    /// What `allow_write` names itself, not by a glob, and where repositories are looked for in it.
+    pub(super) named: BTreeMap<PathBuf, Look>,
+    /// Where the command starts.
+    pub(super) workdir: Option<PathBuf>,
+}
+
+/// The minimal system set of listed reads: what a dynamically linked program, a shell and an interpreter need.
+pub const SYSTEM: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/run/current-system/sw",
+    "/etc/alternatives",
+    "/etc/bash.bashrc",
+    "/etc/ca-certificates",
+    "/etc/debian_version",
+    "/etc/fonts",
+    "/etc/group",
+    "/etc/gai.conf",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/inputrc",
+    "/etc/java-17-openjdk",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/locale.alias",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/os-release",
+    "/etc/passwd",
+    "/etc/pki",
+    "/etc/profile",
+    "/etc/protocols",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/etc/shells",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/terminfo",
+    "/etc/timezone",
+    "/sys/devices/system/cpu",
+];
+
+pub(super) fn describe(list: List, rule: &PathRule) -> String {
+    format!("{} {} ({})", list.name(), shown(rule.pattern.as_path()), rule.origin)
+}
+
+/// A path as it may be printed: a stranger may have chosen it.
+pub(super) fn shown(path: &Path) -> String {
+    crate::describe::show(path.as_os_str().as_bytes())
+}
+
+impl Resolver<'_> {
+    pub(super) fn at(&mut self, path: &Path) -> &mut Said {
+        self.said.at(path)
+    }
+
+    pub(super) fn zones(&mut self) {
+        let mut zones = vec![("/dev", Zone::Dev), ("/proc", Zone::Proc)];
+        if self.files.tmp == TmpMode::Private {
+            zones.push(("/tmp", Zone::Tmp));
+        }
+        if !self.files.host_run {
+            zones.push(("/run", Zone::Run));
+        }
+        if self.files.reads == ReadModel::Listed {
+            zones.push(("/", Zone::Root));
+        }
+        for (path, zone) in zones {
+            self.at(Path::new(path)).zone = Some(zone);
+        }
+    }
+
+    pub(super) fn list(&mut self, list: List, rules: &[PathRule]) -> Result<(), ResolveError> {
+        for rule in rules.iter().filter(|rule| !rule.pattern.is_glob()) {
+            let (path, reason) = (rule.pattern.as_path(), describe(list, rule));
+            if !rule.follow_link && is_link(path) {
+                continue;
+            }
+            let location = locate(path).map_err(system_error(&reason, path))?;
+            let straight = match &location {
+                Location::Found(Found { path: place, .. }) | Location::Missing(place) => place == path,
+                Location::Forbidden => true,
+            };
+            if !straight && list.denies() {
+                self.hold_way(path, &reason);
+            }
+            // A folder on the way that is a link leads elsewhere just as the last one does.
+            if !straight && !rule.follow_link {
+                continue;
+            }
+            match location {
+                Location::Found(found) => {
+                    if list == List::AllowWrite {
+                        let look = self.named.entry(found.path.clone()).or_insert(rule.look);
+                        // Of several rules the one that looks most.
+                        if rule.look == Look::Everywhere {
+                            *look = Look::Everywhere;
+                        }
+                    }
+                    if !straight && !list.denies() {
+                        self.links.extend(locate::links_on_the_way(path));
+                    }
+                    self.say(list, found, &reason);
+                }
+                Location::Missing(path) if list.denies() && rule.missing == Missing::Skip => {
+                    self.loose.push(Loose { path, rule: reason, link: false });
+                }
+                // What the caller may not look at, the sandbox, which is the same user, may not either.
+                Location::Forbidden if list.denies() => {}
+                _ if rule.missing != Missing::Error => {}
+                Location::Missing(path) => return Err(ResolveError::Missing { rule: reason, path }),
+                Location::Forbidden => {
+                    return Err(ResolveError::Forbidden { rule: reason, path: path.to_path_buf() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A link on the way to what is denied that is replaced would lead around the rule.
+    pub(super) fn hold_way(&mut self, path: &Path, rule: &str) {
+        let links = locate::links_on_the_way(path).into_iter();
+        self.loose.extend(links.map(|(path, _)| Loose { path, rule: rule.to_owned(), link: true }));
+    }
+
+    pub(super) fn say(&mut self, list: List, found: Found, reason: &str) {
+        let said = self.at(&found.path);
+        let slot = match list {
+            List::DenyRead => &mut said.deny_read,
+            List::AllowRead => &mut said.allow_read,
+            List::AllowWrite => &mut said.allow_write,
+            List::DenyWrite => &mut said.deny_write,
+        };
+        slot.get_or_insert_with(|| reason.to_owned());
+        said.found = Some(found);
+    }
+
+    /// Whether `path` already has what `list` gives, with no rule of another list in between.
+    pub(super) fn covered(&self, list: List, path: &Path) -> bool {
+        self.said.upwards(path).next().is_some_and(|said| match list {
+            List::DenyRead => said.deny_read.is_some(),
+            List::AllowRead => said.allow_read.is_some() && said.deny_read.is_none(),
+            List::AllowWrite => said.allow_write.is_some() && said.deny_write.is_none(),
+            List::DenyWrite => said.deny_write.is_some(),
+        })
+    }
+
+    /// The command's folder shows inside, if only to be read, even where a fresh zone would cover it.
+    pub(super) fn workdir(&mut self, policy: &Policy, cwd: &Path) -> Result<Option<PathBuf>, ResolveError> {
+        let asked = policy.process.workdir.as_deref();
+        let path = asked.unwrap_or(cwd);
+        match locate(path).map_err(system_error("workdir", path))? {
+            Location::Found(found) if found.kind == Kind::Folder => {
+                let place = found.path.clone();
+                if self.files.reads == ReadModel::Open {
+                    let said = self.at(&place);
+                    said.workdir = true;
+                    said.found = Some(found);
+                }
+                Ok(Some(place))
+            }
+            // A target of a mount, or a folder of a fresh zone, exists only inside.
+            Location::Missing(place) if asked.is_some() => Ok(Some(place)),
+            Location::Found(_) => Err(ResolveError::Unfit {
+                rule: "workdir".into(),
+                path: path.to_path_buf(),
+                what: "not a directory",
+            }),
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn system(&mut self) {
+        for path in SYSTEM.iter().map(Path::new) {
+            if let Ok(Location::Found(found)) = locate(path) {
+                self.links.extend(locate::links_on_the_way(path));
+                self.say(List::AllowRead, found, "the minimal system set");
+            }
+        }
+    }
+
+    /// On many hosts /etc/resolv.conf is a link into /run, which is hidden: that one file shows through.
+    pub(super) fn name_servers(&mut self) {
+        if let Ok(Location::Found(found)) = locate(Path::new("/etc/resolv.conf"))
+            && found.path.starts_with("/run")
+        {
+            self.say(List::AllowRead, found, "the network needs /etc/resolv.conf");
+        }
+    }
+
+    /// What holds at `path`: the first rule on the way up that decides.
+    pub(super) fn verdict(&self, path: &Path) -> Verdict<'_> {
+        let mut opened = false;
+        let mut read = None;
+        for said in self.said.upwards(path) {
+            let tie = self.files.precedence == Precedence::DenyWrite && said.allow_read.is_some();
+            if let Some(rule) = said.deny_read.as_ref().filter(|_| !tie) {
+                return Verdict::Hidden(rule);
+            }
+            if let Some(rule) = &said.allow_read {
+                read = Some(rule.as_str());
+                break;
+            }
+            opened |= said.allow_write.is_some() || said.workdir;
+            if let Some(zone) = said.zone.filter(|_| !opened) {
+                return Verdict::Fresh(zone);
+            }
+        }
+        let mut allowed = None;
+        for said in self.said.upwards(path) {
+            if let Some(rule) = &said.deny_write {
+                return Verdict::Host { write: false, reason: rule };
+            }
+            if let (None, Some(rule)) = (&allowed, &said.allow_write) {
+                allowed = Some(rule);
+                if self.files.precedence == Precedence::Specific {
+                    break;
+                }
+            }
+        }
+        if let Some(rule) = allowed {
+            return Verdict::Host { write: true, reason: rule };
+        }
+        let reason = read.unwrap_or_else(|| {
+            let workdir = self.said.get(path).is_some_and(|said| said.workdir);
+            if workdir { "the working directory" } else { "everything is readable by default" }
+        });
+        Verdict::Host { write: false, reason }
+    }
+
+    pub(super) fn writes(&self, path: &Path) -> bool {
+        matches!(self.verdict(path), Verdict::Host { write: true, .. })
+    }
+
+    /// A denied file is protected under the names that are denied; another name would lead around the rule.
+    pub(super) fn check_hard_links(&self) -> Result<(), ResolveError> {
+        let writes = self.said.values().any(|said| said.allow_write.is_some())
+            || self.files.mounts.iter().any(|mount| mount.access == MountAccess::ReadWrite);
+        let rule = |said: &Said| said.deny_read.clone().or(said.deny_write.clone().filter(|_| writes));
+        for said in self.said.values() {
+            let (Some(rule), Some(found)) = (rule(said), &said.found) else { continue };
+            if found.kind == Kind::Folder || found.links < 2 {
+                continue;
+            }
+            let same = |other: &&Said| {
+                (other.deny_read.is_some() || other.deny_write.is_some())
+                    && other.found.as_ref().is_some_and(|other| other.identity == found.identity)
+            };
+            if self.said.values().filter(same).count() < found.links as usize {
+                let (path, links) = (found.path.clone(), found.links);
+                return Err(ResolveError::HardLinks { rule, path, links });
+            }
+        }
+        Ok(())
+    }
+}
