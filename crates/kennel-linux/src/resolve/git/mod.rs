@@ -24,6 +24,8 @@ use config::{Named, RelativeTo};
 
 /// As many folders below `.git/modules` and `.git/worktrees` are looked at.
 const MOST_PARTS: usize = 4096;
+/// Why a configuration stays as it is, and which level leaves it open.
+const CONFIGURATION: &str = "git runs what its configuration names (`hooks-read-only` leaves it open)";
 /// Submodules of submodules of submodules.
 const MOST_NESTED: usize = 8;
 
@@ -174,11 +176,11 @@ fn keep_settings(wishes: &mut Wishes, level: GitLevel, folder: &Path, whole: &Pa
     // With this file all the rest is read from elsewhere.
     wishes.keep(folder.join("commondir"), "it says where the hooks and the configuration are");
     if configuration {
-        wishes.keep(whole.join("config"), "git runs what its configuration names");
+        wishes.keep(whole.join("config"), CONFIGURATION);
         // Git writes its configuration by way of this file. Refused here already, `git config` says why it fails, and
         // leaves nothing behind.
-        wishes.keep(whole.join("config.lock"), "git runs what its configuration names");
-        wishes.keep(folder.join("config.worktree"), "git runs what its configuration names");
+        wishes.keep(whole.join("config.lock"), CONFIGURATION);
+        wishes.keep(folder.join("config.worktree"), CONFIGURATION);
     }
     if folder != whole {
         wishes.keep(folder.join("gitdir"), "it says which worktree this is");
@@ -208,7 +210,7 @@ fn parts(wishes: &mut Wishes, level: GitLevel, whole: &Path, left: &mut usize, n
         wishes.keep(folder.join("commondir"), "it says where a worktree's hooks and configuration are");
         wishes.keep(folder.join("gitdir"), "it says which worktree this is");
         if level == GitLevel::HooksAndConfigReadOnly {
-            wishes.keep(folder.join("config.worktree"), "git runs what its configuration names");
+            wishes.keep(folder.join("config.worktree"), CONFIGURATION);
         }
     }
     modules(wishes, level, &whole.join("modules"), left, nested);
