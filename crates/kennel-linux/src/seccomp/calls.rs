@@ -7,6 +7,7 @@ use libc::*;
 
 // Newer than the libc crate's tables; from 424 on a call has the same number on every architecture.
 const SYS_cachestat: c_long = 451;
+const SYS_fchmodat2: c_long = 452;
 const SYS_map_shadow_stack: c_long = 453;
 const SYS_futex_wake: c_long = 454;
 const SYS_futex_wait: c_long = 455;
