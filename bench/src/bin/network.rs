@@ -142,7 +142,12 @@ fn ways<'a>(port: u16, settings: &Path, url: &str, count: &str) -> Result<Vec<Wa
         let script = curl("127.0.0.1", &format!("--noproxy '' {flags}"));
         command.args(["--settings".as_ref(), settings.as_os_str(), "-c".as_ref(), script.as_ref()]);
         command.stderr(Stdio::null());
-        all.push(by_curl(&format!("srt, {name}"), command));
+        all.push(Way::new(&format!("srt, {name}"), move || {
+            // Now and then its proxy cuts a large download short (curl: 18). That says nothing about how long one takes.
+            let whole = (0..5).find_map(|_| seconds(&mut command).ok());
+            let times = whole.ok_or("five downloads in a row were cut short")?;
+            Ok(Sample { time: times[times.len() / 2], peak_memory: None })
+        }));
     }
     Ok(all)
 }
