@@ -77,7 +77,9 @@ fn submodules_are_updated_and_committed_to_inside() {
     // Git writes the submodule's configuration each time, with what stands there already.
     let ran = yard.inside(HOOKS, &repo, "git submodule --quiet update");
     assert_ne!(ran.code, 0);
-    for word in ["could not lock config file", "Read-only file system", "git runs what its configuration names"] {
+    for word in
+        ["could not lock config file", "Read-only file system", "git runs what its configuration names"]
+    {
         assert!(ran.stderr.contains(word), "{word}: {}", ran.stderr);
     }
     // Which leaves the way out that the message names.
