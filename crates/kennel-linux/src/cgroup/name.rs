@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{Pid, getpid, test_kill_process};
 
+use super::dir::read_whole;
+
 const PREFIX: &str = "kennel-sandbox-";
 
 /// The process that made a cgroup.
@@ -89,7 +91,7 @@ pub(super) fn proc_is_ours() -> bool {
 }
 
 fn start_time(pid: &str) -> io::Result<u64> {
-    parse_start_time(&std::fs::read(format!("/proc/{pid}/stat"))?)
+    parse_start_time(&read_whole(&format!("/proc/{pid}/stat"))?)
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
