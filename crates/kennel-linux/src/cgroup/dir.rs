@@ -13,8 +13,7 @@ use std::sync::OnceLock;
 use rustix::fs::{Access, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Longest file that is read: `cgroup.procs` of some 100,000 processes. Everything else is far below 4 KiB.
-const MOST: usize = 1 << 20;
+use crate::read;
 
 #[derive(Debug)]
 pub(super) struct Dir {
@@ -153,40 +152,9 @@ impl Dir {
     }
 }
 
-/// Reads a file of `/proc`, most often in one call where `std::fs::read` takes five.
-pub(super) fn read_whole(path: &str) -> io::Result<Vec<u8>> {
-    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    read_bytes(file.as_fd())
-}
-
-/// Reads a file that is held open anew; the kernel produces the text at each read from the start.
+/// Reads a file that is held open anew.
 pub(super) fn read_from_start(file: BorrowedFd<'_>) -> io::Result<String> {
-    String::from_utf8(read_bytes(file)?).map_err(|_| io::ErrorKind::InvalidData.into())
-}
-
-fn read_bytes(file: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
-    let mut text = vec![0; 4096];
-    let mut filled = 0;
-    loop {
-        match rustix::io::pread(file, &mut text[filled..], filled as u64) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(Errno::INTR) => continue,
-            Err(error) => return Err(error.into()),
-        }
-        // The kernel fills a page before it returns, line by line: half a page is all there is.
-        if filled < 2048 {
-            break;
-        }
-        if filled == text.len() {
-            if filled >= MOST {
-                return Err(io::ErrorKind::FileTooLarge.into());
-            }
-            text.resize(filled * 4, 0);
-        }
-    }
-    text.truncate(filled);
-    Ok(text)
+    String::from_utf8(read::read_from_start(file)?).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// Whether a removal failed because the cgroup still holds processes or cgroups.

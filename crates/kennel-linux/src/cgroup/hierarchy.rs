@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::controller::{Controller, ControllerSet};
-use super::dir::read_whole;
+use crate::mounts;
+use crate::read::read_whole;
 
 /// How this host lays out its hierarchies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +73,7 @@ impl Hierarchies {
         match &*known {
             Some((then, hierarchies)) if *then == places => Ok(hierarchies.clone()),
             _ => {
-                let mounts = read_whole("/proc/self/mountinfo")?;
-                let hierarchies = Arc::new(Self::from_files(&mounts, &places));
+                let hierarchies = Arc::new(Self::from_files(&mounts::table()?, &places));
                 *known = Some((places, hierarchies.clone()));
                 Ok(hierarchies)
             }
@@ -174,23 +174,17 @@ fn parse_places(text: &[u8]) -> Vec<Place> {
 }
 
 fn parse_mounts(text: &[u8]) -> Vec<Mount> {
-    lines(text)
-        .filter_map(|line| {
-            // "… <root> <mount point> <options> <optional fields…> - <type> <source> <super options>"
-            let dash = line.windows(3).position(|window| window == b" - ")?;
-            let mut tail = line[dash + 3..].split(|byte| *byte == b' ');
-            let controllers = match tail.next()? {
+    mounts::mounts(text)
+        .filter_map(|mount| {
+            let controllers = match mount.kind {
                 b"cgroup2" => None,
                 b"cgroup" => {
-                    let options = std::str::from_utf8(tail.nth(1)?).ok()?;
+                    let options = std::str::from_utf8(mount.options).ok()?;
                     Some(ControllerSet::from_names(options)).filter(|set| !set.is_empty())?.into()
                 }
                 _ => return None,
             };
-            let mut head = line[..dash].split(|byte| *byte == b' ');
-            let root = path_of(&unescape(head.nth(3)?));
-            let point = path_of(&unescape(head.next()?));
-            Some(Mount { controllers, root, point })
+            Some(Mount { controllers, root: mount.root(), point: mount.point() })
         })
         .collect()
 }
@@ -202,25 +196,6 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn path_of(bytes: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
-}
-
-/// Undoes the kernel's `\ooo` for space, tab, newline and backslash.
-fn unescape(field: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&byte, tail)) = rest.split_first() {
-        match tail {
-            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..] if byte == b'\\' => {
-                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                rest = after;
-            }
-            _ => {
-                bytes.push(byte);
-                rest = tail;
-            }
-        }
-    }
-    bytes
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{Pid, getpid, test_kill_process};
 
-use super::dir::read_whole;
+use crate::read::read_whole;
 
 const PREFIX: &str = "kennel-sandbox-";
 

@@ -14,6 +14,7 @@ use super::said::{List, Loose, Resolver};
 use super::walk::{self, Search, Seen};
 use super::{Found, Kind, Location, Point, Source, State, is_link};
 use crate::guard::{AllowedSocket, Anchor, Finding, Rules, Sockets};
+use crate::mounts::{self, Mount};
 
 /// A listed socket, found or not.
 pub(super) struct Listed {
@@ -186,15 +187,10 @@ fn describe(rule: &PathRule) -> String {
 /// The devices of the file systems in memory that the host has now. One that shows inside and is none of these is the
 /// sandbox's own.
 fn file_systems_in_memory() -> std::io::Result<Vec<u64>> {
-    let table = std::fs::read_to_string("/proc/self/mountinfo")?;
-    let mut devices: Vec<u64> = table
-        .lines()
-        .filter_map(|line| {
-            let (place, kind) = line.split_once(" - ")?;
-            let (major, minor) = place.split(' ').nth(2)?.split_once(':')?;
-            let number = |text: &str| text.parse::<u64>().ok();
-            kind.starts_with("tmpfs ").then_some(number(major)? << 32 | number(minor)?)
-        })
+    let table = mounts::table()?;
+    let memory = mounts::mounts(&table).filter(|mount| mount.kind == b"tmpfs");
+    let mut devices: Vec<u64> = memory
+        .map(|Mount { device: (major, minor), .. }| u64::from(major) << 32 | u64::from(minor))
         .collect();
     devices.sort_unstable();
     devices.dedup();

@@ -1,15 +1,14 @@
 //! File systems of other machines and of users' programs, which may not answer: where they are, and whether they do.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{CWD, Dir};
 
 use super::open_folder;
+use crate::mounts;
 
 /// How long a file system of another machine, or of a user's program, has to answer before a walk keeps out of it.
 const ANSWER: Duration = Duration::from_secs(1);
@@ -63,45 +62,7 @@ pub fn answers(remote: &BTreeMap<PathBuf, bool>, path: &Path) -> bool {
 /// Mount points of file systems that may stall, from the mount table, which answers at once; true where the uppermost
 /// one is autofs, which mounts something when it is looked at.
 pub fn remote_mounts() -> io::Result<BTreeMap<PathBuf, bool>> {
-    let table = std::fs::read("/proc/self/mountinfo")?;
-    let mut found = BTreeMap::new();
-    for line in table.split(|byte| *byte == b'\n') {
-        let mut columns = line.split(|byte| *byte == b' ');
-        let Some(point) = columns.nth(4) else { continue };
-        let kind = columns.skip_while(|column| *column != b"-").nth(1).unwrap_or_default();
-        if REMOTE.contains(&kind) {
-            found.insert(PathBuf::from(OsStr::from_bytes(&unescape(point))), kind == b"autofs");
-        }
-    }
-    Ok(found)
-}
-
-/// Turns `\040` and its like back into bytes.
-fn unescape(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let [first, tail @ ..] = rest {
-        match (first, tail) {
-            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
-                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                rest = after;
-            }
-            _ => {
-                out.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escaped_mount_points_are_read_back() {
-        assert_eq!(unescape(br"/a\040b\134c"), b"/a b\\c");
-        assert_eq!(unescape(br"/a\04"), br"/a\04");
-    }
+    let table = mounts::table()?;
+    let remote = mounts::mounts(&table).filter(|mount| REMOTE.contains(&mount.kind));
+    Ok(remote.map(|mount| (mount.point(), mount.kind == b"autofs")).collect())
 }
