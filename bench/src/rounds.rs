@@ -56,13 +56,19 @@ impl<'a> Way<'a> {
     }
 }
 
-/// Runs all ways in turn, so many times. A first round, in which caches fill, is not counted.
+/// Runs all ways in turn, so many times, each time in another order: the kernel is still busy with the namespaces of
+/// one when the next starts, and nobody is always to follow the same. A first round, in which caches fill, is not
+/// counted.
 ///
 /// # Errors
 /// When one of them fails.
 pub fn take_turns(ways: &mut [Way], rounds: usize) -> Result<(), Failure> {
+    let mut order: Vec<usize> = (0..ways.len()).collect();
+    let mut chance = Chance(0x5eed);
     for round in 0..=rounds {
-        for way in &mut *ways {
+        chance.shuffle(&mut order);
+        for at in &order {
+            let way = &mut ways[*at];
             let sample = (way.run)().map_err(|error| format!("{}: {error}", way.name))?;
             if round > 0 {
                 way.samples.push(sample);
@@ -70,6 +76,24 @@ pub fn take_turns(ways: &mut [Way], rounds: usize) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Numbers that follow no pattern, the same ones in every run (xorshift).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit as u64) as usize
+    }
+
+    fn shuffle(&mut self, order: &mut [usize]) {
+        for at in (1..order.len()).rev() {
+            order.swap(at, self.below(at + 1));
+        }
+    }
 }
 
 /// Runs a command to its end.
