@@ -3,6 +3,8 @@
 mod bench;
 mod cargo;
 mod claims;
+mod cpio;
+mod debian;
 mod dist;
 mod elf;
 mod packages;

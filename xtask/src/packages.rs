@@ -1,9 +1,8 @@
 //! What the suites use besides kennel: where we may, it is installed, by the names of Debian's packages. Whatever is
 //! still missing afterwards makes the tests that need it say that they are skipped.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
-
-use crate::vm::in_path;
 
 /// Each package, and what for.
 const WANTED: &[(&str, &str)] = &[
@@ -93,4 +92,11 @@ fn run(command: &mut Command) -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|end| end.success())
+}
+
+/// Where `PATH` has this program.
+pub fn in_path(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|folder| folder.join(program))
+        .find(|path| path.is_file())
 }

@@ -1,7 +1,6 @@
 //! What this host offers, and what to do about what it does not: for `kennel doctor`, and for errors that must say
 //! the same.
 
-use std::ffi::{CStr, CString};
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -206,25 +205,4 @@ fn cgroups() -> Finding {
         detail: text.trim_end().replace('\n', "\n                     "),
         remedy: missing.then(|| "docs/limits.md says how to get the missing controllers".to_owned()),
     }
-}
-
-/// The files of /proc that show the kernel's own state to user 0 alone, by their permissions and not by capabilities: a
-/// sandbox of root's is still user 0. Empty for everybody else.
-#[must_use]
-pub fn kernel_state() -> Vec<CString> {
-    const FILES: [&CStr; 8] = [
-        c"/proc/kcore",
-        c"/proc/kpagecgroup",
-        c"/proc/kpagecount",
-        c"/proc/kpageflags",
-        c"/proc/pagetypeinfo",
-        c"/proc/slabinfo",
-        c"/proc/timer_list",
-        c"/proc/vmallocinfo",
-    ];
-    if !rustix::process::geteuid().is_root() {
-        return Vec::new();
-    }
-    let there = |file: &&CStr| rustix::fs::access(*file, rustix::fs::Access::EXISTS).is_ok();
-    FILES.into_iter().filter(there).map(CStr::to_owned).collect()
 }

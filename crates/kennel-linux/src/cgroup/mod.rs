@@ -294,7 +294,7 @@ impl Cgroup {
 
     /// The directory that the sandbox's first process can be born in, by [`CLONE_INTO_CGROUP`] (Linux 5.7):
     /// no moment outside, and none of the global locks that moving a process takes. Such a process still
-    /// needs [`Cgroup::admit_newborn`] or the [`Cgroup::entrances`].
+    /// needs the [`Cgroup::entrances`].
     ///
     /// The descriptor must not stay open inside the sandbox.
     pub fn birth_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -326,14 +326,6 @@ impl Cgroup {
             leaf.admit(raw(pid))?;
         }
         self.legacy.admit(raw(pid))
-    }
-
-    /// Like [`Cgroup::admit`], for a process that was born in [`Cgroup::birth_fd`].
-    pub fn admit_newborn(&mut self, pid: Pid) -> Result<(), CgroupError> {
-        match self.pending {
-            Some(_) => self.admit(pid),
-            None => self.legacy.admit(raw(pid)),
-        }
     }
 
     fn start_scope(&mut self, mut pending: Pending, pid: Pid) -> Result<(), CgroupError> {

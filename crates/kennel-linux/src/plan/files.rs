@@ -103,7 +103,7 @@ pub(super) fn mounts(
                 }
                 let (size, mode) = match zone {
                     Zone::Proc => {
-                        proc(steps, caller, tier, &point.reason);
+                        proc(steps, resolved, tier, &point.reason);
                         above.push(point);
                         continue;
                     }
@@ -179,7 +179,7 @@ fn root(steps: &mut Steps, points: &[Point]) {
     }
 }
 
-fn proc(steps: &mut Steps, caller: &Caller, tier: Tier, reason: &str) {
+fn proc(steps: &mut Steps, resolved: &Resolved, tier: Tier, reason: &str) {
     let target = c"/proc".to_owned();
     match tier {
         Tier::HostProc => {
@@ -189,7 +189,7 @@ fn proc(steps: &mut Steps, caller: &Caller, tier: Tier, reason: &str) {
         }
         _ => steps.add(Step::Proc { target }, reason),
     }
-    for target in &caller.kernel_state {
+    for target in &resolved.kernel_state {
         steps.add(
             Step::MaskFile { target: target.clone() },
             "the state of the host's kernel is not for a sandbox",

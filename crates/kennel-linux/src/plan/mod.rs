@@ -26,8 +26,6 @@ pub struct Caller {
     pub terminal: Terminal,
     /// The terminal's device, to be known inside as /dev/console.
     pub tty: Option<(PathBuf, Identity)>,
-    /// What it may read in /proc of the kernel's own state and the command is not to.
-    pub kernel_state: Vec<CString>,
 }
 
 /// How much of a sandbox this host gives.

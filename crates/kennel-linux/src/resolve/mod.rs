@@ -15,6 +15,7 @@ mod tree;
 mod walk;
 
 use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 
 use kennel_init::plan::Identity;
@@ -42,6 +43,8 @@ pub struct Resolved {
     pub guard: Rules,
     /// Where the command starts; `None` when its folder does not exist inside.
     pub workdir: Option<PathBuf>,
+    /// Files of /proc that show the kernel's own state to this user, and are not for a sandbox.
+    pub kernel_state: Vec<CString>,
 }
 
 /// A path at which what the sandbox may do changes.
@@ -155,7 +158,8 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     }
     let workdir = workdir.filter(|path| visible(&points, path));
     let covers = if policy.network.mode == NetworkMode::Whitelist { covers(&points) } else { Vec::new() };
-    Ok(Resolved { points, links: resolver.links, covers, guard, workdir })
+    let kernel_state = kernel_state();
+    Ok(Resolved { points, links: resolver.links, covers, guard, workdir, kernel_state })
 }
 
 impl Zone {
@@ -207,4 +211,24 @@ fn visible(points: &[Point], path: &Path) -> bool {
             State::Fresh(_) => point.path == path,
         },
     }
+}
+
+/// The files of /proc that show the kernel's own state to user 0 alone, by their permissions and not by capabilities: a
+/// sandbox of root's is still user 0. Empty for everybody else.
+fn kernel_state() -> Vec<CString> {
+    const FILES: [&CStr; 8] = [
+        c"/proc/kcore",
+        c"/proc/kpagecgroup",
+        c"/proc/kpagecount",
+        c"/proc/kpageflags",
+        c"/proc/pagetypeinfo",
+        c"/proc/slabinfo",
+        c"/proc/timer_list",
+        c"/proc/vmallocinfo",
+    ];
+    if !rustix::process::geteuid().is_root() {
+        return Vec::new();
+    }
+    let there = |file: &&CStr| rustix::fs::access(*file, rustix::fs::Access::EXISTS).is_ok();
+    FILES.into_iter().filter(there).map(CStr::to_owned).collect()
 }

@@ -151,9 +151,8 @@ impl<'a> Prepared<'a> {
         command: &'a [OsString],
         cwd: &Path,
         inherited: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
-        mut caller: Caller,
+        caller: Caller,
     ) -> Result<Prepared<'a>, Error> {
-        caller.kernel_state = host::kernel_state();
         let resolved = resolve(request.policy, cwd)?;
         let added = request.network.map_or(&[][..], |network| &network.variables);
         let variables = crate::plan::environment(request.policy, inherited, added);

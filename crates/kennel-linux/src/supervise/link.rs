@@ -34,12 +34,8 @@ pub(super) fn send_part(link: &OwnedFd, part: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-pub(super) fn order(link: &OwnedFd, order: Order) -> io::Result<()> {
-    order_with(link, order, &[])
-}
-
 /// Sends an order, and descriptors with it.
-pub(super) fn order_with(link: &OwnedFd, order: Order, fds: &[BorrowedFd]) -> io::Result<()> {
+pub(super) fn order(link: &OwnedFd, order: Order, fds: &[BorrowedFd]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {

@@ -2,7 +2,8 @@
 //! sees that nothing is left.
 //!
 //! One loop of poll over descriptors: the link to init, init's pidfd, and where wanted the signals, the standard
-//! streams and the terminal. There is no thread that could die, and no sleep.
+//! streams and the terminal. There is no sleep, and no thread but the guard's, which starts with the first call that it
+//! has to answer; without it such a call waits, and is never let through.
 
 pub mod attendant;
 mod end;
@@ -220,7 +221,7 @@ impl Running {
                 if let Some(terminal) = &mut attended.terminal {
                     attended.ticker.iter_mut().for_each(Ticker::pause);
                     if let Some(foreground) = terminal.stopped(signal) {
-                        link::order(&self.init.link, Order::Continue { foreground })?;
+                        link::order(&self.init.link, Order::Continue { foreground }, &[])?;
                     }
                 }
             }

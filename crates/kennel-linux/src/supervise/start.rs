@@ -117,7 +117,7 @@ impl Running {
         }
         self.pressure = cgroup.watch_pressure()?;
         let entrances: Vec<_> = if moved { Vec::new() } else { cgroup.entrances().collect() };
-        let handed = link::order_with(&self.init.link, Order::Enter, &entrances);
+        let handed = link::order(&self.init.link, Order::Enter, &entrances);
         handed.map_err(|error| CgroupError::System {
             doing: "handing a cgroup over to init",
             path: "the link".into(),
@@ -129,7 +129,7 @@ impl Running {
 
     /// Lets init go on past [`kennel_init::plan::Step::AwaitController`].
     pub fn go(&self) -> io::Result<()> {
-        link::order(&self.init.link, Order::Go)
+        link::order(&self.init.link, Order::Go, &[])
     }
 
     /// Waits until the command runs.

@@ -45,7 +45,7 @@ pub fn caller() -> (Caller, Option<Terminal>) {
     let in_pipeline = streams[..2].iter().any(is_pipe);
     let eager = foreground && !in_pipeline;
     let terminal = if eager { plan::Terminal::Foreground } else { plan::Terminal::Background };
-    (Caller { terminal, tty, ..Caller::default() }, Some(Terminal { tty: control, group, given: eager }))
+    (Caller { terminal, tty }, Some(Terminal { tty: control, group, given: eager }))
 }
 
 fn is_pipe(fd: &impl AsFd) -> bool {

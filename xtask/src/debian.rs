@@ -1,0 +1,177 @@
+//! Files of Debian packages, without installing them: fetched and unpacked into a folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A file of a Debian package, fetched and unpacked once. The package may be one that only depends on the one
+/// with the file, as the kernel's are.
+pub fn unpacked(
+    state: &Path,
+    suite: &str,
+    package: &str,
+    is_wanted: fn(&Path) -> bool,
+) -> Result<PathBuf, String> {
+    let folder = state.join(format!("{package}-{suite}"));
+    if let Some(path) = find_file(&folder, is_wanted) {
+        return Ok(path);
+    }
+    let apt = Apt::new(state, suite)?;
+    apt.update()?;
+    let versioned = apt.dependency(package).unwrap_or_else(|| package.to_owned());
+    // From some release on the image is in a package of its own beside the modules.
+    let binary = versioned.replacen("linux-image-", "linux-binary-", 1);
+    let real = if binary != versioned && apt.knows(&binary) { binary } else { versioned };
+    let partial = state.join(format!("{package}-{suite}.partial"));
+    let _ = fs::remove_dir_all(&partial);
+    fs::create_dir_all(&partial).map_err(|error| format!("{}: {error}", partial.display()))?;
+    let archive = apt.download(&real, &partial)?;
+    run(Command::new("dpkg-deb").arg("--extract").arg(&archive).arg(&partial))?;
+    let _ = fs::remove_file(&archive);
+    let _ = fs::remove_dir_all(&folder);
+    fs::rename(&partial, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    find_file(&folder, is_wanted).ok_or_else(|| format!("package {real} of {suite} does not have the file"))
+}
+
+/// Some Debian packages with all that they depend on, fetched and unpacked once into one folder.
+pub fn unpacked_with_dependencies(state: &Path, suite: &str, packages: &[&str]) -> Result<PathBuf, String> {
+    let folder = state.join(format!("{}-{suite}", packages.join("-")));
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    let apt = Apt::new(state, suite)?;
+    apt.update()?;
+    let partial = folder.with_extension("partial");
+    let _ = fs::remove_dir_all(&partial);
+    let archives = partial.join("archives");
+    fs::create_dir_all(archives.join("partial"))
+        .map_err(|error| format!("{}: {error}", partial.display()))?;
+    apt.download_with_dependencies(packages, &archives)?;
+    let entries = fs::read_dir(&archives).map_err(|error| format!("{}: {error}", archives.display()))?;
+    for archive in entries.flatten().filter(|entry| is_package(&entry.path())) {
+        run(Command::new("dpkg-deb").arg("--extract").arg(archive.path()).arg(&partial))?;
+    }
+    let _ = fs::remove_dir_all(&archives);
+    fs::rename(&partial, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+fn is_package(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "deb")
+}
+
+fn find_file(folder: &Path, is_wanted: fn(&Path) -> bool) -> Option<PathBuf> {
+    for entry in fs::read_dir(folder).ok()?.flatten() {
+        let kind = entry.file_type().ok()?;
+        if kind.is_dir() {
+            if let Some(path) = find_file(&entry.path(), is_wanted) {
+                return Some(path);
+            }
+        } else if kind.is_file() && is_wanted(&entry.path()) {
+            return Some(entry.path());
+        }
+    }
+    None
+}
+
+/// apt with a state of its own, so that the host's package lists stay as they are and no root is needed.
+struct Apt {
+    options: Vec<String>,
+}
+
+impl Apt {
+    fn new(state: &Path, suite: &str) -> Result<Self, String> {
+        let mirror = mirror().ok_or("no Debian mirror is configured on this host")?;
+        let folder = state.join("apt").join(suite);
+        let place = folder.display();
+        for below in ["lists/partial", "cache/archives/partial"] {
+            fs::create_dir_all(folder.join(below)).map_err(|error| format!("{place}: {error}"))?;
+        }
+        let sources = format!(
+            "deb [arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {mirror} {suite} main\n"
+        );
+        for (name, text) in [("sources.list", sources.as_str()), ("status", "")] {
+            fs::write(folder.join(name), text).map_err(|error| format!("{place}: {error}"))?;
+        }
+        let options = [
+            format!("Dir::Etc::sourcelist={place}/sources.list"),
+            "Dir::Etc::sourceparts=/dev/null".to_owned(),
+            "Dir::Etc::preferencesparts=/dev/null".to_owned(),
+            format!("Dir::State::lists={place}/lists"),
+            format!("Dir::State::status={place}/status"),
+            format!("Dir::Cache={place}/cache"),
+            "APT::Architecture=amd64".to_owned(),
+            "APT::Architectures::=amd64".to_owned(),
+            "Acquire::Languages=none".to_owned(),
+            "Debug::NoLocking=1".to_owned(),
+        ];
+        Ok(Self { options: options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect() })
+    }
+
+    fn update(&self) -> Result<(), String> {
+        run(Command::new("apt-get").args(&self.options).args(["update", "-qq"])).map(drop)
+    }
+
+    /// What a package that stands for the current kernel depends on.
+    fn dependency(&self, package: &str) -> Option<String> {
+        let text = run(Command::new("apt-cache").args(&self.options).args(["depends", package])).ok()?;
+        let name = text.lines().find_map(|line| line.trim().strip_prefix("Depends: ").map(str::to_owned))?;
+        name.starts_with("linux-image-").then_some(name)
+    }
+
+    fn knows(&self, package: &str) -> bool {
+        run(Command::new("apt-cache").args(&self.options).args(["show", "--no-all-versions", package]))
+            .is_ok_and(|text| !text.is_empty())
+    }
+
+    fn download(&self, package: &str, into: &Path) -> Result<PathBuf, String> {
+        run(Command::new("apt-get")
+            .args(&self.options)
+            .args(["download", "-qq", package])
+            .current_dir(into))?;
+        find_file(into, is_package).ok_or_else(|| format!("apt-get did not download {package}"))
+    }
+
+    /// apt takes nothing for installed here, so this is everything down to the C library.
+    fn download_with_dependencies(&self, packages: &[&str], into: &Path) -> Result<(), String> {
+        let into = format!("Dir::Cache::archives={}", into.display());
+        let options = ["install", "--download-only", "--no-install-recommends", "-y", "-qq"];
+        run(Command::new("apt-get").args(&self.options).args(["-o", &into]).args(options).args(packages))
+            .map(drop)
+    }
+}
+
+/// The mirror that the host itself uses, from either form of apt's list of sources.
+fn mirror() -> Option<String> {
+    let mut files: Vec<PathBuf> = fs::read_dir("/etc/apt/sources.list.d")
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    files.retain(|path| {
+        path.extension().is_some_and(|extension| extension == "sources" || extension == "list")
+    });
+    files.sort();
+    files.push("/etc/apt/sources.list".into());
+    files.iter().filter_map(|path| fs::read_to_string(path).ok()).find_map(|text| {
+        text.lines().find_map(|line| {
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            let uri = match words.as_slice() {
+                ["URIs:", uri, ..] => uri,
+                ["deb", uri, ..] if uri.contains("://") => uri,
+                ["deb", options, uri, ..] if options.starts_with('[') => uri,
+                _ => return None,
+            };
+            uri.trim_end_matches('/').ends_with("/debian").then(|| (*uri).to_owned())
+        })
+    })
+}
+
+/// Runs a command for what it prints; an error holds the last line of what it complained of.
+pub fn run(command: &mut Command) -> Result<String, String> {
+    let shown = format!("{}", command.get_program().display());
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{shown}: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{shown}: {}", said.lines().last().unwrap_or("failed without a word")))
+}
