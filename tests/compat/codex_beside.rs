@@ -1,9 +1,10 @@
 //! The permission profiles of Codex's helper 0.166 beside the helper itself.
 
+use crate::peers::Codex;
 use crate::world::{Place, Told, World, installed};
 
 /// A repository with what Codex protects, another below it, and files around.
-fn repository(place: &Place) {
+pub fn repository(place: &Place) {
     place.host(
         "git init -q . && git commit -q --allow-empty -m one && mkdir .codex && echo x > .codex/config.toml
          git init -q nested && mkdir -p docs/inner other secret && echo x > docs/inner/x && echo x > other/x && echo x > secret/x
@@ -18,11 +19,9 @@ fn a_workspace() {
         return;
     }
     World {
-        told: Told::Codex(
-            r#"{"type":"managed","file_system":{"type":"restricted","entries":[
+        told: Told::Codex(Codex::Profile, &["--permission-profile", r#"{"type":"managed","file_system":{"type":"restricted","entries":[
                 {"path":{"type":"special","value":{"kind":"root"}},"access":"read"},
-                {"path":{"type":"special","value":{"kind":"project_roots"}},"access":"write"}]},"network":"restricted"}"#,
-        ),
+                {"path":{"type":"special","value":{"kind":"project_roots"}},"access":"write"}]},"network":"restricted"}"#]),
         make: repository,
         tries: &[
             ("a file", "echo x > new"),
@@ -63,8 +62,7 @@ fn entries_that_overrule_each_other() {
         return;
     }
     World {
-        told: Told::Codex(
-            r#"{"type":"managed","file_system":{"type":"restricted","entries":[
+        told: Told::Codex(Codex::Profile, &["--permission-profile", r#"{"type":"managed","file_system":{"type":"restricted","entries":[
                 {"path":{"type":"special","value":{"kind":"root"}},"access":"read"},
                 {"path":{"type":"special","value":{"kind":"project_roots"}},"access":"write"},
                 {"path":{"type":"special","value":{"kind":"project_roots","subpath":"docs"}},"access":"read"},
@@ -72,8 +70,7 @@ fn entries_that_overrule_each_other() {
                 {"path":{"type":"path","path":"TOP/work/secret"},"access":"deny"},
                 {"path":{"type":"path","path":"TOP/work/file"},"access":"read"},
                 {"path":{"type":"glob_pattern","pattern":"TOP/work/*.key"},"access":"deny"},
-                {"path":{"type":"path","path":"TOP/not/there"},"access":"write","missing_path_behavior":"skip"}]},"network":"restricted"}"#,
-        ),
+                {"path":{"type":"path","path":"TOP/not/there"},"access":"write","missing_path_behavior":"skip"}]},"network":"restricted"}"#]),
         make: repository,
         tries: &[
             ("the workspace", "echo x > new"),
@@ -101,10 +98,8 @@ fn reading_only() {
         return;
     }
     World {
-        told: Told::Codex(
-            r#"{"type":"managed","file_system":{"type":"restricted","entries":[
-                {"path":{"type":"special","value":{"kind":"root"}},"access":"read"}]},"network":"restricted"}"#,
-        ),
+        told: Told::Codex(Codex::Profile, &["--permission-profile", r#"{"type":"managed","file_system":{"type":"restricted","entries":[
+                {"path":{"type":"special","value":{"kind":"root"}},"access":"read"}]},"network":"restricted"}"#]),
         make: repository,
         tries: &[
             ("reading", "cat file /etc/passwd"),
@@ -126,13 +121,11 @@ fn listed_reads() {
         return;
     }
     World {
-        told: Told::Codex(
-            r#"{"type":"managed","file_system":{"type":"restricted","entries":[
+        told: Told::Codex(Codex::Profile, &["--permission-profile", r#"{"type":"managed","file_system":{"type":"restricted","entries":[
                 {"path":{"type":"special","value":{"kind":"minimal"}},"access":"read"},
                 {"path":{"type":"path","path":"TOP/real"},"access":"read"},
                 {"path":{"type":"path","path":"PEERS"},"access":"read","missing_path_behavior":"skip"},
-                {"path":{"type":"special","value":{"kind":"project_roots"}},"access":"write"}]},"network":"restricted"}"#,
-        ),
+                {"path":{"type":"special","value":{"kind":"project_roots"}},"access":"write"}]},"network":"restricted"}"#]),
         make: repository,
         tries: &[
             ("the workspace", "echo x > new && cat file"),
@@ -159,7 +152,7 @@ fn no_limits_at_all() {
         r#"{"type":"managed","file_system":{"type":"unrestricted"},"network":"enabled"}"#,
     ] {
         World {
-            told: Told::Codex(profile),
+            told: Told::Codex(Codex::Profile, &["--permission-profile", profile]),
             make: repository,
             tries: &[
                 ("the workspace", "echo x > new"),

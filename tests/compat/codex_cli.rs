@@ -10,7 +10,7 @@ use crate::peers;
 
 /// `codex sandbox` with kennel for its helper.
 fn codex(yard: &Yard, profile: &str, script: &str) -> Option<Ran> {
-    let codex = peers::codex()?;
+    let codex = peers::Codex::Profile.path()?;
     let helper = yard.helper();
     let state = serde_json::json!({
         "permissionProfile": serde_json::from_str::<serde_json::Value>(profile).expect("JSON"),

@@ -6,6 +6,7 @@
 
 mod codex_beside;
 mod codex_cli;
+mod codex_older;
 mod codex_policies;
 mod peers;
 mod srt_cli;

@@ -59,18 +59,36 @@ fn try_it(modules: &Path) -> Option<String> {
     }
 }
 
-/// The real Codex; `None`, and said so, where it is not installed.
-pub fn codex() -> Option<PathBuf> {
-    let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    let short = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
-    let path = modules()
-        .map(|modules| modules.join(format!("@openai/codex-linux-{short}/vendor/{triple}/bin/codex")));
-    match path.filter(|path| path.is_file()) {
-        Some(path) => Some(path),
-        None => {
-            skipped("the comparison with Codex: it is not installed (KENNEL_PEERS)");
-            None
+/// The releases of Codex that kennel is compared with: one for each form in which they hand a policy to their helper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Codex {
+    /// 0.80: `--sandbox-policy`, kept by Landlock alone. The releases that had mounts instead, 0.81 to 0.84, are not
+    /// to be had from npm.
+    Landlock,
+    /// 0.111: the same, and bwrap for who asks for it.
+    OptionalBwrap,
+    /// 0.125: `--file-system-sandbox-policy` and `--network-sandbox-policy`.
+    Pair,
+    /// 0.166: `--permission-profile`.
+    Profile,
+}
+
+impl Codex {
+    /// The command; `None`, and said so, where it is not installed.
+    pub fn path(self) -> Option<PathBuf> {
+        let short = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+        let (package, folder) = match self {
+            Codex::Landlock => ("codex-0.80".to_owned(), "codex"),
+            Codex::OptionalBwrap => ("codex-0.111".to_owned(), "codex"),
+            Codex::Pair => ("codex-0.125".to_owned(), "codex"),
+            Codex::Profile => (format!("@openai/codex-linux-{short}"), "bin"),
+        };
+        let below = format!("{package}/vendor/{}-unknown-linux-musl/{folder}/codex", std::env::consts::ARCH);
+        let path = modules().map(|modules| modules.join(below)).filter(|path| path.is_file());
+        if path.is_none() {
+            skipped(&format!("the comparison with Codex: {package} is not installed (KENNEL_PEERS)"));
         }
+        path
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kennel_tests::{Ran, Scratch, ran_within};
 
-use crate::peers;
+use crate::peers::{self, Codex};
 
 /// A try: what it is called, and a line of bash.
 pub type Try = (&'static str, &'static str);
@@ -180,12 +180,12 @@ pub fn srt(which: Which, place: &Place, settings: Option<&str>) -> Option<Comman
 }
 
 /// Codex's helper with its working directory, as `which`; the policy is still to be added.
-pub fn codex_helper(which: Which, place: &Place) -> Option<Command> {
+fn codex_helper(which: Which, release: Codex, place: &Place) -> Option<Command> {
     let mut command = Command::new(match which {
         // The helper is Codex itself under the other name, by which it also calls itself inside.
         Which::Real => {
             let helper = place.dir("real").join("codex-linux-sandbox");
-            std::os::unix::fs::symlink(peers::codex()?, &helper).expect("a scratch folder takes a link");
+            std::os::unix::fs::symlink(release.path()?, &helper).expect("a scratch folder takes a link");
             helper
         }
         Which::Kennel => peers::kennel_as("codex-linux-sandbox", place.top()),
@@ -233,8 +233,8 @@ fn words(tries: &[Try], ran: &Ran, which: Which) -> Words {
 pub enum Told<'a> {
     /// srt, with its settings.
     Srt(&'a str),
-    /// Codex's helper, with a permission profile.
-    Codex(&'a str),
+    /// The helper of this release of Codex, with its policy.
+    Codex(Codex, &'a [&'a str]),
 }
 
 /// A world for one of the two programs.
@@ -282,9 +282,9 @@ impl World<'_> {
     fn command(&self, which: Which, place: &Place) -> Option<Command> {
         match self.told {
             Told::Srt(settings) => srt(which, place, Some(settings)),
-            Told::Codex(profile) => {
-                let mut command = codex_helper(which, place)?;
-                command.args(["--permission-profile", &place.fill_in(profile), "--", "bash"]);
+            Told::Codex(release, policy) => {
+                let mut command = codex_helper(which, release, place)?;
+                command.args(policy.iter().map(|word| place.fill_in(word))).args(["--", "bash"]);
                 Some(command)
             }
         }

@@ -9,11 +9,29 @@ use std::process::{Command, Stdio};
 /// Where, because an ordinary user has to reach it.
 const FOLDER: &str = "/var/tmp/kennel-peers";
 
-/// What, and the file by which it is known to be there. srt wants a newer node than most systems have.
+/// How Codex calls this platform.
+#[cfg(target_arch = "aarch64")]
+macro_rules! platform {
+    () => {
+        "linux-arm64"
+    };
+}
+#[cfg(not(target_arch = "aarch64"))]
+macro_rules! platform {
+    () => {
+        "linux-x64"
+    };
+}
+
+/// What, and the file by which it is known to be there. srt wants a newer node than most systems have. Of Codex, one
+/// release for each form that its policies have had; before 0.99 a package holds all platforms.
 const WANTED: &[(&str, &str)] = &[
     ("@anthropic-ai/sandbox-runtime@0.0.83", "node_modules/@anthropic-ai/sandbox-runtime/dist/cli.js"),
     ("node@22", "node_modules/.bin/node"),
     ("@openai/codex@0.166.0", "node_modules/@openai/codex/package.json"),
+    ("codex-0.80@npm:@openai/codex@0.80.0", "node_modules/codex-0.80/package.json"),
+    (concat!("codex-0.111@npm:@openai/codex@0.111.0-", platform!()), "node_modules/codex-0.111/package.json"),
+    (concat!("codex-0.125@npm:@openai/codex@0.125.0-", platform!()), "node_modules/codex-0.125/package.json"),
 ];
 
 /// The folder, if everything is there.
@@ -35,7 +53,7 @@ pub fn install() {
     let ours =
         made.is_ok() || fs::symlink_metadata(FOLDER).is_ok_and(|data| data.is_dir() && data.uid() == user());
     let mut npm = Command::new("npm");
-    npm.args(["install", "--prefix", FOLDER, "--no-audit", "--no-fund", "--loglevel=error"]);
+    npm.args(["install", "--prefix", FOLDER, "--save-exact", "--no-audit", "--no-fund", "--loglevel=error"]);
     npm.args(["--fetch-retries=1", "--fetch-timeout=60000"]).args(WANTED.iter().map(|(name, _)| *name));
     npm.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if !ours || !npm.status().is_ok_and(|end| end.success()) || folder().is_none() {

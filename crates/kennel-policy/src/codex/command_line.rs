@@ -16,7 +16,8 @@ POLICY is one of
   --file-system-sandbox-policy JSON --network-sandbox-policy JSON
   --sandbox-policy JSON
 
-Accepted without effect: --use-legacy-landlock --apply-seccomp-then-exec --no-proc --inherit-pid-namespace
+Accepted without effect: --use-legacy-landlock --use-bwrap-sandbox --apply-seccomp-then-exec --no-proc
+  --inherit-pid-namespace
 With a proxy of the caller's: --allow-network-for-proxy, --proxy-route-spec JSON, --managed-network JSON
 ";
 
@@ -120,6 +121,7 @@ pub fn command_line(words: impl IntoIterator<Item = OsString>) -> Result<Invocat
             Some("--proxy-route-spec") => drop(value()?),
             Some(
                 "--use-legacy-landlock"
+                | "--use-bwrap-sandbox"
                 | "--apply-seccomp-then-exec"
                 | "--no-proc"
                 | "--inherit-pid-namespace",
