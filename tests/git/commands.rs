@@ -75,17 +75,42 @@ fn submodules_are_updated_and_committed_to_inside() {
     // Now its configuration is there, and kept.
     yard.inside(HOOKS, &repo, "set -e; cd lib; git checkout -q main; echo l > l; git add l; git commit -qm l; cd ..; git commit -qam lib").ok();
     // Git writes the submodule's configuration each time, with what stands there already.
-    let ran = yard.inside(HOOKS, &repo, "git submodule --quiet update");
+    yard.host(&repo.join("lib"), "git checkout -q HEAD~1");
+    let ran = yard
+        .inside(HOOKS, &repo, "git submodule --quiet update && git submodule --quiet update --recursive")
+        .ok();
+    assert!(!ran.stderr.contains("kennel:"), "{}", ran.stderr);
+    assert_eq!(
+        yard.host(
+            &repo.join("lib"),
+            "git log -1 --format=%s; ls \"$(git rev-parse --git-dir)\"/*.lock 2>/dev/null || true"
+        ),
+        "l\n"
+    );
+}
+
+#[test]
+fn a_configuration_is_written_only_with_what_it_says_already() {
+    let Some(yard) = Yard::with_repository() else { return };
+    let repo = yard.at("repo");
+    yard.host(&repo, "git config some.thing here");
+    let before = std::fs::read(repo.join(".git/config")).unwrap();
+    yard.inside(HOOKS, &repo, "git config some.thing here && test ! -e .git/config.lock").ok();
+    let ran = yard.inside(HOOKS, &repo, "git config some.thing there");
     assert_ne!(ran.code, 0);
-    for word in
-        ["could not lock config file", "Read-only file system", "git runs what its configuration names"]
-    {
+    for word in [
+        "could not write config file",
+        "Read-only file system",
+        "git runs what its configuration names",
+        // The way out.
+        "`hooks-read-only` leaves it open",
+    ] {
         assert!(ran.stderr.contains(word), "{word}: {}", ran.stderr);
     }
-    // Which leaves the way out that the message names.
-    assert!(ran.stderr.contains("`hooks-read-only` leaves it open"), "{}", ran.stderr);
-    yard.inside("hooks-read-only", &repo, "git submodule --quiet update").ok();
-    assert_eq!(yard.host(&repo.join("lib"), "git log -1 --format=%s"), "l\n");
+    assert!(
+        !repo.join(".git/config.lock").exists() && std::fs::read(repo.join(".git/config")).unwrap() == before
+    );
+    yard.inside("hooks-read-only", &repo, "git config some.thing there").ok();
 }
 
 #[test]

@@ -136,10 +136,13 @@ pub fn plan<'e>(
     let absent = rules.protected.iter().map(|protected| {
         (format!("guard: nobody makes {}", shown(&protected.path())), protected.rule.clone())
     });
+    let rewritten = rules.rewritten.iter().map(|kept| {
+        (format!("guard: nobody moves anything over {}", shown(&kept.path())), kept.rule.clone())
+    });
     let sockets = rules.sockets.iter().flat_map(|sockets| &sockets.allowed).map(|socket| {
         (format!("guard: connect to {} for whoever asks", shown(&socket.path)), socket.rule.clone())
     });
-    Ok(steps.chain(absent).chain(sockets).collect())
+    Ok(steps.chain(absent).chain(rewritten).chain(sockets).collect())
 }
 
 /// What this host offers, and what to do about what it does not.

@@ -33,8 +33,8 @@ pub enum Call {
         from: PathArgument,
         /// To where.
         to: PathArgument,
-        /// RENAME_EXCHANGE: the two change places.
-        exchange: bool,
+        /// The flags of renameat2(2).
+        flags: u32,
     },
     /// `bind`, of whatever family.
     Bind(Address),
@@ -87,11 +87,8 @@ impl Call {
             libc::SYS_mkdirat | libc::SYS_mknodat => Call::Make(at(0, 1)),
             libc::SYS_linkat => Call::Link(at(2, 3)),
             libc::SYS_symlinkat => Call::Link(at(1, 2)),
-            libc::SYS_renameat => Call::Rename { from: at(0, 1), to: at(2, 3), exchange: false },
-            libc::SYS_renameat2 => {
-                let exchange = a[4] as u32 & libc::RENAME_EXCHANGE != 0;
-                Call::Rename { from: at(0, 1), to: at(2, 3), exchange }
-            }
+            libc::SYS_renameat => Call::Rename { from: at(0, 1), to: at(2, 3), flags: 0 },
+            libc::SYS_renameat2 => Call::Rename { from: at(0, 1), to: at(2, 3), flags: a[4] as u32 },
             libc::SYS_bind => Call::Bind(address()),
             libc::SYS_connect => Call::Connect(address()),
             libc::SYS_socket => Call::Socket(a[1] as i32),
@@ -104,7 +101,7 @@ impl Call {
             #[cfg(target_arch = "x86_64")]
             libc::SYS_link | libc::SYS_symlink => Call::Link(here(1)),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_rename => Call::Rename { from: here(0), to: here(1), exchange: false },
+            libc::SYS_rename => Call::Rename { from: here(0), to: here(1), flags: 0 },
             _ => {
                 let _ = here;
                 return None;

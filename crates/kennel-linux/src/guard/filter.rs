@@ -22,7 +22,7 @@ pub fn filter_rules(rules: &Rules) -> Additions {
     let mut additions = BTreeMap::new();
     let mut add =
         |call: c_long, rule: Rule| drop(additions.insert(u32::try_from(call).unwrap_or(u32::MAX), rule));
-    if !rules.protected.is_empty() {
+    if rules.names() {
         for &call in CREATE {
             add(call, Rule::Always(Verdict::Notify));
         }

@@ -13,7 +13,7 @@ use kennel_init::plan::Identity;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::rules::{Protected, Rules};
+use super::rules::Protected;
 use super::walk::{self, Spot};
 
 /// A protected path.
@@ -60,10 +60,10 @@ impl Ground {
     ///
     /// # Errors
     /// When one cannot be opened, or is not the folder that was resolved any more.
-    pub fn new(rules: &Rules) -> Result<Ground, (std::path::PathBuf, io::Error)> {
+    pub fn new(protected: &[Protected]) -> Result<Ground, (std::path::PathBuf, io::Error)> {
         let mut anchors: HashMap<(u64, u64), Arc<OwnedFd>> = HashMap::new();
         let mut ground = Ground { guarded: Vec::new(), names: HashMap::new() };
-        for protected in &rules.protected {
+        for protected in protected {
             let (path, identity) = (&protected.anchor.path, protected.anchor.identity);
             let key = (identity.device, identity.inode);
             let failed = |error: Errno| (path.clone(), error.into());
@@ -135,7 +135,7 @@ impl Ground {
     ///
     /// # Errors
     /// When the disk cannot be looked at.
-    pub fn made(&self, spot: &Spot, how: How) -> Result<Option<usize>, Errno> {
+    pub fn made(&self, spot: &Spot, how: How) -> Result<Option<&Guarded>, Errno> {
         let mut folder = None;
         let any;
         let candidates = match self.candidates(&spot.name) {
@@ -159,7 +159,7 @@ impl Ground {
                 How::Moved(source) => leads_on(source, rest)?,
             };
             if breaks {
-                return Ok(Some(component.path));
+                return Ok(Some(&self.guarded[component.path]));
             }
         }
         Ok(None)

@@ -9,32 +9,36 @@ use rustix::io::Errno;
 
 use super::caller::{Caller, PATH_MAX, Unreadable};
 use super::calls::{Address, Call, Flags, PathArgument};
-use super::ground::{Ground, How};
+use super::ground::{Ground, Guarded, How};
 use super::listener::{Listener, Notification};
+use super::rewrite;
+use super::rules::Protected;
 use super::walk::{self, Spot, Start};
 
 /// The guard's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ruling {
+pub enum Ruling<'a> {
     /// The call goes on.
     Continue,
+    /// It is done already.
+    Done,
     /// It fails.
     Refuse {
         /// With this.
         errno: i32,
         /// Because of this protected path; `None` when the caller could not be looked into.
-        path: Option<usize>,
+        protected: Option<&'a Protected>,
     },
 }
 
-impl Ruling {
-    fn refuse(errno: i32) -> Ruling {
-        Ruling::Refuse { errno, path: None }
+impl Ruling<'_> {
+    fn refuse(errno: i32) -> Self {
+        Ruling::Refuse { errno, protected: None }
     }
 }
 
-impl From<Unreadable> for Ruling {
-    fn from(why: Unreadable) -> Ruling {
+impl From<Unreadable> for Ruling<'_> {
+    fn from(why: Unreadable) -> Self {
         match why {
             Unreadable::Fault => Ruling::refuse(libc::EFAULT),
             Unreadable::Denied => Ruling::refuse(libc::EACCES),
@@ -44,10 +48,10 @@ impl From<Unreadable> for Ruling {
     }
 }
 
-impl From<Errno> for Ruling {
+impl From<Errno> for Ruling<'_> {
     /// What the caller will be told by the kernel as well, it may hear from there. All else keeps the guard from
     /// judging, and refuses.
-    fn from(error: Errno) -> Ruling {
+    fn from(error: Errno) -> Self {
         match error {
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::EXIST | Errno::NAMETOOLONG => {
                 Ruling::Continue
@@ -60,27 +64,28 @@ impl From<Errno> for Ruling {
 /// Judges calls; keeps the buffers for it.
 pub struct Judge<'a> {
     ground: &'a Ground,
+    rewritten: &'a Ground,
     listener: &'a Listener,
     first: Box<[u8; PATH_MAX]>,
     second: Box<[u8; PATH_MAX]>,
 }
 
 impl<'a> Judge<'a> {
-    /// A judge over `ground`.
+    /// A judge over `ground`, where nothing is to be made, and `rewritten`, over which nothing is to be moved.
     #[must_use]
-    pub fn new(ground: &'a Ground, listener: &'a Listener) -> Judge<'a> {
+    pub fn new(ground: &'a Ground, rewritten: &'a Ground, listener: &'a Listener) -> Judge<'a> {
         let buffer = || Box::new([0; PATH_MAX]);
-        Judge { ground, listener, first: buffer(), second: buffer() }
+        Judge { ground, rewritten, listener, first: buffer(), second: buffer() }
     }
 
     /// What becomes of a call that makes a name.
-    pub fn judge(&mut self, notification: &Notification, call: Call) -> Ruling {
+    pub fn judge(&mut self, notification: &Notification, call: Call) -> Ruling<'a> {
         let caller = Caller::new(notification.pid);
         let ruling = match call {
             Call::Open { path, flags } => self.open(caller, path, flags),
             Call::Make(path) => self.name(caller, path, How::Fresh),
             Call::Link(path) => self.name(caller, path, How::Link),
-            Call::Rename { from, to, exchange } => self.rename(caller, from, to, exchange),
+            Call::Rename { from, to, flags } => self.rename(caller, notification.id, (from, to), flags),
             Call::Bind(address) => self.bind(caller, address),
             Call::Socket(kind) => Ok(socket(kind)),
             // Never goes on: see `connect`.
@@ -95,7 +100,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn open(&mut self, caller: Caller, path: PathArgument, flags: Flags) -> Result<Ruling, Ruling> {
+    fn open(&mut self, caller: Caller, path: PathArgument, flags: Flags) -> Result<Ruling<'a>, Ruling<'a>> {
         let mut scoped = false;
         let flags = match flags {
             Flags::Here(flags) => flags,
@@ -138,7 +143,7 @@ impl<'a> Judge<'a> {
     }
 
     /// A call that makes exactly the name it gives.
-    fn name(&mut self, caller: Caller, path: PathArgument, how: How) -> Result<Ruling, Ruling> {
+    fn name(&mut self, caller: Caller, path: PathArgument, how: How) -> Result<Ruling<'a>, Ruling<'a>> {
         let text = caller.path(path.address, &mut self.first)?;
         let Some((_, name)) = walk::split(text) else { return Ok(Ruling::Continue) };
         if !self.ground.concerns(name, matches!(how, How::Fresh)) {
@@ -151,18 +156,20 @@ impl<'a> Judge<'a> {
     fn rename(
         &mut self,
         caller: Caller,
-        from: PathArgument,
-        to: PathArgument,
-        exchange: bool,
-    ) -> Result<Ruling, Ruling> {
+        id: u64,
+        (from, to): (PathArgument, PathArgument),
+        flags: u32,
+    ) -> Result<Ruling<'a>, Ruling<'a>> {
         let old = caller.path(from.address, &mut self.first)?;
         let new = caller.path(to.address, &mut self.second)?;
         let (Some((_, old_name)), Some((_, new_name))) = (walk::split(old), walk::split(new)) else {
             return Ok(Ruling::Continue);
         };
-        let ground = self.ground;
-        let concerned = ground.concerns(new_name, false) || (exchange && ground.concerns(old_name, false));
-        if !concerned {
+        let (ground, rewritten) = (self.ground, self.rewritten);
+        let exchange = flags & libc::RENAME_EXCHANGE != 0;
+        let rewrites = rewritten.concerns(new_name, true);
+        let makes = ground.concerns(new_name, false) || (exchange && ground.concerns(old_name, false));
+        if !makes && !rewrites {
             return Ok(Ruling::Continue);
         }
         let (old, new) =
@@ -172,10 +179,23 @@ impl<'a> Judge<'a> {
         if broken.is_none() && exchange {
             broken = ground.made(&old, How::Moved(&standing(&new)?))?;
         }
-        Ok(refuse(broken))
+        if broken.is_some() || !rewrites {
+            return Ok(refuse(broken));
+        }
+        let kept = rewritten.made(&new, How::Fresh)?;
+        // What is not the caller's view any more must not be acted upon.
+        if kept.is_some()
+            && flags == 0
+            && rewrite::changes_nothing(&old, &new)?
+            && self.listener.still_waits(id)
+        {
+            rewrite::remove(&old)?;
+            return Ok(Ruling::Done);
+        }
+        Ok(refuse(kept))
     }
 
-    fn bind(&mut self, caller: Caller, address: Address) -> Result<Ruling, Ruling> {
+    fn bind(&mut self, caller: Caller, address: Address) -> Result<Ruling<'a>, Ruling<'a>> {
         let Some(path) = unix_path(caller, address)? else { return Ok(Ruling::Continue) };
         let Some((_, name)) = walk::split(&path) else { return Ok(Ruling::Continue) };
         if !self.ground.concerns(name, true) {
@@ -186,7 +206,7 @@ impl<'a> Judge<'a> {
         self.made(&spot, How::Fresh)
     }
 
-    fn made(&self, spot: &Spot, how: How) -> Result<Ruling, Ruling> {
+    fn made(&self, spot: &Spot, how: How) -> Result<Ruling<'a>, Ruling<'a>> {
         if !self.ground.concerns(&spot.name, matches!(how, How::Fresh)) {
             return Ok(Ruling::Continue);
         }
@@ -195,7 +215,7 @@ impl<'a> Judge<'a> {
 }
 
 /// A unix socket whose every message goes where it was connected to.
-fn socket(kind: i32) -> Ruling {
+fn socket(kind: i32) -> Ruling<'static> {
     const TYPE: i32 = 0xf;
     match kind & TYPE {
         libc::SOCK_STREAM | libc::SOCK_SEQPACKET => Ruling::Continue,
@@ -204,8 +224,9 @@ fn socket(kind: i32) -> Ruling {
 }
 
 /// The same error that a program gets for a protected path that exists: it is on a read-only mount.
-fn refuse(path: Option<usize>) -> Ruling {
-    path.map_or(Ruling::Continue, |path| Ruling::Refuse { errno: libc::EROFS, path: Some(path) })
+fn refuse(path: Option<&Guarded>) -> Ruling<'_> {
+    let refusal = |path| Ruling::Refuse { errno: libc::EROFS, protected: Some(path) };
+    path.map_or(Ruling::Continue, |path| refusal(&path.protected))
 }
 
 /// What stands at a spot.

@@ -17,6 +17,7 @@ pub mod filter;
 pub mod ground;
 pub mod judge;
 pub mod listener;
+mod rewrite;
 pub mod rules;
 mod violation;
 pub mod walk;
@@ -89,6 +90,7 @@ pub struct GuardHandle {
 #[derive(Debug)]
 pub struct Guard {
     ground: Ground,
+    rewritten: Ground,
     connector: Option<Connector>,
 }
 
@@ -101,7 +103,8 @@ impl Guard {
         let changed = |(path, source)| GuardError::Changed { path, source };
         let connector = rules.sockets.as_ref().map(|sockets| Connector::new(sockets, own_network));
         let connector = connector.transpose().map_err(changed)?;
-        Ok(Guard { ground: Ground::new(rules).map_err(changed)?, connector })
+        let ground = Ground::new(&rules.protected).map_err(changed)?;
+        Ok(Guard { ground, rewritten: Ground::new(&rules.rewritten).map_err(changed)?, connector })
     }
 
     /// Answers the calls that `listener` receives, on a thread, until [`GuardHandle::finish`]; calls made before wait.
@@ -120,10 +123,12 @@ impl Guard {
         let stopped = rustix::io::fcntl_dupfd_cloexec(&stop, 3).map_err(start)?;
         let record = Arc::new(Mutex::new(Violations::default()));
         let (over, ended) = sync_channel(1);
-        let Guard { ground, connector } = self;
+        let Guard { ground, rewritten, connector } = self;
         let watch = Watch::new(&ground).map_err(|error| GuardError::Watch(error.into()))?;
         let listener = Listener::new(listener);
-        let service = Service { listener, ground, watch, connector, stopped, record: record.clone(), end };
+        let record_too = record.clone();
+        let service =
+            Service { listener, ground, rewritten, watch, connector, stopped, record: record_too, end };
         let _unheard = SignalsBlocked::new();
         let thread = std::thread::Builder::new().name("guard".into()).stack_size(256 * 1024);
         let thread = thread.spawn(move || {
@@ -174,6 +179,7 @@ impl Drop for GuardHandle {
 struct Service<E> {
     listener: Listener,
     ground: Ground,
+    rewritten: Ground,
     watch: Watch,
     connector: Option<Connector>,
     stopped: OwnedFd,
@@ -184,8 +190,9 @@ struct Service<E> {
 impl<E: FnMut()> Service<E> {
     /// Serves until it is told to stop. Returns what is slow to be dropped.
     fn run(self) -> Watch {
-        let Service { listener, ground, mut watch, mut connector, stopped, record, mut end } = self;
-        let mut judge = Judge::new(&ground, &listener);
+        let Service { listener, ground, rewritten, mut watch, mut connector, stopped, record, mut end } =
+            self;
+        let mut judge = Judge::new(&ground, &rewritten, &listener);
         let mut broken = false;
         let mut listening = true;
         while let Ok(ready) = wait(&listener, &watch, &stopped, listening, connector.as_ref()) {
@@ -216,9 +223,7 @@ impl<E: FnMut()> Service<E> {
                             (Some(Call::Connect(address)), Some(connector)) => {
                                 connect(connector, &listener, &record, &notification, address)
                             }
-                            (Some(call), _) => {
-                                Some(decide(&mut judge, &ground, &record, &notification, call))
-                            }
+                            (Some(call), _) => Some(decide(&mut judge, &record, &notification, call)),
                             (None, _) => Some(Answer::Refuse(libc::ENOSYS)),
                         };
                         if let Some(answer) = answer {
@@ -268,17 +273,11 @@ fn mend(
 }
 
 /// Answers a call that makes a name, and records a refusal.
-fn decide(
-    judge: &mut Judge,
-    ground: &Ground,
-    record: &Mutex<Violations>,
-    notification: &Notification,
-    call: Call,
-) -> Answer {
+fn decide(judge: &mut Judge, record: &Mutex<Violations>, notification: &Notification, call: Call) -> Answer {
     match judge.judge(notification, call) {
         Ruling::Continue => Answer::Continue,
-        Ruling::Refuse { errno, path } => {
-            let protected = path.map(|path| &ground.paths()[path].protected);
+        Ruling::Done => Answer::Done,
+        Ruling::Refuse { errno, protected } => {
             let (path, rule) = (protected.map(Protected::path), protected.map(|it| it.rule.clone()));
             // Of a datagram socket nobody needs to hear: most are made to write to the system's log.
             if !matches!(call, Call::Socket(_)) {

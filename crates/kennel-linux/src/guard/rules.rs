@@ -43,6 +43,8 @@ pub struct Protected {
 pub struct Rules {
     /// Paths that are to stay absent.
     pub protected: Vec<Protected>,
+    /// Files that are kept by mounts, and that programs write anew by moving another over them.
+    pub rewritten: Vec<Protected>,
     /// Which unix sockets can be connected to, where they are listed.
     pub sockets: Option<Sockets>,
 }
@@ -76,30 +78,46 @@ impl Rules {
     /// because an inner one can be moved by way of the outer.
     #[must_use]
     pub fn new(findings: &[Finding], writable: &[Anchor]) -> Rules {
-        let anchors: HashMap<&OsStr, &Anchor> =
-            writable.iter().map(|anchor| (anchor.path.as_os_str(), anchor)).collect();
-        let mut seen = HashSet::with_capacity(findings.len());
-        let mut protected = Vec::new();
-        for finding in findings {
-            let above = finding.path.ancestors().skip(1);
-            let Some(anchor) = above.filter_map(|above| anchors.get(above.as_os_str())).last() else {
-                continue;
-            };
-            if !seen.insert(finding.path.as_os_str()) {
-                continue;
-            }
-            let rest = finding.path.strip_prefix(&anchor.path).unwrap_or(&finding.path);
-            let rest = rest.components().map(|component| component.as_os_str().to_owned()).collect();
-            protected.push(Protected { anchor: (*anchor).clone(), rest, rule: finding.rule.clone() });
-        }
-        Rules { protected, sockets: None }
+        Rules { protected: anchored(findings, writable), ..Rules::default() }
+    }
+
+    /// The same with files that are kept by mounts, and that programs write anew by moving another over them.
+    #[must_use]
+    pub fn with_rewritten(self, findings: &[Finding], writable: &[Anchor]) -> Rules {
+        Rules { rewritten: anchored(findings, writable), ..self }
     }
 
     /// Whether there is nothing to do: then no filter notifies and no guard runs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.protected.is_empty() && self.sockets.is_none()
+        !self.names() && self.sockets.is_none()
     }
+
+    /// Whether calls that make a name matter.
+    #[must_use]
+    pub fn names(&self) -> bool {
+        !self.protected.is_empty() || !self.rewritten.is_empty()
+    }
+}
+
+fn anchored(findings: &[Finding], writable: &[Anchor]) -> Vec<Protected> {
+    let anchors: HashMap<&OsStr, &Anchor> =
+        writable.iter().map(|anchor| (anchor.path.as_os_str(), anchor)).collect();
+    let mut seen = HashSet::with_capacity(findings.len());
+    let mut protected = Vec::new();
+    for finding in findings {
+        let above = finding.path.ancestors().skip(1);
+        let Some(anchor) = above.filter_map(|above| anchors.get(above.as_os_str())).last() else {
+            continue;
+        };
+        if !seen.insert(finding.path.as_os_str()) {
+            continue;
+        }
+        let rest = finding.path.strip_prefix(&anchor.path).unwrap_or(&finding.path);
+        let rest = rest.components().map(|component| component.as_os_str().to_owned()).collect();
+        protected.push(Protected { anchor: (*anchor).clone(), rest, rule: finding.rule.clone() });
+    }
+    protected
 }
 
 impl Protected {

@@ -109,7 +109,7 @@ impl Resolver<'_> {
         listed: Option<Vec<Listed>>,
     ) -> Result<Rules, ResolveError> {
         let absent: Vec<&Loose> = self.loose.iter().filter(|loose| !loose.link).collect();
-        if absent.is_empty() && listed.is_none() {
+        if absent.is_empty() && self.rewritten.is_empty() && listed.is_none() {
             return Ok(Rules::default());
         }
         let host_memory = match &listed {
@@ -123,7 +123,10 @@ impl Resolver<'_> {
             .filter(|loose| writable.can_be_made(&loose.path))
             .map(|loose| Finding { path: loose.path.clone(), rule: loose.rule.clone() })
             .collect();
-        let mut rules = Rules::new(&findings, &writable.anchors());
+        let rewritten: Vec<Finding> =
+            self.rewritten.iter().filter(|file| writable.keeps(&file.path)).cloned().collect();
+        let anchors = writable.anchors();
+        let mut rules = Rules::new(&findings, &anchors).with_rewritten(&rewritten, &anchors);
         rules.sockets = listed.map(|listed| Sockets {
             allowed: listed
                 .into_iter()
@@ -170,6 +173,14 @@ impl<'a> Writable<'a> {
                 matches!(nearest, Some(State::Host { write: true, .. }))
             },
         )
+    }
+
+    /// Whether `path` itself is kept by a mount, in a folder that can be written.
+    fn keeps(&self, path: &Path) -> bool {
+        let kept = self.states.get(path.as_os_str()).is_some_and(
+            |state| matches!(state, State::Host { source, write: false } if source.kind == Kind::File),
+        );
+        kept && self.can_be_made(path)
     }
 
     fn anchors(&self) -> Vec<Anchor> {

@@ -119,6 +119,7 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
         files,
         said: Tree::default(),
         loose: Vec::new(),
+        rewritten: Vec::new(),
         links: Vec::new(),
         named: BTreeMap::new(),
         workdir: None,

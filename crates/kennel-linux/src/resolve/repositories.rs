@@ -11,6 +11,7 @@ use super::locate::{Below, Holder, locate, locate_below};
 use super::said::{List, Loose, Resolver, describe, shown};
 use super::walk::{self, Search, Seen};
 use super::{Found, Kind, Location, git};
+use crate::guard::Finding;
 
 /// What a walk found that is to stay as it is.
 #[derive(Default)]
@@ -179,6 +180,8 @@ impl Resolver<'_> {
                 self.hold(&link, "git: a link to a repository")?;
             }
             keep.extend(wishes.keep);
+            let rewritten = wishes.rewritten.into_iter();
+            self.rewritten.extend(rewritten.map(|(path, why)| Finding { path, rule: format!("git: {why}") }));
         }
         if level == GitLevel::MetadataReadOnly {
             keep.extend(

@@ -11,6 +11,7 @@ use kennel_policy::policy::{
 use super::error::{ResolveError, system_error};
 use super::tree::Tree;
 use super::{Found, Kind, Location, Zone, is_link, locate};
+use crate::guard::Finding;
 
 /// The four lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub(super) struct Resolver<'a> {
     pub(super) files: &'a FilePolicy,
     pub(super) said: Tree<Said>,
     pub(super) loose: Vec<Loose>,
+    /// Files that are kept, and that programs write anew.
+    pub(super) rewritten: Vec<Finding>,
     pub(super) links: Vec<(PathBuf, PathBuf)>,
     /// What `allow_write` names itself, not by a glob, and where repositories are looked for in it.
     pub(super) named: BTreeMap<PathBuf, Look>,

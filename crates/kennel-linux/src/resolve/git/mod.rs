@@ -45,6 +45,8 @@ pub enum Place {
 pub struct Wishes {
     /// Paths that have to stay as they are, existing or not, and why.
     pub keep: Vec<(PathBuf, String)>,
+    /// Of these the files that git itself writes anew, often with what they say already.
+    pub rewritten: Vec<(PathBuf, String)>,
     /// Links that have to stay where they are. What they lead to is another matter.
     pub hold: Vec<PathBuf>,
     /// Folders that commits in a worktree write, and that a rule need not name.
@@ -56,6 +58,11 @@ pub struct Wishes {
 impl Wishes {
     fn keep(&mut self, path: PathBuf, why: impl Into<String>) {
         self.keep.push((path, why.into()));
+    }
+
+    fn keep_configuration(&mut self, path: PathBuf) {
+        self.rewritten.push((path.clone(), CONFIGURATION.to_owned()));
+        self.keep(path, CONFIGURATION);
     }
 }
 
@@ -176,11 +183,8 @@ fn keep_settings(wishes: &mut Wishes, level: GitLevel, folder: &Path, whole: &Pa
     // With this file all the rest is read from elsewhere.
     wishes.keep(folder.join("commondir"), "it says where the hooks and the configuration are");
     if configuration {
-        wishes.keep(whole.join("config"), CONFIGURATION);
-        // Git writes its configuration by way of this file. Refused here already, `git config` says why it fails, and
-        // leaves nothing behind.
-        wishes.keep(whole.join("config.lock"), CONFIGURATION);
-        wishes.keep(folder.join("config.worktree"), CONFIGURATION);
+        wishes.keep_configuration(whole.join("config"));
+        wishes.keep_configuration(folder.join("config.worktree"));
     }
     if folder != whole {
         wishes.keep(folder.join("gitdir"), "it says which worktree this is");
@@ -210,7 +214,7 @@ fn parts(wishes: &mut Wishes, level: GitLevel, whole: &Path, left: &mut usize, n
         wishes.keep(folder.join("commondir"), "it says where a worktree's hooks and configuration are");
         wishes.keep(folder.join("gitdir"), "it says which worktree this is");
         if level == GitLevel::HooksAndConfigReadOnly {
-            wishes.keep(folder.join("config.worktree"), CONFIGURATION);
+            wishes.keep_configuration(folder.join("config.worktree"));
         }
     }
     modules(wishes, level, &whole.join("modules"), left, nested);
