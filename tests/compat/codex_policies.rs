@@ -344,7 +344,7 @@ fn without_a_network_programs_still_talk_to_themselves() {
     drop((host, daemon));
     let own = r#"
 import socket, asyncio
-for name in "/dev/shm/own.sock", "\0own":
+for name in "own.sock", "/dev/shm/own.sock", "\0own":
     s = socket.socket(socket.AF_UNIX); s.bind(name); s.listen()
     c = socket.socket(socket.AF_UNIX); c.connect(name)
 t = socket.socket(); t.bind(("127.0.0.1", 0)); t.listen()

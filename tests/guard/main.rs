@@ -2,6 +2,7 @@
 
 mod creation;
 mod endings;
+mod own_sockets;
 mod places;
 mod programs;
 mod race;
@@ -19,6 +20,8 @@ kennel_tests::roles! {
     "not-dumpable" => programs::not_dumpable,
     "connect" => sockets::connect,
     "flip-address" => sockets::flip,
+    "listen" => own_sockets::listen,
+    "listen-on-what-was-passed" => own_sockets::listen_on_what_was_passed,
     "other-families" => sockets::other_families,
 }
 

@@ -14,13 +14,13 @@ use kennel_tests::{Ran, Scratch, am_root, args, ran, ran_within, run_sh};
 use crate::text;
 
 /// A daemon of the host's that greets whoever connects, and counts.
-struct Daemon {
+pub struct Daemon {
     path: PathBuf,
     greeted: Arc<AtomicU64>,
 }
 
 impl Daemon {
-    fn at(path: PathBuf) -> Daemon {
+    pub fn at(path: PathBuf) -> Daemon {
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).expect("a socket can be made in a scratch folder");
         let greeted = Arc::new(AtomicU64::new(0));
@@ -35,7 +35,7 @@ impl Daemon {
         Daemon { path, greeted }
     }
 
-    fn greeted(&self) -> u64 {
+    pub fn greeted(&self) -> u64 {
         self.greeted.load(Ordering::SeqCst)
     }
 }
@@ -60,7 +60,7 @@ fn connecting(flags: &[&str], paths: &[&Path]) -> Ran {
     ran_within(Duration::from_secs(60), &mut probe_inside("connect", &flags, paths))
 }
 
-const EACCES: &str = "13";
+pub const EACCES: &str = "13";
 
 #[test]
 fn a_listed_socket_can_be_connected_to_and_no_other() {

@@ -42,6 +42,8 @@ pub enum Call {
     Connect(Address),
     /// `socket` of the unix family, of this type.
     Socket(i32),
+    /// `listen` on this socket, of whatever family.
+    Listen(i32),
 }
 
 /// Where the flags of an `open` are.
@@ -92,6 +94,7 @@ impl Call {
             libc::SYS_bind => Call::Bind(address()),
             libc::SYS_connect => Call::Connect(address()),
             libc::SYS_socket => Call::Socket(a[1] as i32),
+            libc::SYS_listen => Call::Listen(a[0] as i32),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open => Call::Open { path: here(0), flags: Flags::Here(a[1] as i32) },
             #[cfg(target_arch = "x86_64")]
@@ -113,7 +116,7 @@ impl Call {
     /// Whether it may make a name.
     #[must_use]
     pub fn makes_a_name(self) -> bool {
-        !matches!(self, Call::Connect(_) | Call::Socket(_))
+        !matches!(self, Call::Connect(_) | Call::Socket(_) | Call::Listen(_))
     }
 
     /// Its name, for people.
@@ -127,6 +130,7 @@ impl Call {
             Call::Bind(_) => "bind",
             Call::Connect(_) => "connect",
             Call::Socket(_) => "socket",
+            Call::Listen(_) => "listen",
         }
     }
 }

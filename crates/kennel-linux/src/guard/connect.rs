@@ -21,6 +21,7 @@ use rustix::net::{AddressFamily, sockopt};
 use super::caller::Caller;
 use super::calls::Address;
 use super::listener::{Answer, Listener, Notification, last_error};
+use super::own::{self, OwnSockets};
 use super::rules::{AllowedSocket, Sockets};
 use super::walk::{self, Start};
 use super::watch::{is_born_since, now};
@@ -43,6 +44,7 @@ pub struct Connector {
     host_memory: Vec<u64>,
     /// Whether the sandbox's network is its own, and with it all abstract names.
     own_network: bool,
+    own: OwnSockets,
     started: Duration,
     waiting: Vec<Waiting>,
 }
@@ -101,7 +103,8 @@ impl Connector {
             allowed.push(Allowed { rule: rule.clone(), first });
         }
         let host_memory = sockets.host_memory.clone();
-        Ok(Connector { allowed, host_memory, own_network, started: now(), waiting: Vec::new() })
+        let (own, waiting) = (OwnSockets::default(), Vec::new());
+        Ok(Connector { allowed, host_memory, own_network, own, started: now(), waiting })
     }
 
     /// Makes the call that `notification` is about.
@@ -123,6 +126,21 @@ impl Connector {
             return refuse(Errno::INTR);
         }
         self.start(notification.id, socket, peer)
+    }
+
+    /// Takes note of a socket that the sandbox is about to listen on.
+    pub fn listens(&mut self, listener: &Listener, notification: &Notification, socket: i32) {
+        // On the host's network nobody could tell it from one of the host's.
+        if !self.own_network {
+            return;
+        }
+        let file = own::own_file(Caller::new(notification.pid), socket);
+        // Otherwise the thread may be gone and its number another's, whose socket this was.
+        if let Ok(Some(file)) = file
+            && listener.still_waits(notification.id)
+        {
+            self.own.add(file);
+        }
     }
 
     fn start(&mut self, id: u64, socket: OwnedFd, peer: Peer) -> Outcome {
@@ -229,6 +247,9 @@ impl Connector {
             self.allowed.iter().find_map(|allowed| allowed.stands_for(identity, self.started))
         {
             return Ok(Ok(Peer::File(allowed)));
+        }
+        if self.own.hold(identity) {
+            return Ok(Ok(Peer::File(file)));
         }
         // The sandbox's own /tmp and the like hold nothing of the host's.
         const TMPFS_MAGIC: u64 = 0x0102_1994;

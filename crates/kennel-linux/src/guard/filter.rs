@@ -1,6 +1,6 @@
 //! Which calls the filter sends to the guard.
 //!
-//! Only calls that make or replace a name, and where unix sockets are listed those that connect. Calls that cannot be told apart by their registers are all sent; `open` without `O_CREAT` is not. The guard's rules
+//! Only calls that make or replace a name, and where unix sockets are listed those that connect and listen. Calls that cannot be told apart by their registers are all sent; `open` without `O_CREAT` is not. The guard's rules
 //! are laid over those of a profile and only ever narrow them: what a profile denies stays denied.
 
 use std::collections::BTreeMap;
@@ -37,6 +37,7 @@ pub fn filter_rules(rules: &Rules) -> Additions {
     }
     if rules.sockets.is_some() {
         add(libc::SYS_connect, Rule::Always(Verdict::Notify));
+        add(libc::SYS_listen, Rule::Always(Verdict::Notify));
         add(libc::SYS_socket, unix_sockets());
         add(libc::SYS_socketpair, crate::seccomp::pairs());
     }

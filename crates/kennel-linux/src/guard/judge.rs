@@ -90,6 +90,7 @@ impl<'a> Judge<'a> {
             Call::Socket(kind) => Ok(socket(kind)),
             // Never goes on: see `connect`.
             Call::Connect(_) => Ok(Ruling::refuse(libc::EACCES)),
+            Call::Listen(_) => Ok(Ruling::Continue),
         };
         let ruling = ruling.unwrap_or_else(|ruling| ruling);
         // A thread that is gone may have given its number to another, whose paths were looked at instead. An answer

@@ -17,6 +17,7 @@ pub mod filter;
 pub mod ground;
 pub mod judge;
 pub mod listener;
+mod own;
 mod rewrite;
 pub mod rules;
 mod violation;
@@ -222,6 +223,10 @@ impl<E: FnMut()> Service<E> {
                             _ if broken => Some(Answer::Refuse(libc::EACCES)),
                             (Some(Call::Connect(address)), Some(connector)) => {
                                 connect(connector, &listener, &record, &notification, address)
+                            }
+                            (Some(Call::Listen(socket)), Some(connector)) => {
+                                connector.listens(&listener, &notification, socket);
+                                Some(Answer::Continue)
                             }
                             (Some(call), _) => Some(decide(&mut judge, &record, &notification, call)),
                             (None, _) => Some(Answer::Refuse(libc::ENOSYS)),

@@ -1,0 +1,92 @@
+//! The unix sockets that the sandbox itself listens on, in folders of the host's.
+//!
+//! A socket's file does not tell who listens there: the sandbox, or a daemon of the host's whose socket it has moved to
+//! that name. So the guard remembers: a program that calls `listen` has its socket looked at, and the kernel itself opens the
+//! file that this socket is bound to. The file is held from then on, so that its number is given to no other; and since
+//! a socket's file is made by the bind and never bound again, nobody else can come to listen there.
+
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use kennel_init::plan::Identity;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, sockopt};
+
+use super::caller::Caller;
+use super::listener::last_error;
+use super::walk;
+
+/// A sandbox could listen on any number, and each takes a descriptor.
+const MOST: usize = 256;
+
+/// The files of these sockets.
+#[derive(Debug, Default)]
+pub struct OwnSockets(Vec<(OwnedFd, Identity)>);
+
+impl OwnSockets {
+    /// Whether this file is one of them.
+    #[must_use]
+    pub fn hold(&self, file: Identity) -> bool {
+        self.0.iter().any(|(_, own)| *own == file)
+    }
+
+    /// Remembers the file of a socket that [`own_file`] found.
+    pub fn add(&mut self, file: OwnedFd) {
+        let Ok(identity) = walk::identity(file.as_fd()) else { return };
+        if self.hold(identity) {
+            return;
+        }
+        if self.0.len() >= MOST {
+            // What has no name any more nobody can connect to.
+            self.0.retain(|(file, _)| rustix::fs::fstat(file).is_ok_and(|stat| stat.st_nlink > 0));
+        }
+        if self.0.len() < MOST {
+            self.0.push((file, identity));
+        }
+    }
+}
+
+/// The file that a caller's socket is bound to, if the socket was made in the caller's own network, and that is not
+/// this process's. A listening socket of the host's that somebody passed in is none of the sandbox's own.
+///
+/// # Errors
+/// What keeps the guard from looking: the call goes on, and nothing is remembered.
+pub fn own_file(caller: Caller, number: i32) -> Result<Option<OwnedFd>, Errno> {
+    const SIOCGSKNS: libc::Ioctl = 0x894c;
+    // Linux 4.11.
+    const SIOCUNIXFILE: libc::Ioctl = 0x89e0;
+    let socket = caller.descriptor(number)?;
+    if sockopt::socket_domain(&socket)? != AddressFamily::UNIX {
+        return Ok(None);
+    }
+    // Both ask for CAP_NET_ADMIN over that network, which the owner of the sandbox's user namespace has.
+    let network = namespace(&opened(&socket, SIOCGSKNS)?)?;
+    if network != namespace(&caller.network()?)? || network == namespace(&own_network()?)? {
+        return Ok(None);
+    }
+    match opened(&socket, SIOCUNIXFILE) {
+        Ok(file) => Ok(Some(file)),
+        // An abstract name, or none.
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Asks a socket for a descriptor.
+fn opened(socket: &OwnedFd, request: libc::Ioctl) -> Result<OwnedFd, Errno> {
+    // SAFETY: these requests take no argument.
+    let returned = unsafe { libc::ioctl(socket.as_raw_fd(), request) };
+    if returned < 0 {
+        return Err(last_error());
+    }
+    // SAFETY: they return a fresh descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(returned) })
+}
+
+fn namespace(fd: &OwnedFd) -> Result<Identity, Errno> {
+    walk::identity(fd.as_fd())
+}
+
+fn own_network() -> Result<OwnedFd, Errno> {
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+    rustix::fs::open("/proc/thread-self/ns/net", flags, rustix::fs::Mode::empty())
+}
