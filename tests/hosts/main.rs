@@ -2,6 +2,7 @@
 //! `--best-effort` goes on with what there is and lists what is not enforced. Every lack is made for real.
 
 mod best_effort;
+mod clone3;
 mod doctor;
 mod embedding;
 mod fail_closed;

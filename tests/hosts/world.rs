@@ -19,6 +19,8 @@ pub enum Lack {
     ContainerFilter,
     /// The same by a filter that says EPERM to clone3 as well.
     StrictContainerFilter,
+    /// Only clone3 is missing, as before Linux 5.3 and under older container engines that allow namespaces.
+    Clone3,
     /// Namespaces can be made but nothing be mounted in them, as AppArmor does it.
     Mounts,
     /// Parts of /proc are covered, so that the kernel gives no fresh one.
@@ -27,12 +29,13 @@ pub enum Lack {
     Landlock,
 }
 
-use Lack::{ContainerFilter, Landlock, Mounts, StrictContainerFilter, UserNamespaces, WholeProc};
+use Lack::{Clone3, ContainerFilter, Landlock, Mounts, StrictContainerFilter, UserNamespaces, WholeProc};
 
 /// Worlds in which no sandbox with namespaces can be made.
 pub const WITHOUT_NAMESPACES: [Lack; 4] = [UserNamespaces, ContainerFilter, StrictContainerFilter, Mounts];
 
-const NAMES: [(&str, Lack); 6] = [
+const NAMES: [(&str, Lack); 7] = [
+    ("clone3", Clone3),
     ("user-namespaces", UserNamespaces),
     ("container-filter", ContainerFilter),
     ("strict-container-filter", StrictContainerFilter),
@@ -108,7 +111,7 @@ pub fn enter(arguments: &[OsString]) -> i32 {
         WholeProc => {
             own_user_namespace(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).and_then(|()| cover_proc())
         }
-        ContainerFilter | StrictContainerFilter | Mounts | Landlock => Ok(()),
+        Clone3 | ContainerFilter | StrictContainerFilter | Mounts | Landlock => Ok(()),
     });
     if let Err(error) = made {
         eprintln!("{error}");
@@ -176,6 +179,7 @@ fn filter(lack: Lack) -> std::io::Result<()> {
             denied.extend(mounting.map(|call| (call, eperm)));
             clone_flags = true;
         }
+        Clone3 => denied.push((libc::SYS_clone3, enosys)),
         Mounts => denied.extend(mounting.map(|call| (call, eperm))),
         Landlock => denied.push((libc::SYS_landlock_create_ruleset, enosys)),
         UserNamespaces | WholeProc => return Ok(()),

@@ -121,6 +121,7 @@ fn encode_step(out: &mut Writer, step: &Step) {
         Step::PivotRoot => out.u8(tag::PIVOT_ROOT),
         Step::Hostname { name } => out.u8(tag::HOSTNAME).string(name),
         Step::OwnNetwork => out.u8(tag::OWN_NETWORK),
+        Step::EnterNetwork => out.u8(tag::ENTER_NETWORK),
         Step::LoopbackUp => out.u8(tag::LOOPBACK_UP),
         Step::Netlink { protocol, messages, acknowledgements } => {
             out.u8(tag::NETLINK).u32(*protocol).bytes(messages).u32(*acknowledgements)

@@ -167,6 +167,8 @@ pub enum Step {
     },
     /// Leave for a network namespace with nothing in it.
     OwnNetwork,
+    /// Wait until the opening is done, and go over to the network that it made.
+    EnterNetwork,
     /// The loopback interface of the new network namespace is brought up.
     LoopbackUp,
     /// A ready-made batch of netlink messages.

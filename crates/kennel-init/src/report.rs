@@ -17,6 +17,8 @@ pub enum Report {
         /// What the kernel said.
         errno: i32,
     },
+    /// The opening is being performed: it is time to send the rest.
+    Begun,
     /// The set-up is done and the command is about to be executed.
     Starting,
     /// The command runs.
@@ -115,6 +117,7 @@ impl Report {
             }
             Report::Descriptor { tag } => message(7, [tag]),
             Report::Starting => message(8, []),
+            Report::Begun => message(9, []),
         }
     }
 
@@ -132,6 +135,7 @@ impl Report {
             6 => Report::Killed { signal: a.cast_signed(), cpu: b, used },
             7 => Report::Descriptor { tag: a },
             8 => Report::Starting,
+            9 => Report::Begun,
             _ => return None,
         })
     }

@@ -67,6 +67,7 @@ pub fn describe_step(step: &Step) -> String {
         Step::PivotRoot => "make the new root the only one".into(),
         Step::Hostname { name: host } => format!("set the host name to {}", name(host)),
         Step::OwnNetwork => "make a network with nothing in it".into(),
+        Step::EnterNetwork => "enter the network that the opening made".into(),
         Step::LoopbackUp => "bring up the loopback interface".into(),
         Step::Netlink { messages, .. } => {
             format!("configure the network ({} bytes of netlink)", messages.len())

@@ -9,6 +9,8 @@ use super::sys::{Errno, Result, nr, nr_common, returned};
 #[allow(missing_docs, reason = "the kernel's own names")]
 pub mod flag {
     pub const VM: u64 = 0x100;
+    pub const FS: u64 = 0x200;
+    pub const FILES: u64 = 0x400;
     pub const PIDFD: u64 = 0x1000;
     pub const VFORK: u64 = 0x4000;
     pub const NEWNS: u64 = 0x0002_0000;
@@ -59,6 +61,15 @@ pub unsafe fn clone_on_stack(args: &CloneArgs, entry: Entry, argument: *mut u8) 
         }
         other => other,
     }
+}
+
+/// [`clone_on_stack`] for a child that is to have the number that `args` names, which the old call cannot give.
+///
+/// # Safety
+/// As [`clone_on_stack`].
+pub unsafe fn numbered_on_stack(args: &CloneArgs, entry: Entry, argument: *mut u8) -> Result<i32> {
+    // SAFETY: a valid clone_args; the rest is the caller's promise.
+    unsafe { enter(nr_common::CLONE3, &raw const *args as usize, size_of::<CloneArgs>(), 0, entry, argument) }
 }
 
 impl CloneArgs {

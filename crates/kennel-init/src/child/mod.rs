@@ -8,6 +8,7 @@
 //! Everything below this module is free of allocation, locks and libc, so that it can run in a clone of the
 //! caller as well as in the tiny static program.
 
+mod aside;
 pub mod clone;
 pub mod command;
 pub mod files;
@@ -22,6 +23,8 @@ pub mod tag;
 pub mod wire;
 
 use crate::report::Report;
+use aside::Aside;
+use reaper::Reaper;
 use sys::{Errno, Fd, Result};
 use wire::Reader;
 
@@ -100,12 +103,15 @@ pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
     // SAFETY: the caller's own promise.
     unsafe { inherited.give_up() };
     let opening = receive(link, 0);
-    let (_, done) = match perform(opening.reader(), link, 0) {
-        Ok(performed) => performed,
-        Err((step, errno)) => fail(link, step, errno),
+    let mut steps = opening.reader();
+    let mut aside = match begin(&mut steps) {
+        Ok(count) => Aside::new(steps, count, link),
+        Err(errno) => fail(link, 0, errno),
     };
-    let main = receive(link, done);
-    let (mut reader, past) = match perform(main.reader(), link, done) {
+    // SAFETY: `aside` is left alone until the step that enters it.
+    unsafe { aside.begin() };
+    let main = receive(link, aside.count());
+    let (mut reader, past) = match perform(main.reader(), link, &mut aside) {
         Ok(performed) => performed,
         Err((step, errno)) => fail(link, step, errno),
     };
@@ -125,7 +131,7 @@ pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
         opening.wipe();
         main.wipe();
     }
-    reaper::serve(command, terminal.as_ref(), link)
+    Reaper { command, terminal, link, used: sys::Usage::default() }.serve()
 }
 
 fn fail(link: i32, step: u32, Errno(errno): Errno) -> ! {
@@ -140,16 +146,23 @@ fn receive(link: i32, done: u32) -> orders::Part {
     }
 }
 
-/// Goes through the steps of a part, after `done` earlier ones. Returns what follows them, and how many are done now; an
-/// error names the step.
-fn perform(mut reader: Reader, link: i32, done: u32) -> core::result::Result<(Reader, u32), (u32, Errno)> {
-    let start = |reader: &mut Reader| -> Result<usize> {
-        if reader.u32()? != tag::MAGIC {
-            return Err(Errno::EPROTO);
-        }
-        reader.count()
-    };
-    let step_count = start(&mut reader).map_err(|errno| (done, errno))?;
+/// Reads the beginning of a part: how many steps follow.
+fn begin(reader: &mut Reader) -> Result<usize> {
+    if reader.u32()? != tag::MAGIC {
+        return Err(Errno::EPROTO);
+    }
+    reader.count()
+}
+
+/// Goes through the steps of the main part while `aside` takes care of the opening's. Returns what follows them, and how
+/// many steps there were; an error names the step.
+fn perform<'p>(
+    mut reader: Reader<'p>,
+    link: i32,
+    aside: &mut Aside,
+) -> core::result::Result<(Reader<'p>, u32), (u32, Errno)> {
+    let done = aside.count();
+    let step_count = begin(&mut reader).map_err(|errno| (done, errno))?;
     let root = sys::openat2(sys::AT_FDCWD, c"/", sys::open::PATH | sys::open::DIRECTORY, 0, 0)
         .map_err(|errno| (done, errno))?;
     let folder = files::Folder::none();
@@ -169,10 +182,17 @@ fn perform(mut reader: Reader, link: i32, done: u32) -> core::result::Result<(Re
     };
     for index in 0..step_count {
         setup.index = index;
-        let step = reader.step().and_then(|(tag, fields)| setup.step(tag, fields));
-        step.map_err(|errno| (done + index as u32, errno))?;
+        let at = done + index as u32;
+        match reader.step() {
+            Ok((tag::ENTER_NETWORK, _)) => aside.enter()?,
+            Ok((tag, fields)) => setup.step(tag, fields).map_err(|errno| (at, errno))?,
+            Err(errno) => return Err((at, errno)),
+        }
     }
-    Ok((reader, done + step_count as u32))
+    let past = done + step_count as u32;
+    // Or the command would find itself in the network that PID 1 was born in.
+    aside.entered().map_err(|errno| (past, errno))?;
+    Ok((reader, past))
 }
 
 impl Setup<'_> {
@@ -197,10 +217,6 @@ impl Setup<'_> {
             tag::SYMLINK => self.symlink(&mut fields),
             tag::WRITE_FILE => self.write_file(&mut fields),
             tag::HOSTNAME => sys::sethostname(fields.string()?.to_bytes()),
-            tag::OWN_NETWORK => sys::unshare_network(),
-            tag::LOOPBACK_UP => network::loopback_up(),
-            tag::NETLINK => network::netlink(&mut fields),
-            tag::LISTEN => network::listen(&mut fields, self.link),
             tag::SEAL_MOUNTS => self.seal(),
             tag::CHANGE_DIR => self.change_dir(&mut fields),
             tag::LIMIT => restrict::limit(&mut fields),

@@ -1,6 +1,7 @@
 //! The network steps: bring up the loopback, perform ready-made netlink batches, hand listeners to the controller.
 
-use super::sys::{self, Errno, Result};
+use super::sys::{self, Errno, Fd, Result};
+use super::tag;
 use super::wire::Reader;
 use crate::report::Report;
 
@@ -9,7 +10,39 @@ const AF_NETLINK: u32 = 16;
 const SOCK_DGRAM: u32 = 2;
 const SOCK_RAW: u32 = 3;
 
-pub(super) fn loopback_up() -> Result<()> {
+/// Performs the steps of an opening. Returns the network that they made, if they made one; an error names the step.
+pub(super) fn make(
+    mut steps: Reader,
+    count: usize,
+    link: i32,
+) -> core::result::Result<Option<Fd>, (u32, Errno)> {
+    let mut own = false;
+    for index in 0..count {
+        let step = steps.step().and_then(|(tag, mut fields)| match tag {
+            tag::OWN_NETWORK => {
+                own = true;
+                sys::unshare_network()
+            }
+            tag::LOOPBACK_UP => loopback_up(),
+            tag::NETLINK => netlink(&mut fields),
+            tag::LISTEN => listen(&mut fields, link),
+            _ => Err(Errno::EPROTO),
+        });
+        step.map_err(|errno| (index as u32, errno))?;
+    }
+    let network = if own { Some(this_network()) } else { None };
+    network.transpose().map_err(|errno| (0, errno))
+}
+
+/// A descriptor of the network that this process is in, by way of a socket: /proc is changing meanwhile.
+fn this_network() -> Result<Fd> {
+    const AF_UNIX: u32 = 1;
+    const SIOCGSKNS: usize = 0x894c;
+    let socket = sys::socket(AF_UNIX, SOCK_DGRAM, 0)?;
+    sys::ioctl(socket.raw(), SIOCGSKNS, 0).map(|fd| Fd(fd as i32))
+}
+
+fn loopback_up() -> Result<()> {
     const SIOCSIFFLAGS: usize = 0x8914;
     const IFF_UP: u8 = 1;
     let socket = sys::socket(AF_INET, SOCK_DGRAM, 0)?;
@@ -22,7 +55,7 @@ pub(super) fn loopback_up() -> Result<()> {
 
 /// Sends a batch and reads its acknowledgements; the first that holds an error is the step's. What answers to the
 /// sequence number 0 is passed over: such a message may fail.
-pub(super) fn netlink(fields: &mut Reader) -> Result<()> {
+fn netlink(fields: &mut Reader) -> Result<()> {
     const NLMSG_ERROR: u16 = 2;
     const A_TRY: u32 = 0;
     let (protocol, messages, mut expected) = (fields.u32()?, fields.bytes()?, fields.u32()?);
@@ -50,7 +83,7 @@ pub(super) fn netlink(fields: &mut Reader) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn listen(fields: &mut Reader, link: i32) -> Result<()> {
+fn listen(fields: &mut Reader, link: i32) -> Result<()> {
     const SOCK_STREAM: u32 = 1;
     const SOCK_NONBLOCK: u32 = 0o4000;
     let (family, kind, address, options) = (fields.u32()?, fields.u32()?, fields.bytes()?, fields.count()?);

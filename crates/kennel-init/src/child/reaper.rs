@@ -2,7 +2,7 @@
 //! control, and ends when the command ends or the controller is gone.
 
 use super::command::give_terminal;
-use super::sys::{self, AT_FDCWD, Errno, Fd, POLLIN, PollFd, open};
+use super::sys::{self, AT_FDCWD, ChildState, Errno, Fd, POLLIN, PollFd, Usage, open};
 use crate::report::{LENGTH, Order, Report, Used};
 
 const CLD_EXITED: i32 = 1;
@@ -13,90 +13,132 @@ const SIGKILL: i32 = 9;
 const SIGCHLD: i32 = 17;
 const SIGCONT: i32 = 18;
 
-/// Serves until the end of the command, which is the end of this process.
-pub(super) fn serve(command: i32, tty: Option<&Fd>, link: i32) -> ! {
-    // The command has its own copies. Holding these open would keep pipes from ending, and PID 1 is to hold nothing
-    // that is worth taking over.
-    (0..3).for_each(sys::close);
-    let Ok(signals) = sys::signalfd(u64::MAX) else { end(1) };
-    let mut ready = [
-        PollFd { fd: signals.raw(), events: POLLIN, revents: 0 },
-        PollFd { fd: link, events: POLLIN, revents: 0 },
-    ];
-    // A child that ended before the signal descriptor existed is found without a signal.
-    reap(command, link);
-    loop {
-        match sys::poll(&mut ready) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(_) => end(1),
-        }
-        if ready[1].revents != 0 {
-            obey(command, tty, link);
-        }
-        if ready[0].revents != 0 {
-            take_signals(&signals, command, link);
-        }
-    }
+/// What PID 1 knows while the command runs.
+pub(super) struct Reaper {
+    /// The command's process.
+    pub(super) command: i32,
+    /// Its terminal, if it has one.
+    pub(super) terminal: Option<Fd>,
+    /// The socket to the controller.
+    pub(super) link: i32,
+    /// What those that ended have used. Counted here, because the kernel's own count of this process's children has
+    /// whoever made the network in it.
+    pub(super) used: Usage,
 }
 
-/// Reads the order that waits on the link. No controller, no sandbox.
-fn obey(command: i32, tty: Option<&Fd>, link: i32) {
-    let mut message = [0; LENGTH];
-    match sys::recv(link, &mut message) {
-        Ok(0) => end(1),
-        Ok(n) => {
-            if let Some(Order::Continue { foreground }) = Order::decode(&message[..n]) {
-                if let Some(tty) = tty.filter(|_| foreground) {
-                    give_terminal(tty.raw(), command);
-                }
-                let _ = sys::kill(-command, SIGCONT);
+impl Reaper {
+    /// Serves until the end of the command, which is the end of this process.
+    pub(super) fn serve(mut self) -> ! {
+        // The command has its own copies. Holding these open would keep pipes from ending, and PID 1 is to hold nothing
+        // that is worth taking over.
+        (0..3).for_each(sys::close);
+        let Ok(signals) = sys::signalfd(u64::MAX) else { end(1) };
+        let mut ready = [
+            PollFd { fd: signals.raw(), events: POLLIN, revents: 0 },
+            PollFd { fd: self.link, events: POLLIN, revents: 0 },
+        ];
+        // A child that ended before the signal descriptor existed is found without a signal.
+        self.reap();
+        loop {
+            match sys::poll(&mut ready) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(_) => end(1),
+            }
+            if ready[1].revents != 0 {
+                self.obey();
+            }
+            if ready[0].revents != 0 {
+                self.take_signals(&signals);
             }
         }
-        Err(Errno::EINTR | Errno::EAGAIN) => {}
-        Err(_) => end(1),
     }
-}
 
-fn take_signals(signals: &Fd, command: i32, link: i32) {
-    // struct signalfd_siginfo is 128 bytes; the signal's number comes first.
-    let mut info = [0u8; 128];
-    while let Ok(128) = sys::read(signals.raw(), &mut info) {
-        match i32::from_ne_bytes([info[0], info[1], info[2], info[3]]) {
-            SIGCHLD => reap(command, link),
-            signal => drop(sys::kill(-command, signal)),
+    /// Reads the order that waits on the link. No controller, no sandbox.
+    fn obey(&self) {
+        let mut message = [0; LENGTH];
+        match sys::recv(self.link, &mut message) {
+            Ok(0) => end(1),
+            Ok(n) => {
+                if let Some(Order::Continue { foreground }) = Order::decode(&message[..n]) {
+                    if let Some(terminal) = self.terminal.as_ref().filter(|_| foreground) {
+                        give_terminal(terminal.raw(), self.command);
+                    }
+                    let _ = sys::kill(-self.command, SIGCONT);
+                }
+            }
+            Err(Errno::EINTR | Errno::EAGAIN) => {}
+            Err(_) => end(1),
         }
     }
-}
 
-/// Takes every child that changed state; if the command ended, so does everything.
-fn reap(command: i32, link: i32) {
-    loop {
-        match sys::wait_any() {
-            Ok(Some(child)) if child.pid == command => match child.code {
-                CLD_EXITED => finish(link, Report::Exited { code: child.status, used: used() }),
-                CLD_KILLED | CLD_DUMPED => {
-                    finish(link, Report::Killed { signal: child.status, cpu: child.cpu, used: used() })
-                }
-                CLD_STOPPED => {
-                    let _ = sys::send(link, &Report::Stopped { signal: child.status }.encode());
-                }
-                _ => {}
-            },
-            Ok(Some(_)) | Err(Errno::EINTR) => {}
-            Ok(None) | Err(_) => return,
+    fn take_signals(&mut self, signals: &Fd) {
+        // struct signalfd_siginfo is 128 bytes; the signal's number comes first.
+        let mut info = [0u8; 128];
+        while let Ok(128) = sys::read(signals.raw(), &mut info) {
+            match i32::from_ne_bytes([info[0], info[1], info[2], info[3]]) {
+                SIGCHLD => self.reap(),
+                signal => drop(sys::kill(-self.command, signal)),
+            }
         }
+    }
+
+    /// Takes every child that changed state; if the command ended, so does everything.
+    fn reap(&mut self) {
+        loop {
+            match sys::wait_any() {
+                Ok(Some(child)) => self.look_at(&child),
+                Err(Errno::EINTR) => {}
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    fn look_at(&mut self, child: &ChildState) {
+        if child.code != CLD_STOPPED {
+            self.used.add(&child.usage);
+        }
+        if child.pid != self.command {
+            return;
+        }
+        let used = self.used.report();
+        match child.code {
+            CLD_EXITED => self.finish(Report::Exited { code: child.status, used }),
+            CLD_KILLED | CLD_DUMPED => {
+                let cpu = child.usage.milliseconds();
+                self.finish(Report::Killed { signal: child.status, cpu, used })
+            }
+            CLD_STOPPED => {
+                let _ = sys::send(self.link, &Report::Stopped { signal: child.status }.encode());
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&self, report: Report) -> ! {
+        let _ = sys::send(self.link, &report.encode());
+        end(0)
     }
 }
 
-/// What the children used. The controller's own count of this process starts from the memory of whoever cloned it.
-fn used() -> Used {
-    let (cpu_user, cpu_system, peak) = sys::children_used().unwrap_or_default();
-    Used { cpu_user, cpu_system, peak }
-}
+impl Usage {
+    fn add(&mut self, other: &Usage) {
+        self.user += other.user;
+        self.system += other.system;
+        self.peak = self.peak.max(other.peak);
+    }
 
-fn finish(link: i32, report: Report) -> ! {
-    let _ = sys::send(link, &report.encode());
-    end(0)
+    /// All CPU time, in milliseconds.
+    fn milliseconds(&self) -> u32 {
+        ((self.user + self.system) / 1000) as u32
+    }
+
+    fn report(&self) -> Used {
+        Used {
+            cpu_user: (self.user / 1000) as u32,
+            cpu_system: (self.system / 1000) as u32,
+            peak: self.peak as u32,
+        }
+    }
 }
 
 /// The end. In a PID namespace the kernel kills whatever is left as PID 1 goes; elsewhere it is done by hand.

@@ -40,6 +40,7 @@ pub mod nr {
     pub const MMAP: usize = 9;
     pub const BRK: usize = 12;
     pub const UNSHARE: usize = 272;
+    pub const SETNS: usize = 308;
     pub const MUNMAP: usize = 11;
     pub const RT_SIGACTION: usize = 13;
     pub const RT_SIGPROCMASK: usize = 14;
@@ -60,7 +61,6 @@ pub mod nr {
     pub const FCHDIR: usize = 81;
     pub const CHDIR: usize = 80;
     pub const UMASK: usize = 95;
-    pub const GETRUSAGE: usize = 98;
     pub const SETPGID: usize = 109;
     pub const SETSID: usize = 112;
     pub const CAPSET: usize = 126;
@@ -94,6 +94,7 @@ pub mod nr {
     pub const MMAP: usize = 222;
     pub const BRK: usize = 214;
     pub const UNSHARE: usize = 97;
+    pub const SETNS: usize = 268;
     pub const MUNMAP: usize = 215;
     pub const RT_SIGACTION: usize = 134;
     pub const RT_SIGPROCMASK: usize = 135;
@@ -114,7 +115,6 @@ pub mod nr {
     pub const FCHDIR: usize = 50;
     pub const CHDIR: usize = 49;
     pub const UMASK: usize = 166;
-    pub const GETRUSAGE: usize = 165;
     pub const SETPGID: usize = 154;
     pub const SETSID: usize = 157;
     pub const CAPSET: usize = 91;
@@ -681,14 +681,15 @@ pub fn poll(fds: &mut [PollFd]) -> Result<usize> {
     call!(nr::PPOLL, fds.as_mut_ptr(), fds.len(), 0, 0, 0)
 }
 
-/// What the children that were waited for have used: milliseconds in programs, in the kernel, and KiB of memory.
-pub fn children_used() -> Result<(u32, u32, u32)> {
-    const RUSAGE_CHILDREN: isize = -1;
-    // struct rusage: two times, each in seconds and microseconds, then the peak in KiB.
-    let mut usage = [0i64; 18];
-    call!(nr::GETRUSAGE, RUSAGE_CHILDREN, usage.as_mut_ptr())?;
-    let milliseconds = |at: usize| (usage[at] * 1000 + usage[at + 1] / 1000) as u32;
-    Ok((milliseconds(0), milliseconds(2), usage[4] as u32))
+/// What processes have used.
+#[derive(Clone, Copy, Default)]
+pub struct Usage {
+    /// CPU time in programs, in microseconds.
+    pub user: i64,
+    /// CPU time in the kernel, in microseconds.
+    pub system: i64,
+    /// The most memory of any one of them, in KiB.
+    pub peak: i64,
 }
 
 /// A child that changed state.
@@ -697,8 +698,8 @@ pub struct ChildState {
     /// CLD_EXITED 1, CLD_KILLED 2, CLD_DUMPED 3, CLD_STOPPED 5, CLD_CONTINUED 6.
     pub code: i32,
     pub status: i32,
-    /// CPU time in milliseconds, its own and that of the descendants it waited for.
-    pub cpu: u32,
+    /// Its own and that of the descendants it waited for.
+    pub usage: Usage,
 }
 
 /// Takes one child's change of state, if there is one. `None` when there is none now; `ECHILD` when no child is
@@ -710,7 +711,7 @@ pub fn wait_any() -> Result<Option<ChildState>> {
     const WEXITED: usize = 4;
     const WALL: usize = 0x4000_0000;
     let mut info = [0i32; 32];
-    // struct rusage starts with two times, each in seconds and microseconds.
+    // struct rusage: two times, each in seconds and microseconds, then the peak in KiB.
     let mut usage = [0i64; 18];
     let which = WNOHANG | WSTOPPED | WEXITED | WALL;
     call!(nr::WAITID, P_ALL, 0, info.as_mut_ptr(), which, usage.as_mut_ptr())?;
@@ -718,8 +719,22 @@ pub fn wait_any() -> Result<Option<ChildState>> {
     if info[4] == 0 {
         return Ok(None);
     }
-    let milliseconds = (usage[0] + usage[2]) * 1000 + (usage[1] + usage[3]) / 1000;
-    Ok(Some(ChildState { pid: info[4], code: info[2], status: info[6], cpu: milliseconds as u32 }))
+    let [user, system] = [0, 2].map(|at| usage[at] * 1_000_000 + usage[at + 1]);
+    let usage = Usage { user, system, peak: usage[4] };
+    Ok(Some(ChildState { pid: info[4], code: info[2], status: info[6], usage }))
+}
+
+/// Waits for the end of a child, one without a signal at its end too.
+pub fn wait_for(pid: i32) -> Result<()> {
+    const P_PID: usize = 1;
+    const WEXITED: usize = 4;
+    const WALL: usize = 0x4000_0000;
+    loop {
+        match call!(nr::WAITID, P_PID, pid, 0, WEXITED | WALL, 0) {
+            Err(Errno::EINTR) => {}
+            other => return other.map(drop),
+        }
+    }
 }
 
 /// Fresh zeroed memory, never given back.
@@ -751,6 +766,11 @@ pub unsafe fn unmap((start, end): (usize, usize)) {
 /// Leaves for a fresh network namespace.
 pub fn unshare_network() -> Result<()> {
     call!(nr::UNSHARE, super::clone::flag::NEWNET).map(drop)
+}
+
+/// Goes over to a network namespace.
+pub fn enter_network(network: &Fd) -> Result<()> {
+    call!(nr::SETNS, network.raw(), super::clone::flag::NEWNET).map(drop)
 }
 
 pub fn exit(code: i32) -> ! {

@@ -33,6 +33,7 @@ pub const SEAL_MOUNTS: u8 = 28;
 pub const COVER_FILE: u8 = 29;
 pub const PRIVATE: u8 = 30;
 pub const OWN_NETWORK: u8 = 31;
+pub const ENTER_NETWORK: u8 = 32;
 
 /// `Access` of a bind.
 pub const ACCESS_READ: u8 = 0;

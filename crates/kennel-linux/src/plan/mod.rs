@@ -116,6 +116,10 @@ pub fn plan(
     let workdir = resolved.workdir.as_deref().unwrap_or(Path::new("/"));
     steps.add(Step::ChangeDir { path: c_path(workdir)? }, "the working directory");
     limits(&mut steps, policy, rlimits);
+    if !opening.is_empty() {
+        // Before the cgroup: who made the network does not count against a limit on processes.
+        steps.add(Step::EnterNetwork, "a network of the sandbox's own");
+    }
     if counted {
         steps.add(Step::AwaitController, "the limits on the whole sandbox: its cgroup");
     }

@@ -22,6 +22,9 @@ const JUMP_EQUAL: u16 = 0x15;
 const JUMP_GREATER_EQUAL: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
+/// How many system calls a kernel has, about.
+const CALLS: u32 = 480;
+
 /// Where `struct seccomp_data` holds what a filter looks at.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
@@ -120,7 +123,7 @@ impl Table {
             ret(Verdict::Errno(libc::ENOSYS.cast_unsigned())),
         ]);
         let otherwise = Rule::Always(self.otherwise);
-        search(&self.ranges(&otherwise), &mut program);
+        search(&self.ranges(&otherwise), CALLS, &mut program);
         program
     }
 
@@ -161,15 +164,20 @@ fn ret(verdict: Verdict) -> Instruction {
     instruction(RETURN, 0, 0, verdict.value())
 }
 
-/// Halves the ranges until one is left. The number is in the accumulator.
-fn search(ranges: &[(u32, &Rule)], code: &mut Vec<Instruction>) {
+/// Halves the ranges, which reach up to the number `end`, until one is left. The number is in the accumulator. Halves are of
+/// as many numbers each, not of as many ranges: the kernel asks for every number.
+fn search(ranges: &[(u32, &Rule)], end: u32, code: &mut Vec<Instruction>) {
     if let [(_, rule)] = ranges {
         return decide(rule, code);
     }
-    let (low, high) = ranges.split_at(ranges.len() / 2);
+    let middle = u32::midpoint(ranges[0].0, end);
+    let split = ranges.partition_point(|(first, _)| *first <= middle).clamp(1, ranges.len() - 1);
+    // The range that holds the middle goes to the side that it has more of.
+    let nearer = split > 1 && middle - ranges[split - 1].0 < ranges[split].0.saturating_sub(middle);
+    let (low, high) = ranges.split_at(if nearer { split - 1 } else { split });
     let at = code.len();
     code.push(instruction(JUMP_GREATER_EQUAL, 0, 0, high[0].0));
-    search(low, code);
+    search(low, high[0].0, code);
     let distance = code.len() - at - 1;
     match u8::try_from(distance) {
         Ok(distance) => code[at].jump_true = distance,
@@ -179,7 +187,7 @@ fn search(ranges: &[(u32, &Rule)], code: &mut Vec<Instruction>) {
             code.insert(at + 1, instruction(JUMP, 0, 0, u32::try_from(distance).unwrap_or(u32::MAX)));
         }
     }
-    search(high, code);
+    search(high, end, code);
 }
 
 fn decide(rule: &Rule, code: &mut Vec<Instruction>) {

@@ -7,6 +7,8 @@ use kennel_init::encode::encode_opening;
 use kennel_init::plan::{Plan, Planned, Step};
 use kennel_init::report::{Order, Report};
 use kennel_policy::policy::Limits;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use rustix::process::Pid;
 
 use super::sentry::Sentry;
@@ -70,9 +72,18 @@ pub enum Refused {
 }
 
 impl Running {
-    /// Sends the opening of a plan. Should init be gone, [`Running::await_start`] tells why.
+    /// Sends the opening of a plan, and waits until it is being performed. Should init be gone, [`Running::await_start`]
+    /// tells why.
+    ///
+    /// The wait is short, and it is what lets the two work at the same time: a kernel that keeps a newborn process on its
+    /// parent's processor does not run it before the parent sleeps.
     pub fn open(&self, opening: &[Planned]) {
         let _ = link::send_part(&self.init.link, &encode_opening(opening));
+        if opening.is_empty() {
+            return;
+        }
+        let mut ready = [PollFd::new(&self.init.link, PollFlags::IN)];
+        let _ = retry_on_intr(|| poll(&mut ready, None));
     }
 
     /// Sends the rest of the plan, and starts the clock.
