@@ -1,9 +1,8 @@
 //! Which calls the filter sends to the guard.
 //!
-//! Only calls that make or replace a name, and where unix sockets are listed those that connect and listen. Calls that cannot be told apart by their registers are all sent; `open` without `O_CREAT` is not. The guard's rules
-//! are laid over those of a profile and only ever narrow them: what a profile denies stays denied.
-
-use std::collections::BTreeMap;
+//! Only calls that make or replace a name, and where unix sockets are listed those that connect and listen. Calls that
+//! cannot be told apart by their registers are all sent; `open` without `O_CREAT` is not. The guard's rules are laid over
+//! those of a profile and only ever narrow them: what a profile denies stays denied.
 
 use libc::c_long;
 
@@ -14,14 +13,13 @@ const EPERM: Verdict = Verdict::Errno(libc::EPERM as u32);
 
 /// What the guard adds to a profile's table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Additions(BTreeMap<u32, Rule>);
+pub struct Additions(Vec<(c_long, Rule)>);
 
 /// The additions for `rules`; none when there is nothing to guard.
 #[must_use]
 pub fn filter_rules(rules: &Rules) -> Additions {
-    let mut additions = BTreeMap::new();
-    let mut add =
-        |call: c_long, rule: Rule| drop(additions.insert(u32::try_from(call).unwrap_or(u32::MAX), rule));
+    let mut additions = Vec::new();
+    let mut add = |call: c_long, rule: Rule| additions.push((call, rule));
     if rules.names() {
         for &call in CREATE {
             add(call, Rule::Always(Verdict::Notify));
@@ -102,9 +100,9 @@ fn subvolumes() -> Rule {
 impl Additions {
     /// Lays the additions over a profile's table.
     pub fn apply(&self, table: &mut Table) {
-        for (&number, addition) in &self.0 {
-            let rule = table.rules.get(&number).cloned().unwrap_or(Rule::Always(table.otherwise));
-            table.rules.insert(number, narrowed(rule, addition));
+        for (call, addition) in &self.0 {
+            let rule = table.rule(*call).clone();
+            table.set(&[*call], narrowed(rule, addition));
         }
     }
 
@@ -176,11 +174,11 @@ mod tests {
 
     fn verdict(additions: &Additions, mut table: Table, call: c_long) -> Rule {
         additions.apply(&mut table);
-        table.rules.get(&(call as u32)).cloned().unwrap_or(Rule::Always(table.otherwise))
+        table.rule(call).clone()
     }
 
     fn open() -> Table {
-        Table { rules: BTreeMap::new(), otherwise: Verdict::Allow }
+        Table::new(Verdict::Allow)
     }
 
     #[test]
@@ -193,10 +191,10 @@ mod tests {
     #[test]
     fn what_a_profile_denies_stays_denied() {
         let denied = Rule::Always(Verdict::Errno(38));
-        let table = Table { rules: BTreeMap::new(), otherwise: Verdict::Errno(38) };
+        let table = Table::new(Verdict::Errno(38));
         assert_eq!(verdict(&filter_rules(&protecting()), table.clone(), libc::SYS_mkdirat), denied);
         let mut table = open();
-        table.rules.insert(libc::SYS_bind as u32, Rule::Always(EPERM));
+        table.set(&[libc::SYS_bind], Rule::Always(EPERM));
         assert_eq!(verdict(&filter_rules(&protecting()), table, libc::SYS_bind), Rule::Always(EPERM));
     }
 
@@ -205,7 +203,7 @@ mod tests {
         let sti = Test::OneOf { argument: 1, mask: u32::MAX, values: vec![0x5412] };
         let mut table = open();
         let ioctl = Rule::When(vec![(sti.clone(), EPERM)], Verdict::Allow);
-        table.rules.insert(libc::SYS_ioctl as u32, ioctl);
+        table.set(&[libc::SYS_ioctl], ioctl);
         let Rule::When(tests, otherwise) = verdict(&filter_rules(&protecting()), table, libc::SYS_ioctl)
         else {
             panic!("ioctl keeps its tests");

@@ -4,8 +4,6 @@
 //! filter once for every call number to fill its cache of calls that are always allowed (Linux 5.11), so a chain of
 //! three hundred comparisons costs a sandbox's start-up a third of a millisecond, and each uncached call as well.
 
-use std::collections::BTreeMap;
-
 /// One instruction, as the kernel lays it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
@@ -22,8 +20,8 @@ const JUMP_EQUAL: u16 = 0x15;
 const JUMP_GREATER_EQUAL: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
-/// How many system calls a kernel has, about.
-const CALLS: u32 = 480;
+/// More than the highest number of a system call, and not much more.
+const CALLS: u32 = 512;
 
 /// Where `struct seccomp_data` holds what a filter looks at.
 const NUMBER: u32 = 0;
@@ -88,13 +86,13 @@ pub enum Rule {
     When(Vec<(Test, Verdict)>, Verdict),
 }
 
-/// The rules by call number, and what holds for numbers that are not in it.
+/// The rules by call number, and what holds for numbers that have none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Rules by call number.
-    pub rules: BTreeMap<u32, Rule>,
-    /// For every other number.
-    pub otherwise: Verdict,
+    /// The first is for every number that has no other.
+    rules: Vec<Rule>,
+    /// For each call number, which of the rules it has.
+    of_call: [u8; CALLS as usize],
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -107,6 +105,34 @@ const AUDIT_ARCH: u32 = 0xc000_00b7;
 const X32: u32 = 0x4000_0000;
 
 impl Table {
+    /// One in which every number gets this verdict.
+    #[must_use]
+    pub fn new(otherwise: Verdict) -> Table {
+        Table { rules: vec![Rule::Always(otherwise)], of_call: [0; CALLS as usize] }
+    }
+
+    /// Gives all of these calls one rule, in place of what they had.
+    pub fn set(&mut self, calls: &[libc::c_long], rule: Rule) {
+        let which = self.rules.iter().position(|known| *known == rule).unwrap_or(self.rules.len());
+        if which == self.rules.len() {
+            self.rules.push(rule);
+        }
+        for &call in calls {
+            // Both hold for every table that can be written down here; a test sees to it.
+            let (Ok(call), Ok(which)) = (usize::try_from(call), u8::try_from(which)) else { continue };
+            if let Some(of_call) = self.of_call.get_mut(call) {
+                *of_call = which;
+            }
+        }
+    }
+
+    /// What holds for a call.
+    #[must_use]
+    pub fn rule(&self, call: libc::c_long) -> &Rule {
+        let which = usize::try_from(call).ok().and_then(|call| self.of_call.get(call));
+        &self.rules[usize::from(which.copied().unwrap_or(0))]
+    }
+
     /// The program. Calls of another architecture kill; x32 calls do not exist.
     #[must_use]
     pub fn compile(&self) -> Vec<Instruction> {
@@ -122,28 +148,21 @@ impl Table {
             instruction(JUMP_GREATER_EQUAL, 0, 1, X32),
             ret(Verdict::Errno(libc::ENOSYS.cast_unsigned())),
         ]);
-        let otherwise = Rule::Always(self.otherwise);
-        search(&self.ranges(&otherwise), CALLS, &mut program);
+        search(&self.ranges(), CALLS, &mut program);
         program
     }
 
     /// Neighbouring numbers with the same rule, as (first number, rule).
-    fn ranges<'r>(&'r self, otherwise: &'r Rule) -> Vec<(u32, &'r Rule)> {
-        let mut ranges: Vec<(u32, &Rule)> = Vec::with_capacity(128);
-        let mut next = 0;
-        let mut push = |first: u32, rule: &'r Rule| {
-            if ranges.last().is_none_or(|(_, last)| *last != rule) {
-                ranges.push((first, rule));
+    fn ranges(&self) -> Vec<(u32, &Rule)> {
+        let mut ranges = Vec::with_capacity(128);
+        let mut last = None;
+        // One past the end has no rule, like all that follow.
+        for (number, which) in (0..).zip(self.of_call.iter().chain(&[0])) {
+            if last != Some(which) {
+                ranges.push((number, &self.rules[usize::from(*which)]));
+                last = Some(which);
             }
-        };
-        for (&number, rule) in &self.rules {
-            if number > next {
-                push(next, otherwise);
-            }
-            push(number, rule);
-            next = number + 1;
         }
-        push(next, otherwise);
         ranges
     }
 }
@@ -262,28 +281,30 @@ mod tests {
 
     #[test]
     fn every_number_gets_the_verdict_of_the_table() {
-        let mut rules = BTreeMap::new();
+        let verdict = |number: u32| match number {
+            7 => Verdict::Allow,
+            number if number < CALLS && number % 3 != 0 => Verdict::Errno(number % 90 + 1),
+            _ => Verdict::Errno(38),
+        };
         // Enough distinct rules that both kinds of jump are used.
-        for number in (0..2000).filter(|n| n % 3 != 0) {
-            rules.insert(number, Rule::Always(Verdict::Errno(number % 90 + 1)));
+        let mut table = Table::new(Verdict::Errno(38));
+        for number in 0..CALLS {
+            table.set(&[number.into()], Rule::Always(verdict(number)));
         }
-        rules.insert(7, Rule::Always(Verdict::Allow));
-        let table = Table { rules, otherwise: Verdict::Errno(38) };
         let program = table.compile();
+        assert!(program.iter().any(|instruction| instruction.code == JUMP), "only short jumps");
         for number in 0..2100 {
-            let expected = match table.rules.get(&number) {
-                Some(Rule::Always(verdict)) => verdict.value(),
-                _ => table.otherwise.value(),
-            };
-            assert_eq!(run(&program, number, AUDIT_ARCH, [0; 6]), expected, "call {number}");
+            assert_eq!(run(&program, number, AUDIT_ARCH, [0; 6]), verdict(number).value(), "call {number}");
+            assert_eq!(*table.rule(number.into()), Rule::Always(verdict(number)));
         }
     }
 
     #[test]
     fn a_test_sees_only_the_low_half_of_an_argument() {
         let test = Test::OneOf { argument: 1, mask: u32::MAX, values: vec![0x5412] };
-        let rules = BTreeMap::from([(16, Rule::When(vec![(test, Verdict::Errno(1))], Verdict::Allow))]);
-        let program = Table { rules, otherwise: Verdict::Errno(38) }.compile();
+        let mut table = Table::new(Verdict::Errno(38));
+        table.set(&[16], Rule::When(vec![(test, Verdict::Errno(1))], Verdict::Allow));
+        let program = table.compile();
         for high in [0, 1 << 32, u64::MAX << 32] {
             assert_eq!(
                 run(&program, 16, AUDIT_ARCH, [0, high | 0x5412, 0, 0, 0, 0]),
@@ -295,8 +316,7 @@ mod tests {
 
     #[test]
     fn another_architecture_kills_and_x32_does_not_exist() {
-        let rules = BTreeMap::from([(0, Rule::Always(Verdict::Allow))]);
-        let program = Table { rules, otherwise: Verdict::Allow }.compile();
+        let program = Table::new(Verdict::Allow).compile();
         assert_eq!(run(&program, 0, 0x4000_0003, [0; 6]), Verdict::Kill.value());
         #[cfg(target_arch = "x86_64")]
         assert_eq!(run(&program, X32, AUDIT_ARCH, [0; 6]), Verdict::Errno(38).value());

@@ -10,7 +10,6 @@ mod calls;
 use crate::guard::Additions;
 use bpf::{Rule, Table, Test, Verdict};
 use kennel_policy::policy::{SeccompProfile, UnixSockets};
-use std::collections::BTreeMap;
 
 const EPERM: Verdict = Verdict::Errno(libc::EPERM as u32);
 const ENOSYS: Verdict = Verdict::Errno(libc::ENOSYS as u32);
@@ -44,7 +43,7 @@ pub fn filter(wish: &Wish, guarded: &Additions) -> Option<Vec<u8>> {
     let mut table = match table(wish) {
         Some(table) => table,
         None if guarded.is_empty() => return None,
-        None => Table { rules: BTreeMap::new(), otherwise: Verdict::Allow },
+        None => Table::new(Verdict::Allow),
     };
     guarded.apply(&mut table);
     Some(bpf::bytes(&table.compile()))
@@ -53,46 +52,41 @@ pub fn filter(wish: &Wish, guarded: &Additions) -> Option<Vec<u8>> {
 fn table(wish: &Wish) -> Option<Table> {
     let mut table = match wish.profile {
         SeccompProfile::None => return None,
-        SeccompProfile::Permissive => Table { rules: BTreeMap::new(), otherwise: Verdict::Allow },
+        SeccompProfile::Permissive => Table::new(Verdict::Allow),
         SeccompProfile::Default | SeccompProfile::Strict => {
-            let allow = calls::NORMAL.iter().map(|&call| (number(call), Rule::Always(Verdict::Allow)));
-            Table { rules: allow.collect(), otherwise: ENOSYS }
+            let mut table = Table::new(ENOSYS);
+            table.set(calls::NORMAL, Rule::Always(Verdict::Allow));
+            table
         }
     };
     deny(&mut table, calls::UNDOES_THE_SANDBOX);
-    table.rules.insert(number(libc::SYS_ioctl), terminal_injection());
+    table.set(&[libc::SYS_ioctl], terminal_injection());
     if wish.profile != SeccompProfile::Permissive {
         deny(&mut table, calls::KERNEL_SURFACE);
         namespaces(&mut table);
-        table.rules.insert(number(libc::SYS_personality), personalities());
+        table.set(&[libc::SYS_personality], personalities());
     }
     if wish.profile == SeccompProfile::Strict {
         deny(&mut table, calls::NOT_FOR_COMPUTATION);
     }
-    table.rules.insert(number(libc::SYS_socket), sockets(wish));
+    table.set(&[libc::SYS_socket], sockets(wish));
     if wish.inet_sockets == Inet::Tcp && wish.profile != SeccompProfile::Strict {
         // Landlock sees a bind, but not the one that listening without a bind does; and a connect, but not the one that
         // sending with TCP Fast Open does.
         deny(&mut table, &[libc::SYS_listen]);
         for (call, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
             let connects = Test::AnyBit { argument: flags, bits: libc::MSG_FASTOPEN.cast_unsigned() };
-            table.rules.insert(number(call), Rule::When(vec![(connects, EPERM)], Verdict::Allow));
+            table.set(&[call], Rule::When(vec![(connects, EPERM)], Verdict::Allow));
         }
     }
     if wish.unix_sockets != UnixSockets::All {
-        table.rules.insert(number(libc::SYS_socketpair), pairs());
+        table.set(&[libc::SYS_socketpair], pairs());
     }
     Some(table)
 }
 
-fn number(call: libc::c_long) -> u32 {
-    u32::try_from(call).unwrap_or(u32::MAX)
-}
-
 fn deny(table: &mut Table, list: &[libc::c_long]) {
-    for &call in list {
-        table.rules.insert(number(call), Rule::Always(EPERM));
-    }
+    table.set(list, Rule::Always(EPERM));
 }
 
 /// TIOCSTI types into the terminal as if the user had; TIOCLINUX can paste there. Both are the way from a sandbox
@@ -120,9 +114,9 @@ fn namespaces(table: &mut Table) {
     const CLONE_NEWTIME: u32 = 0x80;
     let unless = |bits| Rule::When(vec![(Test::AnyBit { argument: 0, bits }, EPERM)], Verdict::Allow);
     // To clone, the low byte is the exit signal, and 0x80 no namespace.
-    table.rules.insert(number(libc::SYS_clone), unless(NEW_NAMESPACE));
-    table.rules.insert(number(libc::SYS_unshare), unless(NEW_NAMESPACE | CLONE_NEWTIME));
-    table.rules.insert(number(libc::SYS_clone3), Rule::Always(ENOSYS));
+    table.set(&[libc::SYS_clone], unless(NEW_NAMESPACE));
+    table.set(&[libc::SYS_unshare], unless(NEW_NAMESPACE | CLONE_NEWTIME));
+    table.set(&[libc::SYS_clone3], Rule::Always(ENOSYS));
 }
 
 /// Ordinary Linux, its 32-bit look, no address randomisation (debuggers), and the query.
@@ -180,6 +174,17 @@ mod tests {
     fn no_call_is_both_normal_and_denied_by_the_default_profile() {
         for call in calls::UNDOES_THE_SANDBOX.iter().chain(calls::KERNEL_SURFACE) {
             assert!(!calls::NORMAL.contains(call), "call {call} stands in two lists");
+        }
+    }
+
+    #[test]
+    fn every_call_of_the_lists_gets_into_the_table() {
+        let lists =
+            [calls::NORMAL, calls::UNDOES_THE_SANDBOX, calls::KERNEL_SURFACE, calls::NOT_FOR_COMPUTATION];
+        for call in lists.into_iter().flatten() {
+            let mut table = Table::new(ENOSYS);
+            table.set(&[*call], Rule::Always(Verdict::Kill));
+            assert_eq!(*table.rule(*call), Rule::Always(Verdict::Kill), "call {call}");
         }
     }
 

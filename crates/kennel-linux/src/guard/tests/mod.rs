@@ -140,7 +140,7 @@ impl Told {
 }
 
 fn program(rules: &Rules) -> Vec<u8> {
-    let mut table = Table { rules: Default::default(), otherwise: Verdict::Allow };
+    let mut table = Table::new(Verdict::Allow);
     filter_rules(rules).apply(&mut table);
     bytes(&table.compile())
 }
