@@ -54,7 +54,7 @@ fn measure(name: &str, top: &Path, folder: &str, guarded: bool, absolute: bool) 
     let mut worker = worker.spawn().expect("the worker");
     drop(theirs);
     let rules = rules(top);
-    let mut table = Table { rules: Default::default(), otherwise: Verdict::Allow };
+    let mut table = Table::new(Verdict::Allow);
     filter_rules(&rules).apply(&mut table);
     let program = if guarded { bytes(&table.compile()) } else { Vec::new() };
     ours.write_all(&(program.len() as u32).to_ne_bytes()).expect("the worker listens");
