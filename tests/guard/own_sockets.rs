@@ -168,7 +168,9 @@ fn programs_with_a_socket_in_the_project_work() {
         let scratch = Scratch::new();
         let top = text(scratch.path());
         let mut command = kennel(["run", "--no-settings", "--unix-sockets", "listed", "--allow-write", &top]);
-        command.args(["--", "sh", "-c", &script]).current_dir(&top).env("HOME", &top).env_remove("TMUX");
+        // Not the shell of the account, which for an ordinary user of a test machine may be one that lets nobody in.
+        command.args(["--", "sh", "-c", &script]).current_dir(&top).env("HOME", &top).env("SHELL", "/bin/sh");
+        command.env_remove("TMUX");
         let told = ran_within(Duration::from_secs(60), &mut command);
         assert!(told.stdout.contains(expected), "{name}: {}{}", told.stdout, told.stderr);
         assert!(!told.stderr.contains("kennel:"), "{name}: {}", told.stderr);
