@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Failure;
 
-/// A folder below /var/tmp, because sandboxes have a /tmp of their own. Removed with the value.
+/// A folder, mostly below /var/tmp, because sandboxes have a /tmp of their own. Removed with the value.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
@@ -15,7 +15,19 @@ impl Folder {
     /// # Errors
     /// When /var/tmp cannot be written.
     pub fn new(name: &str) -> Result<Folder, Failure> {
-        let path = PathBuf::from(format!("/var/tmp/kennel-bench-{name}-{}", std::process::id()));
+        Folder::below("/var/tmp", name)
+    }
+
+    /// The same in memory, where no disk adds noise of its own.
+    ///
+    /// # Errors
+    /// When /dev/shm cannot be written.
+    pub fn in_memory(name: &str) -> Result<Folder, Failure> {
+        Folder::below("/dev/shm", name)
+    }
+
+    fn below(top: &str, name: &str) -> Result<Folder, Failure> {
+        let path = PathBuf::from(format!("{top}/kennel-bench-{name}-{}", std::process::id()));
         fs::create_dir(&path).map_err(|error| format!("making {}: {error}", path.display()))?;
         Ok(Folder(path))
     }

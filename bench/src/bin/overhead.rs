@@ -22,7 +22,8 @@ fn overhead() -> Result<(), Failure> {
     let (calls, pairs) = if quick() { ("100000", "20000") } else { ("1000000", "200000") };
     compare(&format!("{calls} × getppid, per call"), &folder, &["getppid", calls], rounds)?;
     compare(&format!("{pairs} × open and close, per pair"), &folder, &["open", pairs, &file], rounds)?;
-    guarded(&folder, rounds)?;
+    guarded("on the disk", &folder, rounds)?;
+    guarded("in memory", &Folder::in_memory("overhead")?, rounds)?;
     build(rounds)?;
     let Some(git) = programs::installed("git") else {
         println!("No git is installed: `git status` was not measured.");
@@ -68,7 +69,7 @@ fn compare(what: &str, writable: &Folder, probe: &[&str], rounds: usize) -> Resu
 }
 
 /// What the guard of denied paths that do not exist costs whoever makes files: inside with it, and inside without.
-fn guarded(writable: &Folder, rounds: usize) -> Result<(), Failure> {
+fn guarded(medium: &str, writable: &Folder, rounds: usize) -> Result<(), Failure> {
     let count = if quick() { "10000" } else { "100000" };
     let place = writable.text("");
     let program = programs::beside("probe")?;
@@ -85,12 +86,12 @@ fn guarded(writable: &Folder, rounds: usize) -> Result<(), Failure> {
     ];
     take_turns(&mut ways, rounds.min(7))?;
     println!(
-        "{count} × making a file, the median of one, {} rounds:\n\n{}",
+        "{count} × making a file {medium}, the median of one, {} rounds:\n\n{}",
         rounds.min(7),
         table::of(&ways, &[0])
     );
     let more = ways[2].median().saturating_sub(ways[1].median());
-    println!("The guard costs {:.1} µs per file; the goal is 15.\n", more.as_secs_f64() * 1e6);
+    println!("The guard costs {:.1} µs per file {medium}; the goal is 15.\n", more.as_secs_f64() * 1e6);
     Ok(())
 }
 

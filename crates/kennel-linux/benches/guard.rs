@@ -15,7 +15,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use kennel_init::plan::Identity;
-use kennel_linux::guard::{Anchor, Finding, Guard, Rules, filter_rules};
+use kennel_linux::guard::{Anchor, Finding, Guard, Premises, Rules, filter_rules};
 use kennel_linux::seccomp::bpf::{Table, Verdict, bytes};
 
 const FILES: usize = 100_000;
@@ -60,7 +60,8 @@ fn measure(name: &str, top: &Path, folder: &str, guarded: bool, absolute: bool) 
     ours.write_all(&(program.len() as u32).to_ne_bytes()).expect("the worker listens");
     ours.write_all(&program).expect("the worker listens");
     let guard = guarded.then(|| {
-        let guard = Guard::new(&rules, true).expect("the paths are there");
+        let guard =
+            Guard::new(&rules, Premises { own_network: true, one_root: true }).expect("the paths are there");
         guard.serve(receive_fd(&ours), || panic!("broken")).expect("a guard")
     });
     ours.write_all(b"g").expect("the worker waits");

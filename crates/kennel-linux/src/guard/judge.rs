@@ -66,6 +66,7 @@ pub struct Judge<'a> {
     ground: &'a Ground,
     rewritten: &'a Ground,
     listener: &'a Listener,
+    root: Root,
     first: Box<[u8; PATH_MAX]>,
     second: Box<[u8; PATH_MAX]>,
 }
@@ -73,16 +74,22 @@ pub struct Judge<'a> {
 impl<'a> Judge<'a> {
     /// A judge over `ground`, where nothing is to be made, and `rewritten`, over which nothing is to be moved.
     #[must_use]
-    pub fn new(ground: &'a Ground, rewritten: &'a Ground, listener: &'a Listener) -> Judge<'a> {
+    pub fn new(
+        ground: &'a Ground,
+        rewritten: &'a Ground,
+        listener: &'a Listener,
+        one_root: bool,
+    ) -> Judge<'a> {
         let buffer = || Box::new([0; PATH_MAX]);
-        Judge { ground, rewritten, listener, first: buffer(), second: buffer() }
+        let root = if one_root { Root::Unknown } else { Root::EachItsOwn };
+        Judge { ground, rewritten, listener, root, first: buffer(), second: buffer() }
     }
 
     /// What becomes of a call that makes a name.
     pub fn judge(&mut self, notification: &Notification, call: Call) -> Ruling<'a> {
         let caller = Caller::new(notification.pid);
         let ruling = match call {
-            Call::Open { path, flags } => self.open(caller, path, flags),
+            Call::Open { path, flags } => self.open(caller, notification.id, path, flags),
             Call::Make(path) => self.name(caller, path, How::Fresh),
             Call::Link(path) => self.name(caller, path, How::Link),
             Call::Rename { from, to, flags } => self.rename(caller, notification.id, (from, to), flags),
@@ -101,7 +108,13 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn open(&mut self, caller: Caller, path: PathArgument, flags: Flags) -> Result<Ruling<'a>, Ruling<'a>> {
+    fn open(
+        &mut self,
+        caller: Caller,
+        id: u64,
+        path: PathArgument,
+        flags: Flags,
+    ) -> Result<Ruling<'a>, Ruling<'a>> {
         let mut scoped = false;
         let flags = match flags {
             Flags::Here(flags) => flags,
@@ -132,8 +145,10 @@ impl<'a> Judge<'a> {
             // and seen to be none by fewer calls than a walk takes; one component by a single one.
             let may_be_link = if way.is_empty() {
                 matches!(caller.link_in(path.folder, name), Ok(_) | Err(Errno::ACCESS))
+            } else if text.starts_with(b"/") && !scoped {
+                self.root.with(caller, self.listener, id, |root| walk::may_be_link(root, text))?
             } else {
-                walk::may_be_link(caller, start, text)?
+                walk::may_be_link(&caller.folder(path.folder)?, text)?
             };
             if !may_be_link {
                 return Ok(Ruling::Continue);
@@ -212,6 +227,37 @@ impl<'a> Judge<'a> {
             return Ok(Ruling::Continue);
         }
         Ok(refuse(self.ground.made(spot, how)?))
+    }
+}
+
+/// The root that absolute paths start from.
+enum Root {
+    /// The same for all, and known.
+    Known(OwnedFd),
+    /// The same for all.
+    Unknown,
+    /// To be asked for each time.
+    EachItsOwn,
+}
+
+impl Root {
+    fn with<T>(
+        &mut self,
+        caller: Caller,
+        listener: &Listener,
+        id: u64,
+        look: impl FnOnce(&OwnedFd) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        if let Root::Known(root) = self {
+            return look(root);
+        }
+        let root = caller.root()?;
+        let result = look(&root);
+        // Otherwise it may have been another's, to whom the thread's number was given.
+        if matches!(self, Root::Unknown) && listener.still_waits(id) {
+            *self = Root::Known(root);
+        }
+        result
     }
 }
 

@@ -39,7 +39,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::io::Errno;
 
 pub use filter::{Additions, filter_rules};
-pub use rules::{AllowedSocket, Anchor, Finding, Protected, Rules, Sockets};
+pub use rules::{AllowedSocket, Anchor, Finding, Premises, Protected, Rules, Sockets};
 pub use violation::{Violation, Violations};
 pub use watch::Mended;
 
@@ -93,19 +93,21 @@ pub struct Guard {
     ground: Ground,
     rewritten: Ground,
     connector: Option<Connector>,
+    one_root: bool,
 }
 
 impl Guard {
-    /// Takes hold of the paths that `rules` speak of. `own_network` says that the sandbox does not share the host's.
+    /// Takes hold of the paths that `rules` speak of.
     ///
     /// # Errors
     /// When a path is not what it was when the rules were made.
-    pub fn new(rules: &Rules, own_network: bool) -> Result<Guard, GuardError> {
+    pub fn new(rules: &Rules, premises: Premises) -> Result<Guard, GuardError> {
         let changed = |(path, source)| GuardError::Changed { path, source };
-        let connector = rules.sockets.as_ref().map(|sockets| Connector::new(sockets, own_network));
+        let connector = rules.sockets.as_ref().map(|sockets| Connector::new(sockets, premises.own_network));
         let connector = connector.transpose().map_err(changed)?;
         let ground = Ground::new(&rules.protected).map_err(changed)?;
-        Ok(Guard { ground, rewritten: Ground::new(&rules.rewritten).map_err(changed)?, connector })
+        let rewritten = Ground::new(&rules.rewritten).map_err(changed)?;
+        Ok(Guard { ground, rewritten, connector, one_root: premises.one_root })
     }
 
     /// Answers the calls that `listener` receives, on a thread, until [`GuardHandle::finish`]; calls made before wait.
@@ -124,12 +126,12 @@ impl Guard {
         let stopped = rustix::io::fcntl_dupfd_cloexec(&stop, 3).map_err(start)?;
         let record = Arc::new(Mutex::new(Violations::default()));
         let (over, ended) = sync_channel(1);
-        let Guard { ground, rewritten, connector } = self;
+        let Guard { ground, rewritten, connector, one_root } = self;
         let watch = Watch::new(&ground).map_err(|error| GuardError::Watch(error.into()))?;
         let listener = Listener::new(listener);
-        let record_too = record.clone();
+        let told = record.clone();
         let service =
-            Service { listener, ground, rewritten, watch, connector, stopped, record: record_too, end };
+            Service { listener, ground, rewritten, one_root, watch, connector, stopped, record: told, end };
         let _unheard = SignalsBlocked::new();
         let thread = std::thread::Builder::new().name("guard".into()).stack_size(256 * 1024);
         let thread = thread.spawn(move || {
@@ -181,6 +183,7 @@ struct Service<E> {
     listener: Listener,
     ground: Ground,
     rewritten: Ground,
+    one_root: bool,
     watch: Watch,
     connector: Option<Connector>,
     stopped: OwnedFd,
@@ -191,9 +194,9 @@ struct Service<E> {
 impl<E: FnMut()> Service<E> {
     /// Serves until it is told to stop. Returns what is slow to be dropped.
     fn run(self) -> Watch {
-        let Service { listener, ground, rewritten, mut watch, mut connector, stopped, record, mut end } =
-            self;
-        let mut judge = Judge::new(&ground, &rewritten, &listener);
+        let Service { listener, ground, rewritten, one_root, watch, connector, stopped, record, end } = self;
+        let (mut watch, mut connector, mut end) = (watch, connector, end);
+        let mut judge = Judge::new(&ground, &rewritten, &listener, one_root);
         let mut broken = false;
         let mut listening = true;
         while let Ok(ready) = wait(&listener, &watch, &stopped, listening, connector.as_ref()) {

@@ -38,6 +38,15 @@ pub struct Protected {
     pub rule: String,
 }
 
+/// What the guard may take for granted of its sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Premises {
+    /// It does not share the host's network.
+    pub own_network: bool,
+    /// All in it have one root, and no call by which that could change.
+    pub one_root: bool,
+}
+
 /// Everything that the guard watches over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {

@@ -79,20 +79,18 @@ pub fn spot(caller: Caller, start: Start, path: &[u8], follow: bool) -> Result<S
     }
 }
 
-/// Whether a symlink may stand at `path`. No for sure only where the kernel gets there without a symlink on the way;
-/// then it leads the guard where it leads the caller.
+/// Whether a symlink may stand at `path`, which starts at `from`. No for sure only where the kernel gets there without a
+/// symlink on the way; then it leads the guard where it leads the caller.
 ///
 /// # Errors
 /// What keeps the guard from looking.
-pub fn may_be_link(caller: Caller, start: Start, path: &[u8]) -> Result<bool, Errno> {
+pub fn may_be_link(from: &OwnedFd, path: &[u8]) -> Result<bool, Errno> {
     if path.split(|byte| *byte == b'/').any(|component| component == b"..") {
         return Ok(true);
     }
-    let absolute = path.starts_with(b"/");
-    let from = if absolute && !start.scoped { caller.root()? } else { caller.folder(start.folder)? };
     let relative = &path[path.iter().position(|byte| *byte != b'/').unwrap_or(0)..];
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match rustix::fs::openat2(&from, relative, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+    match rustix::fs::openat2(from, relative, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Ok(file) => Ok(kind(file.as_fd())? == FileType::Symlink),
         Err(Errno::NOENT) => Ok(false),
         Err(_) => Ok(true),

@@ -6,11 +6,11 @@ use std::io;
 use std::path::Path;
 
 use kennel_init::plan::{Plan, Planned};
-use kennel_policy::policy::{NetworkMode, Policy};
+use kennel_policy::policy::{NetworkMode, Policy, SeccompProfile};
 
 use super::{Error, refuse_folder, system};
 use crate::cgroup::{Cgroup, CgroupError, Controller, ControllerSet};
-use crate::guard::Rules;
+use crate::guard::{Premises, Rules};
 use crate::host;
 use crate::landlock::Abi;
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
@@ -261,7 +261,11 @@ impl<'a> Prepared<'a> {
         let Born { mut running, opening, cgroup } = born;
         let policy = self.request.policy;
         let plan = self.plan_after(opening, tier)?;
-        let own_network = tier != Tier::LandlockOnly && policy.network.mode != NetworkMode::Host;
+        let premises = Premises {
+            own_network: tier != Tier::LandlockOnly && policy.network.mode != NetworkMode::Host,
+            // Every profile denies chroot, and all that mounts.
+            one_root: policy.process.seccomp != SeccompProfile::None,
+        };
         running.begin(&plan, &policy.limits);
         if self.request.counting.counted() {
             let cgroup = match cgroup {
@@ -275,7 +279,7 @@ impl<'a> Prepared<'a> {
                 None | Some(Err(_)) => running.go().map_err(system("telling init to go on"))?,
             }
         }
-        running.guard(&self.resolved.guard, own_network)?;
+        running.guard(&self.resolved.guard, premises)?;
         running.await_start(&plan)?;
         Ok(running)
     }

@@ -3,7 +3,7 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::guard::{Guard, GuardError, GuardHandle, Rules, Violation, Violations};
+use crate::guard::{Guard, GuardError, GuardHandle, Premises, Rules, Violation, Violations};
 
 /// How far the guard is.
 #[derive(Debug, Default)]
@@ -19,8 +19,8 @@ impl Sentry {
     ///
     /// # Errors
     /// When one of them is not what it was.
-    pub fn new(rules: &Rules, own_network: bool) -> Result<Sentry, GuardError> {
-        let guard = Guard::new(rules, own_network)?;
+    pub fn new(rules: &Rules, premises: Premises) -> Result<Sentry, GuardError> {
+        let guard = Guard::new(rules, premises)?;
         Ok(Sentry { guard: Some(guard), ..Sentry::default() })
     }
 

@@ -15,7 +15,7 @@ use super::sentry::Sentry;
 use super::{Running, link};
 use crate::cgroup::{Cgroup, CgroupError};
 use crate::describe::{describe_step, show};
-use crate::guard::{GuardError, Rules};
+use crate::guard::{GuardError, Premises, Rules};
 use crate::launch::copy::ID_MAPS;
 
 /// Why a sandbox did not get as far as its command.
@@ -94,18 +94,18 @@ impl Running {
         let _ = link::send_part(&self.init.link, &plan.encode());
     }
 
-    /// Has `rules` guarded. `own_network` says that the sandbox does not share the host's network.
+    /// Has `rules` guarded.
     ///
     /// Init, which waits for that before it starts the command, is told that the paths are held; by then it has mostly
     /// not come so far.
     ///
     /// # Errors
     /// When a path is not what it was when the rules were made; nothing is left of the sandbox then.
-    pub fn guard(&mut self, rules: &Rules, own_network: bool) -> Result<(), StartError> {
+    pub fn guard(&mut self, rules: &Rules, premises: Premises) -> Result<(), StartError> {
         if rules.is_empty() {
             return Ok(());
         }
-        match Sentry::new(rules, own_network) {
+        match Sentry::new(rules, premises) {
             Ok(sentry) => self.sentry = sentry,
             Err(error) => {
                 self.end();

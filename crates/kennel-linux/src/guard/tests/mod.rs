@@ -53,6 +53,9 @@ impl Drop for Yard {
     }
 }
 
+/// A probe can change its root.
+const PREMISES: Premises = Premises { own_network: true, one_root: false };
+
 /// A probe under a guard.
 struct Guarded {
     child: Child,
@@ -103,7 +106,7 @@ impl Guarded {
                 unsafe { libc::kill(pid, libc::SIGKILL) };
                 ended.store(true, Ordering::SeqCst);
             };
-            let guard = Guard::new(&rules, true).expect("the paths are there");
+            let guard = Guard::new(&rules, PREMISES).expect("the paths are there");
             guard.serve(listener, end).expect("the guard can be started")
         });
         link.write_all(b"g").expect("the probe waits to be told to go");
