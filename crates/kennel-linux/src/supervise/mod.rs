@@ -208,14 +208,8 @@ impl Running {
 
     fn hear(&mut self, report: Report, attended: &mut Attended) -> io::Result<()> {
         match report {
-            Report::Exited { code, used } => {
-                self.meter.prepare_end();
-                (self.ended, self.used) = (Some(Ended::Exited(code)), Some(used));
-            }
-            Report::Killed { signal, cpu, used } => {
-                self.meter.prepare_end();
-                (self.ended, self.used) = (Some(self.killed(signal, cpu)), Some(used));
-            }
+            Report::Exited { code, used } => self.note_end(Ended::Exited(code), used),
+            Report::Killed { signal, cpu, used } => self.note_end(self.killed(signal, cpu), used),
             Report::Stopped { signal } => {
                 // Without a terminal there is nobody to continue it but whoever stopped it.
                 if let Some(terminal) = &mut attended.terminal {
@@ -228,6 +222,13 @@ impl Running {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The command has ended, and PID 1 takes its leave. What has to be cleared away here is, meanwhile.
+    fn note_end(&mut self, ended: Ended, used: Used) {
+        (self.ended, self.used) = (Some(ended), Some(used));
+        self.meter.prepare_end();
+        self.doors.clear();
     }
 
     /// Sends a signal to the command's process group, through PID 1.
