@@ -5,6 +5,8 @@
 //! The second process shares PID 1's memory and descriptors. It is gone before PID 1 gives up any power, so that it never
 //! runs beside a command, and neither limits nor filters have to take it into account.
 
+use core::cell::{Cell, UnsafeCell};
+
 use super::clone::{CloneArgs, flag, numbered_on_stack};
 use super::network;
 use super::sys::{self, Errno, Fd, Result};
@@ -16,22 +18,33 @@ const STACK: usize = 64 * 1024;
 /// namespace can be made too small for this one.
 const NUMBER: i32 = 299;
 
+/// The network that the steps made, if they made one; an error names the step.
+pub(super) type Made = core::result::Result<Option<Fd>, (u32, Errno)>;
+
 /// The opening, on its way.
 pub(super) struct Aside<'p> {
     steps: Reader<'p>,
     count: usize,
     link: i32,
     /// The process that performs it, until it has been waited for.
-    process: Option<i32>,
-    /// What came of it: the network, if one was made; an error names the step.
-    outcome: core::result::Result<Option<Fd>, (u32, Errno)>,
-    entered: bool,
+    process: Cell<Option<i32>>,
+    /// What came of it, written by that process. Until then it counts as failed: a process that was killed wrote nothing,
+    /// and its sandbox has no network to run in.
+    made: UnsafeCell<Made>,
+    entered: Cell<bool>,
 }
 
 impl<'p> Aside<'p> {
     /// `steps` are the `count` steps of the opening.
     pub(super) fn new(steps: Reader<'p>, count: usize, link: i32) -> Aside<'p> {
-        Aside { steps, count, link, process: None, outcome: Ok(None), entered: count == 0 }
+        Aside {
+            steps,
+            count,
+            link,
+            process: Cell::new(None),
+            made: UnsafeCell::new(Err((0, Errno::ECANCELED))),
+            entered: Cell::new(count == 0),
+        }
     }
 
     /// How many steps there are.
@@ -43,8 +56,8 @@ impl<'p> Aside<'p> {
     /// containers that filter clone3), they are performed here and now.
     ///
     /// # Safety
-    /// This may not move, and nobody may look at it, until [`Aside::enter`] is called.
-    pub(super) unsafe fn begin(&mut self) {
+    /// This may not move until [`Aside::enter`] has returned.
+    pub(super) unsafe fn begin(&self) {
         if self.count == 0 {
             return;
         }
@@ -58,45 +71,77 @@ impl<'p> Aside<'p> {
                 set_tid_size: 1,
                 ..CloneArgs::default()
             };
-            // SAFETY: the stack is fresh; `perform_aside` never returns and keeps to raw calls; what it is handed stays
-            // where it is and is left alone until it has ended, as the caller promises.
-            unsafe { numbered_on_stack(&args, perform_aside, (&raw mut *self).cast()) }
+            // SAFETY: the stack is fresh; `perform` never returns and keeps to raw calls; what it is handed stays where
+            // it is, as the caller promises, and the one field that it writes is not looked at before it has ended.
+            unsafe { numbered_on_stack(&args, perform, (&raw const *self).cast_mut().cast()) }
         });
         match started {
-            Ok(process) => self.process = Some(process),
-            Err(_) => self.outcome = network::make(self.steps, self.count, self.link),
+            Ok(process) => self.process.set(Some(process)),
+            // SAFETY: nobody else has it.
+            Err(_) => unsafe { self.make() },
         }
         // A controller that is gone shows when the rest of the plan does not come.
         let _ = sys::send(self.link, &Report::Begun.encode());
     }
 
     /// Waits for the opening and enters the network that it made; an error names the step.
-    pub(super) fn enter(&mut self) -> core::result::Result<(), (u32, Errno)> {
-        let last = self.count().saturating_sub(1);
+    pub(super) fn enter(&self) -> core::result::Result<(), (u32, Errno)> {
         if let Some(process) = self.process.take() {
-            sys::wait_for(process).map_err(|errno| (last, errno))?;
+            sys::wait_for(process).map_err(|errno| (0, errno))?;
         }
-        let made = core::mem::replace(&mut self.outcome, Ok(None))?;
-        if let Some(network) = made {
-            sys::enter_network(&network).map_err(|errno| (last, errno))?;
+        // SAFETY: the other process has ended. What is taken out is forgotten where it was. Volatile, because nothing in this
+        // process wrote it.
+        let made = unsafe {
+            let made = self.made.get().read_volatile();
+            self.made.get().write(Ok(None));
+            made
+        };
+        if let Some(network) = made? {
+            sys::enter_network(&network).map_err(|errno| (0, errno))?;
         }
-        self.entered = true;
+        self.entered.set(true);
         Ok(())
     }
 
-    /// Whether there is nothing left to wait for.
+    /// Fails as long as there is something to enter.
     pub(super) fn entered(&self) -> Result<()> {
-        if self.entered { Ok(()) } else { Err(Errno::EPROTO) }
+        if self.entered.get() { Ok(()) } else { Err(Errno::EPROTO) }
+    }
+
+    /// # Safety
+    /// Nobody else may look at what was made meanwhile.
+    unsafe fn make(&self) {
+        let made = network::make(self.steps, self.count, self.link);
+        // SAFETY: the caller's promise.
+        unsafe { self.made.get().write(made) };
     }
 }
 
 /// The second process.
 ///
 /// # Safety
-/// `argument` must point to an [`Aside`] that nobody else uses while this process lives.
-unsafe extern "C" fn perform_aside(argument: *mut u8) -> ! {
-    // SAFETY: the caller's promise.
-    let aside = unsafe { &mut *argument.cast::<Aside>() };
-    aside.outcome = network::make(aside.steps, aside.count, aside.link);
+/// `argument` must point to an [`Aside`] that outlives this process.
+unsafe extern "C" fn perform(argument: *mut u8) -> ! {
+    // SAFETY: the caller's promise; whoever waits for this process looks at what it made when it has ended.
+    unsafe { (*argument.cast::<Aside>()).make() };
     sys::exit(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_opening_that_nobody_finished_is_no_network_to_enter() {
+        let aside = Aside::new(Reader::new(&[]), 1, -1);
+        assert_eq!(aside.entered(), Err(Errno::EPROTO));
+        assert_eq!(aside.enter(), Err((0, Errno::ECANCELED)));
+        assert_eq!(aside.entered(), Err(Errno::EPROTO));
+    }
+
+    #[test]
+    fn without_steps_there_is_nothing_to_wait_for() {
+        let aside = Aside::new(Reader::new(&[]), 0, -1);
+        assert_eq!(aside.entered(), Ok(()));
+    }
 }

@@ -104,14 +104,14 @@ pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
     unsafe { inherited.give_up() };
     let opening = receive(link, 0);
     let mut steps = opening.reader();
-    let mut aside = match begin(&mut steps) {
+    let aside = match begin(&mut steps) {
         Ok(count) => Aside::new(steps, count, link),
         Err(errno) => fail(link, 0, errno),
     };
-    // SAFETY: `aside` is left alone until the step that enters it.
+    // SAFETY: it stays where it is, because this function never returns.
     unsafe { aside.begin() };
     let main = receive(link, aside.count());
-    let (mut reader, past) = match perform(main.reader(), link, &mut aside) {
+    let (mut reader, past) = match perform(main.reader(), link, &aside) {
         Ok(performed) => performed,
         Err((step, errno)) => fail(link, step, errno),
     };
@@ -159,7 +159,7 @@ fn begin(reader: &mut Reader) -> Result<usize> {
 fn perform<'p>(
     mut reader: Reader<'p>,
     link: i32,
-    aside: &mut Aside,
+    aside: &Aside,
 ) -> core::result::Result<(Reader<'p>, u32), (u32, Errno)> {
     let done = aside.count();
     let step_count = begin(&mut reader).map_err(|errno| (done, errno))?;

@@ -1,5 +1,6 @@
 //! The network steps: bring up the loopback, perform ready-made netlink batches, hand listeners to the controller.
 
+use super::aside::Made;
 use super::sys::{self, Errno, Fd, Result};
 use super::tag;
 use super::wire::Reader;
@@ -10,12 +11,8 @@ const AF_NETLINK: u32 = 16;
 const SOCK_DGRAM: u32 = 2;
 const SOCK_RAW: u32 = 3;
 
-/// Performs the steps of an opening. Returns the network that they made, if they made one; an error names the step.
-pub(super) fn make(
-    mut steps: Reader,
-    count: usize,
-    link: i32,
-) -> core::result::Result<Option<Fd>, (u32, Errno)> {
+/// Performs the steps of an opening.
+pub(super) fn make(mut steps: Reader, count: usize, link: i32) -> Made {
     let mut own = false;
     for index in 0..count {
         let step = steps.step().and_then(|(tag, mut fields)| match tag {
