@@ -21,8 +21,10 @@ pub(super) fn read_only(steps: Reader, count: usize) -> Result<()> {
     each_mount(|path, name, options| {
         let Some(flags) = wanted(steps, count, path)? else { return Ok(()) };
         match sys::mount(name, mount::MS_REMOUNT | mount::MS_BIND | flags | flags_of(options)) {
-            // A mount of the host's that lies under one of the sandbox's: no path leads to it any more.
-            Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(()),
+            // A mount of the host's that lies under one of the sandbox's: no path leads to it any more. Or one behind a
+            // folder that the caller may not pass, as /sys/kernel/debug/tracing is for most: nor may the command, which
+            // has less than what init has here.
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES) => Ok(()),
             other => other,
         }
     })
@@ -41,7 +43,7 @@ pub(super) fn writable(steps: Reader, count: usize) -> Result<()> {
                 Err(Errno::EPERM) => Ok(()),
                 other => other,
             },
-            Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(()),
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES) => Ok(()),
             Err(error) => Err(error),
         }
     })
