@@ -302,6 +302,6 @@ fn violations_are_told() {
     let place = Place::new();
     let mut command = srt(Which::Kennel, &place, Some(&settings("", ""))).expect("kennel");
     let ran = run(command.args(["-c", &format!("{ASK}\nask http://example.com/; echo x > .bashrc")]));
-    assert!(ran.stderr.contains("example.com"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("to allow it, in network.allowedDomains: example.com"), "{}", ran.stderr);
     assert!(ran.stderr.contains(".bashrc"), "{}", ran.stderr);
 }

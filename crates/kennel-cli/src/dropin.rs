@@ -46,7 +46,10 @@ impl Run<'_> {
         let result =
             unsafe { attached::run(policy, command, folder, environment, inherited, watch, company) };
         match result {
-            Ok(ran) => {
+            Ok(mut ran) => {
+                // Whose settings have a list in the flag's place.
+                let list = "to allow it, in network.allowedDomains: ";
+                ran.blocked = ran.blocked.replace("to allow it: --allow-domain ", list);
                 commands::tell(&ran, &policy.limits);
                 commands::end_like(&ran.outcome)
             }
