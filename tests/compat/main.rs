@@ -14,6 +14,7 @@ mod srt_files;
 mod srt_further;
 mod srt_git;
 mod srt_git_further;
+mod srt_nested;
 mod srt_network;
 mod srt_processes;
 mod world;

@@ -278,6 +278,18 @@ impl World<'_> {
         assert!(odd.is_empty(), "the disks differ: {odd:?}");
     }
 
+    /// Makes it for kennel alone, which has to refuse every try and to leave the disk as it was.
+    #[track_caller]
+    pub fn nothing_works(&self) {
+        let before = Place::new();
+        (self.make)(&before);
+        let (words, picture) = self.see(Which::Kennel).expect("kennel is there");
+        let worked: Vec<&String> =
+            words.iter().filter(|(_, word)| *word == "ok").map(|(name, _)| name).collect();
+        assert!(worked.is_empty(), "these worked: {worked:?}");
+        assert_eq!(picture, before.picture());
+    }
+
     /// The program, to which `-c` and a script are still to be added.
     fn command(&self, which: Which, place: &Place) -> Option<Command> {
         match self.told {

@@ -114,7 +114,7 @@ fn encode_step(out: &mut Writer, step: &Step) {
         Step::MaskDir { target } => out.u8(tag::MASK_DIR).string(target),
         Step::MaskFile { target } => out.u8(tag::MASK_FILE).string(target),
         Step::CoverFile { target, contents } => out.u8(tag::COVER_FILE).string(target).bytes(contents),
-        Step::Proc { target } => out.u8(tag::PROC).string(target),
+        Step::Proc { target, write } => out.u8(tag::PROC).string(target).u8((*write).into()),
         Step::Devpts { target } => out.u8(tag::DEVPTS).string(target),
         Step::ReadOnly { target } => out.u8(tag::READ_ONLY).string(target),
         Step::SealMounts => out.u8(tag::SEAL_MOUNTS),

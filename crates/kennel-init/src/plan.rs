@@ -141,10 +141,12 @@ pub enum Step {
         /// What it holds.
         contents: Vec<u8>,
     },
-    /// The process file system of the new PID namespace, read-only.
+    /// The process file system of the new PID namespace.
     Proc {
         /// Where, inside.
         target: CString,
+        /// Whether its files can be written, as far as their permissions go.
+        write: bool,
     },
     /// Pseudo-terminals of the sandbox's own.
     Devpts {

@@ -61,7 +61,8 @@ pub fn describe_step(step: &Step) -> String {
         Step::CoverFile { target, contents } => {
             format!("write {} bytes over {}", contents.len(), name(target))
         }
-        Step::Proc { target } => format!("mount proc on {}", name(target)),
+        Step::Proc { target, write: false } => format!("mount proc on {}", name(target)),
+        Step::Proc { target, write: true } => format!("mount proc on {}, writable", name(target)),
         Step::Devpts { target } => format!("mount devpts on {}", name(target)),
         Step::ReadOnly { target } => format!("make {} read-only", name(target)),
         Step::PivotRoot => "make the new root the only one".into(),

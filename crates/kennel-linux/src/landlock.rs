@@ -137,6 +137,13 @@ pub fn step(abi: Abi, places: &[Place], ports: Option<&TcpPorts>, scoped: bool) 
     Some(Step::Landlock { attributes, paths, ports })
 }
 
+/// The step that only shuts signals and abstract sockets in; `None` for a kernel that cannot (before 6.12).
+#[must_use]
+pub fn scopes(abi: Abi) -> Option<Step> {
+    let attributes = vec![0, 0, SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL];
+    (abi >= Abi::V6).then(|| Step::Landlock { attributes, paths: Vec::new(), ports: Vec::new() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -368,6 +368,7 @@ fn policy(settings: Settings) -> Policy {
             set: last_of_each(environment.set),
         },
         process: ProcessPolicy {
+            nested_namespaces: false,
             workdir: value(process.workdir),
             user: value(process.user).unwrap_or_default(),
             hostname: value(process.hostname),

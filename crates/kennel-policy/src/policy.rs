@@ -380,6 +380,9 @@ pub struct ProcessPolicy {
     pub hostname: Option<String>,
     /// Which system calls the command can make.
     pub seccomp: SeccompProfile,
+    /// Whether it can make namespaces of its own and mount in them, as browsers and container tools do. The mounts of the
+    /// sandbox are locked there by the kernel; Landlock, which would forbid all mounting, does not keep files then.
+    pub nested_namespaces: bool,
     /// Descriptors above 2 that stay open, under the same numbers.
     pub keep_fds: Vec<u32>,
 }

@@ -143,11 +143,14 @@ impl Setup<'_> {
     }
 
     /// Read-only as a whole: /proc/sys checks for user 0 of the host, not for capabilities, so that a sandbox
-    /// started by root could otherwise write core_pattern; and /proc/self/mem writes around page protections.
+    /// started by root could otherwise write core_pattern; and /proc/self/mem writes around page protections. Who makes
+    /// user namespaces has to write their maps there, though, and is then not root.
     pub(super) fn proc(&mut self, fields: &mut Reader) -> Result<()> {
+        let (target, write) = (fields.string()?, fields.u8()? != 0);
         let proc = sys::fsopen(c"proc")?;
-        let tree = sys::fsmount(&proc, READ_ONLY | mount::ATTR_NOEXEC)?;
-        self.attach(&tree, fields.string()?)
+        let attributes = if write { SAFE } else { READ_ONLY };
+        let tree = sys::fsmount(&proc, attributes | mount::ATTR_NOEXEC)?;
+        self.attach(&tree, target)
     }
 
     pub(super) fn devpts(&mut self, fields: &mut Reader) -> Result<()> {

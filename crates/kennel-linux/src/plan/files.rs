@@ -187,7 +187,7 @@ fn proc(steps: &mut Steps, resolved: &Resolved, tier: Tier, reason: &str) {
             let step = Step::Bind { source, identity, target, access: Access::Read, early: false };
             steps.add(step, "best effort: the host's /proc");
         }
-        _ => steps.add(Step::Proc { target }, reason),
+        _ => steps.add(Step::Proc { target, write: resolved.nested }, reason),
     }
     for target in &resolved.kernel_state {
         steps.add(

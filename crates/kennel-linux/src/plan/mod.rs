@@ -128,7 +128,13 @@ pub fn plan(
         Tier::LandlockOnly => proxy_only(policy, network, abi)?,
         Tier::Full | Tier::HostProc => None,
     };
-    if let Some(step) = landlock::step(abi, &places, ports.as_ref(), true) {
+    // Landlock forbids all mounting to those whose files it keeps. Where it is the only lock it keeps them all the same.
+    let nested = resolved.nested && tier != Tier::LandlockOnly;
+    if nested {
+        if let Some(step) = landlock::scopes(abi) {
+            steps.add(step, "signals and abstract sockets stay inside");
+        }
+    } else if let Some(step) = landlock::step(abi, &places, ports.as_ref(), true) {
         steps.add(
             step,
             "every sandbox: a second lock on the file rules; signals and abstract sockets stay inside",
@@ -136,6 +142,7 @@ pub fn plan(
     }
     steps.add(Step::DropCapabilities, "every sandbox");
     let wish = seccomp::Wish {
+        nested_namespaces: nested,
         profile: policy.process.seccomp,
         unix_sockets: policy.network.unix_sockets,
         inet_sockets: match (tier, policy.network.mode) {

@@ -45,6 +45,8 @@ pub struct Resolved {
     pub workdir: Option<PathBuf>,
     /// Files of /proc that show the kernel's own state to this user, and are not for a sandbox.
     pub kernel_state: Vec<CString>,
+    /// Whether the command makes namespaces of its own, whose maps it writes in /proc.
+    pub nested: bool,
 }
 
 /// A path at which what the sandbox may do changes.
@@ -160,7 +162,9 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     let workdir = workdir.filter(|path| visible(&points, path));
     let covers = if policy.network.mode == NetworkMode::Whitelist { covers(&points) } else { Vec::new() };
     let kernel_state = kernel_state();
-    Ok(Resolved { points, links: resolver.links, covers, guard, workdir, kernel_state })
+    // Root could write what is the whole kernel's in /proc; and since Linux 5.12 nobody without CAP_SETFCAP maps user 0.
+    let nested = policy.process.nested_namespaces && !rustix::process::geteuid().is_root();
+    Ok(Resolved { points, links: resolver.links, covers, guard, workdir, kernel_state, nested })
 }
 
 impl Zone {

@@ -263,8 +263,8 @@ impl<'a> Prepared<'a> {
         let plan = self.plan_after(opening, tier)?;
         let premises = Premises {
             own_network: tier != Tier::LandlockOnly && policy.network.mode != NetworkMode::Host,
-            // Every profile denies chroot, and all that mounts.
-            one_root: policy.process.seccomp != SeccompProfile::None,
+            // Every profile denies chroot, and all that mounts, unless that is what is asked for.
+            one_root: policy.process.seccomp != SeccompProfile::None && !self.resolved.nested,
         };
         running.begin(&plan, &policy.limits);
         if self.request.counting.counted() {

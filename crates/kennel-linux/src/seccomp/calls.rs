@@ -374,9 +374,8 @@ pub const NORMAL: &[c_long] = &[
     SYS_ustat,
 ];
 
-/// What could change the sandbox itself, or the machine. Denied by every profile that filters at all.
-pub const UNDOES_THE_SANDBOX: &[c_long] = &[
-    // Mounts: the file rules are made of them.
+/// What changes mounts, of which the file rules are made. Who may make namespaces may do so there, and name them too.
+pub const MOUNTS: &[c_long] = &[
     SYS_mount,
     SYS_umount2,
     SYS_pivot_root,
@@ -389,6 +388,12 @@ pub const UNDOES_THE_SANDBOX: &[c_long] = &[
     SYS_open_tree,
     SYS_open_tree_attr,
     SYS_mount_setattr,
+    SYS_sethostname,
+    SYS_setdomainname,
+];
+
+/// What could change the sandbox itself, or the machine. Denied by every profile that filters at all.
+pub const UNDOES_THE_SANDBOX: &[c_long] = &[
     SYS_open_by_handle_at,
     SYS_quotactl,
     SYS_quotactl_fd,
@@ -403,8 +408,6 @@ pub const UNDOES_THE_SANDBOX: &[c_long] = &[
     SYS_reboot,
     SYS_syslog,
     SYS_acct,
-    SYS_sethostname,
-    SYS_setdomainname,
     SYS_settimeofday,
     SYS_clock_settime,
     SYS_vhangup,

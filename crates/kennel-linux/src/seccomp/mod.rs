@@ -20,6 +20,8 @@ const EAFNOSUPPORT: Verdict = Verdict::Errno(libc::EAFNOSUPPORT as u32);
 pub struct Wish {
     /// The profile.
     pub profile: SeccompProfile,
+    /// Whether namespaces of the command's own can be mounted in; for a profile that lets it make them.
+    pub nested_namespaces: bool,
     /// Whether unix sockets can be made.
     pub unix_sockets: UnixSockets,
     /// Which sockets of the internet families can be made.
@@ -60,6 +62,9 @@ fn table(wish: &Wish) -> Option<Table> {
         }
     };
     deny(&mut table, calls::UNDOES_THE_SANDBOX);
+    if !wish.nested_namespaces {
+        deny(&mut table, calls::MOUNTS);
+    }
     table.set(&[libc::SYS_ioctl], terminal_injection());
     if wish.profile != SeccompProfile::Permissive {
         deny(&mut table, calls::KERNEL_SURFACE);
@@ -167,7 +172,7 @@ mod tests {
     use super::*;
 
     fn wish(profile: SeccompProfile) -> Wish {
-        Wish { profile, unix_sockets: UnixSockets::None, inet_sockets: Inet::All }
+        Wish { profile, nested_namespaces: false, unix_sockets: UnixSockets::None, inet_sockets: Inet::All }
     }
 
     #[test]

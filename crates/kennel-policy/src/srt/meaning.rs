@@ -68,6 +68,7 @@ impl SrtSettings {
                     true => SeccompProfile::Permissive,
                     false => SeccompProfile::Default,
                 },
+                nested_namespaces: self.nested_namespaces,
                 ..ProcessPolicy::default()
             },
             best_effort: self.weaker,
