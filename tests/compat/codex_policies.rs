@@ -367,6 +367,24 @@ fn no_capability_is_left_and_ptrace_and_io_uring_are_denied() {
     }
 }
 
+/// A device of the host's that no sandbox has unless it is named.
+pub fn device() -> Option<&'static str> {
+    let found = ["/dev/net/tun", "/dev/fuse", "/dev/kvm"].into_iter().find(|path| Path::new(path).exists());
+    if found.is_none() {
+        skipped("there is no device that could be named");
+    }
+    found
+}
+
+#[test]
+fn a_device_is_there_when_it_is_named() {
+    let (Some(yard), Some(device)) = (Yard::new(), device()) else { return };
+    let named = format!(r#"{{"type":"workspace-write","writable_roots":["{device}","/dev/not-there"]}}"#);
+    yard.can(&["--sandbox-policy", &named], &format!("test -c {device} && echo x > /dev/null"));
+    let not = yard.sh(&["--sandbox-policy", r#"{"type":"workspace-write"}"#], &format!("test -c {device}"));
+    assert_ne!(not.code, 0);
+}
+
 #[test]
 fn nested_repositories_are_kept_too() {
     let Some(yard) = Yard::new() else { return };

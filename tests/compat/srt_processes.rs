@@ -138,3 +138,21 @@ fn safe_directories_reach_git() {
         assert_eq!(ran.stdout, safe, "{which:?}");
     }
 }
+
+/// Which srt does not show, whatever its settings say.
+#[test]
+fn a_device_is_there_when_it_is_named() {
+    let Some(device) = crate::codex_policies::device() else { return };
+    for (named, is_there) in
+        [(format!(r#""{device}", "/dev/null", "/dev/not-there""#), true), (String::new(), false)]
+    {
+        let place = Place::new();
+        let settings = format!(
+            r#"{{"network": {{"allowedDomains": [], "deniedDomains": []}},
+                "filesystem": {{"denyRead": [], "allowWrite": [{named}], "denyWrite": []}}}}"#
+        );
+        let mut command = srt(Which::Kennel, &place, Some(&settings)).expect("kennel");
+        let ran = run(command.args(["-c", &format!("test -c {device}")]));
+        assert_eq!(ran.code == 0, is_there, "{named}: {}", ran.stderr);
+    }
+}

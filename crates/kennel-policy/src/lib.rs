@@ -4,6 +4,7 @@
 //! system. Every front end ends in one [`policy::Policy`], and nothing that comes after can tell which it was.
 
 pub mod codex;
+mod device;
 pub mod domain;
 pub mod merge;
 pub mod nearest;

@@ -151,12 +151,16 @@ impl Resolver<'_> {
             let path = rule.pattern.as_path();
             let reason = format!("device {} ({})", shown(path), rule.origin);
             match locate(path).map_err(system_error(&reason, path))? {
+                Location::Found(found) if found.path == Path::new("/dev") => {
+                    let (path, what) = (found.path, "all devices at once; name those that are needed");
+                    return Err(ResolveError::Unfit { rule: reason, path, what });
+                }
                 Location::Found(found) if found.path.starts_with("/dev") => points.push(Point {
                     path: path.to_path_buf(),
                     state: State::Device(found.into()),
                     reason,
                 }),
-                Location::Found(found) => {
+                Location::Found(found) if rule.missing == Missing::Error => {
                     return Err(ResolveError::Unfit {
                         rule: reason,
                         path: found.path,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Access, Entry, Files, Permissions, Place};
+use crate::device::is_device;
 use crate::pattern::PathPattern;
 use crate::policy::{
     FilePolicy, GitLevel, Look, Missing, NetworkMode, NetworkPolicy, Origin, PathRule, Policy, ProcessPolicy,
@@ -138,6 +139,7 @@ fn restricted(entries: &[Entry], around: &Surroundings) -> FilePolicy {
                     files.allow_read.push(at(Missing::Skip, "read"));
                     files.deny_write.push(at(Missing::Ignore, "read"));
                 }
+                Access::Write if is_device(&path) => files.devices.push(at(Missing::Skip, "write")),
                 Access::Write => {
                     if path == Path::new("/") {
                         files.reads = ReadModel::Open;

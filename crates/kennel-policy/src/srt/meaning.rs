@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{Entry, SrtSettings};
+use crate::device::is_device;
 use crate::pattern::PathPattern;
 use crate::policy::{
     EnvironmentPolicy, FilePolicy, GitLevel, KeptNames, Look, Missing, NetworkMode, NetworkPolicy, Origin,
@@ -77,7 +78,10 @@ impl SrtSettings {
     }
 
     fn files(&self, around: &Surroundings) -> FilePolicy {
-        let mut allow_write = rules(&self.allow_write, Missing::Skip, Follow::No);
+        let (devices, mut allow_write): (Vec<PathRule>, Vec<PathRule>) =
+            rules(&self.allow_write, Missing::Skip, Follow::No)
+                .into_iter()
+                .partition(|rule| !rule.pattern.is_glob() && is_device(rule.pattern.as_path()));
         if around.shared_tmp_exists {
             allow_write.push(opened(&around.shared_tmp));
         }
@@ -114,6 +118,7 @@ impl SrtSettings {
             },
             tmp: TmpMode::Host,
             host_run: true,
+            devices,
             ..FilePolicy::default()
         }
     }
