@@ -33,9 +33,8 @@ pub(super) fn make(mut steps: Reader, count: usize, link: i32) -> Made {
 
 /// A descriptor of the network that this process is in, by way of a socket: /proc is changing meanwhile.
 fn this_network() -> Result<Fd> {
-    const AF_UNIX: u32 = 1;
     const SIOCGSKNS: usize = 0x894c;
-    let socket = sys::socket(AF_UNIX, SOCK_DGRAM, 0)?;
+    let socket = sys::socket(AF_INET, SOCK_DGRAM, 0)?;
     sys::ioctl(socket.raw(), SIOCGSKNS, 0).map(|fd| Fd(fd as i32))
 }
 
