@@ -18,7 +18,7 @@ impl Folder {
         Folder::below("/var/tmp", name)
     }
 
-    /// The same in memory, where no disk adds noise of its own.
+    /// The same in memory. A sandbox does not see it: it has a /dev/shm of its own.
     ///
     /// # Errors
     /// When /dev/shm cannot be written.
