@@ -71,6 +71,8 @@ pub struct Setup<'a> {
     link: i32,
     /// The top of the new root, or of the only one.
     root: Fd,
+    /// Whether that is the host's tree: then a source and a target of the same path are the same place.
+    over_host: bool,
     /// Holds an empty folder `d` and an unreadable file `f` to bind over what is hidden, and the private folders.
     store: Option<Fd>,
     /// The folder that the last step worked in; the next often works in the same.
@@ -171,6 +173,7 @@ fn perform<'p>(
     let mut setup = Setup {
         link,
         root,
+        over_host: false,
         store: None,
         folder,
         held,

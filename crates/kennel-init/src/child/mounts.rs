@@ -21,6 +21,7 @@ impl Setup<'_> {
     /// ones that are there already, cannot be taken off again by anyone inside: that needs CAP_SYS_ADMIN.
     pub(super) fn host_root(&mut self, fields: &mut Reader) -> Result<()> {
         self.hold_early()?;
+        self.over_host = true;
         let set = if fields.u8()? == tag::ACCESS_WRITE { SAFE } else { READ_ONLY };
         self.set_attributes(self.root.raw(), set, 0, true)
     }
@@ -77,8 +78,9 @@ impl Setup<'_> {
 
     pub(super) fn bind(&mut self, fields: &mut Reader) -> Result<()> {
         let (target, access) = (fields.string()?, fields.u8()?);
-        let tree = match self.held() {
-            Some(tree) => tree,
+        let on_itself = self.over_host && { *fields }.string()? == target;
+        let (tree, found) = match self.held() {
+            Some(tree) => (tree, None),
             None => source(fields, access)?,
         };
         match access {
@@ -88,7 +90,15 @@ impl Setup<'_> {
             }
             _ => self.set_attributes(tree.raw(), READ_ONLY, 0, true)?,
         }
-        self.attach(&tree, target)
+        match found.filter(|_| on_itself) {
+            // The place was found when the source was: the path is not walked again, of hundreds.
+            Some(found) => {
+                sys::attach(tree.raw(), found.raw(), c"")?;
+                self.folder.covered(target.to_bytes());
+                Ok(())
+            }
+            None => self.attach(&tree, target),
+        }
     }
 
     /// Takes hold of the sources that later steps cover.
@@ -106,7 +116,7 @@ impl Setup<'_> {
                 if self.held.is_null() {
                     self.held = sys::map_memory(self.step_count * size_of::<i32>())?.cast();
                 }
-                let tree = source(&mut fields, access)?;
+                let (tree, _) = source(&mut fields, access)?;
                 // SAFETY: `held` has room for one descriptor per step.
                 unsafe { *self.held.add(index) = tree.into_raw() };
             }
@@ -202,19 +212,19 @@ impl Setup<'_> {
     }
 }
 
-/// A copy of the tree that a bind names, if it is still what the planner saw.
-fn source(fields: &mut Reader, access: u8) -> Result<Fd> {
+/// A copy of the tree that a bind names, if it is still what the planner saw, and what was found there.
+fn source(fields: &mut Reader, access: u8) -> Result<(Fd, Option<Fd>)> {
     let (source, expected) = (fields.string()?, fields.identity()?);
     let recursive = access != tag::ACCESS_DEVICE;
     if expected == Identity::default() {
-        return sys::clone_tree(AT_FDCWD, source, recursive);
+        return Ok((sys::clone_tree(AT_FDCWD, source, recursive)?, None));
     }
     let strict = resolve::NO_SYMLINKS | resolve::NO_MAGICLINKS;
     let found = sys::openat2(AT_FDCWD, source, open::PATH | open::NOFOLLOW, 0, strict)?;
     if sys::identity(found.raw())? != expected {
         return Err(Errno::ESTALE);
     }
-    sys::clone_tree(found.raw(), c"", recursive)
+    Ok((sys::clone_tree(found.raw(), c"", recursive)?, Some(found)))
 }
 
 fn new_tmpfs(size: u64, inodes: u64, mode: u32) -> Result<Fd> {
