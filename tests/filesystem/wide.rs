@@ -70,7 +70,7 @@ fn calls(rules: &[OsString]) -> Option<Calls> {
     };
     let mut traced = Command::new(strace);
     traced
-        .args(["-c", "-e", "trace=getdents64,newfstatat,statx,readlink,readlinkat", "-o"])
+        .args(["-f", "-c", "-e", "trace=getdents64,newfstatat,statx,readlink,readlinkat", "-o"])
         .arg(scratch.join("calls"));
     traced.arg(kennel_bin()).arg("plan").args(rules).args(["--", "true"]);
     if ran(traced.env("XDG_CONFIG_HOME", "/nonexistent")).code != 0 {

@@ -3,6 +3,7 @@
 
 mod commands;
 mod kept;
+mod large;
 mod search;
 mod shapes;
 

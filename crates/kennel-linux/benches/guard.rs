@@ -82,8 +82,8 @@ fn rules(top: &Path) -> Rules {
     let data = std::fs::metadata(top).expect("the scratch folder");
     let device = u64::from(libc::major(data.dev())) << 32 | u64::from(libc::minor(data.dev()));
     let anchor = Anchor { path: top.into(), identity: Identity { device, inode: data.ino() } };
-    let protect = |path: &str| Finding { path: top.join(path), rule: path.into() };
-    Rules::new(&[".git", ".codex", ".agents", ".vscode/settings.json"].map(protect), &[anchor])
+    let protect = |path: &str| Finding { path: top.join(path), rule: path.to_owned().into() };
+    Rules::new(&[".git", ".codex", ".agents", ".vscode/settings.json"].map(protect), &[anchor.into()])
 }
 
 /// The worker: makes files, each timed by itself.

@@ -134,10 +134,10 @@ pub fn plan<'e>(
     let shown = |path: &Path| show(path.as_os_str().as_encoded_bytes());
     let rules = prepared.guarded();
     let absent = rules.protected.iter().map(|protected| {
-        (format!("guard: nobody makes {}", shown(&protected.path())), protected.rule.clone())
+        (format!("guard: nobody makes {}", shown(&protected.path())), protected.rule.to_string())
     });
     let rewritten = rules.rewritten.iter().map(|kept| {
-        (format!("guard: nobody moves anything over {}", shown(&kept.path())), kept.rule.clone())
+        (format!("guard: nobody moves anything over {}", shown(&kept.path())), kept.rule.to_string())
     });
     let sockets = rules.sockets.iter().flat_map(|sockets| &sockets.allowed).map(|socket| {
         (format!("guard: connect to {} for whoever asks", shown(&socket.path)), socket.rule.clone())

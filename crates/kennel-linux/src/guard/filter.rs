@@ -169,7 +169,7 @@ mod tests {
     fn protecting() -> Rules {
         let anchor = Anchor { path: "/w".into(), identity: Default::default() };
         let finding = Finding { path: "/w/.git".into(), rule: "deny_write /w/.git".into() };
-        Rules::new(&[finding], &[anchor])
+        Rules::new(&[finding], &[anchor.into()])
     }
 
     fn verdict(additions: &Additions, mut table: Table, call: c_long) -> Rule {

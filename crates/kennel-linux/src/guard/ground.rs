@@ -4,6 +4,7 @@
 //! while the sandbox runs, so each question walks from the anchor again, without following symlinks.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -21,6 +22,8 @@ use super::walk::{self, Spot};
 pub struct Guarded {
     /// What is protected.
     pub protected: Protected,
+    /// Its components below the anchor.
+    pub rest: Vec<OsString>,
     anchor: Arc<OwnedFd>,
 }
 
@@ -85,11 +88,13 @@ impl Ground {
 
     fn add(&mut self, protected: &Protected, anchor: Arc<OwnedFd>) {
         let path = self.guarded.len();
-        for (level, name) in protected.rest.iter().enumerate() {
+        let names = protected.rest.components().map(|component| component.as_os_str().to_owned());
+        let rest: Vec<OsString> = names.collect();
+        for (level, name) in rest.iter().enumerate() {
             let component = Component { path, level };
             self.names.entry(name.as_bytes().to_ascii_lowercase()).or_default().push(component);
         }
-        self.guarded.push(Guarded { protected: protected.clone(), anchor });
+        self.guarded.push(Guarded { protected: protected.clone(), rest, anchor });
     }
 
     /// The paths.
@@ -117,7 +122,7 @@ impl Ground {
     /// All components: what an odd spelling may stand for, in a folder that takes one for another.
     fn every_component(&self) -> Vec<Component> {
         let levels = |(path, guarded): (usize, &Guarded)| {
-            (0..guarded.protected.rest.len()).map(move |level| Component { path, level })
+            (0..guarded.rest.len()).map(move |level| Component { path, level })
         };
         self.guarded.iter().enumerate().flat_map(levels).collect()
     }
@@ -151,7 +156,7 @@ impl Ground {
             if (!last && matches!(how, How::Fresh)) || !self.is_at(component, spot, &mut folder)? {
                 continue;
             }
-            let rest = &self.guarded[component.path].protected.rest[component.level + 1..];
+            let rest = &self.guarded[component.path].rest[component.level + 1..];
             let breaks = match how {
                 _ if last => true,
                 How::Fresh => false,
@@ -166,7 +171,7 @@ impl Ground {
     }
 
     fn is_last(&self, component: Component) -> bool {
-        component.level + 1 == self.guarded[component.path].protected.rest.len()
+        component.level + 1 == self.guarded[component.path].rest.len()
     }
 
     /// Whether `spot` is where `component` stands or would stand.
@@ -179,7 +184,7 @@ impl Ground {
         if !guarded.is_folder(component.level, identity)? {
             return Ok(false);
         }
-        let exact = guarded.protected.rest[component.level].as_bytes() == spot.name;
+        let exact = guarded.rest[component.level].as_bytes() == spot.name;
         Ok(exact || folds(spot.folder.as_fd())?)
     }
 }
@@ -188,7 +193,7 @@ impl Guarded {
     /// The last component.
     #[must_use]
     pub fn name(&self) -> &[u8] {
-        self.protected.rest.last().map_or(b"", |name| name.as_bytes())
+        self.rest.last().map_or(b"", |name| name.as_bytes())
     }
 
     /// The folder that holds the component `level`; `None` while there is none.
@@ -197,7 +202,7 @@ impl Guarded {
     /// When the disk cannot be looked at.
     pub fn folder(&self, level: usize) -> Result<Option<OwnedFd>, Errno> {
         let mut at = rustix::io::fcntl_dupfd_cloexec(&*self.anchor, 0)?;
-        for name in &self.protected.rest[..level] {
+        for name in &self.rest[..level] {
             match open_folder(at.as_fd(), name.as_bytes())? {
                 Some(next) => at = next,
                 None => return Ok(None),
@@ -250,7 +255,7 @@ impl<T: Copy> Folders<T> {
         look: impl FnOnce(BorrowedFd) -> Result<T, Errno>,
     ) -> Result<Option<T>, Errno> {
         let Identity { device, inode } = guarded.protected.anchor.identity;
-        let way = guarded.protected.rest[..level].join(std::ffi::OsStr::new("/")).into_encoded_bytes();
+        let way = guarded.rest[..level].join(std::ffi::OsStr::new("/")).into_encoded_bytes();
         let key = (device, inode, way);
         if let Some(known) = self.0.get(&key) {
             return Ok(*known);

@@ -274,7 +274,10 @@ fn mend(
             broken = true;
             end();
             let protected = &ground.paths()[path].protected;
-            add(record, Violation::Broken { path: protected.path(), rule: protected.rule.clone(), mended });
+            add(
+                record,
+                Violation::Broken { path: protected.path(), rule: protected.rule.to_string(), mended },
+            );
         }
     }
     broken
@@ -286,7 +289,7 @@ fn decide(judge: &mut Judge, record: &Mutex<Violations>, notification: &Notifica
         Ruling::Continue => Answer::Continue,
         Ruling::Done => Answer::Done,
         Ruling::Refuse { errno, protected } => {
-            let (path, rule) = (protected.map(Protected::path), protected.map(|it| it.rule.clone()));
+            let (path, rule) = (protected.map(Protected::path), protected.map(|it| it.rule.to_string()));
             // Of a datagram socket nobody needs to hear: most are made to write to the system's log.
             if !matches!(call, Call::Socket(_)) {
                 let rule = rule.unwrap_or_default();

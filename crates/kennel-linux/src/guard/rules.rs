@@ -1,10 +1,13 @@
 //! What the guard protects, as plain values: built from what [`crate::resolve`] found, without looking at the disk.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kennel_init::plan::Identity;
+
+use crate::resolve::Reason;
 
 /// A folder on the host that the sandbox can write and cannot move: a mount point inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +24,7 @@ pub struct Finding {
     /// The host's path, free of symlinks.
     pub path: PathBuf,
     /// The rule behind it, in the user's words.
-    pub rule: String,
+    pub rule: Reason,
 }
 
 /// A path below an anchor at which nothing is to come into being.
@@ -31,11 +34,11 @@ pub struct Finding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protected {
     /// Where the path starts.
-    pub anchor: Anchor,
-    /// The components below it; at least one.
-    pub rest: Vec<OsString>,
+    pub anchor: Arc<Anchor>,
+    /// What follows it; at least one component.
+    pub rest: PathBuf,
     /// The rule behind it, in the user's words.
-    pub rule: String,
+    pub rule: Reason,
 }
 
 /// What the guard may take for granted of its sandbox.
@@ -86,13 +89,13 @@ impl Rules {
     /// A finding below none of them is left out: nothing can be made there. Of several, the outermost anchors it,
     /// because an inner one can be moved by way of the outer.
     #[must_use]
-    pub fn new(findings: &[Finding], writable: &[Anchor]) -> Rules {
+    pub fn new(findings: &[Finding], writable: &[Arc<Anchor>]) -> Rules {
         Rules { protected: anchored(findings, writable), ..Rules::default() }
     }
 
     /// The same with files that are kept by mounts, and that programs write anew by moving another over them.
     #[must_use]
-    pub fn with_rewritten(self, findings: &[Finding], writable: &[Anchor]) -> Rules {
+    pub fn with_rewritten(self, findings: &[Finding], writable: &[Arc<Anchor>]) -> Rules {
         Rules { rewritten: anchored(findings, writable), ..self }
     }
 
@@ -109,22 +112,26 @@ impl Rules {
     }
 }
 
-fn anchored(findings: &[Finding], writable: &[Anchor]) -> Vec<Protected> {
-    let anchors: HashMap<&OsStr, &Anchor> =
+fn anchored(findings: &[Finding], writable: &[Arc<Anchor>]) -> Vec<Protected> {
+    let anchors: HashMap<&OsStr, &Arc<Anchor>> =
         writable.iter().map(|anchor| (anchor.path.as_os_str(), anchor)).collect();
     let mut seen = HashSet::with_capacity(findings.len());
     let mut protected = Vec::new();
+    // Many are in the same folder, one after the other.
+    let mut last: Option<(&Path, Option<&Arc<Anchor>>)> = None;
     for finding in findings {
-        let above = finding.path.ancestors().skip(1);
-        let Some(anchor) = above.filter_map(|above| anchors.get(above.as_os_str())).last() else {
-            continue;
+        let Some(folder) = finding.path.parent() else { continue };
+        let anchor = match last {
+            Some((last, anchor)) if last.as_os_str() == folder.as_os_str() => anchor,
+            _ => folder.ancestors().filter_map(|above| anchors.get(above.as_os_str()).copied()).last(),
         };
-        if !seen.insert(finding.path.as_os_str()) {
-            continue;
+        last = Some((folder, anchor));
+        if let Some(anchor) = anchor
+            && seen.insert(finding.path.as_os_str())
+        {
+            let rest = finding.path.strip_prefix(&anchor.path).unwrap_or(&finding.path).to_path_buf();
+            protected.push(Protected { anchor: Arc::clone(anchor), rest, rule: finding.rule.clone() });
         }
-        let rest = finding.path.strip_prefix(&anchor.path).unwrap_or(&finding.path);
-        let rest = rest.components().map(|component| component.as_os_str().to_owned()).collect();
-        protected.push(Protected { anchor: (*anchor).clone(), rest, rule: finding.rule.clone() });
     }
     protected
 }
@@ -133,21 +140,20 @@ impl Protected {
     /// The path on the host.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        self.anchor.path.join(self.rest.iter().collect::<PathBuf>())
+        self.anchor.path.join(&self.rest)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
-    fn anchor(path: &str) -> Anchor {
-        Anchor { path: path.into(), identity: Identity::default() }
+    fn anchor(path: &str) -> Arc<Anchor> {
+        Anchor { path: path.into(), identity: Identity::default() }.into()
     }
 
     fn finding(path: &str) -> Finding {
-        Finding { path: path.into(), rule: format!("deny_write {path}") }
+        Finding { path: path.into(), rule: format!("deny_write {path}").into() }
     }
 
     #[test]
@@ -158,7 +164,7 @@ mod tests {
         );
         assert_eq!(rules.protected.len(), 1);
         assert_eq!(rules.protected[0].anchor.path, Path::new("/w"));
-        assert_eq!(rules.protected[0].rest, ["a", "b", ".git"]);
+        assert_eq!(rules.protected[0].rest, Path::new("a/b/.git"));
         assert_eq!(rules.protected[0].path(), Path::new("/w/a/b/.git"));
     }
 

@@ -55,7 +55,7 @@ impl Watch {
     /// When the user's limit on inotify is reached.
     pub fn new(ground: &Ground) -> Result<Watch, Errno> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        let placed = ground.paths().iter().map(|path| vec![None; path.protected.rest.len()]).collect();
+        let placed = ground.paths().iter().map(|path| vec![None; path.rest.len()]).collect();
         Ok(Watch { inotify, placed, users: HashMap::new(), started: now(), begun: false })
     }
 
@@ -73,7 +73,7 @@ impl Watch {
         self.begun = true;
         let mut placed = Folders::default();
         for (path, guarded) in ground.paths().iter().enumerate() {
-            for level in 0..guarded.protected.rest.len() {
+            for level in 0..guarded.rest.len() {
                 let Some(watch) = placed.at(guarded, level, |folder| self.add(folder))? else { break };
                 self.use_for(Component { path, level }, Some(watch));
             }
@@ -85,13 +85,13 @@ impl Watch {
     /// comes about in between unseen. Returns the folder that holds the name.
     fn place(&mut self, ground: &Ground, path: usize) -> Result<Option<OwnedFd>, Errno> {
         let guarded = &ground.paths()[path];
-        let last = guarded.protected.rest.len() - 1;
+        let last = guarded.rest.len() - 1;
         let mut at = guarded.folder(0)?;
         for level in 0..=last {
             let watch = at.as_ref().map(|folder| self.add(folder.as_fd())).transpose()?;
             self.use_for(Component { path, level }, watch);
             if level < last {
-                let name = guarded.protected.rest[level].as_bytes();
+                let name = guarded.rest[level].as_bytes();
                 at = at.map(|folder| open_folder(folder.as_fd(), name)).transpose()?.flatten();
             }
         }
@@ -149,7 +149,7 @@ impl Watch {
             }
             let name = event.file_name().map_or(b"".as_slice(), CStr::to_bytes);
             for user in self.users.get(&event.wd()).into_iter().flatten() {
-                let wanted = ground.paths()[user.path].protected.rest[user.level].as_bytes();
+                let wanted = ground.paths()[user.path].rest[user.level].as_bytes();
                 if name.eq_ignore_ascii_case(wanted) || odd(name) {
                     paths.insert(user.path);
                 }

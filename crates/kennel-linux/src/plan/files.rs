@@ -5,9 +5,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use kennel_init::plan::{Access, Step};
-use kennel_policy::policy::Policy;
 
-use super::{Caller, PlanError, Steps, Tier, c_path, devices};
+use super::{Basis, PlanError, Steps, Tier, c_path, devices};
 use crate::landlock::{Abi, Place, Right};
 use crate::resolve::{Kind, Point, Resolved, Source, State, Zone};
 
@@ -19,13 +18,8 @@ const SCRATCH_INODES: u64 = 256 << 10;
 const SKELETON_BYTES: u64 = 16 << 20;
 
 /// Adds the mount steps; returns what Landlock is to allow on top.
-pub(super) fn mounts(
-    steps: &mut Steps,
-    policy: &Policy,
-    resolved: &Resolved,
-    caller: &Caller,
-    tier: Tier,
-) -> Result<Vec<Place>, PlanError> {
+pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, PlanError> {
+    let Basis { policy, resolved, caller, tier, .. } = *basis;
     let points = &resolved.points;
     let scratch = policy.limits.tmp_size.unwrap_or(SCRATCH_BYTES);
     steps.add(Step::PrivateMounts, "every sandbox");
@@ -280,7 +274,7 @@ pub(super) fn landlock_only(resolved: &Resolved, abi: Abi) -> Result<Vec<Place>,
         places.push(place(Path::new(&format!("/dev/{node}")), Kind::File, Right::Devices)?);
     }
     for point in &resolved.points {
-        let cannot = || Err(PlanError::NotWithLandlock { rule: point.reason.clone() });
+        let cannot = || Err(PlanError::NotWithLandlock { rule: point.reason.clone().into_owned() });
         match &point.state {
             State::Host { source, .. } if source.path != point.path => return cannot(),
             State::Host { source, write } => {

@@ -85,29 +85,40 @@ pub fn opening(policy: &Policy, tier: Tier, network: Option<&NetworkPlan>) -> Ve
     steps.0
 }
 
-/// The ordered steps for `policy`, after the `opening`.
-///
-/// `counted` says that a cgroup is to be entered, `rlimits` what stands in for one.
+/// All that a plan depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Basis<'a> {
+    /// What is allowed.
+    pub policy: &'a Policy,
+    /// What that means on this disk.
+    pub resolved: &'a Resolved,
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// What is to run, and its arguments.
+    pub command: &'a [OsString],
+    /// Its environment.
+    pub variables: &'a [(OsString, OsString)],
+    /// What this kernel's Landlock can restrict.
+    pub abi: Abi,
+    /// What this host gives.
+    pub tier: Tier,
+    /// Whether a cgroup is to be entered.
+    pub counted: bool,
+    /// What stands in for one: limits on each process.
+    pub rlimits: &'a [(u32, u64)],
+    /// The inside of a filtered network.
+    pub network: Option<&'a NetworkPlan>,
+}
+
+/// The ordered steps, after the `opening`.
 ///
 /// # Errors
 /// When a name cannot be passed to the kernel, or the tier cannot express a rule.
-#[expect(clippy::too_many_arguments, reason = "a pure function of all that a plan depends on")]
-pub fn plan(
-    opening: Vec<Planned>,
-    policy: &Policy,
-    resolved: &Resolved,
-    caller: &Caller,
-    command: &[OsString],
-    variables: &[(OsString, OsString)],
-    abi: Abi,
-    tier: Tier,
-    counted: bool,
-    rlimits: &[(u32, u64)],
-    network: Option<&NetworkPlan>,
-) -> Result<Plan, PlanError> {
+pub fn plan(opening: Vec<Planned>, basis: &Basis) -> Result<Plan, PlanError> {
+    let Basis { policy, resolved, abi, tier, .. } = *basis;
     let mut steps = Steps::default();
     let places = match tier {
-        Tier::Full | Tier::HostProc => files::mounts(&mut steps, policy, resolved, caller, tier)?,
+        Tier::Full | Tier::HostProc => files::mounts(&mut steps, basis)?,
         Tier::LandlockOnly => files::landlock_only(resolved, abi)?,
     };
     if let Some(name) = policy.process.hostname.as_ref().filter(|_| tier != Tier::LandlockOnly) {
@@ -115,17 +126,17 @@ pub fn plan(
     }
     let workdir = resolved.workdir.as_deref().unwrap_or(Path::new("/"));
     steps.add(Step::ChangeDir { path: c_path(workdir)? }, "the working directory");
-    limits(&mut steps, policy, rlimits);
+    limits(&mut steps, policy, basis.rlimits);
     if !opening.is_empty() {
         // Before the cgroup: who made the network does not count against a limit on processes.
         steps.add(Step::EnterNetwork, "a network of the sandbox's own");
     }
-    if counted {
+    if basis.counted {
         steps.add(Step::AwaitController, "the limits on the whole sandbox: its cgroup");
     }
     steps.add(Step::NoNewPrivileges, "every sandbox");
     let ports = match tier {
-        Tier::LandlockOnly => proxy_only(policy, network, abi)?,
+        Tier::LandlockOnly => proxy_only(policy, basis.network, abi)?,
         Tier::Full | Tier::HostProc => None,
     };
     // Landlock forbids all mounting to those whose files it keeps. Where it is the only lock it keeps them all the same.
@@ -159,7 +170,7 @@ pub fn plan(
         };
         steps.add(Step::Filter { program, listener }, reason);
     }
-    Ok(Plan { opening, steps: steps.0, command: start(policy, caller, command, variables)? })
+    Ok(Plan { opening, steps: steps.0, command: start(basis)? })
 }
 
 /// Without a network of its own, an allow list leaves the proxy's port and no other. Landlock knows TCP since Linux 6.7.
@@ -244,12 +255,8 @@ fn limits(steps: &mut Steps, policy: &Policy, rlimits: &[(u32, u64)]) {
     }
 }
 
-fn start(
-    policy: &Policy,
-    caller: &Caller,
-    command: &[OsString],
-    variables: &[(OsString, OsString)],
-) -> Result<Command, PlanError> {
+fn start(basis: &Basis) -> Result<Command, PlanError> {
+    let Basis { policy, caller, command, variables, .. } = *basis;
     let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
     let path = variables.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value.as_os_str());
     let mut candidates = Vec::new();

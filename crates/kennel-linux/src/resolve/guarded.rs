@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kennel_init::plan::Identity;
 use kennel_policy::policy::{Missing, PathRule, Policy, UnixSockets};
@@ -11,7 +12,7 @@ use rustix::fs::FileType;
 use super::error::{ResolveError, system_error};
 use super::locate::{self, Below, locate, locate_below, locate_link};
 use super::said::{List, Loose, Resolver};
-use super::walk::{self, Search, Seen};
+use super::walk::{self, Search, Seen, What};
 use super::{Found, Kind, Location, Point, Source, State, is_link};
 use crate::guard::{AllowedSocket, Anchor, Finding, Rules, Sockets};
 use crate::mounts::{self, Mount};
@@ -36,7 +37,11 @@ impl Resolver<'_> {
             let found = locate_link(path).map_err(system_error(rule, path))?;
             let source = Source { path: path.clone(), kind: Kind::File, identity: found.identity };
             let state = State::Host { source, write: false };
-            points.push(Point { path: path.clone(), state, reason: format!("holds the link: {rule}") });
+            points.push(Point {
+                path: path.clone(),
+                state,
+                reason: format!("holds the link: {rule}").into(),
+            });
         }
         Ok(())
     }
@@ -76,13 +81,8 @@ impl Resolver<'_> {
         }
         if !globs.is_empty() {
             let patterns: Vec<_> = globs.iter().map(|rule| &rule.pattern).collect();
-            let mut matches = Vec::new();
-            walk::walk(&Search::of(&patterns), |seen| {
-                if let Seen::Match(index, path) = seen {
-                    matches.push((index, path.to_path_buf()));
-                }
-            })?;
-            for (index, path) in matches {
+            for Seen { path, what } in walk::walk(&Search::of(&patterns))? {
+                let What::Match(index) = what else { continue };
                 let (rule, reason) = (globs[index], describe(globs[index]));
                 let found = locate_below(rule.pattern.literal_prefix(), &path);
                 if let Below::Found(found) = found.map_err(system_error(&reason, &path))?
@@ -97,7 +97,7 @@ impl Resolver<'_> {
 
     fn shown(&mut self, found: Found, rule: String) -> Listed {
         let (path, identity) = (found.path.clone(), Some(found.identity));
-        self.say(List::AllowRead, found, &rule);
+        self.say(List::AllowRead, found, rule.clone());
         Listed { path, identity, rule }
     }
 
@@ -118,9 +118,10 @@ impl Resolver<'_> {
                 .map_err(system_error("allow_unix_sockets", Path::new("/proc/self/mountinfo")))?,
         };
         let writable = Writable::of(points);
+        let mut last = None;
         let findings: Vec<Finding> = absent
             .into_iter()
-            .filter(|loose| writable.can_be_made(&loose.path))
+            .filter(|loose| writable.can_be_made_in(&loose.path, &mut last))
             .map(|loose| Finding { path: loose.path.clone(), rule: loose.rule.clone() })
             .collect();
         let rewritten: Vec<Finding> =
@@ -183,9 +184,20 @@ impl<'a> Writable<'a> {
         kept && self.can_be_made(path)
     }
 
-    fn anchors(&self) -> Vec<Anchor> {
+    /// The same, with the folder of the last question and its answer: many paths are in the same folder, one after the
+    /// other, and the answer is the folder's.
+    fn can_be_made_in<'p>(&self, path: &'p Path, last: &mut Option<(&'p Path, bool)>) -> bool {
+        let folder = path.parent().unwrap_or(path);
+        match *last {
+            Some((last, answer)) if last.as_os_str() == folder.as_os_str() => answer,
+            _ => last.insert((folder, self.can_be_made(path))).1,
+        }
+    }
+
+    fn anchors(&self) -> Vec<Arc<Anchor>> {
         let sources = self.shown.values().map(|(source, _)| source);
-        sources.map(|source| Anchor { path: source.path.clone(), identity: source.identity }).collect()
+        let anchor = |source: &&Source| Anchor { path: source.path.clone(), identity: source.identity };
+        sources.map(|source| Arc::new(anchor(source))).collect()
     }
 }
 

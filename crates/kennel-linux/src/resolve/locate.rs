@@ -85,14 +85,16 @@ fn describe(fd: rustix::fd::BorrowedFd) -> io::Result<Found> {
         AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC,
         StatxFlags::TYPE | StatxFlags::INO | StatxFlags::NLINK,
     )?;
-    let name = rustix::fs::readlinkat(CWD, proc_name(fd), Vec::with_capacity(256))?;
     let kind = FileType::from_raw_mode(u32::from(stat.stx_mode));
-    Ok(found(PathBuf::from(OsStr::from_bytes(name.as_bytes())), kind, &stat))
+    Ok(found(path_of(fd)?, kind, &stat))
 }
 
-fn proc_name(fd: rustix::fd::BorrowedFd) -> String {
+/// The path of what is open, without symlinks.
+pub(super) fn path_of(fd: rustix::fd::BorrowedFd) -> io::Result<PathBuf> {
     use std::os::fd::AsRawFd;
-    format!("/proc/self/fd/{}", fd.as_raw_fd())
+    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let path = rustix::fs::readlinkat(CWD, link, Vec::with_capacity(256))?;
+    Ok(PathBuf::from(OsStr::from_bytes(path.as_bytes())))
 }
 
 /// What a walk found, looked at again.
@@ -123,45 +125,8 @@ pub fn locate_below(prefix: &Path, path: &Path) -> io::Result<Below> {
     }
 }
 
-/// A folder, held while several names in it are looked at.
-#[derive(Debug)]
-pub struct Holder {
-    /// Its path without symlinks.
-    pub path: PathBuf,
-    fd: rustix::fd::OwnedFd,
-}
-
-impl Holder {
-    /// `None` where there is no such folder, or the caller may not look.
-    pub fn open(folder: &Path) -> io::Result<Option<Holder>> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = match rustix::fs::open(folder, flags, Mode::empty()) {
-            Ok(fd) => fd,
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let name = rustix::fs::readlinkat(CWD, proc_name(fd.as_fd()), Vec::with_capacity(256))?;
-        Ok(Some(Holder { path: PathBuf::from(OsStr::from_bytes(name.as_bytes())), fd }))
-    }
-
-    /// What stands at a name in it, which is not followed if it is a link.
-    pub fn look(&self, name: &OsStr) -> io::Result<Below> {
-        let quiet = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
-        let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::NLINK;
-        let stat = match rustix::fs::statx(&self.fd, name, quiet, wanted) {
-            Ok(stat) => stat,
-            Err(Errno::NOENT | Errno::ACCESS) => return Ok(Below::Gone),
-            Err(error) => return Err(error.into()),
-        };
-        let path = self.path.join(name);
-        Ok(match FileType::from_raw_mode(u32::from(stat.stx_mode)) {
-            FileType::Symlink => Below::Link(path),
-            kind => Below::Found(found(path, kind, &stat)),
-        })
-    }
-}
-
-fn found(path: PathBuf, kind: FileType, stat: &rustix::fs::Statx) -> Found {
+/// What a look at a file told.
+pub(super) fn found(path: PathBuf, kind: FileType, stat: &rustix::fs::Statx) -> Found {
     Found {
         path,
         kind: if kind == FileType::Directory { Kind::Folder } else { Kind::File },

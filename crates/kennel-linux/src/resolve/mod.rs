@@ -3,9 +3,12 @@
 //! Every rule becomes a *point*: a path free of symlinks, what stands there, and what the sandbox may do from there
 //! down. The most specific rule wins, at a tie the deny, and a write rule never undoes a deny of reading.
 
+mod crew;
 mod error;
+mod folder;
 pub mod git;
 mod guarded;
+mod kept;
 mod locate;
 mod placed;
 mod points;
@@ -14,6 +17,7 @@ mod said;
 mod tree;
 mod walk;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
@@ -49,6 +53,9 @@ pub struct Resolved {
     pub nested: bool,
 }
 
+/// The rule behind something, in the user's words. In a workspace of hundreds of repositories most are the same few.
+pub type Reason = Cow<'static, str>;
+
 /// A path at which what the sandbox may do changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
@@ -57,7 +64,7 @@ pub struct Point {
     /// What stands there from here on down.
     pub state: State,
     /// The rule behind it, in the user's words.
-    pub reason: String,
+    pub reason: Reason,
 }
 
 /// What stands at a point and below it.

@@ -26,7 +26,7 @@ impl Resolver<'_> {
                 self.make_room(points, target, &reason)?;
                 points.retain(|point| point.path != *target);
                 let state = State::Fresh(Zone::Memory { size: tmpfs.size });
-                points.push(Point { path: target.clone(), state, reason });
+                points.push(Point { path: target.clone(), state, reason: reason.into() });
             }
         }
         Ok(())
@@ -43,7 +43,7 @@ impl Resolver<'_> {
             }
         };
         if let Verdict::Hidden(rule) = self.verdict(&found.path) {
-            return Err(ResolveError::HiddenSource { mount: reason, rule: rule.to_owned() });
+            return Err(ResolveError::HiddenSource { mount: reason, rule: rule.clone().into_owned() });
         }
         // The nearest rule about writing decides, as it does without the mount; where there is none, the mount.
         let denied = {
@@ -74,7 +74,7 @@ impl Resolver<'_> {
         points.push(Point {
             path: mount.target.clone(),
             state: State::Host { source: found.into(), write },
-            reason,
+            reason: reason.into(),
         });
         Ok(())
     }
@@ -128,7 +128,11 @@ impl Resolver<'_> {
         let entries = std::fs::read_dir(&folder).map_err(system_error(rule, &folder))?;
         let zone = if folder == Path::new("/") { Zone::Root } else { Zone::Rebuilt };
         points.retain(|point| point.path != folder);
-        points.push(Point { path: folder.clone(), state: State::Fresh(zone), reason: rule.to_owned() });
+        points.push(Point {
+            path: folder.clone(),
+            state: State::Fresh(zone),
+            reason: rule.to_owned().into(),
+        });
         for (index, entry) in entries.flatten().enumerate() {
             if index == 4096 {
                 return Err(unfit("does not exist, and its folder has too many entries to be built anew"));
@@ -158,7 +162,7 @@ impl Resolver<'_> {
                 Location::Found(found) if found.path.starts_with("/dev") => points.push(Point {
                     path: path.to_path_buf(),
                     state: State::Device(found.into()),
-                    reason,
+                    reason: reason.into(),
                 }),
                 Location::Found(found) if rule.missing == Missing::Error => {
                     return Err(ResolveError::Unfit {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::error::{ResolveError, system_error};
 use super::said::{Resolver, Verdict};
-use super::{Point, State, Zone, locate};
+use super::{Point, Reason, State, Zone, locate};
 
 impl Resolver<'_> {
     /// One point for each path at which the verdict differs from that of the folder above.
@@ -30,9 +30,9 @@ impl Resolver<'_> {
             }
             let (state, reason) = match (verdict, &said.found) {
                 (Verdict::Fresh(zone), _) => (State::Fresh(zone), zone.reason().into()),
-                (Verdict::Hidden(rule), Some(found)) => (State::Hidden { kind: found.kind }, rule.to_owned()),
+                (Verdict::Hidden(rule), Some(found)) => (State::Hidden { kind: found.kind }, rule.clone()),
                 (Verdict::Host { write, reason }, Some(found)) => {
-                    (State::Host { source: found.clone().into(), write }, reason.to_owned())
+                    (State::Host { source: found.clone().into(), write }, reason.clone())
                 }
                 // A zone that a rule above opened again: it simply stays what the rule makes of it.
                 (_, None) => continue,
@@ -63,7 +63,9 @@ pub(super) fn pin(points: &mut Vec<Point>) -> Result<(), ResolveError> {
             State::Host { write, .. } => !write,
             _ => false,
         };
-        if !protected {
+        // What is in a folder that is pinned is held by the same pins.
+        let held = point.path.parent().is_some_and(|above| pinned.contains(above.as_os_str()));
+        if !protected || held {
             continue;
         }
         let mut above = point.path.ancestors().skip(1);
@@ -73,21 +75,25 @@ pub(super) fn pin(points: &mut Vec<Point>) -> Result<(), ResolveError> {
             continue;
         };
         for between in point.path.ancestors().skip(1) {
-            if between.as_os_str() == top.as_os_str() {
+            if between.as_os_str() == top.as_os_str() || pinned.contains(between.as_os_str()) {
                 break;
             }
-            if taken.contains(between.as_os_str()) || !pinned.insert(between.as_os_str()) {
+            if taken.contains(between.as_os_str()) {
                 continue;
             }
+            pinned.insert(between.as_os_str());
             let host = host_top.join(between.strip_prefix(top).unwrap_or(between));
-            let reason = format!("keeps it in its place: {}", point.reason);
-            let Some(found) = locate::locate_plain(&host).map_err(system_error(&reason, &host))? else {
-                continue;
-            };
+            let found = locate::locate_plain(&host)
+                .map_err(|error| system_error(&pin_reason(point), &host)(error))?;
+            let Some(found) = found else { continue };
             let state = State::Host { source: found.into(), write: true };
-            pins.push(Point { path: between.to_path_buf(), state, reason });
+            pins.push(Point { path: between.to_path_buf(), state, reason: pin_reason(point) });
         }
     }
     points.extend(pins);
     Ok(())
+}
+
+fn pin_reason(point: &Point) -> Reason {
+    format!("keeps it in its place: {}", point.reason).into()
 }

@@ -10,7 +10,7 @@ use kennel_policy::policy::{
 
 use super::error::{ResolveError, system_error};
 use super::tree::Tree;
-use super::{Found, Kind, Location, Zone, is_link, locate};
+use super::{Found, Kind, Location, Reason, Zone, is_link, locate};
 use crate::guard::Finding;
 
 /// The four lists.
@@ -40,28 +40,31 @@ impl List {
 /// What the rules say of one path.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Said {
-    pub(super) deny_read: Option<String>,
-    pub(super) allow_read: Option<String>,
-    pub(super) allow_write: Option<String>,
-    pub(super) deny_write: Option<String>,
+    pub(super) deny_read: Option<Reason>,
+    pub(super) allow_read: Option<Reason>,
+    pub(super) allow_write: Option<Reason>,
+    pub(super) deny_write: Option<Reason>,
     /// Shown inside because the command starts there.
     pub(super) workdir: bool,
     pub(super) zone: Option<Zone>,
     pub(super) found: Option<Found>,
 }
 
+static WORKDIR: Reason = Reason::Borrowed("the working directory");
+static READABLE: Reason = Reason::Borrowed("everything is readable by default");
+
 /// What holds at a path, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict<'a> {
-    Hidden(&'a str),
+    Hidden(&'a Reason),
     Fresh(Zone),
-    Host { write: bool, reason: &'a str },
+    Host { write: bool, reason: &'a Reason },
 }
 
 /// A deny whose path is not there, or is a link that can be replaced.
 pub(super) struct Loose {
     pub(super) path: PathBuf,
-    pub(super) rule: String,
+    pub(super) rule: Reason,
     pub(super) link: bool,
 }
 
@@ -182,10 +185,10 @@ impl Resolver<'_> {
                     if !straight && !list.denies() {
                         self.links.extend(locate::links_on_the_way(path));
                     }
-                    self.say(list, found, &reason);
+                    self.say(list, found, reason);
                 }
                 Location::Missing(path) if list.denies() && rule.missing == Missing::Skip => {
-                    self.loose.push(Loose { path, rule: reason, link: false });
+                    self.loose.push(Loose { path, rule: reason.into(), link: false });
                 }
                 // What the caller may not look at, the sandbox, which is the same user, may not either.
                 Location::Forbidden if list.denies() => {}
@@ -202,10 +205,10 @@ impl Resolver<'_> {
     /// A link on the way to what is denied that is replaced would lead around the rule.
     pub(super) fn hold_way(&mut self, path: &Path, rule: &str) {
         let links = locate::links_on_the_way(path).into_iter();
-        self.loose.extend(links.map(|(path, _)| Loose { path, rule: rule.to_owned(), link: true }));
+        self.loose.extend(links.map(|(path, _)| Loose { path, rule: rule.to_owned().into(), link: true }));
     }
 
-    pub(super) fn say(&mut self, list: List, found: Found, reason: &str) {
+    pub(super) fn say(&mut self, list: List, found: Found, reason: impl Into<Reason>) {
         let said = self.at(&found.path);
         let slot = match list {
             List::DenyRead => &mut said.deny_read,
@@ -213,7 +216,7 @@ impl Resolver<'_> {
             List::AllowWrite => &mut said.allow_write,
             List::DenyWrite => &mut said.deny_write,
         };
-        slot.get_or_insert_with(|| reason.to_owned());
+        slot.get_or_insert_with(|| reason.into());
         said.found = Some(found);
     }
 
@@ -280,7 +283,7 @@ impl Resolver<'_> {
                 return Verdict::Hidden(rule);
             }
             if let Some(rule) = &said.allow_read {
-                read = Some(rule.as_str());
+                read = Some(rule);
                 break;
             }
             opened |= said.allow_write.is_some() || said.workdir;
@@ -305,7 +308,7 @@ impl Resolver<'_> {
         }
         let reason = read.unwrap_or_else(|| {
             let workdir = self.said.get(path).is_some_and(|said| said.workdir);
-            if workdir { "the working directory" } else { "everything is readable by default" }
+            if workdir { &WORKDIR } else { &READABLE }
         });
         Verdict::Host { write: false, reason }
     }
@@ -330,7 +333,7 @@ impl Resolver<'_> {
             };
             if self.said.values().filter(same).count() < found.links as usize {
                 let (path, links) = (found.path.clone(), found.links);
-                return Err(ResolveError::HardLinks { rule, path, links });
+                return Err(ResolveError::HardLinks { rule: rule.into_owned(), path, links });
             }
         }
         Ok(())

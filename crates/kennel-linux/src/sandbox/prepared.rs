@@ -16,7 +16,7 @@ use crate::landlock::Abi;
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
 use crate::limits;
 use crate::network::NetworkPlan;
-use crate::plan::{Caller, PlanError, Tier, opening, plan};
+use crate::plan::{Basis, Caller, PlanError, Tier, opening, plan};
 use crate::resolve::{Resolved, resolve};
 use crate::supervise::{Refused, Running, StartError};
 
@@ -168,21 +168,20 @@ impl<'a> Prepared<'a> {
     }
 
     fn plan_after(&self, opening: Vec<Planned>, tier: Tier) -> Result<Plan, PlanError> {
-        let Prepared { request, resolved, caller, command, variables, abi } = self;
-        let rlimits = request.stand_ins(tier).0;
-        plan(
-            opening,
-            request.policy,
-            resolved,
-            caller,
-            command,
-            variables,
-            *abi,
+        let request = &self.request;
+        let basis = Basis {
+            policy: request.policy,
+            resolved: &self.resolved,
+            caller: &self.caller,
+            command: self.command,
+            variables: &self.variables,
+            abi: self.abi,
             tier,
-            request.counting.counted(),
-            &rlimits,
-            request.network,
-        )
+            counted: request.counting.counted(),
+            rlimits: &request.stand_ins(tier).0,
+            network: request.network,
+        };
+        plan(opening, &basis)
     }
 
     /// What the controller guards while the sandbox runs.

@@ -42,8 +42,9 @@ impl Yard {
 
     /// Rules that protect these paths, which do not exist.
     fn absent(&self, paths: &[&str]) -> Rules {
-        let finding = |path: &&str| Finding { path: self.path(path), rule: format!("deny_write {path}") };
-        Rules::new(&paths.iter().map(finding).collect::<Vec<_>>(), &[self.anchor()])
+        let finding =
+            |path: &&str| Finding { path: self.path(path), rule: format!("deny_write {path}").into() };
+        Rules::new(&paths.iter().map(finding).collect::<Vec<_>>(), &[self.anchor().into()])
     }
 }
 

@@ -12,20 +12,22 @@
 mod config;
 mod pointer;
 
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::collections::{BTreeSet, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use kennel_policy::policy::GitLevel;
+use rustix::fs::CWD;
 
+use super::folder::{Looked, OpenFolders, read};
+use super::{Location, Reason};
+use crate::guard::Finding;
 use config::{Named, RelativeTo};
 
 /// As many folders below `.git/modules` and `.git/worktrees` are looked at.
 const MOST_PARTS: usize = 4096;
 /// Why a configuration stays as it is, and which level leaves it open.
-const CONFIGURATION: &str = "git runs what its configuration names (`hooks-read-only` leaves it open)";
+const CONFIGURATION: &str = "git: git runs what its configuration names (`hooks-read-only` leaves it open)";
 /// Submodules of submodules of submodules.
 const MOST_NESTED: usize = 8;
 
@@ -40,51 +42,99 @@ pub enum Place {
     Unknown(PathBuf),
 }
 
-/// What a repository asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A question about a place.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Which.
+    pub place: &'a Place,
+    /// Whether a rule names the folder it is in.
+    pub is_root: bool,
+    /// Whether no rule speaks of anything in the repository's folder: what holds for the folder holds for all of it.
+    pub as_one: bool,
+}
+
+/// What repositories ask for.
+#[derive(Debug, Default)]
 pub struct Wishes {
-    /// Paths that have to stay as they are, existing or not, and why.
-    pub keep: Vec<(PathBuf, String)>,
+    /// Paths that have to stay as they are, existing or not.
+    pub keep: Vec<Keep>,
     /// Of these the files that git itself writes anew, often with what they say already.
-    pub rewritten: Vec<(PathBuf, String)>,
+    pub rewritten: Vec<Finding>,
     /// Links that have to stay where they are. What they lead to is another matter.
     pub hold: Vec<PathBuf>,
     /// Folders that commits in a worktree write, and that a rule need not name.
     pub open: Vec<PathBuf>,
     /// What has to be readable for that.
     pub show: Vec<PathBuf>,
+    /// A folder that is kept as one.
+    whole: Option<PathBuf>,
+    /// Repositories whose worktrees and submodules were gone through.
+    gone_through: HashSet<PathBuf>,
+    folders: OpenFolders,
+}
+
+/// A path that has to stay as it is.
+/// One path may be told more than once.
+#[derive(Debug)]
+pub struct Keep {
+    /// Which.
+    pub path: PathBuf,
+    /// Why.
+    pub why: Reason,
+    /// What stands there.
+    pub looked: io::Result<Looked>,
 }
 
 impl Wishes {
-    fn keep(&mut self, path: PathBuf, why: impl Into<String>) {
-        self.keep.push((path, why.into()));
+    fn keep(&mut self, path: PathBuf, why: impl Into<Reason>) {
+        let looked = self.folders.look(&path);
+        if !self.is_kept_with_its_folder(&path) || needs_itself(&looked) {
+            self.keep.push(Keep { path, why: why.into(), looked });
+        }
     }
 
     fn keep_configuration(&mut self, path: PathBuf) {
-        self.rewritten.push((path.clone(), CONFIGURATION.to_owned()));
+        if !self.is_kept_with_its_folder(&path) {
+            self.rewritten.push(Finding { path: path.clone(), rule: CONFIGURATION.into() });
+        }
         self.keep(path, CONFIGURATION);
+    }
+
+    fn is_kept_with_its_folder(&self, path: &Path) -> bool {
+        let inside = |whole: &PathBuf| path.starts_with(whole) && path.as_os_str() != whole.as_os_str();
+        self.whole.as_ref().is_some_and(inside)
     }
 }
 
-/// What a repository at `place` asks for under `level`. `is_root` says that a rule names the folder it is in; `personal`
-/// is what [`personal`] read.
-pub fn wishes(level: GitLevel, place: &Place, is_root: bool, personal: &[Named]) -> Wishes {
+/// Whether something in a folder that is kept as one has to be kept by its own name: a file that has other names too, or
+/// one that could not be looked at.
+fn needs_itself(looked: &io::Result<Looked>) -> bool {
+    match looked {
+        Ok(Looked { location: Location::Found(found), link, .. }) => *link || found.links > 1,
+        Ok(Looked { link, .. }) => *link,
+        Err(_) => true,
+    }
+}
+
+/// What repositories ask for under `level`. `personal` is what [`personal`] read.
+pub fn wishes(level: GitLevel, requests: &[Request], personal: &[Named]) -> Wishes {
     let mut wishes = Wishes::default();
-    if level == GitLevel::Off {
-        return wishes;
-    }
-    let top = match place {
-        Place::DotGit(path) => path.parent(),
-        Place::Bare(path) => Some(path.as_path()),
-        Place::Unknown(_) => None,
-    };
-    for (top, named) in top.iter().flat_map(|top| personal.iter().map(move |named| (top, named))) {
-        wishes.keep(top.join(&named.path), format!("{} of your own git configuration names it", named.key));
-    }
-    match place {
-        Place::Bare(folder) => bare(&mut wishes, level, folder, is_root),
-        Place::DotGit(path) => dot_git(&mut wishes, level, path, is_root),
-        Place::Unknown(path) => wishes.keep(path.clone(), "what is there does not answer"),
+    for request in requests.iter().filter(|_| level != GitLevel::Off) {
+        let top = match request.place {
+            Place::DotGit(path) => path.parent(),
+            Place::Bare(path) => Some(path.as_path()),
+            Place::Unknown(_) => None,
+        };
+        for (top, named) in top.iter().flat_map(|top| personal.iter().map(move |named| (top, named))) {
+            let why = format!("git: {} of your own git configuration names it", named.key);
+            wishes.keep(top.join(&named.path), why);
+        }
+        match request.place {
+            Place::Bare(folder) => bare(&mut wishes, level, folder, request.is_root),
+            Place::DotGit(path) => dot_git(&mut wishes, level, path, request),
+            Place::Unknown(path) => wishes.keep(path.clone(), "git: what is there does not answer"),
+        }
+        wishes.whole = None;
     }
     wishes
 }
@@ -99,7 +149,7 @@ pub fn personal() -> Vec<Named> {
         folder.map(|folder| folder.join("git/config")),
         home.as_ref().map(|home| home.join(".gitconfig")),
     ];
-    let texts = files.into_iter().flatten().filter_map(|file| read(&file, config::MOST_BYTES));
+    let texts = files.into_iter().flatten().filter_map(|file| read(CWD, &file, config::MOST_BYTES));
     let named = texts.flat_map(|text| config::named(&text));
     // What is included need not exist for every repository, and lies beside the file itself.
     let mut named: Vec<Named> = named.filter(|named| named.relative_to == RelativeTo::WorkTree).collect();
@@ -114,23 +164,30 @@ pub fn personal() -> Vec<Named> {
 fn bare(wishes: &mut Wishes, level: GitLevel, folder: &Path, is_root: bool) {
     if level == GitLevel::MetadataReadOnly {
         if !is_root {
-            return wishes.keep(folder.to_path_buf(), "a repository");
+            return wishes.keep(folder.to_path_buf(), "git: a repository");
         }
         for name in ["HEAD", "objects", "refs", "packed-refs", "index", "logs", "info"] {
-            wishes.keep(folder.join(name), "a repository's data");
+            wishes.keep(folder.join(name), "git: a repository's data");
         }
     }
     repository(wishes, level, folder, folder);
 }
 
-fn dot_git(wishes: &mut Wishes, level: GitLevel, path: &Path, is_root: bool) {
+fn dot_git(wishes: &mut Wishes, level: GitLevel, path: &Path, request: &Request) {
     let Some(top) = path.parent() else { return };
     let metadata = level == GitLevel::MetadataReadOnly;
+    if wishes.folders.list(path) {
+        if metadata {
+            wishes.keep(path.to_path_buf(), "git: a repository's data");
+            wishes.whole = Some(path.to_path_buf()).filter(|_| request.as_one);
+        }
+        return repository(wishes, level, path, top);
+    }
     let Ok(own) = path.symlink_metadata() else { return };
     let link = own.is_symlink();
     if own.is_dir() || (link && path.is_dir()) {
         if metadata {
-            wishes.keep(path.to_path_buf(), "a repository's data");
+            wishes.keep(path.to_path_buf(), "git: a repository's data");
         }
         if !link {
             return repository(wishes, level, path, top);
@@ -140,59 +197,57 @@ fn dot_git(wishes: &mut Wishes, level: GitLevel, path: &Path, is_root: bool) {
         let folder = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         return repository(wishes, level, &folder, top);
     }
-    wishes.keep(path.to_path_buf(), "the pointer to a repository");
-    let Some(folder) =
-        read(path, pointer::MOST_BYTES).and_then(|text| Some(top.join(pointer::gitdir(&text)?)))
-    else {
-        return;
-    };
+    wishes.keep(path.to_path_buf(), "git: the pointer to a repository");
+    let pointer = wishes.folders.read(path, pointer::MOST_BYTES);
+    let Some(folder) = pointer.and_then(|text| Some(top.join(pointer::gitdir(&text)?))) else { return };
     let Ok(folder) = folder.canonicalize() else { return };
     if metadata {
-        wishes.keep(folder.clone(), "what the pointer leads to");
+        wishes.keep(folder.clone(), "git: what the pointer leads to");
     }
     repository(wishes, level, &folder, top);
-    if is_root && !metadata {
+    if request.is_root && !metadata {
         open_worktree(wishes, path, &folder);
     }
 }
 
 /// A repository's own folder, whose work tree is at `top`.
 fn repository(wishes: &mut Wishes, level: GitLevel, folder: &Path, top: &Path) {
-    let common = common(folder);
+    let common = common(&mut wishes.folders, folder);
     if let Some(common) = &common
         && level == GitLevel::MetadataReadOnly
     {
-        wishes.keep(common.clone(), "the repository that a worktree belongs to");
+        wishes.keep(common.clone(), "git: the repository that a worktree belongs to");
     }
     let whole = common.as_deref().unwrap_or(folder);
     keep_settings(wishes, level, folder, whole, top);
-    let mut left = MOST_PARTS;
-    parts(wishes, level, whole, &mut left, MOST_NESTED);
+    if wishes.gone_through.insert(whole.to_path_buf()) {
+        parts(wishes, level, whole, &mut { MOST_PARTS }, MOST_NESTED);
+    }
 }
 
 /// The repository that a worktree's folder belongs to, if it is one.
-fn common(folder: &Path) -> Option<PathBuf> {
-    let text = read(&folder.join("commondir"), pointer::MOST_BYTES)?;
+fn common(folders: &mut OpenFolders, folder: &Path) -> Option<PathBuf> {
+    folders.list(folder);
+    let text = folders.read(&folder.join("commondir"), pointer::MOST_BYTES)?;
     folder.join(pointer::bare_path(&text)?).canonicalize().ok()
 }
 
 /// What git takes programs from. `folder` is the worktree's own, `whole` the repository's; mostly they are the same.
 fn keep_settings(wishes: &mut Wishes, level: GitLevel, folder: &Path, whole: &Path, top: &Path) {
+    wishes.folders.list(whole);
     let configuration = level != GitLevel::HooksReadOnly;
-    wishes.keep(whole.join("hooks"), "git runs its hooks");
+    wishes.keep(whole.join("hooks"), "git: git runs its hooks");
     // With this file all the rest is read from elsewhere.
-    wishes.keep(folder.join("commondir"), "it says where the hooks and the configuration are");
+    wishes.keep(folder.join("commondir"), "git: it says where the hooks and the configuration are");
     if configuration {
         wishes.keep_configuration(whole.join("config"));
         wishes.keep_configuration(folder.join("config.worktree"));
     }
     if folder != whole {
-        wishes.keep(folder.join("gitdir"), "it says which worktree this is");
+        wishes.keep(folder.join("gitdir"), "git: it says which worktree this is");
     }
-    // Attributes name filters, and a filter of the user's own configuration may be a program.
-    wishes.keep(whole.join("info/attributes"), "git runs the filters that attributes name");
     for file in [whole.join("config"), folder.join("config.worktree")] {
-        let Some(text) = read(&file, config::MOST_BYTES) else { continue };
+        let Some(text) = wishes.folders.read(&file, config::MOST_BYTES) else { continue };
         let at = file.parent().unwrap_or(whole);
         for named in config::named(&text) {
             let start = if named.relative_to == RelativeTo::File { at } else { top };
@@ -200,9 +255,11 @@ fn keep_settings(wishes: &mut Wishes, level: GitLevel, folder: &Path, whole: &Pa
             // husky's folder `_` holds one line for each hook, which runs the script of that name beside it.
             let husky = named.key == "core.hookspath" && path.ends_with("_");
             let path = if husky { path.parent().unwrap_or(&path).to_path_buf() } else { path };
-            wishes.keep(path, format!("{} of {} names it", named.key, file.display()));
+            wishes.keep(path, format!("git: {} of {} names it", named.key, file.display()));
         }
     }
+    // Attributes name filters, and a filter of the user's own configuration may be a program.
+    wishes.keep(whole.join("info/attributes"), "git: git runs the filters that attributes name");
 }
 
 /// The worktrees and submodules that live in a repository's folder.
@@ -210,9 +267,9 @@ fn parts(wishes: &mut Wishes, level: GitLevel, whole: &Path, left: &mut usize, n
     if level == GitLevel::MetadataReadOnly {
         return;
     }
-    for folder in folders(&whole.join("worktrees"), left) {
-        wishes.keep(folder.join("commondir"), "it says where a worktree's hooks and configuration are");
-        wishes.keep(folder.join("gitdir"), "it says which worktree this is");
+    for folder in folders(wishes, &whole.join("worktrees"), left) {
+        wishes.keep(folder.join("commondir"), "git: it says where a worktree's hooks and configuration are");
+        wishes.keep(folder.join("gitdir"), "git: it says which worktree this is");
         if level == GitLevel::HooksAndConfigReadOnly {
             wishes.keep_configuration(folder.join("config.worktree"));
         }
@@ -225,7 +282,7 @@ fn modules(wishes: &mut Wishes, level: GitLevel, folder: &Path, left: &mut usize
     if nested == 0 {
         return;
     }
-    for module in folders(folder, left) {
+    for module in folders(wishes, folder, left) {
         if !module.join("HEAD").exists() {
             modules(wishes, level, &module, left, nested - 1);
             continue;
@@ -235,7 +292,10 @@ fn modules(wishes: &mut Wishes, level: GitLevel, folder: &Path, left: &mut usize
     }
 }
 
-fn folders(folder: &Path, left: &mut usize) -> Vec<PathBuf> {
+fn folders(wishes: &Wishes, folder: &Path, left: &mut usize) -> Vec<PathBuf> {
+    if !wishes.folders.may_hold(folder) {
+        return Vec::new();
+    }
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let found: BTreeSet<PathBuf> = entries
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
@@ -249,9 +309,9 @@ fn folders(folder: &Path, left: &mut usize) -> Vec<PathBuf> {
 /// What a commit in a worktree writes, if the folder that its pointer leads to points back: `git worktree add` has made
 /// both, and whoever could forge the second needs no help of ours to write there.
 fn open_worktree(wishes: &mut Wishes, pointer: &Path, folder: &Path) {
-    let back = read(&folder.join("gitdir"), pointer::MOST_BYTES)
-        .and_then(|text| folder.join(pointer::bare_path(&text)?).canonicalize().ok());
-    let Some(common) = common(folder) else { return };
+    let back = wishes.folders.read(&folder.join("gitdir"), pointer::MOST_BYTES);
+    let back = back.and_then(|text| folder.join(pointer::bare_path(&text)?).canonicalize().ok());
+    let Some(common) = common(&mut wishes.folders, folder) else { return };
     let in_its_place = folder.parent() == Some(common.join("worktrees").as_path());
     let mutual = back.is_some_and(|back| pointer.canonicalize().is_ok_and(|pointer| pointer == back));
     if !in_its_place || !mutual || !common.join("HEAD").is_file() {
@@ -267,26 +327,12 @@ fn open_worktree(wishes: &mut Wishes, pointer: &Path, folder: &Path) {
     let entries = std::fs::read_dir(&common).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let kept: BTreeSet<_> = entries.chain(OF_THE_OTHER.iter().map(Into::into)).collect();
     for name in kept.iter().filter(|name| SHARED.iter().all(|shared| *name != shared)) {
-        wishes.keep(common.join(name), "another worktree's");
+        wishes.keep(common.join(name), "git: another worktree's");
     }
     let others = std::fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
     for other in others.filter(|other| Some(other.file_name().as_os_str()) != own).take(MOST_PARTS) {
-        wishes.keep(other.path(), "another worktree's");
+        wishes.keep(other.path(), "git: another worktree's");
     }
     wishes.open.push(common.clone());
     wishes.show.push(common);
-}
-
-/// A file's first bytes; `None` where there is none that could be meant. A FIFO is not waited for.
-fn read(path: &Path, most: usize) -> Option<Vec<u8>> {
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()?;
-    let told = file.metadata().ok()?;
-    if !told.is_file() {
-        return None;
-    }
-    // With room for one byte more than the file has, the end is seen without another call.
-    let size = usize::try_from(told.len()).unwrap_or(most).min(most);
-    let mut text = Vec::with_capacity(size + 1);
-    file.take(most as u64 + 1).read_to_end(&mut text).ok()?;
-    Some(text)
 }

@@ -1,15 +1,15 @@
 //! Folders that hold no other folder: most of a source tree, and nothing of them has to be listed to know whether they
 //! are repositories.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, StatxFlags};
+use rustix::io::Errno;
 
 /// The file system on which a folder's links tell how many folders it holds: two are its own, each `..` is another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted(Option<(u32, u32)>);
 
 /// What is known of a folder that has not been opened.
@@ -40,10 +40,9 @@ impl Counted {
     ///
     /// A repository's own folder holds others, but for one with a `commondir`, which has a `HEAD` as well; and what is
     /// called `.git` here can only be a file or a link.
-    pub fn look(self, folder: impl AsFd, name: &[u8]) -> Leaf {
+    pub fn look(self, folder: impl AsFd, name: &OsStr) -> Leaf {
         let Some(device) = self.0 else { return Leaf::Unknown };
         let quiet = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
-        let name = Path::new(OsStr::from_bytes(name));
         let Ok(stat) = rustix::fs::statx(&folder, name, quiet, StatxFlags::TYPE | StatxFlags::NLINK) else {
             return Leaf::Unknown;
         };
@@ -51,13 +50,28 @@ impl Counted {
         if !is_folder || stat.stx_nlink != 2 || (stat.stx_dev_major, stat.stx_dev_minor) != device {
             return Leaf::Unknown;
         }
-        let is_there = |inner: &str| rustix::fs::statat(&folder, name.join(inner), quiet);
-        match (is_there("HEAD"), is_there(".git")) {
-            (Err(rustix::io::Errno::NOENT), Err(rustix::io::Errno::NOENT)) => Leaf::Plain,
-            (Err(rustix::io::Errno::NOENT), Ok(_)) => Leaf::DotGit,
+        match (look_in(&folder, name, b"/HEAD\0"), look_in(&folder, name, b"/.git\0")) {
+            (Err(Errno::NOENT), Err(Errno::NOENT)) => Leaf::Plain,
+            (Err(Errno::NOENT), Ok(_)) => Leaf::DotGit,
             _ => Leaf::Unknown,
         }
     }
+}
+
+/// Whether the folder `name` holds something called `.git`.
+pub fn has_dot_git(folder: impl AsFd, name: &OsStr) -> bool {
+    look_in(folder, name, b"/.git\0").is_ok()
+}
+
+/// Asks for something in the folder `name`; of no more bytes than an entry's name, which is at most 255, and ours.
+fn look_in(folder: impl AsFd, name: &OsStr, inner: &[u8]) -> rustix::io::Result<()> {
+    let mut path = [0; 255 + 16];
+    let (name, length) = (name.as_bytes(), name.len() + inner.len());
+    path.get_mut(..name.len()).ok_or(Errno::NAMETOOLONG)?.copy_from_slice(name);
+    path.get_mut(name.len()..length).ok_or(Errno::NAMETOOLONG)?.copy_from_slice(inner);
+    let path = CStr::from_bytes_with_nul(&path[..length]).map_err(|_| Errno::INVAL)?;
+    let quiet = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
+    rustix::fs::statat(folder, path, quiet).map(drop)
 }
 
 #[cfg(test)]
@@ -78,7 +92,7 @@ mod tests {
         let folder = fs::File::open(&top).unwrap();
         let counted = Counted::at(&folder);
         let looks = ["plain", "outer", "pointer", "worktree", "link", "plain/file", "nothing"]
-            .map(|name| counted.look(&folder, name.as_bytes()));
+            .map(|name| counted.look(&folder, OsStr::new(name)));
         fs::remove_dir_all(&top).unwrap();
         if counted.0.is_none() {
             assert_eq!(looks, [Leaf::Unknown; 7]);

@@ -1,0 +1,183 @@
+//! What stays as it is although it lies in what can be written: git's hooks and settings, and names that a policy keeps.
+
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use kennel_policy::policy::{GitLevel, Precedence, ReadModel};
+
+use super::error::{ResolveError, system_error};
+use super::folder::{Holder, Looked, OpenFolders};
+use super::git::{self, Keep, Place, Request, Wishes};
+use super::said::{List, Loose, Resolver, shown};
+use super::{Location, Reason, crew, locate};
+
+/// As many repositories are read in one go, by one thread.
+const TOGETHER: usize = 16;
+
+/// The folder that the last path was in, and whether it can be written: the next is mostly in the same.
+type LastHolder = Option<(PathBuf, bool)>;
+
+impl Resolver<'_> {
+    /// Keeps names as they are, those of the first folder whether they are there or not.
+    pub(super) fn keep_names(&mut self, found: &[PathBuf]) -> Result<(), ResolveError> {
+        let Some(kept) = &self.files.kept_names else { return Ok(()) };
+        let roots = self.writable_folders();
+        let own: Vec<PathBuf> = kept.names.iter().map(|name| kept.folder.join(name)).collect();
+        let (mut folders, mut last) = (OpenFolders::default(), None);
+        for path in own.iter().chain(found) {
+            let rule = format!("deny_write {} ({})", shown(path), kept.origin);
+            let looked = folders.look(path).map_err(system_error(&rule, path))?;
+            self.keep(path, rule.into(), looked, &roots, &mut last)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps what git on the host would run as it is.
+    pub(super) fn keep_repositories(&mut self, places: &[Place]) -> Result<(), ResolveError> {
+        let level = self.files.git;
+        if level == GitLevel::Off {
+            return Ok(());
+        }
+        let roots = self.writable_folders();
+        let requests: Vec<Request> = places.iter().filter_map(|place| self.request(place, &roots)).collect();
+        let mut keep = Vec::new();
+        for wishes in survey(level, &requests) {
+            keep.extend(wishes.keep);
+            self.rewritten.extend(wishes.rewritten);
+            self.open_worktrees(&wishes.show, &wishes.open);
+            for link in wishes.hold {
+                self.hold(&link, "git: a link to a repository")?;
+            }
+        }
+        if level == GitLevel::MetadataReadOnly {
+            let mut folders = OpenFolders::default();
+            keep.extend(roots.iter().map(|root| {
+                let path = root.join(".git");
+                Keep { looked: folders.look(&path), path, why: "git: no repository is made here".into() }
+            }));
+        }
+        // By their text, which is quicker to hash than components.
+        let paths: HashSet<&OsStr> = HashSet::with_capacity(keep.len());
+        let first = keep.iter().scan(paths, |paths, keep| Some(paths.insert(keep.path.as_os_str())));
+        let first: Vec<bool> = first.collect();
+        let mut last = None;
+        for (Keep { path, why, looked }, _) in keep.into_iter().zip(first).filter(|(_, first)| *first) {
+            let looked = looked.map_err(system_error(&why, &path))?;
+            self.keep(&path, why, looked, &roots, &mut last)?;
+        }
+        Ok(())
+    }
+
+    /// What is asked of git about a place; `None` where a rule opens all of it.
+    fn request<'a>(&self, place: &'a Place, roots: &BTreeSet<PathBuf>) -> Option<Request<'a>> {
+        let folder = match place {
+            Place::DotGit(path) => path.parent().unwrap_or(path),
+            Place::Bare(path) | Place::Unknown(path) => path,
+        };
+        // Who opens a repository's data by its name means all of it.
+        let data = match place {
+            Place::DotGit(path) => Some(path),
+            Place::Bare(path) => Some(path).filter(|path| path.ends_with(".git")),
+            Place::Unknown(_) => None,
+        };
+        let by_name = data.is_some_and(|data| self.named.contains_key(data));
+        let metadata = self.files.git == GitLevel::MetadataReadOnly;
+        if by_name && metadata && self.files.precedence == Precedence::Specific {
+            return None;
+        }
+        let as_one = data.is_some_and(|data| self.said.below(data).next().is_none());
+        Some(Request { place, is_root: roots.contains(folder), as_one })
+    }
+
+    /// Has commits in a worktree work.
+    fn open_worktrees(&mut self, show: &[PathBuf], open: &[PathBuf]) {
+        for path in show.iter().filter(|_| self.files.reads == ReadModel::Listed) {
+            if let Ok(Location::Found(found)) = locate(path) {
+                self.say(List::AllowRead, found, "a worktree's repository");
+            }
+        }
+        for path in open {
+            // Rules that people wrote come first.
+            let denied = self.said.upwards(path).any(|said| said.deny_write.is_some());
+            if let (false, Ok(Location::Found(found))) = (denied, locate(path)) {
+                self.say(List::AllowWrite, found, "git: commits in a worktree write there");
+            }
+        }
+    }
+
+    /// A deny of writing that no list holds. Outside `roots` and what else can be written there is nothing to deny.
+    fn keep(
+        &mut self,
+        path: &Path,
+        rule: Reason,
+        looked: Looked,
+        roots: &BTreeSet<PathBuf>,
+        last: &mut LastHolder,
+    ) -> Result<(), ResolveError> {
+        let Looked { location, link, holder } = looked;
+        if link {
+            self.hold(path, &rule)?;
+        }
+        let holder = match &holder {
+            Holder::Missing => None,
+            Holder::Straight => path.parent(),
+            Holder::At(holder) => Some(holder.as_path()),
+        };
+        if let Some(holder) = holder
+            && last.as_ref().is_none_or(|(last, _)| last.as_os_str() != holder.as_os_str())
+        {
+            *last = Some((holder.to_path_buf(), self.is_writable(holder, roots)));
+        }
+        let in_holder = |place: &Path| {
+            let (holder, writable) = last.as_ref()?;
+            (place.parent()?.as_os_str() == holder.as_os_str()).then_some(*writable)
+        };
+        match location {
+            Location::Found(found) => {
+                let opened =
+                    self.files.precedence == Precedence::Specific && self.named.contains_key(&found.path);
+                let writable = match in_holder(&found.path).filter(|_| self.said.get(&found.path).is_none()) {
+                    Some(writable) => writable,
+                    None => self.is_writable(&found.path, roots),
+                };
+                if !opened && writable {
+                    self.say(List::DenyWrite, found, rule);
+                }
+            }
+            // Nothing is made in what cannot be written.
+            Location::Missing(path) if in_holder(&path) == Some(false) => {}
+            Location::Missing(path) => self.loose.push(Loose { path, rule, link: false }),
+            Location::Forbidden => {}
+        }
+        Ok(())
+    }
+
+    fn is_writable(&self, path: &Path, roots: &BTreeSet<PathBuf>) -> bool {
+        self.writes(path) || path.ancestors().any(|above| roots.contains(above))
+    }
+
+    /// Keeps a link in its place.
+    fn hold(&mut self, path: &Path, rule: &str) -> Result<(), ResolveError> {
+        if let (Some(folder), Some(name)) = (path.parent(), path.file_name())
+            && let Location::Found(folder) = locate(folder).map_err(system_error(rule, path))?
+        {
+            self.loose.push(Loose { path: folder.path.join(name), rule: rule.to_owned().into(), link: true });
+        }
+        Ok(())
+    }
+}
+
+/// Reads repositories, on several threads where there are many; the answers are in the order of the questions.
+fn survey(level: GitLevel, requests: &[Request]) -> Vec<Wishes> {
+    if requests.is_empty() {
+        return Vec::new();
+    }
+    let personal = git::personal();
+    let parts: Vec<(usize, &[Request])> = requests.chunks(TOGETHER).enumerate().collect();
+    let mut surveyed = crew::work(parts, |(index, part), _, surveyed| {
+        surveyed.push((index, git::wishes(level, part, &personal)));
+    });
+    surveyed.sort_unstable_by_key(|(index, _)| *index);
+    surveyed.into_iter().map(|(_, wishes)| wishes).collect()
+}

@@ -1,0 +1,298 @@
+//! One folder of a walk: what it holds that is searched for, and which of the folders in it have to be looked through.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::ops::Bound;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use kennel_policy::policy::KeptNames;
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, RawDir};
+use rustix::io::Errno;
+
+use super::leaf::{self, Counted, Leaf};
+use super::remote::answers;
+use super::{MOST_ENTRIES, Search, Seek, Seen, WalkError, What, open_folder};
+
+/// A folder's entries are asked for in pieces of this size; most fit into one.
+const BUFFER: usize = 32 << 10;
+/// As many folders are handed on together.
+const BATCH: usize = 64;
+/// A folder of more entries than this is counted piece by piece.
+const MANY: usize = 1 << 14;
+
+/// A walk below one root, by any number of threads.
+pub struct Walk<'a> {
+    pub search: &'a Search<'a>,
+    pub root: &'a Path,
+    /// Mount points of file systems that may not answer, and whether there is only something that would mount one.
+    pub remote: &'a BTreeMap<PathBuf, bool>,
+    /// Folders in which something is looked for and that are reached from a folder above. Mostly there are none, and
+    /// most folders need not be compared with any.
+    pub inner_roots: BTreeSet<&'a Path>,
+    /// The file system that the walk began on.
+    pub counted: Counted,
+    /// How many entries were seen, by all threads, so far.
+    pub entries: &'a AtomicUsize,
+    /// Why nobody looks any further.
+    pub given_up: OnceLock<WalkError>,
+}
+
+/// What is looked for in a folder.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The patterns that could match below it.
+    alive: Vec<usize>,
+    seek: Seek,
+    /// How far it is from the folder whose names are kept, if it is one of these.
+    level: Option<u32>,
+}
+
+/// A folder that is open, and what is looked for in it.
+pub struct Opened {
+    pub fd: OwnedFd,
+    pub path: PathBuf,
+    pub wanted: Wanted,
+}
+
+/// Some of the folders in a folder, which is open as long as one of them is left.
+pub struct Batch {
+    above: Arc<Opened>,
+    names: std::vec::IntoIter<Inner>,
+}
+
+struct Inner {
+    name: Box<OsStr>,
+    seek: Seek,
+    level: Option<u32>,
+}
+
+impl Walk<'_> {
+    /// What is looked for in the folder at `path`, given what is of the one above.
+    pub fn wanted(&self, path: &Path, alive: &[usize], seek: Seek, level: Option<u32>) -> Wanted {
+        let Search { patterns, repositories, .. } = self.search;
+        let here = self.inner_roots.contains(path) && repositories.contains(path);
+        Wanted {
+            alive: alive.iter().copied().filter(|&index| patterns[index].could_match_below(path)).collect(),
+            seek: if here { Seek::Everywhere } else { seek },
+            level: level.or_else(|| self.search.level_of(path)),
+        }
+    }
+
+    /// Looks through some folders, as far as there is a reason to, up to the first that holds others: these come before
+    /// the rest, or else each of the folders would stay open meanwhile.
+    pub fn look_through(&self, batch: Batch, later: &mut Vec<Batch>, found: &mut Vec<Seen>) {
+        let Batch { above, mut names } = batch;
+        let mut path = above.path.clone();
+        let mut inside = Vec::new();
+        while let (Some(Inner { name, seek, level }), None) = (names.next(), self.given_up.get()) {
+            path.push(&*name);
+            let wanted = self.wanted(&path, &above.wanted.alive, seek, level);
+            if let Some(opened) = self.open(&above.fd, &name, &path, wanted, found) {
+                self.list(opened, &mut inside, found);
+                if !inside.is_empty() {
+                    if names.len() > 0 {
+                        later.push(Batch { above, names });
+                    }
+                    return later.append(&mut inside);
+                }
+            }
+            path.pop();
+        }
+    }
+
+    /// Opens a folder, if it has to be listed.
+    fn open(
+        &self,
+        above: &OwnedFd,
+        name: &OsStr,
+        path: &Path,
+        mut wanted: Wanted,
+        found: &mut Vec<Seen>,
+    ) -> Option<Opened> {
+        let listed = self.is_listed(path, &wanted);
+        if wanted.seek == Seek::Nothing && !listed {
+            return None;
+        }
+        if !self.remote.is_empty() && self.remote.contains_key(path) && !answers(self.remote, path) {
+            self.passed_over(path, &wanted, found);
+            return None;
+        }
+        let mut dot_git = || found.push(Seen { path: path.join(".git"), what: What::DotGit });
+        if wanted.seek == Seek::Package {
+            wanted.seek = Seek::Nothing;
+            if leaf::has_dot_git(above, name) {
+                dot_git();
+            }
+            if !listed {
+                return None;
+            }
+        }
+        if !listed {
+            match self.counted.look(above, name) {
+                Leaf::Unknown => {}
+                Leaf::Plain => return None,
+                Leaf::DotGit => {
+                    dot_git();
+                    return None;
+                }
+            }
+        }
+        match open_folder(above, name) {
+            Ok(fd) => Some(Opened { fd, path: path.to_path_buf(), wanted }),
+            Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
+                self.give_up(WalkError::Open(path.to_path_buf(), error.into()));
+                None
+            }
+            // Gone, or the caller may not look: then neither may the sandbox, which is the same user.
+            Err(_) => None,
+        }
+    }
+
+    /// Goes through the entries of one folder.
+    pub fn list(&self, opened: Opened, later: &mut Vec<Batch>, found: &mut Vec<Seen>) {
+        let Search { patterns, kept, .. } = self.search;
+        let opened = Arc::new(opened);
+        let Wanted { alive, seek, level } = &opened.wanted;
+        let mut path = opened.path.clone();
+        let mut names = Vec::new();
+        // A folder that cannot be listed hides nothing from the sandbox, which is the same user.
+        let mut buffer = Vec::with_capacity(BUFFER);
+        let mut entries = RawDir::new(&opened.fd, buffer.spare_capacity_mut());
+        let mut signs = Signs::default();
+        let mut counted = 0;
+        while let Some(Ok(entry)) = entries.next() {
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            counted += 1;
+            if counted == MANY {
+                self.count(std::mem::take(&mut counted));
+                if self.given_up.get().is_some() {
+                    return;
+                }
+            }
+            let may_be_folder = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
+            signs.note(name);
+            let candidate = alive.iter().any(|&index| patterns[index].could_end_with(name));
+            let kept_here = level.and(*kept).is_some_and(|kept| may_be_kept(kept, name));
+            let repository = name == b".git" && matches!(seek, Seek::Everywhere | Seek::Packages);
+            let mut below = match (seek, name) {
+                (Seek::Nothing | Seek::Package, _) | (_, b".git") => Seek::Nothing,
+                (Seek::Packages, name) if name.starts_with(b"@") => Seek::Packages,
+                (Seek::Packages, _) => Seek::Package,
+                (Seek::Everywhere, b"node_modules") => Seek::Packages,
+                (Seek::Everywhere, _) => Seek::Everywhere,
+            };
+            if candidate || repository || kept_here {
+                path.push(OsStr::from_bytes(name));
+                let mut tell = |what| found.push(Seen { path: path.clone(), what });
+                if repository {
+                    tell(What::DotGit);
+                }
+                for &index in alive.iter().filter(|&&index| candidate && patterns[index].matches(&path)) {
+                    tell(What::Match(index));
+                    below = below.below_match(self.search, index);
+                }
+                if kept_here && kept.is_some_and(|kept| is_kept(kept, &path)) {
+                    tell(What::Kept);
+                }
+                path.pop();
+            }
+            if may_be_folder {
+                let level = level.and_then(|level| self.search.next_level(level, name));
+                names.push(Inner { name: OsStr::from_bytes(name).into(), seek: below, level });
+            }
+            if names.len() == BATCH {
+                let names = std::mem::take(&mut names).into_iter();
+                later.push(Batch { above: Arc::clone(&opened), names });
+            }
+        }
+        self.count(counted);
+        if *seek == Seek::Everywhere && signs.of_a_repository() {
+            found.push(Seen { path: opened.path.clone(), what: What::Bare });
+        }
+        if !names.is_empty() {
+            later.push(Batch { above: opened, names: names.into_iter() });
+        }
+    }
+
+    /// What cannot be looked through may hold anything.
+    pub fn passed_over(&self, path: &Path, wanted: &Wanted, found: &mut Vec<Seen>) {
+        let mut tell = |what| found.push(Seen { path: path.to_path_buf(), what });
+        wanted.alive.iter().for_each(|&index| tell(What::PerhapsBelow(index)));
+        if wanted.seek != Seek::Nothing {
+            tell(What::PerhapsGitBelow);
+        }
+        if wanted.level.is_some() {
+            tell(What::PerhapsKeptBelow);
+        }
+    }
+
+    /// Whether a folder has to be listed for something else than repositories.
+    pub fn is_listed(&self, path: &Path, wanted: &Wanted) -> bool {
+        wanted.level.is_some() || !wanted.alive.is_empty() || self.leads_to_a_root(path)
+    }
+
+    fn leads_to_a_root(&self, path: &Path) -> bool {
+        let mut next = self.inner_roots.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
+        next.next().is_some_and(|root| root.starts_with(path))
+    }
+
+    fn count(&self, entries: usize) {
+        if self.entries.fetch_add(entries, Ordering::Relaxed) + entries > MOST_ENTRIES {
+            self.give_up(WalkError::TooWide(self.root.to_path_buf()));
+        }
+    }
+
+    fn give_up(&self, why: WalkError) {
+        // Only the first reason is told.
+        drop(self.given_up.set(why));
+    }
+}
+
+/// What git looks for when it asks whether a folder is a repository's own: `HEAD`, `objects` and `refs`, or instead of
+/// these two a `commondir` that says where they are.
+#[derive(Default)]
+struct Signs {
+    head: bool,
+    objects: bool,
+    refs: bool,
+    commondir: bool,
+}
+
+impl Signs {
+    fn note(&mut self, name: &[u8]) {
+        match name {
+            b"HEAD" => self.head = true,
+            b"objects" => self.objects = true,
+            b"refs" => self.refs = true,
+            b"commondir" => self.commondir = true,
+            _ => {}
+        }
+    }
+
+    fn of_a_repository(&self) -> bool {
+        self.head && (self.commondir || (self.objects && self.refs))
+    }
+}
+
+/// Whether an entry of this name could be one that is kept.
+fn may_be_kept(kept: &KeptNames, name: &[u8]) -> bool {
+    kept.names.iter().any(|kept| kept.as_bytes().ends_with(name))
+}
+
+/// Whether what stands at `path`, below the folder, is kept. In the folder itself it is kept in any case.
+fn is_kept(kept: &KeptNames, path: &Path) -> bool {
+    let Ok(inside) = path.strip_prefix(&kept.folder) else { return false };
+    let levels = inside.components().count();
+    let name = |name: &&&str| {
+        let above = levels - Path::new(name).components().count().min(levels);
+        inside.ends_with(name) && (1..kept.depth as usize).contains(&above)
+    };
+    kept.names.iter().any(|kept| name(&kept))
+}
