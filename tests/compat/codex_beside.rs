@@ -1,7 +1,7 @@
 //! The permission profiles of Codex's helper 0.166 beside the helper itself.
 
 use crate::peers::Codex;
-use crate::world::{Place, Told, World, installed};
+use crate::world::{Place, Told, Try, World, installed};
 
 /// A repository with what Codex protects, another below it, and files around.
 pub fn repository(place: &Place) {
@@ -56,6 +56,22 @@ fn a_workspace() {
     .compare();
 }
 
+/// Where entries of a policy overrule each other.
+pub const OVERRULING: &[Try] = &[
+    ("the workspace", "echo x > new"),
+    ("read in write", "echo x > docs/new"),
+    ("write in read in write", "echo x > docs/inner/new"),
+    ("denied, read", "cat secret/x"),
+    ("denied, listed", "ls secret | grep x"),
+    ("denied, written", "echo x > secret/new"),
+    ("denied by a glob", "test -s a.key"),
+    ("a file that can be read", "cat file"),
+    ("a file that can only be read", "echo x > file"),
+    ("replacing it", "echo x > t && mv t file"),
+    ("moving what is denied", "mv secret gone"),
+    (".git", "echo x > .git/x"),
+];
+
 #[test]
 fn entries_that_overrule_each_other() {
     if !installed(&["git", "bash"]) {
@@ -72,20 +88,7 @@ fn entries_that_overrule_each_other() {
                 {"path":{"type":"glob_pattern","pattern":"TOP/work/*.key"},"access":"deny"},
                 {"path":{"type":"path","path":"TOP/not/there"},"access":"write","missing_path_behavior":"skip"}]},"network":"restricted"}"#]),
         make: repository,
-        tries: &[
-            ("the workspace", "echo x > new"),
-            ("read in write", "echo x > docs/new"),
-            ("write in read in write", "echo x > docs/inner/new"),
-            ("denied, read", "cat secret/x"),
-            ("denied, listed", "ls secret | grep x"),
-            ("denied, written", "echo x > secret/new"),
-            ("denied by a glob", "test -s a.key"),
-            ("a file that can be read", "cat file"),
-            ("a file that can only be read", "echo x > file"),
-            ("replacing it", "echo x > t && mv t file"),
-            ("moving what is denied", "mv secret gone"),
-            (".git", "echo x > .git/x"),
-        ],
+        tries: OVERRULING,
         differences: &[],
         disk_differs: &[],
     }

@@ -5,7 +5,7 @@
 
 use kennel_tests::am_root;
 
-use crate::codex_beside::repository;
+use crate::codex_beside::{OVERRULING, repository};
 use crate::peers::Codex;
 use crate::world::{Difference, Told, Try, World, installed};
 
@@ -140,19 +140,7 @@ fn entries_of_0_125_that_overrule_each_other() {
             ],
         ),
         make: repository,
-        tries: &[
-            ("the workspace", "echo x > new"),
-            ("read in write", "echo x > docs/new"),
-            ("write in read in write", "echo x > docs/inner/new"),
-            ("denied, read", "cat secret/x"),
-            ("denied, listed", "ls secret | grep x"),
-            ("denied, written", "echo x > secret/new"),
-            ("a file that can be read", "cat file"),
-            ("a file that can only be read", "echo x > file"),
-            ("replacing it", "echo x > t && mv t file"),
-            ("moving what is denied", "mv secret gone"),
-            (".git", "echo x > .git/x"),
-        ],
+        tries: OVERRULING,
         differences: &[],
         disk_differs: &[],
     }
