@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use kennel_tests::{am_root, eventually, kennel, run_sh, skipped};
+use kennel_tests::{Scratch, am_root, eventually, kennel, kennel_bin, program, ran, run_sh, skipped};
 
 #[test]
 fn orphans_and_double_forks_leave_no_zombies() {
@@ -138,4 +138,23 @@ fn a_killed_pid_1_ends_the_sandbox() {
     let killed = Command::new("kill").args(["-9", &init.to_string()]).status().unwrap();
     assert!(killed.success(), "whoever started a sandbox may kill its PID 1");
     assert_eq!(child.wait().unwrap().code(), Some(137));
+}
+
+/// Whoever makes the network is killed in the middle of it: a command would find itself in the host's.
+#[test]
+fn without_a_network_that_was_finished_there_is_no_command() {
+    let Some(strace) = program("strace") else { return skipped("strace is not installed") };
+    let scratch = Scratch::new();
+    let mut command = Command::new(strace);
+    command.args(["-f", "-qq", "-o"]).arg(scratch.join("trace"));
+    command.args(["-e", "trace=unshare", "-e", "inject=unshare:signal=SIGKILL:when=1"]);
+    command.arg(kennel_bin()).args(["run", "--no-settings", "--", "echo", "it runs"]);
+    let told = ran(&mut command);
+    if told.stderr.contains("ptrace") {
+        return skipped("strace cannot trace here");
+    }
+    let trace = std::fs::read_to_string(scratch.join("trace")).unwrap();
+    assert!(trace.contains("unshare(CLONE_NEWNET)"), "nobody was killed: {trace}");
+    assert_eq!((told.code, told.stdout.as_str()), (125, ""), "{told:?}");
+    assert!(told.stderr.contains("make a network"), "{told:?}");
 }
