@@ -51,9 +51,8 @@ pub type Entry = unsafe extern "C" fn(*mut u8) -> !;
 /// uses while the child lives. `entry` must never return. With CLONE_VM, `entry` must keep to what may be done in
 /// somebody else's memory: no allocation, no locks, no panics, no libc.
 pub unsafe fn clone_on_stack(args: &CloneArgs, entry: Entry, argument: *mut u8) -> Result<i32> {
-    let size = size_of::<CloneArgs>();
-    // SAFETY: a valid clone_args; the rest is the caller's promise.
-    match unsafe { enter(nr_common::CLONE3, &raw const *args as usize, size, 0, entry, argument) } {
+    // SAFETY: the caller's promise.
+    match unsafe { numbered_on_stack(args, entry, argument) } {
         Err(error) if args.old_call_may_do(error) => {
             let stack_end = (args.stack + args.stack_size) as usize;
             // SAFETY: the same in the old call's order.
@@ -63,7 +62,8 @@ pub unsafe fn clone_on_stack(args: &CloneArgs, entry: Entry, argument: *mut u8) 
     }
 }
 
-/// [`clone_on_stack`] for a child that is to have the number that `args` names, which the old call cannot give.
+/// [`clone_on_stack`] by clone3 alone: for a child that is to have the number that `args` names, which the old call cannot
+/// give.
 ///
 /// # Safety
 /// As [`clone_on_stack`].

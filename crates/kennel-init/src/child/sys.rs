@@ -702,14 +702,16 @@ pub struct ChildState {
     pub usage: Usage,
 }
 
+const WEXITED: usize = 4;
+/// Children without a signal at their end too.
+const WALL: usize = 0x4000_0000;
+
 /// Takes one child's change of state, if there is one. `None` when there is none now; `ECHILD` when no child is
 /// left.
 pub fn wait_any() -> Result<Option<ChildState>> {
     const P_ALL: usize = 0;
     const WNOHANG: usize = 1;
     const WSTOPPED: usize = 2;
-    const WEXITED: usize = 4;
-    const WALL: usize = 0x4000_0000;
     let mut info = [0i32; 32];
     // struct rusage: two times, each in seconds and microseconds, then the peak in KiB.
     let mut usage = [0i64; 18];
@@ -724,11 +726,9 @@ pub fn wait_any() -> Result<Option<ChildState>> {
     Ok(Some(ChildState { pid: info[4], code: info[2], status: info[6], usage }))
 }
 
-/// Waits for the end of a child, one without a signal at its end too.
+/// Waits for the end of a child.
 pub fn wait_for(pid: i32) -> Result<()> {
     const P_PID: usize = 1;
-    const WEXITED: usize = 4;
-    const WALL: usize = 0x4000_0000;
     loop {
         match call!(nr::WAITID, P_PID, pid, 0, WEXITED | WALL, 0) {
             Err(Errno::EINTR) => {}

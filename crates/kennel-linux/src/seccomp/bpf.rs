@@ -20,7 +20,7 @@ const JUMP_EQUAL: u16 = 0x15;
 const JUMP_GREATER_EQUAL: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
-/// More than the highest number of a system call, and not much more.
+/// More than the highest number of a system call that there is now, and not much more.
 const CALLS: u32 = 512;
 
 /// Where `struct seccomp_data` holds what a filter looks at.
@@ -91,8 +91,8 @@ pub enum Rule {
 pub struct Table {
     /// The first is for every number that has no other.
     rules: Vec<Rule>,
-    /// For each call number, which of the rules it has.
-    of_call: [u8; CALLS as usize],
+    /// For each call number, which of the rules it has; numbers past the end have the first.
+    of_call: Vec<u16>,
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -108,7 +108,7 @@ impl Table {
     /// One in which every number gets this verdict.
     #[must_use]
     pub fn new(otherwise: Verdict) -> Table {
-        Table { rules: vec![Rule::Always(otherwise)], of_call: [0; CALLS as usize] }
+        Table { rules: vec![Rule::Always(otherwise)], of_call: vec![0; CALLS as usize] }
     }
 
     /// Gives all of these calls one rule, in place of what they had.
@@ -117,12 +117,11 @@ impl Table {
         if which == self.rules.len() {
             self.rules.push(rule);
         }
-        for &call in calls {
-            // Both hold for every table that can be written down here; a test sees to it.
-            let (Ok(call), Ok(which)) = (usize::try_from(call), u8::try_from(which)) else { continue };
-            if let Some(of_call) = self.of_call.get_mut(call) {
-                *of_call = which;
+        for call in calls.iter().filter_map(|call| usize::try_from(*call).ok()) {
+            if call >= self.of_call.len() {
+                self.of_call.resize(call + 1, 0);
             }
+            self.of_call[call] = which as u16;
         }
     }
 
