@@ -31,6 +31,8 @@ pub struct Run<'a> {
     pub folder: &'a Path,
     /// Where new rules for the network come from.
     pub control: Option<ControlLines>,
+    /// How a host that was blocked is allowed; the host follows.
+    pub advice: &'static str,
     /// The exit code when there is no sandbox.
     pub failed: i32,
 }
@@ -38,18 +40,15 @@ pub struct Run<'a> {
 impl Run<'_> {
     /// Runs it; the exit code is the command's own, or says what became of it.
     pub fn go(self) -> i32 {
-        let Run { policy, command, folder, control, failed } = self;
+        let Run { policy, command, folder, control, advice, failed } = self;
         let (environment, inherited) = (memory::environment(), memory::inherited());
         let watch = Watch::default();
-        let company = Company { control, ask: None, tell: |_| {} };
+        let company = Company { control, ask: None, tell: |_| {}, advice };
         // SAFETY: no thread has been started, and the memory is this process's own.
         let result =
             unsafe { attached::run(policy, command, folder, environment, inherited, watch, company) };
         match result {
-            Ok(mut ran) => {
-                // Whose settings have a list in the flag's place.
-                let list = "to allow it, in network.allowedDomains: ";
-                ran.blocked = ran.blocked.replace("to allow it: --allow-domain ", list);
+            Ok(ran) => {
                 commands::tell(&ran, &policy.limits);
                 commands::end_like(&ran.outcome)
             }

@@ -149,7 +149,8 @@ fn run(typed: &Typed) -> Result<i32, String> {
     let control = typed.control_fd.as_deref().map(control_lines).transpose()?;
     let files = own.into_iter().chain(typed.settings.as_ref().map(|file| folder.join(file)));
     let policy = settings.policy(&surroundings(folder.clone(), base.home, files.collect()));
-    let run = Run { policy: &policy, command: &command, folder: &folder, control, failed: 1 };
+    let advice = "to allow it, in network.allowedDomains: ";
+    let run = Run { policy: &policy, command: &command, folder: &folder, control, advice, failed: 1 };
     Ok(run.go())
 }
 

@@ -248,8 +248,14 @@ impl Gate {
     /// What was blocked so far, for the user's terminal; empty when nothing was.
     #[must_use]
     pub fn summary(&self) -> String {
+        self.summary_advising(record::BY_FLAG)
+    }
+
+    /// The same for somebody who allows hosts in another way than by a flag.
+    #[must_use]
+    pub fn summary_advising(&self, advice: &str) -> String {
         let ledger = lock(&self.0.ledger);
-        record::summary(&ledger.records(), ledger.unkept())
+        record::summary(&ledger.records(), ledger.unkept(), advice)
     }
 
     pub(crate) fn settings(&self) -> &Settings {

@@ -111,11 +111,14 @@ impl Ledger {
     }
 }
 
-/// What was blocked, for a person, with the flag that would allow it; empty when nothing was.
+/// How `kennel run` is told to let a host through; the host follows.
+pub const BY_FLAG: &str = "to allow it: --allow-domain ";
+
+/// What was blocked, for a person, with `advice` and the host where that would allow it; empty when nothing was.
 ///
 /// A look-up and the connections after it are one line: what the user wants to know is the host.
 #[must_use]
-pub fn summary(records: &[Record], unkept: u64) -> String {
+pub fn summary(records: &[Record], unkept: u64, advice: &str) -> String {
     struct Line<'a> {
         record: &'a Record,
         count: u64,
@@ -152,8 +155,8 @@ pub fn summary(records: &[Record], unkept: u64) -> String {
         let more: Vec<String> = by.into_iter().chain(times).collect();
         let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
         let _ = write!(text, "  {}{more}: {reason}", Printable(&target));
-        if let Some(flag) = remedy(host, *port, reason) {
-            let _ = write!(text, "; to allow it: {flag}");
+        if let Some(host) = remedy(host, *port, reason) {
+            let _ = write!(text, "; {advice}{host}");
         }
         text.push('\n');
     }
@@ -167,11 +170,9 @@ pub fn summary(records: &[Record], unkept: u64) -> String {
 fn remedy(host: &str, port: Option<u16>, reason: &DenyReason) -> Option<String> {
     match reason {
         DenyReason::NotListed | DenyReason::PortNotListed | DenyReason::Refused | DenyReason::NoAnswer => {
-            Some(format!("--allow-domain {}", target(host, port)))
+            Some(target(host, port))
         }
-        DenyReason::Address(address, _) => {
-            Some(format!("--allow-domain {}", target(&address.to_string(), port)))
-        }
+        DenyReason::Address(address, _) => Some(target(&address.to_string(), port)),
         _ => None,
     }
     // Only a host in its canonical spelling can be pasted into a shell.
@@ -225,7 +226,7 @@ mod tests {
             ..denied("good.test", Some(443), Door::Connect, DenyReason::NotListed)
         });
         assert_eq!(
-            summary(&ledger.records(), 2),
+            summary(&ledger.records(), 2, BY_FLAG),
             "kennel: blocked by the network policy:\n  \
              example.com:443 (5 times): not on the allow list; to allow it: --allow-domain example.com:443\n  \
              [2001:db8::1]:80 (by a\\u{1b}b): not on the allow list; to allow it: --allow-domain [2001:db8::1]:80\n  \
@@ -237,7 +238,7 @@ mod tests {
 
     #[test]
     fn nothing_blocked_says_nothing() {
-        assert_eq!(summary(&[], 0), "");
+        assert_eq!(summary(&[], 0, BY_FLAG), "");
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub use kennel_linux::sandbox::{Error, Memory, Watch};
 pub use kennel_linux::supervise::StartError;
 pub use kennel_linux::supervise::terminal::converse;
 pub use kennel_linux::supervise::ticker::{Audience, Ticker};
+pub use kennel_proxy::BY_FLAG;
 
 /// What came of a run, with what the network gate decided.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ pub unsafe fn run<'e, E>(
 where
     E: Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
 {
-    let Company { control, ask, tell } = company;
+    let Company { control, ask, tell, advice } = company;
     let mut filtered = filtered(policy, environment.clone(), ask.as_ref())?;
     let (mut unconfined, mut outside) = (Vec::new(), Vec::new());
     if let Some(filtered) = &mut filtered {
@@ -80,7 +81,7 @@ where
         kennel_linux::sandbox::run_attached(policy, command, cwd, environment, memory, network, watch)
     }?;
     let (network, blocked) = match &filtered {
-        Some(filtered) => (filtered.decisions(), filtered.summary()),
+        Some(filtered) => (filtered.decisions(), filtered.summary(advice)),
         None => Default::default(),
     };
     Ok(Ran { outcome, network, blocked })
@@ -94,6 +95,8 @@ pub struct Company {
     pub ask: Option<AskAboutHosts>,
     /// Is told, before the command starts, which free port was chosen for a published one.
     pub tell: fn(&Published),
+    /// How the caller allows a host that was blocked, as [`BY_FLAG`]; the host follows.
+    pub advice: &'static str,
 }
 
 fn filtered<'e>(

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use kennel_policy::codex::{Invocation, Surroundings, USAGE, command_line, through_proxies};
 use kennel_policy::policy::Policy;
 
-use crate::attached::{self, Company, Error, Memory, StartError, Watch};
+use crate::attached::{self, BY_FLAG, Company, Error, Memory, StartError, Watch};
 
 /// The release whose behaviour is meant.
 const LIKE: &str = "0.166.0";
@@ -101,7 +101,7 @@ impl Run {
             }
         };
         let Run { policy, command } = self;
-        let company = Company { control: None, ask: None, tell: |_| {} };
+        let company = Company { control: None, ask: None, tell: |_| {}, advice: BY_FLAG };
         // SAFETY: the caller's promises.
         let result = unsafe {
             attached::run(&policy, &command, &folder, environment, memory, Watch::default(), company)

@@ -5,7 +5,8 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use kennel::attached::{
-    self, Audience, Company, ControlLines, Ended, Error, Outcome, Published, Ran, StartError, Ticker, Watch,
+    self, Audience, BY_FLAG, Company, ControlLines, Ended, Error, Outcome, Published, Ran, StartError,
+    Ticker, Watch,
 };
 
 use kennel_policy::policy::{Limits, NetworkMode};
@@ -54,7 +55,7 @@ pub fn run(args: &RunArgs) -> i32 {
         say("kennel: note: --ask: there is no terminal to ask on; what no rule speaks of is refused");
     }
     let ask = asking.then(|| ask::on_terminal(policy.ask_timeout));
-    let company = Company { control, ask, tell: tell_published };
+    let company = Company { control, ask, tell: tell_published, advice: BY_FLAG };
     let mut row = (args.stats == Some(Stats::Live)).then(stats::LiveRow::new).flatten();
     let ticker = row.as_mut().map(|row| Ticker::new(row as &mut dyn Audience, stats::EVERY));
     let watch = Watch { count: args.stats.is_some(), ticker };

@@ -223,10 +223,10 @@ impl Filtered {
     }
 
     /// What was blocked, for a person; empty when nothing was.
-    pub(crate) fn summary(&self) -> String {
+    pub(crate) fn summary(&self, advice: &str) -> String {
         match &self.failure {
             Some(failure) => format!("{failure}\n"),
-            None => self.gate.summary(),
+            None => self.gate.summary_advising(advice),
         }
     }
 }
