@@ -15,6 +15,7 @@ mod printed;
 mod processes;
 mod procfs;
 mod programs;
+mod report;
 mod signals;
 mod terminal;
 mod yard;

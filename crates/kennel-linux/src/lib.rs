@@ -9,6 +9,7 @@
 pub mod cgroup;
 pub mod describe;
 pub mod guard;
+pub mod held;
 pub mod holder;
 pub mod host;
 pub mod landlock;

@@ -1,26 +1,38 @@
 //! The outcome as JSON, for `--report`.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kennel::attached::{Ended, Error, Mended, NetworkDecision, Ran, Violation};
+use kennel::attached::{Ended, Error, HeldFile, HoldError, Mended, NetworkDecision, Ran, Violation};
+use kennel_policy::policy::{MountAccess, Policy};
 use serde_json::{Value, json};
 
-/// Writes the outcome to a file.
-pub fn write(path: &Path, result: &Result<Ran, Error>, exit_code: i32) -> io::Result<()> {
-    write_value(path, &report(result, exit_code))
+/// Holds the report's place. This comes before the start, because afterwards the command may have put something else there.
+pub fn hold(path: &Path, policy: &Policy) -> Result<HeldFile, HoldError> {
+    let files = &policy.files;
+    let roots = files.allow_write.iter().map(|rule| rule.pattern.literal_prefix());
+    let mounts = files.mounts.iter().filter(|mount| mount.access == MountAccess::ReadWrite);
+    let roots = roots.chain(mounts.map(|mount| mount.source.as_path()));
+    // A path on the way has no links by then, so the roots must have none either.
+    let roots: Vec<PathBuf> = roots.filter_map(|root| root.canonicalize().ok()).collect();
+    HeldFile::new(path, |link| roots.iter().any(|root| link.starts_with(root)))
+}
+
+/// Writes the outcome.
+pub fn write(file: &HeldFile, result: &Result<Ran, Error>, exit_code: i32) -> io::Result<()> {
+    write_value(file, &report(result, exit_code))
 }
 
 /// Writes that it did not come to a run.
-pub fn write_failure(path: &Path, error: &str, exit_code: i32) -> io::Result<()> {
-    write_value(path, &not_started(error, exit_code))
+pub fn write_failure(file: &HeldFile, error: &str, exit_code: i32) -> io::Result<()> {
+    write_value(file, &not_started(error, exit_code))
 }
 
-fn write_value(path: &Path, value: &Value) -> io::Result<()> {
+fn write_value(file: &HeldFile, value: &Value) -> io::Result<()> {
     let mut text = format!("{value:#}");
     text.push('\n');
-    std::fs::write(path, text)
+    file.write(text.as_bytes())
 }
 
 fn report(result: &Result<Ran, Error>, exit_code: i32) -> Value {

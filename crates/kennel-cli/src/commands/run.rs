@@ -5,11 +5,11 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use kennel::attached::{
-    self, Audience, BY_FLAG, Company, ControlLines, Ended, Error, Outcome, Published, Ran, StartError,
-    Ticker, Watch,
+    self, Audience, BY_FLAG, Company, ControlLines, Ended, Error, HeldFile, Outcome, Published, Ran,
+    StartError, Ticker, Watch,
 };
 
-use kennel_policy::policy::{Limits, NetworkMode};
+use kennel_policy::policy::{Limits, NetworkMode, Policy};
 
 use super::{FAILED, ask, plan, policy, report, say, stats};
 use crate::flags::{RunArgs, Stats};
@@ -17,20 +17,19 @@ use crate::memory;
 
 /// Runs the command; the exit code is its own, or says what became of it.
 pub fn run(args: &RunArgs) -> i32 {
-    // Whoever starts kennel from a program reads the report, not the terminal.
-    let fail = |message: &str| {
-        let code = fail(message);
-        if let Some(path) = &args.report
-            && let Err(error) = report::write_failure(path, message, code)
-        {
-            return self::fail(&format!("writing the report: {}: {error}", path.display()));
-        }
-        code
-    };
     let (merged, cwd) = match policy::policy(args) {
         Ok(found) => found,
-        Err(error) => return fail(&error.to_string()),
+        Err(error) => {
+            // Whoever starts kennel from a program reads the report, not the terminal.
+            let file = args.report.as_deref().map(|path| report::hold(path, &Policy::default()));
+            return report_failure(file.and_then(Result::ok).as_ref(), &error.to_string());
+        }
     };
+    let file = match args.report.as_deref().map(|path| report::hold(path, &merged.policy)).transpose() {
+        Ok(file) => file,
+        Err(error) => return fail(&format!("preparing the report: {error}")),
+    };
+    let fail = |message: &str| report_failure(file.as_ref(), message);
     if args.verbose {
         match plan::steps(&merged.policy, args, &cwd) {
             Ok(steps) => eprint!("{steps}"),
@@ -76,15 +75,30 @@ pub fn run(args: &RunArgs) -> i32 {
         }
         Err(error) => not_started(error),
     };
-    if let Some(path) = &args.report
-        && let Err(error) = report::write(path, &result, code)
+    if let Some(file) = &file
+        && let Err(error) = report::write(file, &result, code)
     {
-        return fail(&format!("writing the report: {}: {error}", path.display()));
+        return report_not_written(file, &error);
     }
     if let Ok(ran) = &result {
         end_like(&ran.outcome);
     }
     code
+}
+
+/// Says why there was no run, in the report too.
+fn report_failure(file: Option<&HeldFile>, message: &str) -> i32 {
+    let code = fail(message);
+    if let Some(file) = file
+        && let Err(error) = report::write_failure(file, message, code)
+    {
+        return report_not_written(file, &error);
+    }
+    code
+}
+
+fn report_not_written(file: &HeldFile, error: &io::Error) -> i32 {
+    fail(&format!("writing the report: {}: {error}", file.path().display()))
 }
 
 /// Says what was refused and what limit was hit.

@@ -27,7 +27,7 @@ use kennel_policy::policy::{NetworkMode, Policy, ReadModel};
 
 use crate::guard::Rules;
 pub use error::ResolveError;
-pub use locate::{Found, Kind, Location, is_link, locate};
+pub use locate::{Found, Kind, Location, is_link, links_on_the_way, locate};
 use points::pin;
 pub use said::SYSTEM;
 use said::{List, Resolver};
