@@ -1,7 +1,8 @@
 //! Init as a program of its own: no standard library, no C library, a few kilobytes.
 //!
 //! Started by an exec from a sealed memory file, so that PID 1 of a library's sandbox holds nothing of the program
-//! that uses the library. Its argument is the number of a descriptor: the link to the controller.
+//! that uses the library. Its argument is the number of a descriptor: the link to the controller. A second argument says
+//! that it is not PID 1, but is to cover names again in a sandbox that runs.
 
 #![no_std]
 #![no_main]
@@ -22,13 +23,16 @@ core::arch::global_asm!(".globl _start", "_start:", "mov x29, xzr", "mov x0, sp"
 /// # Safety
 /// `stack` must be the stack pointer at the program's first instruction: the argument count, then the arguments.
 unsafe extern "C" fn main(stack: *const usize) -> ! {
-    // SAFETY: the kernel lays out the count and that many strings; the launcher passes two.
+    // SAFETY: the kernel lays out the count and that many strings; the launcher passes two or three.
     let (count, link) = unsafe { (*stack, *stack.add(2)) };
-    if count != 2 {
+    if !(2..=3).contains(&count) {
         sys::exit(64);
     }
     // SAFETY: a NUL-terminated string of the kernel's making, which stays where it is.
     let link = unsafe { number(link as *const u8) };
+    if count == 3 {
+        child::mend::run(link);
+    }
     // SAFETY: this is a fresh process with one thread; it inherited no memory.
     unsafe { child::run(link, child::Inherited::default()) }
 }

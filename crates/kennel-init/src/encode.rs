@@ -6,7 +6,7 @@ use alloc::ffi::CString;
 use alloc::vec::Vec;
 
 use crate::child::tag;
-use crate::plan::{Access, Plan, Planned, Step, Terminal};
+use crate::plan::{Access, Cover, Covering, Plan, Planned, Step, Terminal};
 
 #[derive(Default)]
 struct Writer(Vec<u8>);
@@ -53,6 +53,22 @@ pub fn encode_opening(opening: &[Planned]) -> Vec<u8> {
     out.0
 }
 
+/// The bytes of a request to cover names again.
+#[must_use]
+pub fn encode_coverings(coverings: &[Covering]) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.u32(tag::MAGIC).len(coverings.len());
+    for covering in coverings {
+        let how = match covering.cover {
+            Cover::Hide => tag::COVER_HIDE,
+            Cover::Keep => tag::COVER_KEEP,
+            Cover::Hold => tag::COVER_HOLD,
+        };
+        out.u8(how).string(&covering.target);
+    }
+    out.0
+}
+
 impl Plan {
     /// The bytes of all that follows the opening.
     #[must_use]
@@ -92,6 +108,7 @@ fn encode_step(out: &mut Writer, step: &Step) {
         Step::HostRoot { access } => out.u8(tag::HOST_ROOT).u8(access_tag(*access)),
         Step::TmpfsRoot { size } => out.u8(tag::TMPFS_ROOT).u64(*size),
         Step::Store { target, size, inodes } => out.u8(tag::STORE).string(target).u64(*size).u64(*inodes),
+        Step::HandOverStore { tag: name } => out.u8(tag::HAND_OVER_STORE).u32(*name),
         Step::Private { target, name, mode } => out.u8(tag::PRIVATE).string(target).string(name).u32(*mode),
         Step::Tmpfs { target, size, inodes, mode } => {
             out.u8(tag::TMPFS).string(target).u64(*size).u64(*inodes).u32(*mode)

@@ -15,5 +15,5 @@ pub mod plan;
 pub mod report;
 
 /// The executable: init as a program of its own. Its argument is the number of the descriptor of the link to its
-/// controller.
+/// controller; a second one has it cover names again in a sandbox that runs.
 pub static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kennel-init"));

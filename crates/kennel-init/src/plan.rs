@@ -63,6 +63,11 @@ pub enum Step {
         /// The most files it holds.
         inodes: u64,
     },
+    /// The controller gets the store, to hide with what is in it whatever the host puts in a hidden name's place later.
+    HandOverStore {
+        /// How the controller knows it.
+        tag: u32,
+    },
     /// A fresh folder of the store appears.
     Private {
         /// Where, inside.
@@ -231,6 +236,26 @@ pub enum Step {
         /// Hand the descriptor that hears of the filter's notifications to the controller, which knows it by this.
         listener: Option<u32>,
     },
+}
+
+/// A name to cover again in a sandbox that runs, because the host has put something else there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Covering {
+    /// Where, inside.
+    pub target: CString,
+    /// How.
+    pub cover: Cover,
+}
+
+/// How a name is covered, so that what the host puts there is as protected as what was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cover {
+    /// It is hidden.
+    Hide,
+    /// It can be read, and not written.
+    Keep,
+    /// It can be written, but not moved: something protected lies below it.
+    Hold,
 }
 
 /// What may be done below a bind.

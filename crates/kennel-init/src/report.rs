@@ -44,6 +44,13 @@ pub enum Report {
         /// By all that ended inside.
         used: Used,
     },
+    /// A name that the host replaced is covered again.
+    Covered {
+        /// Its place in the request.
+        index: u32,
+    },
+    /// All names of a request are covered.
+    Mended,
     /// A descriptor travels with this message.
     Descriptor {
         /// How the plan calls it.
@@ -118,6 +125,8 @@ impl Report {
             Report::Descriptor { tag } => message(7, [tag]),
             Report::Starting => message(8, []),
             Report::Begun => message(9, []),
+            Report::Covered { index } => message(10, [index]),
+            Report::Mended => message(11, []),
         }
     }
 
@@ -136,6 +145,8 @@ impl Report {
             7 => Report::Descriptor { tag: a },
             8 => Report::Starting,
             9 => Report::Begun,
+            10 => Report::Covered { index: a },
+            11 => Report::Mended,
             _ => return None,
         })
     }

@@ -62,7 +62,7 @@ fn measure(name: &str, top: &Path, folder: &str, guarded: bool, absolute: bool) 
     let guard = guarded.then(|| {
         let guard =
             Guard::new(&rules, Premises { own_network: true, one_root: true }).expect("the paths are there");
-        guard.serve(receive_fd(&ours), || panic!("broken")).expect("a guard")
+        guard.serve(Some(receive_fd(&ours)), || panic!("broken")).expect("a guard")
     });
     ours.write_all(b"g").expect("the worker waits");
     let mut times = [0; 16];

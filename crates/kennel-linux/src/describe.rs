@@ -54,6 +54,9 @@ pub fn describe_step(step: &Step) -> String {
             }
         }
         Step::Store { size, .. } => format!("make a file system in memory of {size} bytes"),
+        Step::HandOverStore { .. } => {
+            "keep hold of what hides files, for names that the host replaces".into()
+        }
         Step::Private { target, .. } => format!("show a private folder at {}", name(target)),
         Step::SealMounts => "all mounts stand".into(),
         Step::MaskDir { target } => format!("hide the folder {}", name(target)),

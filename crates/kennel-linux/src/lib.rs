@@ -7,6 +7,7 @@
 #![cfg(target_os = "linux")]
 
 pub mod cgroup;
+mod clock;
 pub mod describe;
 pub mod guard;
 pub mod held;
@@ -15,11 +16,13 @@ pub mod host;
 pub mod landlock;
 pub mod launch;
 pub mod limits;
+mod link;
 pub mod mounts;
 pub mod network;
 pub mod outcome;
 pub mod plan;
 mod read;
+mod reap;
 pub mod resolve;
 pub mod sandbox;
 pub mod seccomp;

@@ -227,6 +227,7 @@ fn defaults() -> Settings {
     settings.files.reads = say(files.reads);
     settings.files.precedence = say(files.precedence);
     settings.files.git = say(files.git);
+    settings.files.on_replace = say(files.on_replace);
     settings.files.tmp = say(files.tmp);
     settings.files.host_run = say(files.host_run);
     settings.files.system = say(files.system);
@@ -322,6 +323,7 @@ fn policy(settings: Settings) -> Policy {
             kept_names: None,
             precedence: value(files.precedence).unwrap_or_default(),
             git: value::<GitLevel>(files.git).unwrap_or_default(),
+            on_replace: value(files.on_replace).unwrap_or_default(),
             mounts: files.mounts,
             tmpfs: files.tmpfs,
             tmp: value::<TmpMode>(files.tmp).unwrap_or_default(),

@@ -57,6 +57,8 @@ pub struct FilePolicy {
     pub precedence: Precedence,
     /// What stays read-only of the git repositories in what can be written.
     pub git: GitLevel,
+    /// What happens when the host replaces a protected path while the command runs.
+    pub on_replace: OnReplace,
     /// Host paths that appear at another place inside.
     pub mounts: Vec<MountPoint>,
     /// Fresh, empty, writable folders that live in memory.
@@ -82,6 +84,7 @@ impl Default for FilePolicy {
             kept_names: None,
             precedence: Precedence::default(),
             git: GitLevel::default(),
+            on_replace: OnReplace::default(),
             mounts: Vec::new(),
             tmpfs: Vec::new(),
             tmp: TmpMode::Private,
@@ -142,6 +145,17 @@ pub enum GitLevel {
     /// Nothing.
     #[default]
     Off,
+}
+
+/// What happens when the host replaces a path that a rule hides or keeps, while the command runs: the kernel then takes
+/// the protection off with the old file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnReplace {
+    /// The sandbox ends.
+    End,
+    /// The new file is covered as the old one was; the command goes on.
+    #[default]
+    Mend,
 }
 
 /// One entry of a path list.

@@ -11,8 +11,8 @@ use std::time::Duration;
 use crate::domain::HostRule;
 use crate::pattern::PathPattern;
 use crate::policy::{
-    GitLevel, Missing, MountPoint, NetworkMode, Origin, Precedence, PublishedPort, ReadModel, SeccompProfile,
-    TmpMode, TmpfsMount, UnixSockets, UserMode,
+    GitLevel, Missing, MountPoint, NetworkMode, OnReplace, Origin, Precedence, PublishedPort, ReadModel,
+    SeccompProfile, TmpMode, TmpfsMount, UnixSockets, UserMode,
 };
 
 pub(crate) mod json;
@@ -69,6 +69,7 @@ pub struct FileSettings {
     pub deny_write: Vec<PathEntry>,
     pub precedence: Option<Stated<Precedence>>,
     pub git: Option<Stated<GitLevel>>,
+    pub on_replace: Option<Stated<OnReplace>>,
     pub mounts: Vec<MountPoint>,
     pub tmpfs: Vec<TmpfsMount>,
     pub tmp: Option<Stated<TmpMode>>,

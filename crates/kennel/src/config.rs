@@ -8,7 +8,7 @@ use std::time::Duration;
 use kennel_policy::domain::{HostRule, ListKind};
 use kennel_policy::pattern::PathPattern;
 use kennel_policy::policy::{
-    EnvironmentBase, GitLevel, Look, Missing, MountAccess, NetworkMode, Origin, PathRule, Policy,
+    EnvironmentBase, GitLevel, Look, Missing, MountAccess, NetworkMode, OnReplace, Origin, PathRule, Policy,
     PublishedPort, ReadModel, SeccompProfile, UnixSockets, UserMode,
 };
 
@@ -115,6 +115,8 @@ pub struct SandboxConfig {
     pub deny_write: Vec<PathBuf>,
     /// What stays read-only of the git repositories in what can be written.
     pub git: GitLevel,
+    /// What happens when the host replaces a denied path while a command runs.
+    pub on_replace: OnReplace,
     /// Bytes captured of each output stream; what comes after is dropped and noted.
     pub max_output: u64,
     /// Count what is used even where nothing limits it, if that takes no more than a cgroup of one's own.
@@ -161,6 +163,7 @@ impl Default for SandboxConfig {
             allow_write: Vec::new(),
             deny_write: Vec::new(),
             git: GitLevel::default(),
+            on_replace: OnReplace::default(),
             max_output: 64 << 20,
             count_usage: false,
             root_inside: false,
@@ -183,6 +186,7 @@ impl SandboxConfig {
         files.allow_write = rules(&self.allow_write, "allow_write")?;
         files.deny_write = rules(&self.deny_write, "deny_write")?;
         files.git = self.git;
+        files.on_replace = self.on_replace;
         for mount in &self.mounts {
             files.mounts.push(kennel_policy::policy::MountPoint {
                 source: absolute(&mount.source)?,
@@ -374,6 +378,9 @@ impl SandboxBuilder {
         /// What stays read-only of the git repositories in what can be written, of which git on the host would run
         /// hooks and more.
         git(level: GitLevel) => git = level;
+        /// What happens when the host replaces a denied path while a command runs: the new file is protected as the old
+        /// one was, or the sandbox ends.
+        on_replace(action: OnReplace) => on_replace = action;
         /// Bytes captured of each output stream.
         max_output(bytes: u64) => max_output = bytes;
         /// Count what is used even where nothing limits it, if that takes no more than a cgroup of one's own.

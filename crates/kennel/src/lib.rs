@@ -43,7 +43,7 @@ pub use executor::PlatformExecutor;
 #[cfg(target_os = "linux")]
 pub use kennel_linux::guard::{Mended, Violation};
 pub use kennel_policy as policy;
-pub use kennel_policy::policy::{GitLevel, NetworkMode, Policy, ReadModel, SeccompProfile};
+pub use kennel_policy::policy::{GitLevel, NetworkMode, OnReplace, Policy, ReadModel, SeccompProfile};
 #[cfg(target_os = "linux")]
 pub use network::{NetworkDecision, Program, Published};
 pub use result::{ExecutionResult, Usage};

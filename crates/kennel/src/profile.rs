@@ -41,6 +41,7 @@ impl SandboxConfig {
             list.extend(entries.into_iter().map(|entry: PathEntry| entry.pattern.as_path().to_owned()));
         }
         say(&mut self.git, files.git);
+        say(&mut self.on_replace, files.on_replace);
         say(&mut self.network_mode, network.mode);
         say(&mut self.memory_limit, limits.memory);
         say(&mut self.swap_limit, limits.swap);

@@ -114,6 +114,13 @@ fn violation(violation: &Violation) -> Value {
                 _ => None,
             },
         }),
+        Violation::Exposed { path, rule, longest, times } => json!({
+            "what": "exposed",
+            "path": path.to_string_lossy(),
+            "rule": rule,
+            "longest_us": u64::try_from(longest.as_micros()).unwrap_or(u64::MAX),
+            "count": times,
+        }),
         Violation::GuardFailed { why } => json!({ "what": "guard-failed", "why": why }),
     }
 }

@@ -251,6 +251,18 @@ pub static FLAGS: &[Flag] = &[
         ..RUN
     },
     Flag {
+        name: "on-replace",
+        value: Some("ACTION"),
+        effect: Effect::Says("files.on_replace"),
+        section: "Files",
+        help: "When the host replaces a denied path during the run: mend (protect the new file) or end",
+        doc: "A mount protects a file, and a rule is about a name. When a program outside replaces the file by rename, as \
+              editors and git do, the kernel takes the mount off. With mend, the new file is protected within a \
+              millisecond or so, and the report says that it was exposed; with end, the sandbox is killed too, and \
+              kennel exits with 123.",
+        ..RUN
+    },
+    Flag {
         name: "precedence",
         value: Some("RULE"),
         effect: Effect::Says("files.precedence"),

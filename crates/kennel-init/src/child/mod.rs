@@ -12,6 +12,7 @@ mod aside;
 pub mod clone;
 pub mod command;
 pub mod files;
+pub mod mend;
 pub mod mounts;
 pub mod network;
 pub mod orders;
@@ -207,6 +208,7 @@ impl Setup<'_> {
             tag::TMPFS => self.tmpfs(&mut fields),
             tag::BIND => self.bind(&mut fields),
             tag::STORE => self.make_store(&mut fields),
+            tag::HAND_OVER_STORE => self.hand_over_store(&mut fields),
             tag::PRIVATE => self.private(&mut fields),
             tag::MASK_DIR => self.mask(&mut fields, c"d"),
             tag::MASK_FILE => self.mask(&mut fields, c"f"),

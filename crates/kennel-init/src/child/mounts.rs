@@ -6,6 +6,7 @@ use super::files::{make_or_keep_dir, place};
 use super::sys::{self, AT_FDCWD, Errno, Fd, Identity, Result, mount, open, resolve};
 use super::wire::Reader;
 use super::{Setup, remount, tag};
+use crate::report::Report;
 
 /// A child user namespace gets its copy of the host's mounts as slaves: what the host mounts later would show up
 /// inside, writable. Private ends that.
@@ -14,7 +15,7 @@ pub(super) fn make_private() -> Result<()> {
 }
 
 const SAFE: u64 = mount::ATTR_NOSUID | mount::ATTR_NODEV;
-const READ_ONLY: u64 = mount::ATTR_RDONLY | SAFE;
+pub(super) const READ_ONLY: u64 = mount::ATTR_RDONLY | SAFE;
 
 impl Setup<'_> {
     /// Keeps the tree that this namespace was born with. Later steps mount over parts of it; those mounts, and the
@@ -44,6 +45,13 @@ impl Setup<'_> {
         self.attach(&store, target)?;
         self.store = Some(store);
         Ok(())
+    }
+
+    /// Lets the controller hide things later with what hides them now.
+    pub(super) fn hand_over_store(&mut self, fields: &mut Reader) -> Result<()> {
+        let tag = fields.u32()?;
+        let store = self.store.as_ref().ok_or(Errno::EPROTO)?;
+        sys::send_with_fd(self.link, &Report::Descriptor { tag }.encode(), store.raw())
     }
 
     pub(super) fn private(&mut self, fields: &mut Reader) -> Result<()> {

@@ -51,6 +51,12 @@ impl Part {
         unsafe { (0..words.1).for_each(|at| core::ptr::write_volatile(words.0.add(at), 0)) };
     }
 
+    /// Gives the memory back.
+    pub(super) fn give_back(self) {
+        // SAFETY: mapped by this value, which nothing borrows any more.
+        unsafe { sys::unmap((self.start as usize, self.start as usize + self.mapped)) };
+    }
+
     fn bytes(&self, from: usize, to: usize) -> &[u8] {
         // SAFETY: callers stay below `mapped`; nothing writes to what has been received.
         unsafe { core::slice::from_raw_parts(self.start.add(from), to.saturating_sub(from)) }

@@ -25,6 +25,7 @@ impl Errno {
     pub const ENOTDIR: Errno = Errno(20);
     pub const ELIBACC: Errno = Errno(79);
     pub const EINVAL: Errno = Errno(22);
+    pub const ELOOP: Errno = Errno(40);
     pub const ENOSYS: Errno = Errno(38);
     pub const EPROTO: Errno = Errno(71);
     /// What was opened is not what the planner saw: somebody changed the path during set-up.
@@ -333,6 +334,24 @@ pub fn identity(fd: i32) -> Result<Identity> {
     // struct statx: stx_ino at byte 32, stx_dev_major and stx_dev_minor at bytes 136 and 140.
     let (major, minor) = (statx[17] & 0xffff_ffff, statx[17] >> 32);
     Ok(Identity { device: major << 32 | minor, inode: statx[4] })
+}
+
+/// What stands at a place.
+pub struct Standing {
+    pub folder: bool,
+    /// Whether it is the top of a mount. Before Linux 5.8 nothing says so.
+    pub mount_root: bool,
+}
+
+pub fn standing(fd: i32) -> Result<Standing> {
+    const AT_STATX_DONT_SYNC: usize = 0x4000;
+    const STATX_TYPE: usize = 1;
+    const STATX_ATTR_MOUNT_ROOT: u64 = 0x2000;
+    let mut statx = [0u64; 32];
+    call!(nr::STATX, fd, at(c""), AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, statx.as_mut_ptr())?;
+    // struct statx: stx_attributes at byte 8, stx_mode at byte 28.
+    let mode = (statx[3] >> 32) & 0o170_000;
+    Ok(Standing { folder: mode == 0o040_000, mount_root: statx[1] & STATX_ATTR_MOUNT_ROOT != 0 })
 }
 
 pub mod mount {
@@ -768,9 +787,14 @@ pub fn unshare_network() -> Result<()> {
     call!(nr::UNSHARE, super::clone::flag::NEWNET).map(drop)
 }
 
+/// Goes over to the namespace open as `fd`, of the type that a flag of clone names.
+pub fn enter_namespace(fd: i32, kind: u64) -> Result<()> {
+    call!(nr::SETNS, fd, kind).map(drop)
+}
+
 /// Goes over to a network namespace.
 pub fn enter_network(network: &Fd) -> Result<()> {
-    call!(nr::SETNS, network.raw(), super::clone::flag::NEWNET).map(drop)
+    enter_namespace(network.raw(), super::clone::flag::NEWNET)
 }
 
 pub fn exit(code: i32) -> ! {

@@ -34,6 +34,7 @@ pub const COVER_FILE: u8 = 29;
 pub const PRIVATE: u8 = 30;
 pub const OWN_NETWORK: u8 = 31;
 pub const ENTER_NETWORK: u8 = 32;
+pub const HAND_OVER_STORE: u8 = 33;
 
 /// `Access` of a bind.
 pub const ACCESS_READ: u8 = 0;
@@ -44,6 +45,11 @@ pub const ACCESS_DEVICE: u8 = 2;
 pub const TERMINAL_DETACHED: u8 = 0;
 pub const TERMINAL_BACKGROUND: u8 = 1;
 pub const TERMINAL_FOREGROUND: u8 = 2;
+
+/// How a name is covered again.
+pub const COVER_HIDE: u8 = 0;
+pub const COVER_KEEP: u8 = 1;
+pub const COVER_HOLD: u8 = 2;
 
 /// First four bytes of an encoded plan.
 pub const MAGIC: u32 = 0x6b65_6e31;

@@ -25,8 +25,15 @@ pub enum Call {
     },
     /// A fresh, empty thing: mkdir, mknod.
     Make(PathArgument),
-    /// A symlink or a hard link: a name for what is made, or was made before.
-    Link(PathArgument),
+    /// A symlink.
+    Symlink(PathArgument),
+    /// A second name for what was made before.
+    Link {
+        /// What gets it.
+        from: PathArgument,
+        /// The name.
+        to: PathArgument,
+    },
     /// A rename.
     Rename {
         /// From where.
@@ -87,8 +94,8 @@ impl Call {
                 Call::Open { path: at(0, 1), flags: Flags::InMemory { address: a[2], size: a[3] } }
             }
             libc::SYS_mkdirat | libc::SYS_mknodat => Call::Make(at(0, 1)),
-            libc::SYS_linkat => Call::Link(at(2, 3)),
-            libc::SYS_symlinkat => Call::Link(at(1, 2)),
+            libc::SYS_linkat => Call::Link { from: at(0, 1), to: at(2, 3) },
+            libc::SYS_symlinkat => Call::Symlink(at(1, 2)),
             libc::SYS_renameat => Call::Rename { from: at(0, 1), to: at(2, 3), flags: 0 },
             libc::SYS_renameat2 => Call::Rename { from: at(0, 1), to: at(2, 3), flags: a[4] as u32 },
             libc::SYS_bind => Call::Bind(address()),
@@ -102,7 +109,9 @@ impl Call {
             #[cfg(target_arch = "x86_64")]
             libc::SYS_mkdir | libc::SYS_mknod => Call::Make(here(0)),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_link | libc::SYS_symlink => Call::Link(here(1)),
+            libc::SYS_symlink => Call::Symlink(here(1)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_link => Call::Link { from: here(0), to: here(1) },
             #[cfg(target_arch = "x86_64")]
             libc::SYS_rename => Call::Rename { from: here(0), to: here(1), flags: 0 },
             _ => {
@@ -125,7 +134,7 @@ impl Call {
         match self {
             Call::Open { .. } => "open",
             Call::Make(_) => "mkdir or mknod",
-            Call::Link(_) => "link or symlink",
+            Call::Symlink(_) | Call::Link { .. } => "link or symlink",
             Call::Rename { .. } => "rename",
             Call::Bind(_) => "bind",
             Call::Connect(_) => "connect",

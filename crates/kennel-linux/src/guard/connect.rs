@@ -79,7 +79,7 @@ enum Peer {
 /// A sandbox could have any number of threads connect.
 const MOST_WAITING: usize = 128;
 /// How often a call that waits is looked after.
-pub const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+pub const PATIENCE: Duration = Duration::from_millis(20);
 
 impl Connector {
     /// Takes hold of the listed sockets.

@@ -6,7 +6,7 @@
 
 use libc::c_long;
 
-use super::rules::Rules;
+use super::rules::{Asks, Rules};
 use crate::seccomp::bpf::{Rule, Table, Test, Verdict};
 
 const EPERM: Verdict = Verdict::Errno(libc::EPERM as u32);
@@ -39,7 +39,7 @@ pub fn filter_rules(rules: &Rules) -> Additions {
         add(libc::SYS_socket, unix_sockets());
         add(libc::SYS_socketpair, crate::seccomp::pairs());
     }
-    if !rules.is_empty() {
+    if rules.asks() != Asks::No {
         // io_uring opens, renames, links and connects where no filter sees it. Profiles deny it; without one the guard
         // has to.
         for call in [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register] {

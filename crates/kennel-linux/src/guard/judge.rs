@@ -61,10 +61,44 @@ impl From<Errno> for Ruling<'_> {
     }
 }
 
+/// The paths that calls are judged by.
+#[derive(Clone, Copy, Debug)]
+pub struct Grounds<'a> {
+    /// Where nothing is to be made.
+    pub absent: &'a Ground,
+    /// What mounts hide or keep. Where the mount is gone for the moment, because the host has replaced what was
+    /// below it, nothing is to be made either, nor taken away.
+    pub standing: &'a Ground,
+    /// Files over which something is moved that may be the same.
+    pub rewritten: &'a Ground,
+}
+
+impl<'a> Grounds<'a> {
+    fn concerns(&self, name: &[u8], fresh: bool) -> bool {
+        self.absent.concerns(name, fresh) || self.standing.concerns(name, fresh)
+    }
+
+    /// The path that making `spot` would break.
+    fn breaks(&self, spot: &Spot, how: How) -> Result<Option<&'a Guarded>, Errno> {
+        match self.absent.made(spot, how)? {
+            None => self.uncovered(spot, how),
+            some => Ok(some),
+        }
+    }
+
+    /// The path that making `spot` would break, or taking it away, because no mount stands there at the moment. Where one
+    /// stands, the kernel refuses by itself what changes it, and nothing else.
+    fn uncovered(&self, spot: &Spot, how: How) -> Result<Option<&'a Guarded>, Errno> {
+        match self.standing.made(spot, how)? {
+            Some(guarded) if !walk::is_mount_root(spot)? => Ok(Some(guarded)),
+            _ => Ok(None),
+        }
+    }
+}
+
 /// Judges calls; keeps the buffers for it.
 pub struct Judge<'a> {
-    ground: &'a Ground,
-    rewritten: &'a Ground,
+    grounds: Grounds<'a>,
     listener: &'a Listener,
     root: Root,
     first: Box<[u8; PATH_MAX]>,
@@ -72,17 +106,12 @@ pub struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// A judge over `ground`, where nothing is to be made, and `rewritten`, over which nothing is to be moved.
+    /// A judge by `grounds`.
     #[must_use]
-    pub fn new(
-        ground: &'a Ground,
-        rewritten: &'a Ground,
-        listener: &'a Listener,
-        one_root: bool,
-    ) -> Judge<'a> {
+    pub fn new(grounds: Grounds<'a>, listener: &'a Listener, one_root: bool) -> Judge<'a> {
         let buffer = || Box::new([0; PATH_MAX]);
         let root = if one_root { Root::Unknown } else { Root::EachItsOwn };
-        Judge { ground, rewritten, listener, root, first: buffer(), second: buffer() }
+        Judge { grounds, listener, root, first: buffer(), second: buffer() }
     }
 
     /// What becomes of a call that makes a name.
@@ -91,7 +120,8 @@ impl<'a> Judge<'a> {
         let ruling = match call {
             Call::Open { path, flags } => self.open(caller, notification.id, path, flags),
             Call::Make(path) => self.name(caller, path, How::Fresh),
-            Call::Link(path) => self.name(caller, path, How::Link),
+            Call::Symlink(path) => self.name(caller, path, How::Link),
+            Call::Link { from, to } => self.link(caller, from, to),
             Call::Rename { from, to, flags } => self.rename(caller, notification.id, (from, to), flags),
             Call::Bind(address) => self.bind(caller, address),
             Call::Socket(kind) => Ok(socket(kind)),
@@ -137,7 +167,7 @@ impl<'a> Judge<'a> {
         let Some((way, name)) = walk::split(text) else { return Ok(Ruling::Continue) };
         let follow = flags & (libc::O_EXCL | libc::O_NOFOLLOW) == 0;
         let start = Start { folder: path.folder, scoped };
-        if !self.ground.concerns(name, true) {
+        if !self.grounds.concerns(name, true) {
             if !follow {
                 return Ok(Ruling::Continue);
             }
@@ -162,11 +192,30 @@ impl<'a> Judge<'a> {
     fn name(&mut self, caller: Caller, path: PathArgument, how: How) -> Result<Ruling<'a>, Ruling<'a>> {
         let text = caller.path(path.address, &mut self.first)?;
         let Some((_, name)) = walk::split(text) else { return Ok(Ruling::Continue) };
-        if !self.ground.concerns(name, matches!(how, How::Fresh)) {
+        if !self.grounds.concerns(name, matches!(how, How::Fresh)) {
             return Ok(Ruling::Continue);
         }
         let spot = walk::spot(caller, path.start(), text, false)?;
         self.made(&spot, how)
+    }
+
+    /// A second name for a file.
+    fn link(
+        &mut self,
+        caller: Caller,
+        from: PathArgument,
+        to: PathArgument,
+    ) -> Result<Ruling<'a>, Ruling<'a>> {
+        let old = caller.path(from.address, &mut self.second)?;
+        if let Some((_, name)) = walk::split(old)
+            && self.grounds.standing.concerns(name, true)
+        {
+            let old = walk::spot(caller, from.start(), old, false)?;
+            if let Some(taken) = self.grounds.uncovered(&old, How::Fresh)? {
+                return Ok(refuse(Some(taken)));
+            }
+        }
+        self.name(caller, to, How::Link)
     }
 
     fn rename(
@@ -181,19 +230,24 @@ impl<'a> Judge<'a> {
         let (Some((_, old_name)), Some((_, new_name))) = (walk::split(old), walk::split(new)) else {
             return Ok(Ruling::Continue);
         };
-        let (ground, rewritten) = (self.ground, self.rewritten);
+        let rewritten = self.grounds.rewritten;
         let exchange = flags & libc::RENAME_EXCHANGE != 0;
         let rewrites = rewritten.concerns(new_name, true);
-        let makes = ground.concerns(new_name, false) || (exchange && ground.concerns(old_name, false));
-        if !makes && !rewrites {
+        let makes =
+            self.grounds.concerns(new_name, false) || (exchange && self.grounds.concerns(old_name, false));
+        let takes = self.grounds.standing.concerns(old_name, true);
+        if !makes && !rewrites && !takes {
             return Ok(Ruling::Continue);
         }
         let (old, new) =
             (walk::spot(caller, from.start(), old, false)?, walk::spot(caller, to.start(), new, false)?);
         let source = standing(&old)?;
-        let mut broken = ground.made(&new, How::Moved(&source))?;
+        let mut broken = self.grounds.breaks(&new, How::Moved(&source))?;
+        if broken.is_none() && takes {
+            broken = self.grounds.uncovered(&old, How::Fresh)?;
+        }
         if broken.is_none() && exchange {
-            broken = ground.made(&old, How::Moved(&standing(&new)?))?;
+            broken = self.grounds.breaks(&old, How::Moved(&standing(&new)?))?;
         }
         if broken.is_some() || !rewrites {
             return Ok(refuse(broken));
@@ -214,7 +268,7 @@ impl<'a> Judge<'a> {
     fn bind(&mut self, caller: Caller, address: Address) -> Result<Ruling<'a>, Ruling<'a>> {
         let Some(path) = unix_path(caller, address)? else { return Ok(Ruling::Continue) };
         let Some((_, name)) = walk::split(&path) else { return Ok(Ruling::Continue) };
-        if !self.ground.concerns(name, true) {
+        if !self.grounds.concerns(name, true) {
             return Ok(Ruling::Continue);
         }
         let start = Start { folder: libc::AT_FDCWD, scoped: false };
@@ -223,10 +277,10 @@ impl<'a> Judge<'a> {
     }
 
     fn made(&self, spot: &Spot, how: How) -> Result<Ruling<'a>, Ruling<'a>> {
-        if !self.ground.concerns(&spot.name, matches!(how, How::Fresh)) {
+        if !self.grounds.concerns(&spot.name, matches!(how, How::Fresh)) {
             return Ok(Ruling::Continue);
         }
-        Ok(refuse(self.ground.made(spot, how)?))
+        Ok(refuse(self.grounds.breaks(spot, how)?))
     }
 }
 

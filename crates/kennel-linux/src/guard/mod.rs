@@ -1,25 +1,32 @@
-//! The guard: rules that have nothing to mount on and nothing to point Landlock at.
+//! The guard: what has to be seen to while a sandbox runs.
 //!
-//! A protected path that does not exist yet, a unix socket that is listed by its path. For these, and only when a policy
-//! has such a rule, the seccomp filter sends the few calls concerned to the controller ([`filter_rules`]), and a thread
-//! of it answers: [`Guard::serve`]. The thread starts with the first of these calls ([`crate::supervise`]). Nothing is placed on the host's disk for any of this.
+//! Some rules have nothing to mount on and nothing to point Landlock at: a protected path that does not exist yet, a unix
+//! socket that is listed by its path. For these the seccomp filter sends the few calls concerned to the controller
+//! ([`filter_rules`]), and a thread of it answers: [`Guard::serve`]. And a mount is on a file, while a rule is about
+//! a name: what the host replaces has to be covered again ([`covered`]). The thread starts with the first call, or
+//! when a sandbox with covered names has run for a moment ([`crate::supervise`]). Nothing is placed on the host's
+//! disk for any of this.
 //!
 //! The guard reads a path's last component first and lets everything else go on at once. What bears a protected name
 //! is resolved as the caller would resolve it ([`walk`]) and refused with EROFS, the error that an existing protected
 //! path gives. Because the caller can change its memory after the guard's look, the folders are also watched
-//! ([`watch`]): a name that appears all the same is taken away at once, recorded, and ends the sandbox. A connect is
-//! not let go on at all, but made on the caller's behalf ([`connect`]): there is no race to win.
+//! ([`watch`]): a name that appears all the same ends the sandbox, and is taken away. A connect is not let go on at
+//! all, but made on the caller's behalf ([`connect`]): there is no race to win.
 
 pub mod caller;
 pub mod calls;
 pub mod connect;
+pub mod covered;
 pub mod filter;
+pub mod folders;
 pub mod ground;
 pub mod judge;
 pub mod listener;
+pub mod mender;
 mod own;
 mod rewrite;
 pub mod rules;
+pub mod trail;
 mod violation;
 pub mod walk;
 pub mod watch;
@@ -33,24 +40,30 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::io::Errno;
 
+use crate::clock::timespec;
+
 pub use filter::{Additions, filter_rules};
-pub use rules::{AllowedSocket, Anchor, Finding, Premises, Protected, Rules, Sockets};
+pub use mender::Namespaces;
+pub use rules::{AllowedSocket, Anchor, Asks, CoveredName, Finding, Premises, Protected, Rules, Sockets};
 pub use violation::{Violation, Violations};
 pub use watch::Mended;
 
 use calls::Call;
 use connect::Connector;
+use covered::{Covered, Looked};
+pub use folders::SHORT_RUN;
+use folders::{FolderWatch, Happened, Subscriber};
 use ground::Ground;
 use judge::{Judge, Ruling};
 use listener::{Answer, Listener, Notification};
-use watch::Watch;
+use watch::AbsentWatch;
 
-/// How the plan calls the descriptor that hears of the filter's notifications. The doors of a network have small numbers.
+/// How the plan calls the descriptor that hears of the filter's notifications. The sockets of a network have small numbers.
 pub const LISTENER: u32 = u32::MAX;
 
 /// How long the guard has for its last look, before nobody waits for it any more.
@@ -90,14 +103,19 @@ pub struct GuardHandle {
 /// A guard that has taken hold of its paths, and whose thread does not run yet.
 #[derive(Debug)]
 pub struct Guard {
-    ground: Ground,
+    absent: Ground,
+    standing: Ground,
     rewritten: Ground,
+    folders: FolderWatch,
     connector: Option<Connector>,
+    covered: Option<Covered>,
     one_root: bool,
+    started: Instant,
 }
 
 impl Guard {
-    /// Takes hold of the paths that `rules` speak of.
+    /// Takes hold of the paths that `rules` speak of. The folders are watched from a descriptor that is opened here,
+    /// before there is a command that could use all of them up.
     ///
     /// # Errors
     /// When a path is not what it was when the rules were made.
@@ -105,20 +123,34 @@ impl Guard {
         let changed = |(path, source)| GuardError::Changed { path, source };
         let connector = rules.sockets.as_ref().map(|sockets| Connector::new(sockets, premises.own_network));
         let connector = connector.transpose().map_err(changed)?;
-        let ground = Ground::new(&rules.protected).map_err(changed)?;
-        let rewritten = Ground::new(&rules.rewritten).map_err(changed)?;
-        Ok(Guard { ground, rewritten, connector, one_root: premises.one_root })
+        Ok(Guard {
+            absent: Ground::new(&rules.protected).map_err(changed)?,
+            standing: Ground::new(&rules.standing).map_err(changed)?,
+            rewritten: Ground::new(&rules.rewritten).map_err(changed)?,
+            folders: FolderWatch::new().map_err(|error| GuardError::Watch(error.into()))?,
+            connector,
+            covered: None,
+            one_root: premises.one_root,
+            started: Instant::now(),
+        })
     }
 
-    /// Answers the calls that `listener` receives, on a thread, until [`GuardHandle::finish`]; calls made before wait.
-    /// `end` is called when a rule was broken and must end the sandbox; it may be called more than once.
+    /// Has the names that `rules` hide or keep covered again when the host replaces them, in these namespaces, with what
+    /// is in this store.
+    pub fn cover(&mut self, rules: Rules, namespaces: Namespaces, store: OwnedFd) {
+        self.covered = Some(Covered::new(rules, namespaces, store));
+    }
+
+    /// Answers the calls that `listener` receives and watches over the names, on a thread, until
+    /// [`GuardHandle::finish`]; calls made before wait. `end` is called when a rule was broken and must end the sandbox;
+    /// it may be called more than once.
     ///
     /// # Errors
     /// When there is no thread to be had, or folders cannot be watched. The listener is closed then, and every call
     /// that waits for it fails.
     pub fn serve(
         self,
-        listener: OwnedFd,
+        listener: Option<OwnedFd>,
         end: impl FnMut() + Send + 'static,
     ) -> Result<GuardHandle, GuardError> {
         let start = |error: Errno| GuardError::Start(error.into());
@@ -126,19 +158,16 @@ impl Guard {
         let stopped = rustix::io::fcntl_dupfd_cloexec(&stop, 3).map_err(start)?;
         let record = Arc::new(Mutex::new(Violations::default()));
         let (over, ended) = sync_channel(1);
-        let Guard { ground, rewritten, connector, one_root } = self;
-        let watch = Watch::new(&ground).map_err(|error| GuardError::Watch(error.into()))?;
-        let listener = Listener::new(listener);
-        let told = record.clone();
-        let service =
-            Service { listener, ground, rewritten, one_root, watch, connector, stopped, record: told, end };
+        let listener = listener.map(Listener::new);
+        let duty = Duty { record: record.clone(), end, watch: AbsentWatch::new(), broken: false };
+        let service = Service { guard: self, listener, stopped, duty };
         let _unheard = SignalsBlocked::new();
         let thread = std::thread::Builder::new().name("guard".into()).stack_size(256 * 1024);
         let thread = thread.spawn(move || {
-            let watch = service.run();
+            let folders = service.run();
             let _ = over.send(());
-            // Last, because it takes milliseconds and nobody has to wait for it.
-            drop(watch);
+            // Last, because it may take milliseconds and nobody has to wait for it.
+            drop(folders);
         });
         thread.map_err(GuardError::Start)?;
         Ok(GuardHandle { stop, end: Some(ended), record })
@@ -180,107 +209,164 @@ impl Drop for GuardHandle {
 
 /// What the guard's thread owns.
 struct Service<E> {
-    listener: Listener,
-    ground: Ground,
-    rewritten: Ground,
-    one_root: bool,
-    watch: Watch,
-    connector: Option<Connector>,
+    guard: Guard,
+    listener: Option<Listener>,
     stopped: OwnedFd,
-    record: Arc<Mutex<Violations>>,
-    end: E,
+    duty: Duty<E>,
 }
 
 impl<E: FnMut()> Service<E> {
-    /// Serves until it is told to stop. Returns what is slow to be dropped.
-    fn run(self) -> Watch {
-        let Service { listener, ground, rewritten, one_root, watch, connector, stopped, record, end } = self;
-        let (mut watch, mut connector, mut end) = (watch, connector, end);
-        let mut judge = Judge::new(&ground, &rewritten, &listener, one_root);
-        let mut broken = false;
-        let mut listening = true;
-        while let Ok(ready) = wait(&listener, &watch, &stopped, listening, connector.as_ref()) {
-            // First, so that a rule that was just broken is mended before anything else goes on.
-            let happened = if ready.stopped && watch.has_begun() {
-                (0..ground.paths().len()).collect()
-            } else if ready.watch {
-                watch.happened(&ground)
-            } else {
-                Default::default()
-            };
-            broken |= mend(&mut watch, &ground, &record, happened, &mut end);
+    /// Serves until it is told to stop. Returns what may be slow to be dropped.
+    fn run(self) -> FolderWatch {
+        let Service { guard, listener, stopped, mut duty } = self;
+        let Guard { absent, standing, rewritten, started, .. } = guard;
+        let Guard { mut folders, mut connector, mut covered, one_root, .. } = guard;
+        let grounds = judge::Grounds { absent: &absent, standing: &standing, rewritten: &rewritten };
+        let mut judge = listener.as_ref().map(|listener| Judge::new(grounds, listener, one_root));
+        let mut hears = listener.as_ref();
+        loop {
+            let mut until = None;
+            if let Some(covered) = covered.as_mut().filter(|covered| !covered.is_watched()) {
+                // Not for a command that is gone again in a moment: to take watches away costs milliseconds.
+                let begin = started + SHORT_RUN;
+                match begin.checked_duration_since(Instant::now()) {
+                    Some(left) if !left.is_zero() => until = Some(left),
+                    _ => duty.note(covered.begin(&mut folders)),
+                }
+            }
+            let Ok(ready) = wait(hears, &folders, &stopped, connector.as_ref(), until) else { break };
+            // First, so that a name that was just replaced, or a rule that was just broken, is mended before anything
+            // else goes on.
+            if ready.folders {
+                duty.see(folders.happened(), &absent, &mut folders, covered.as_mut());
+            }
             if ready.stopped {
+                // Nothing inside is left that could make anything more.
+                if duty.watch.has_begun() {
+                    duty.mend(0..absent.paths().len(), &absent, &mut folders);
+                }
                 break;
             }
+            let Some(listener) = hears else { continue };
             if let Some(connector) = &mut connector {
-                connector.go_on(&listener);
+                connector.go_on(listener);
             }
             if ready.call {
                 match listener.receive() {
                     Ok(notification) => {
                         let call = Call::of(&notification);
-                        if call.is_some_and(Call::makes_a_name) && !watch.has_begun() {
-                            broken |= begin(&mut watch, &ground, &record, &mut end);
+                        if call.is_some_and(Call::makes_a_name) && !duty.watch.has_begun() {
+                            duty.begin(&absent, &mut folders);
                         }
-                        let answer = match (call, &mut connector) {
-                            _ if broken => Some(Answer::Refuse(libc::EACCES)),
-                            (Some(Call::Connect(address)), Some(connector)) => {
-                                connect(connector, &listener, &record, &notification, address)
+                        let answer = match (call, &mut connector, &mut judge) {
+                            _ if duty.broken => Some(Answer::Refuse(libc::EACCES)),
+                            (Some(Call::Connect(address)), Some(connector), _) => {
+                                connect(connector, listener, &duty.record, &notification, address)
                             }
-                            (Some(Call::Listen(socket)), Some(connector)) => {
-                                connector.listens(&listener, &notification, socket);
+                            (Some(Call::Listen(socket)), Some(connector), _) => {
+                                connector.listens(listener, &notification, socket);
                                 Some(Answer::Continue)
                             }
-                            (Some(call), _) => Some(decide(&mut judge, &record, &notification, call)),
-                            (None, _) => Some(Answer::Refuse(libc::ENOSYS)),
+                            (Some(call), _, Some(judge)) => {
+                                Some(decide(judge, &duty.record, &notification, call))
+                            }
+                            _ => Some(Answer::Refuse(libc::ENOSYS)),
                         };
                         if let Some(answer) = answer {
                             let _ = listener.answer(notification.id, answer);
                         }
                     }
                     Err(Errno::NOENT | Errno::INTR) => {}
-                    Err(_) => listening = false,
+                    Err(_) => hears = None,
                 }
             } else if ready.hung_up {
-                listening = false;
+                hears = None;
             }
         }
-        watch
+        folders
     }
 }
 
-/// Places the watches; whatever stands at a protected path already is mended. Returns whether the sandbox was ended.
-fn begin(watch: &mut Watch, ground: &Ground, record: &Mutex<Violations>, end: &mut impl FnMut()) -> bool {
-    if let Err(error) = watch.begin(ground) {
-        end();
-        let why = GuardError::Watch(error.into()).to_string();
-        add(record, Violation::GuardFailed { why });
-        return true;
-    }
-    mend(watch, ground, record, (0..ground.paths().len()).collect(), end)
+/// What the guard owes its sandbox's caller: that rules hold, or the sandbox ends, and that it is told.
+struct Duty<E> {
+    record: Arc<Mutex<Violations>>,
+    end: E,
+    watch: AbsentWatch,
+    /// Whether the sandbox was ended; nothing goes on from then on.
+    broken: bool,
 }
 
-/// Mends these paths where they are broken. Returns whether any was; then the sandbox was ended.
-fn mend(
-    watch: &mut Watch,
-    ground: &Ground,
-    record: &Mutex<Violations>,
-    paths: BTreeSet<usize>,
-    end: &mut impl FnMut(),
-) -> bool {
-    let mut broken = false;
-    for path in paths {
-        if let Some(mended) = watch.mend(ground, path) {
-            broken = true;
-            end();
-            let protected = &ground.paths()[path].protected;
-            add(
-                record,
-                Violation::Broken { path: protected.path(), rule: protected.rule.to_string(), mended },
-            );
+impl<E: FnMut()> Duty<E> {
+    /// Places the watches over absent names; whatever stands at one already is mended.
+    fn begin(&mut self, absent: &Ground, folders: &mut FolderWatch) {
+        match self.watch.begin(absent, folders) {
+            Ok(()) => self.mend(0..absent.paths().len(), absent, folders),
+            Err(error) => self.fail(GuardError::Watch(error.into()).to_string()),
         }
     }
-    broken
+
+    /// Sees to what appeared in the watched folders.
+    fn see(
+        &mut self,
+        happened: Happened,
+        absent: &Ground,
+        folders: &mut FolderWatch,
+        covered: Option<&mut Covered>,
+    ) {
+        let (paths, names): (Vec<usize>, Option<BTreeSet<usize>>) = match happened {
+            Happened::Unknown => ((0..absent.paths().len()).collect(), None),
+            Happened::To(subscribers) => {
+                let (mut paths, mut names) = (Vec::new(), BTreeSet::new());
+                for subscriber in subscribers {
+                    match subscriber {
+                        Subscriber::Absent(path) => paths.push(path),
+                        Subscriber::Covered(name) => drop(names.insert(name)),
+                    }
+                }
+                (paths, Some(names))
+            }
+        };
+        if let Some(covered) = covered {
+            self.note(covered.happened(folders, names.as_ref()));
+        }
+        if self.watch.has_begun() {
+            self.mend(paths, absent, folders);
+        }
+    }
+
+    /// Mends these absent paths where they are broken; the sandbox is ended then.
+    fn mend(&mut self, paths: impl IntoIterator<Item = usize>, absent: &Ground, folders: &mut FolderWatch) {
+        for path in paths {
+            if let Some(mended) = self.watch.mend(absent, path, folders, &mut self.end) {
+                self.broken = true;
+                let protected = &absent.paths()[path].protected;
+                let (path, rule) = (protected.path(), protected.rule.to_string());
+                add(&self.record, Violation::Broken { path, rule, mended });
+            }
+        }
+    }
+
+    /// Notes what became of covered names.
+    fn note(&mut self, looked: io::Result<Looked>) {
+        match looked {
+            Ok(Looked { exposed, ends }) => {
+                if ends {
+                    self.broken = true;
+                    (self.end)();
+                    self.record.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
+                }
+                exposed.into_iter().for_each(|exposed| add(&self.record, exposed));
+            }
+            Err(error) => self.fail(format!("covering a name that the host replaced: {error}")),
+        }
+    }
+
+    /// What cannot be guarded ends.
+    fn fail(&mut self, why: String) {
+        self.broken = true;
+        (self.end)();
+        add(&self.record, Violation::GuardFailed { why });
+    }
 }
 
 /// Answers a call that makes a name, and records a refusal.
@@ -326,40 +412,42 @@ fn add(record: &Mutex<Violations>, violation: Violation) {
 struct Ready {
     call: bool,
     hung_up: bool,
-    watch: bool,
+    folders: bool,
     stopped: bool,
 }
 
+/// Waits for something to do. A listener that hung up is not passed any more: it would always be ready.
 fn wait(
-    listener: &Listener,
-    watch: &Watch,
+    listener: Option<&Listener>,
+    folders: &FolderWatch,
     stopped: &OwnedFd,
-    listening: bool,
     connector: Option<&Connector>,
+    until: Option<Duration>,
 ) -> Result<Ready, Errno> {
     let mut fds = Vec::with_capacity(8);
-    fds.extend([PollFd::from_borrowed_fd(watch.as_fd(), PollFlags::IN), PollFd::new(stopped, PollFlags::IN)]);
-    // One that hung up is always ready, and would keep this loop spinning.
-    if listening {
-        fds.push(PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN));
-    }
+    fds.extend([
+        PollFd::from_borrowed_fd(folders.as_fd(), PollFlags::IN),
+        PollFd::new(stopped, PollFlags::IN),
+    ]);
+    fds.extend(listener.map(|listener| PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)));
     let waits = connector.filter(|connector| connector.any_waits());
     if let Some(connector) = waits {
         connector.register(&mut fds);
     }
     loop {
-        match rustix::event::poll(&mut fds, waits.map(|_| &connect::PATIENCE)) {
+        let limit = until.into_iter().chain(waits.map(|_| connect::PATIENCE)).min().map(timespec);
+        match rustix::event::poll(&mut fds, limit.as_ref()) {
             Ok(_) => break,
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),
         }
     }
     let of = |at: usize| fds.get(at).map_or(PollFlags::empty(), PollFd::revents);
-    let of_listener = if listening { of(2) } else { PollFlags::empty() };
+    let of_listener = if listener.is_some() { of(2) } else { PollFlags::empty() };
     Ok(Ready {
         call: of_listener.contains(PollFlags::IN),
         hung_up: of_listener.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL),
-        watch: !of(0).is_empty(),
+        folders: !of(0).is_empty(),
         stopped: !of(1).is_empty(),
     })
 }

@@ -5,7 +5,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kennel_init::plan::Identity;
+use kennel_init::plan::{Cover, Identity};
+use kennel_policy::policy::OnReplace;
 
 use crate::resolve::Reason;
 
@@ -50,11 +51,46 @@ pub struct Premises {
     pub one_root: bool,
 }
 
+/// A name of the host's that a mount covers inside, or would if something stood there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoveredName {
+    /// Its path on the host. Links on the way are followed each time, because they may lead elsewhere by then.
+    pub path: PathBuf,
+    /// Whether a link at the end is followed too; otherwise the link itself is covered.
+    pub follow: bool,
+    /// Where it shows: the source of a mount and its place inside, where the two differ.
+    pub mounted: Option<(PathBuf, PathBuf)>,
+    /// How it is covered.
+    pub cover: Cover,
+    /// Which file was covered when the sandbox was planned; `None` if there was none.
+    pub identity: Option<Identity>,
+    /// The rule behind it, in the user's words.
+    pub rule: Reason,
+}
+
+/// Whether the filter has to ask the guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// There is nothing to ask about.
+    No,
+    /// Only about names that mounts keep, for the moment in which the host replaces them.
+    Better,
+    /// The policy could not be kept otherwise.
+    Must,
+}
+
 /// Everything that the guard watches over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// Paths that are to stay absent.
     pub protected: Vec<Protected>,
+    /// Paths in what can be written that mounts hide or keep. Nothing is to be made there while the host replaces them.
+    pub standing: Vec<Protected>,
+    /// All names that mounts hide, keep or hold in their places, and absent ones that are to be hidden when the host
+    /// makes them.
+    pub covered: Vec<CoveredName>,
+    /// What happens when the host replaces one.
+    pub on_replace: OnReplace,
     /// Files that are kept by mounts, and that programs write anew by moving another over them.
     pub rewritten: Vec<Protected>,
     /// Which unix sockets can be connected to, where they are listed.
@@ -99,16 +135,34 @@ impl Rules {
         Rules { rewritten: anchored(findings, writable), ..self }
     }
 
-    /// Whether there is nothing to do: then no filter notifies and no guard runs.
+    /// The same with names that are kept by mounts, in folders that can be written.
+    #[must_use]
+    pub fn with_standing(self, findings: &[Finding], writable: &[Arc<Anchor>]) -> Rules {
+        Rules { standing: anchored(findings, writable), ..self }
+    }
+
+    /// Whether there is nothing to do: then no guard runs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !self.names() && self.sockets.is_none()
+        self.asks() == Asks::No && self.covered.is_empty()
+    }
+
+    /// Whether the filter has to ask.
+    #[must_use]
+    pub fn asks(&self) -> Asks {
+        match () {
+            () if !self.protected.is_empty() || !self.rewritten.is_empty() || self.sockets.is_some() => {
+                Asks::Must
+            }
+            () if !self.standing.is_empty() => Asks::Better,
+            () => Asks::No,
+        }
     }
 
     /// Whether calls that make a name matter.
     #[must_use]
     pub fn names(&self) -> bool {
-        !self.protected.is_empty() || !self.rewritten.is_empty()
+        !self.protected.is_empty() || !self.rewritten.is_empty() || !self.standing.is_empty()
     }
 }
 

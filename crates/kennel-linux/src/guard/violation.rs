@@ -3,6 +3,7 @@
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::watch::Mended;
 use crate::describe::show;
@@ -31,6 +32,17 @@ pub enum Violation {
         /// What was done about it.
         mended: Mended,
     },
+    /// The host put something else in the place of a covered name, and it showed inside until it was covered again.
+    Exposed {
+        /// The name, on the host.
+        path: PathBuf,
+        /// The rule behind it.
+        rule: String,
+        /// How long it took at most from when kennel saw it until it was covered.
+        longest: Duration,
+        /// How often.
+        times: u64,
+    },
     /// The guard itself failed, and nothing that it had to judge was let through from then on.
     GuardFailed {
         /// Why.
@@ -46,6 +58,8 @@ pub struct Violations {
     pub list: Vec<Violation>,
     /// How many more there were.
     pub more: u64,
+    /// Whether the sandbox was ended because the host replaced a covered name, as the policy wants it.
+    pub ended: bool,
 }
 
 /// As many different ones are kept.
@@ -64,12 +78,21 @@ impl Violations {
                 *times += 1;
                 return;
             }
+            if let (
+                Violation::Exposed { path, longest, times, .. },
+                Violation::Exposed { path: new_path, longest: new_longest, .. },
+            ) = (&mut *old, &new)
+                && path == new_path
+            {
+                (*longest, *times) = ((*longest).max(*new_longest), *times + 1);
+                return;
+            }
             if *old == new {
                 return;
             }
         }
         // A broken rule ends the sandbox, so there are few.
-        if self.list.len() < MOST || !matches!(new, Violation::Refused { .. }) {
+        if self.list.len() < MOST || new.ends() {
             self.list.push(new);
         } else {
             self.more += 1;
@@ -79,13 +102,20 @@ impl Violations {
     /// Whether the guard let something through, or might have: then the sandbox was ended.
     #[must_use]
     pub fn broken(&self) -> bool {
-        self.list.iter().any(|violation| !matches!(violation, Violation::Refused { .. }))
+        self.ended || self.list.iter().any(Violation::ends)
     }
 
     /// Whether nothing was tried.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+}
+
+impl Violation {
+    /// Whether the sandbox ends for it, whatever the policy says.
+    fn ends(&self) -> bool {
+        !matches!(self, Violation::Refused { .. } | Violation::Exposed { .. })
     }
 }
 
@@ -115,6 +145,15 @@ impl fmt::Display for Violation {
                 }
                 write!(f, "; everything inside was killed: {}", why(rule))
             }
+            Violation::Exposed { path, rule, longest, times } => write!(
+                f,
+                "{} was replaced on the host{} and showed inside until it was covered again, {} \u{b5}s after kennel saw \
+                 it: {}",
+                name(path),
+                often(*times),
+                longest.as_micros(),
+                why(rule)
+            ),
             Violation::GuardFailed { why } => write!(f, "the guard failed: {why}"),
         }
     }

@@ -223,6 +223,21 @@ pub(super) fn identity_of(stat: &rustix::fs::Statx) -> Identity {
     }
 }
 
+/// Whether a mount stands at `spot`, as the caller sees it. Before Linux 5.8 nothing tells; what exists then counts as
+/// covered.
+pub(super) fn is_mount_root(spot: &Spot) -> Result<bool, Errno> {
+    const STATX_ATTR_MOUNT_ROOT: u64 = 0x2000;
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
+    match rustix::fs::statx(&spot.folder, c_string(&spot.name)?, flags, StatxFlags::TYPE) {
+        Ok(stat) => {
+            let told = stat.stx_attributes_mask.bits() & STATX_ATTR_MOUNT_ROOT != 0;
+            Ok(!told || stat.stx_attributes.bits() & STATX_ATTR_MOUNT_ROOT != 0)
+        }
+        Err(Errno::NOENT) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Which file this is, and on which mount: `..` stops only where both are the root's.
 fn place(fd: BorrowedFd) -> Result<(Identity, u64), Errno> {
     // Linux 5.8 tells the mount; before, all count as one.

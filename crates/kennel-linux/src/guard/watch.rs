@@ -1,29 +1,27 @@
-//! The guard's second lock: the folders that hold protected names are watched.
+//! The guard's second lock on absent names: their folders are watched.
 //!
 //! A caller can change its memory between the guard's look at a path and the kernel's own, so a protected name may
-//! appear all the same. Then it is taken away at once, and the sandbox ended.
+//! appear all the same. Then the sandbox is ended, and the name is taken away.
 //!
-//! The watches are placed when the sandbox makes its first name: before, none can have appeared by its doing. Taking them
-//! away costs the kernel a grace period, some milliseconds, which a command that makes nothing is spared.
+//! The watches are placed when the sandbox makes its first name: before, none can have appeared by its doing.
 //!
 //! What appeared may hold something that somebody needs: a folder of the user's that was renamed, or one that the user
 //! made at this very moment outside. So only what is empty or was born during the run is removed; all else is moved
-//! aside, to a name beside it.
+//! aside, to a name beside it that nobody can have taken in advance.
 
-use std::collections::{BTreeSet, HashMap};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags};
-use rustix::fs::{AtFlags, FileType, RenameFlags, StatxFlags, inotify};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags, StatxFlags};
 use rustix::io::Errno;
-use std::ffi::{CStr, CString, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use super::ground::{Component, Folders, Ground, odd, open_folder};
+use super::folders::{FolderWatch, Place, Subscriber};
+use super::ground::{Folders, Ground, Guarded, open_folder};
 use super::walk;
+use crate::held::beside;
 
 /// How a broken rule was mended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,27 +34,18 @@ pub enum Mended {
     Not(i32),
 }
 
-/// The watches.
+/// The watch over absent names.
 #[derive(Debug)]
-pub struct Watch {
-    inotify: OwnedFd,
-    /// The watch on the folder of each component of each path.
-    placed: Vec<Vec<Option<i32>>>,
-    /// What each watch is for.
-    users: HashMap<i32, Vec<Component>>,
+pub struct AbsentWatch {
     started: Duration,
     begun: bool,
 }
 
-impl Watch {
-    /// Gets ready to watch.
-    ///
-    /// # Errors
-    /// When the user's limit on inotify is reached.
-    pub fn new(ground: &Ground) -> Result<Watch, Errno> {
-        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        let placed = ground.paths().iter().map(|path| vec![None; path.rest.len()]).collect();
-        Ok(Watch { inotify, placed, users: HashMap::new(), started: now(), begun: false })
+impl AbsentWatch {
+    /// Gets ready to watch. What is born from now on counts as made during the run.
+    #[must_use]
+    pub fn new() -> AbsentWatch {
+        AbsentWatch { started: now(), begun: false }
     }
 
     /// Whether the watches have been placed.
@@ -69,117 +58,60 @@ impl Watch {
     ///
     /// # Errors
     /// When the user's limit on inotify is reached, or the disk cannot be looked at.
-    pub fn begin(&mut self, ground: &Ground) -> Result<(), Errno> {
+    pub fn begin(&mut self, ground: &Ground, folders: &mut FolderWatch) -> Result<(), Errno> {
         self.begun = true;
-        let mut placed = Folders::default();
+        let mut known = Folders::default();
         for (path, guarded) in ground.paths().iter().enumerate() {
-            for level in 0..guarded.rest.len() {
-                let Some(watch) = placed.at(guarded, level, |folder| self.add(folder))? else { break };
-                self.use_for(Component { path, level }, Some(watch));
+            let mut places = Vec::with_capacity(guarded.rest.len());
+            for (level, name) in guarded.rest.iter().enumerate() {
+                let Some(watch) = known.at(guarded, level, |folder| folders.watch(folder))? else { break };
+                places.push(Place { watch, name: name.as_bytes().to_vec() });
             }
+            folders.place(Subscriber::Absent(path), places);
         }
         Ok(())
     }
 
-    /// Places the watches of one path anew. Each is placed before the next component is looked up, so that nothing
-    /// comes about in between unseen. Returns the folder that holds the name.
-    fn place(&mut self, ground: &Ground, path: usize) -> Result<Option<OwnedFd>, Errno> {
+    /// Looks at a path, and mends it if it is broken; `end`, which ends the sandbox, is called before. `None` when all is
+    /// well.
+    pub fn mend(
+        &mut self,
+        ground: &Ground,
+        path: usize,
+        folders: &mut FolderWatch,
+        end: &mut impl FnMut(),
+    ) -> Option<Mended> {
         let guarded = &ground.paths()[path];
-        let last = guarded.rest.len() - 1;
-        let mut at = guarded.folder(0)?;
-        for level in 0..=last {
-            let watch = at.as_ref().map(|folder| self.add(folder.as_fd())).transpose()?;
-            self.use_for(Component { path, level }, watch);
-            if level < last {
-                let name = guarded.rest[level].as_bytes();
-                at = at.map(|folder| open_folder(folder.as_fd(), name)).transpose()?.flatten();
-            }
-        }
-        Ok(at)
-    }
-
-    fn add(&self, folder: BorrowedFd) -> Result<i32, Errno> {
-        let events = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::MASK_ADD;
-        inotify::add_watch(&self.inotify, format!("/proc/self/fd/{}", folder.as_raw_fd()), events)
-    }
-
-    /// Notes what a watch is for. One that nobody uses any more is taken away: a sandbox that moves folders about
-    /// leaves no trail of them.
-    fn use_for(&mut self, component: Component, watch: Option<i32>) {
-        let slot = &mut self.placed[component.path][component.level];
-        let old = std::mem::replace(slot, watch);
-        if old == watch {
-            return;
-        }
-        if let Some((old, users)) = old.and_then(|old| Some((old, self.users.get_mut(&old)?))) {
-            users.retain(|user| *user != component);
-            if users.is_empty() {
-                self.users.remove(&old);
-                let _ = inotify::remove_watch(&self.inotify, old);
-            }
-        }
-        if let Some(watch) = watch {
-            self.users.entry(watch).or_default().push(component);
-        }
-    }
-
-    /// The paths that something happened to.
-    pub fn happened(&mut self, ground: &Ground) -> BTreeSet<usize> {
-        // A sandbox that makes files as fast as they can be read about must not keep the guard here.
-        const MOST_EVENTS: usize = 4096;
-        let mut paths = BTreeSet::new();
-        let mut buffer = [MaybeUninit::uninit(); 8192];
-        let mut reader = Reader::new(&self.inotify, &mut buffer);
-        for _ in 0..MOST_EVENTS {
-            let event = match reader.next() {
-                Ok(event) => event,
-                Err(Errno::INTR) => continue,
-                Err(_) => break,
-            };
-            if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
-                paths.extend(0..ground.paths().len());
-                continue;
-            }
-            if event.events().contains(ReadFlags::IGNORED) {
-                // The folder is gone. What stands in its place is found by the watch above it.
-                for user in self.users.remove(&event.wd()).unwrap_or_default() {
-                    self.placed[user.path][user.level] = None;
-                }
-                continue;
-            }
-            let name = event.file_name().map_or(b"".as_slice(), CStr::to_bytes);
-            for user in self.users.get(&event.wd()).into_iter().flatten() {
-                let wanted = ground.paths()[user.path].rest[user.level].as_bytes();
-                if name.eq_ignore_ascii_case(wanted) || odd(name) {
-                    paths.insert(user.path);
-                }
-            }
-        }
-        paths
-    }
-
-    /// Looks at a path, and mends it if it is broken. `None` when all is well.
-    pub fn mend(&mut self, ground: &Ground, path: usize) -> Option<Mended> {
-        let guarded = &ground.paths()[path];
-        let holder = match self.place(ground, path) {
+        let holder = match place(guarded, path, folders) {
             Ok(holder) => holder,
-            Err(error) => return Some(Mended::Not(error.raw_os_error())),
+            Err(error) => {
+                end();
+                return Some(Mended::Not(error.raw_os_error()));
+            }
         };
         // Without a folder to hold it there is no such name.
         let holder = holder?;
-        self.clear(holder.as_fd(), guarded.name())
+        self.clear(holder.as_fd(), guarded.name(), end)
             .unwrap_or_else(|error| Some(Mended::Not(error.raw_os_error())))
     }
 
     /// Clears a name.
-    fn clear(&self, folder: BorrowedFd, name: &[u8]) -> Result<Option<Mended>, Errno> {
+    fn clear(
+        &self,
+        folder: BorrowedFd,
+        name: &[u8],
+        end: &mut impl FnMut(),
+    ) -> Result<Option<Mended>, Errno> {
         let name = walk::c_string(name)?;
         let mut mended = None;
         // Whoever races may do it again before the sandbox is dead.
         for _ in 0..100 {
-            match self.clear_once(folder, &name) {
-                Ok(None) => return Ok(mended),
-                Ok(done) => mended = done,
+            if let Err(Errno::NOENT) = rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                return Ok(mended);
+            }
+            end();
+            match with_permission(folder, || self.clear_once(folder, &name)) {
+                Ok(done) => mended = Some(done),
                 // Somebody was quicker.
                 Err(Errno::NOENT | Errno::NOTEMPTY | Errno::ISDIR | Errno::NOTDIR) => {}
                 Err(error) => return Err(error),
@@ -188,13 +120,9 @@ impl Watch {
         Err(Errno::BUSY)
     }
 
-    fn clear_once(&self, folder: BorrowedFd, name: &CStr) -> Result<Option<Mended>, Errno> {
+    fn clear_once(&self, folder: BorrowedFd, name: &CStr) -> Result<Mended, Errno> {
         let wanted = StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::NLINK | StatxFlags::BTIME;
-        let stat = match rustix::fs::statx(folder, name, AtFlags::SYMLINK_NOFOLLOW, wanted) {
-            Ok(stat) => stat,
-            Err(Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(error),
-        };
+        let stat = rustix::fs::statx(folder, name, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
         let removed = match FileType::from_raw_mode(stat.stx_mode.into()) {
             // Succeeds only on an empty one.
             FileType::Directory => rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR),
@@ -206,19 +134,46 @@ impl Watch {
             _ => rustix::fs::unlinkat(folder, name, AtFlags::empty()),
         };
         match removed {
-            Ok(()) => Ok(Some(Mended::Removed)),
-            Err(Errno::NOTEMPTY | Errno::EXIST) => {
-                move_aside(folder, name).map(|to| Some(Mended::MovedAside(to)))
-            }
+            Ok(()) => Ok(Mended::Removed),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => move_aside(folder, name).map(Mended::MovedAside),
             Err(error) => Err(error),
         }
     }
 }
 
-impl AsFd for Watch {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.inotify.as_fd()
+/// Places the watches of one path anew. Each is placed before the next component is looked up, so that nothing
+/// comes about in between unseen. Returns the folder that holds the name.
+fn place(guarded: &Guarded, path: usize, folders: &mut FolderWatch) -> Result<Option<OwnedFd>, Errno> {
+    let last = guarded.rest.len() - 1;
+    let mut at = guarded.folder(0)?;
+    let mut places = Vec::with_capacity(guarded.rest.len());
+    for (level, name) in guarded.rest.iter().enumerate() {
+        let Some(folder) = &at else { break };
+        let watch = with_permission(folder.as_fd(), || folders.watch(folder.as_fd()))?;
+        places.push(Place { watch, name: name.as_bytes().to_vec() });
+        if level < last {
+            let next = || open_folder(folder.as_fd(), name.as_bytes());
+            at = with_permission(folder.as_fd(), next)?;
+        }
     }
+    folders.place(Subscriber::Absent(path), places);
+    Ok(at)
+}
+
+/// Does something in a folder whose owner may have forbidden it: a sandbox that takes its own permissions away would
+/// have the guard stand before a shut door. The permissions are then as they were.
+fn with_permission<T>(folder: BorrowedFd, mut act: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    match act() {
+        Err(Errno::ACCESS) => {}
+        other => return other,
+    }
+    // By this name the kernel changes what the descriptor refers to, which was opened without any permission on it.
+    let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
+    let before = Mode::from_raw_mode(rustix::fs::fstat(folder)?.st_mode & 0o7777);
+    rustix::fs::chmodat(CWD, &path, before | Mode::RWXU, AtFlags::empty())?;
+    let result = act();
+    let _ = rustix::fs::chmodat(CWD, &path, before, AtFlags::empty());
+    result
 }
 
 /// Whether a file was made since then. A file system that does not tell counts as one that says no.
@@ -235,21 +190,23 @@ pub(super) fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Renames to the first free name beside.
+/// Renames to a free name beside.
 fn move_aside(folder: BorrowedFd, name: &CStr) -> Result<OsString, Errno> {
-    for number in 1..1000 {
-        let mut aside = name.to_bytes().to_vec();
-        // Within the longest name that file systems take.
-        aside.truncate(200);
-        aside.extend_from_slice(format!(".refused-by-kennel-{number}").as_bytes());
-        let aside = CString::new(aside).map_err(|_| Errno::INVAL)?;
+    loop {
+        let aside = beside(OsStr::from_bytes(name.to_bytes()), "refused-by-kennel");
+        let aside = aside.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let aside = CString::new(aside.into_vec()).map_err(|_| Errno::INVAL)?;
         match rustix::fs::renameat_with(folder, name, folder, &aside, RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(OsString::from_vec(aside.into_bytes())),
             Err(Errno::EXIST) => {}
+            // A file system that cannot promise it; nobody has the name all the same.
+            Err(Errno::INVAL) => {
+                rustix::fs::renameat(folder, name, folder, &aside)?;
+                return Ok(OsString::from_vec(aside.into_bytes()));
+            }
             Err(error) => return Err(error),
         }
     }
-    Err(Errno::EXIST)
 }
 
 impl Mended {

@@ -3,7 +3,7 @@
 //! The caller may be huge and have hundreds of threads. Nothing of it is copied: CLONE_VM | CLONE_VFORK suspends
 //! only the calling thread for the dozen system calls that `vfork_child` makes.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
@@ -14,13 +14,30 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use super::vfork_child::{self, Failure, Orders};
-use super::{Init, Launch, LaunchError, link, raw};
+use super::{IdMaps, Init, Launch, LaunchError, link, raw};
 
 const STACK: usize = 64 * 1024;
 
 /// Starts init as a program of its own. `stdio` becomes its standard input, output and error; `keep` stays open
 /// under the same numbers.
 pub fn launch(launch: &Launch, stdio: [BorrowedFd; 3], keep: &[i32]) -> Result<Init, LaunchError> {
+    start(launch, stdio, keep, None)
+}
+
+/// Starts init's program as a helper that enters the namespaces `user` and `mounts` of a sandbox, which has this
+/// `store`, and covers the names that it is told over the link.
+pub fn mender(user: BorrowedFd, mounts: BorrowedFd, store: BorrowedFd) -> Result<Init, LaunchError> {
+    let ids = IdMaps::of_caller(kennel_policy::policy::UserMode::Self_);
+    let here = Launch { namespaces: 0, ids: &ids, cgroup: None };
+    start(&here, [user, mounts, store], &[], Some(c"mend"))
+}
+
+fn start(
+    launch: &Launch,
+    stdio: [BorrowedFd; 3],
+    keep: &[i32],
+    role: Option<&CStr>,
+) -> Result<Init, LaunchError> {
     let program = program()?;
     let (ours, theirs) = link()?;
     let link_number = (3..).find(|number| !keep.contains(number)).unwrap_or(3);
@@ -32,7 +49,12 @@ pub fn launch(launch: &Launch, stdio: [BorrowedFd; 3], keep: &[i32]) -> Result<I
         link: (raw(&theirs), link_number),
         keep,
         program: raw(&program),
-        arguments: [arguments[0].as_ptr().cast(), arguments[1].as_ptr().cast(), std::ptr::null()],
+        arguments: [
+            arguments[0].as_ptr().cast(),
+            arguments[1].as_ptr().cast(),
+            role.map_or(std::ptr::null(), |role| role.as_ptr().cast()),
+            std::ptr::null(),
+        ],
         failure: None,
     };
     let stack = Stack::new()?;
@@ -63,7 +85,7 @@ pub fn launch(launch: &Launch, stdio: [BorrowedFd; 3], keep: &[i32]) -> Result<I
     match orders.failure {
         None => Ok(init),
         Some(failure) => {
-            let _ = crate::supervise::reap(init.pidfd.as_fd());
+            let _ = crate::reap::reap(init.pidfd.as_fd());
             Err(match failure {
                 Failure::IdMaps(errno) => LaunchError::IdMaps(from_errno(errno)),
                 Failure::Exec(errno) => LaunchError::Exec(from_errno(errno)),

@@ -18,7 +18,7 @@ pub(super) struct Orders<'a> {
     pub keep: &'a [i32],
     /// Init's program.
     pub program: i32,
-    pub arguments: [*const u8; 3],
+    pub arguments: [*const u8; 4],
     pub failure: Option<Failure>,
 }
 

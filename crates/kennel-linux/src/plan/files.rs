@@ -35,6 +35,10 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
             steps.add(Step::MakeDir { path: c"/dev".into(), mode: 0o755 }, Zone::Dev.reason());
         }
         devices::make(steps, caller, scratch, SCRATCH_INODES, !anew)?;
+        if !resolved.guard.covered.is_empty() {
+            let step = Step::HandOverStore { tag: crate::guard::mender::STORE };
+            steps.add(step, "what the host replaces is hidden again");
+        }
     }
     for (index, point) in points.iter().enumerate() {
         while above.pop_if(|last| !point.path.starts_with(&last.path)).is_some() {}

@@ -108,6 +108,8 @@ pub struct Basis<'a> {
     pub rlimits: &'a [(u32, u64)],
     /// The inside of a filtered network.
     pub network: Option<&'a NetworkPlan>,
+    /// Whether the filter can ask the guard.
+    pub asks: bool,
 }
 
 /// The ordered steps, after the `opening`.
@@ -162,11 +164,12 @@ pub fn plan(opening: Vec<Planned>, basis: &Basis) -> Result<Plan, PlanError> {
             (Tier::LandlockOnly, NetworkMode::None) => seccomp::Inet::None,
         },
     };
-    let guarded = guard::filter_rules(&resolved.guard);
+    let asks = basis.asks && resolved.guard.asks() != guard::Asks::No;
+    let guarded = if asks { guard::filter_rules(&resolved.guard) } else { guard::Additions::default() };
     if let Some(program) = seccomp::filter(&wish, &guarded) {
-        let (listener, reason) = match resolved.guard.is_empty() {
-            true => (None, "the seccomp profile"),
-            false => (Some(guard::LISTENER), "the seccomp profile, and rules that no mount can keep"),
+        let (listener, reason) = match asks {
+            false => (None, "the seccomp profile"),
+            true => (Some(guard::LISTENER), "the seccomp profile, and rules that no mount can keep"),
         };
         steps.add(Step::Filter { program, listener }, reason);
     }

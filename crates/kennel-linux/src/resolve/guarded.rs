@@ -11,6 +11,7 @@ use rustix::fs::FileType;
 
 use super::error::{ResolveError, system_error};
 use super::locate::{self, Below, locate, locate_below, locate_link};
+use super::names::Names;
 use super::said::{List, Loose, Resolver};
 use super::walk::{self, Search, Seen, What};
 use super::{Found, Kind, Location, Point, Source, State, is_link};
@@ -109,7 +110,8 @@ impl Resolver<'_> {
         listed: Option<Vec<Listed>>,
     ) -> Result<Rules, ResolveError> {
         let absent: Vec<&Loose> = self.loose.iter().filter(|loose| !loose.link).collect();
-        if absent.is_empty() && self.rewritten.is_empty() && listed.is_none() {
+        let Names { mut covered, standing } = self.names(points);
+        if absent.is_empty() && covered.is_empty() && self.rewritten.is_empty() && listed.is_none() {
             return Ok(Rules::default());
         }
         let host_memory = match &listed {
@@ -119,15 +121,20 @@ impl Resolver<'_> {
         };
         let writable = Writable::of(points);
         let mut last = None;
-        let findings: Vec<Finding> = absent
+        let (made, elsewhere): (Vec<&Loose>, Vec<&Loose>) =
+            absent.into_iter().partition(|loose| writable.can_be_made_in(&loose.path, &mut last));
+        let findings: Vec<Finding> = made
             .into_iter()
-            .filter(|loose| writable.can_be_made_in(&loose.path, &mut last))
             .map(|loose| Finding { path: loose.path.clone(), rule: loose.rule.clone() })
             .collect();
+        covered.extend(self.absent_names(points, elsewhere));
         let rewritten: Vec<Finding> =
             self.rewritten.iter().filter(|file| writable.keeps(&file.path)).cloned().collect();
         let anchors = writable.anchors();
-        let mut rules = Rules::new(&findings, &anchors).with_rewritten(&rewritten, &anchors);
+        let mut rules = Rules::new(&findings, &anchors)
+            .with_rewritten(&rewritten, &anchors)
+            .with_standing(&standing, &anchors);
+        (rules.covered, rules.on_replace) = (covered, self.files.on_replace);
         rules.sockets = listed.map(|listed| Sockets {
             allowed: listed
                 .into_iter()

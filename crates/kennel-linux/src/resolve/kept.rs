@@ -147,7 +147,9 @@ impl Resolver<'_> {
             }
             // Nothing is made in what cannot be written.
             Location::Missing(path) if in_holder(&path) == Some(false) => {}
-            Location::Missing(path) => self.loose.push(Loose { path, rule, link: false }),
+            Location::Missing(path) => {
+                self.loose.push(Loose { path, list: List::DenyWrite, rule, link: false })
+            }
             Location::Forbidden => {}
         }
         Ok(())
@@ -162,7 +164,8 @@ impl Resolver<'_> {
         if let (Some(folder), Some(name)) = (path.parent(), path.file_name())
             && let Location::Found(folder) = locate(folder).map_err(system_error(rule, path))?
         {
-            self.loose.push(Loose { path: folder.path.join(name), rule: rule.to_owned().into(), link: true });
+            let (path, list) = (folder.path.join(name), List::DenyWrite);
+            self.loose.push(Loose { path, list, rule: rule.to_owned().into(), link: true });
         }
         Ok(())
     }

@@ -10,10 +10,12 @@ pub mod git;
 mod guarded;
 mod kept;
 mod locate;
+mod names;
 mod placed;
 mod points;
 mod repositories;
 mod said;
+mod second_mounts;
 mod tree;
 mod walk;
 
@@ -128,6 +130,7 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
         files,
         said: Tree::default(),
         loose: Vec::new(),
+        linked: Vec::new(),
         rewritten: Vec::new(),
         links: Vec::new(),
         named: BTreeMap::new(),
@@ -144,6 +147,7 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     let looked = resolver.search()?;
     resolver.keep_repositories(&looked.repositories)?;
     resolver.keep_names(&looked.kept)?;
+    resolver.deny_at_second_mounts()?;
     let sockets = resolver.sockets(policy)?;
     let workdir = resolver.workdir(policy, cwd)?;
     if files.reads == ReadModel::Listed && files.system {
@@ -158,8 +162,8 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     resolver.hold_links(&mut points)?;
     resolver.check_hard_links()?;
     pin(&mut points)?;
-    let guard = resolver.guarded(&points, sockets)?;
     points.sort_by_cached_key(|point| tree::key(&point.path));
+    let guard = resolver.guarded(&points, sockets)?;
     if let (Some(path), Some(_)) = (&workdir, &policy.process.workdir)
         && !visible(&points, path)
     {

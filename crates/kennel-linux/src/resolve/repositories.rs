@@ -7,9 +7,9 @@ use kennel_policy::policy::{GitLevel, Look, MountAccess, PathRule};
 
 use super::error::{ResolveError, system_error};
 use super::locate::{Below, locate, locate_below};
-use super::said::{List, Loose, Resolver, describe};
+use super::said::{Linked, List, Loose, Resolver, describe};
 use super::walk::{self, Search, Seen, What};
-use super::{Found, Kind, Location, git};
+use super::{Found, Kind, Location, Reason, git};
 
 /// What a walk found that is to stay as it is.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Resolver<'_> {
         let mut held = HashSet::new();
         for (list, rule) in globs.iter().filter(|(list, _)| list.denies()) {
             if held.insert(rule.pattern.literal_prefix()) {
-                self.hold_way(rule.pattern.literal_prefix(), &describe(*list, rule));
+                self.hold_way(rule.pattern.literal_prefix(), *list, &describe(*list, rule));
             }
         }
         let patterns: Vec<_> = globs.iter().map(|(_, rule)| &rule.pattern).collect();
@@ -81,7 +81,9 @@ impl Resolver<'_> {
                 // An earlier run may have made it: what an allow list matches is never a link.
                 Below::Link(_) if !list.denies() => {}
                 Below::Link(link) => {
-                    self.loose.push(Loose { path: link, rule: reason.clone().into(), link: true });
+                    let rule: Reason = reason.clone().into();
+                    self.linked.push(Linked { path: link.clone(), list, rule: rule.clone() });
+                    self.loose.push(Loose { path: link, list, rule, link: true });
                     if let Location::Found(found) = locate(&path).map_err(system_error(&reason, &path))? {
                         self.say(list, found, reason);
                     }

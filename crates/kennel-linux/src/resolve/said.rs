@@ -48,6 +48,8 @@ pub(super) struct Said {
     pub(super) workdir: bool,
     pub(super) zone: Option<Zone>,
     pub(super) found: Option<Found>,
+    /// Whether this is only another path to a file that is denied under its own.
+    pub(super) second_path: bool,
 }
 
 static WORKDIR: Reason = Reason::Borrowed("the working directory");
@@ -64,14 +66,23 @@ pub(super) enum Verdict<'a> {
 /// A deny whose path is not there, or is a link that can be replaced.
 pub(super) struct Loose {
     pub(super) path: PathBuf,
+    pub(super) list: List,
     pub(super) rule: Reason,
     pub(super) link: bool,
+}
+
+/// A deny that leads through links: where to, changes when they do.
+pub(super) struct Linked {
+    pub(super) path: PathBuf,
+    pub(super) list: List,
+    pub(super) rule: Reason,
 }
 
 pub(super) struct Resolver<'a> {
     pub(super) files: &'a FilePolicy,
     pub(super) said: Tree<Said>,
     pub(super) loose: Vec<Loose>,
+    pub(super) linked: Vec<Linked>,
     /// Files that are kept, and that programs write anew.
     pub(super) rewritten: Vec<Finding>,
     pub(super) links: Vec<(PathBuf, PathBuf)>,
@@ -167,7 +178,9 @@ impl Resolver<'_> {
                 Location::Forbidden => true,
             };
             if !straight && list.denies() {
-                self.hold_way(path, &reason);
+                self.hold_way(path, list, &reason);
+                let (path, rule) = (path.to_path_buf(), reason.clone().into());
+                self.linked.push(Linked { path, list, rule });
             }
             // A folder on the way that is a link leads elsewhere just as the last one does.
             if !straight && !rule.follow_link {
@@ -188,7 +201,7 @@ impl Resolver<'_> {
                     self.say(list, found, reason);
                 }
                 Location::Missing(path) if list.denies() && rule.missing == Missing::Skip => {
-                    self.loose.push(Loose { path, rule: reason.into(), link: false });
+                    self.loose.push(Loose { path, list, rule: reason.into(), link: false });
                 }
                 // What the caller may not look at, the sandbox, which is the same user, may not either.
                 Location::Forbidden if list.denies() => {}
@@ -203,9 +216,11 @@ impl Resolver<'_> {
     }
 
     /// A link on the way to what is denied that is replaced would lead around the rule.
-    pub(super) fn hold_way(&mut self, path: &Path, rule: &str) {
+    pub(super) fn hold_way(&mut self, path: &Path, list: List, rule: &str) {
+        let rule: Reason = rule.to_owned().into();
         let links = locate::links_on_the_way(path).into_iter();
-        self.loose.extend(links.map(|(path, _)| Loose { path, rule: rule.to_owned().into(), link: true }));
+        let loose = links.map(|(path, _)| Loose { path, list, rule: rule.clone(), link: true });
+        self.loose.extend(loose);
     }
 
     pub(super) fn say(&mut self, list: List, found: Found, reason: impl Into<Reason>) {
@@ -328,7 +343,8 @@ impl Resolver<'_> {
                 continue;
             }
             let same = |other: &&Said| {
-                (other.deny_read.is_some() || other.deny_write.is_some())
+                !other.second_path
+                    && (other.deny_read.is_some() || other.deny_write.is_some())
                     && other.found.as_ref().is_some_and(|other| other.identity == found.identity)
             };
             if self.said.values().filter(same).count() < found.links as usize {

@@ -10,7 +10,7 @@ use kennel_policy::policy::{NetworkMode, Policy, SeccompProfile};
 
 use super::{Error, refuse_folder, system};
 use crate::cgroup::{Cgroup, CgroupError, Controller, ControllerSet};
-use crate::guard::{Premises, Rules};
+use crate::guard::{Asks, Premises, Rules};
 use crate::host;
 use crate::landlock::Abi;
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
@@ -48,6 +48,8 @@ pub struct Prepared<'a> {
     variables: Vec<(OsString, OsString)>,
     caller: Caller,
     abi: Abi,
+    /// Whether the filter can ask the guard: not where an outer sandbox's does already.
+    asks: bool,
 }
 
 /// How the limits on the whole sandbox are kept.
@@ -156,7 +158,7 @@ impl<'a> Prepared<'a> {
         let resolved = resolve(request.policy, cwd)?;
         let added = request.network.map_or(&[][..], |network| &network.variables);
         let variables = crate::plan::environment(request.policy, inherited, added);
-        Ok(Prepared { request, resolved, command, variables, caller, abi: Abi::of_this_kernel() })
+        Ok(Prepared { request, resolved, command, variables, caller, abi: Abi::of_this_kernel(), asks: true })
     }
 
     /// The plan for a tier.
@@ -180,6 +182,7 @@ impl<'a> Prepared<'a> {
             counted: request.counting.counted(),
             rlimits: &request.stand_ins(tier).0,
             network: request.network,
+            asks: self.asks,
         };
         plan(opening, &basis)
     }
@@ -215,6 +218,12 @@ impl<'a> Prepared<'a> {
                 let missing = lack.missing();
                 let all = Controller::LIMITING.into_iter().collect();
                 request.counting = Counting::StandIns(if missing.is_empty() { all } else { missing });
+                continue;
+            }
+            if matches!(error, Error::Start(StartError::Nested(_)))
+                && self.resolved.guard.asks() == Asks::Better
+                && std::mem::take(&mut self.asks)
+            {
                 continue;
             }
             let refused = match &error {
@@ -265,6 +274,10 @@ impl<'a> Prepared<'a> {
             // Every profile denies chroot, and all that mounts, unless that is what is asked for.
             one_root: policy.process.seccomp != SeccompProfile::None && !self.resolved.nested,
         };
+        let guard = &self.resolved.guard;
+        if !guard.covered.is_empty() && tier != Tier::LandlockOnly {
+            running.hold_namespaces().map_err(system("taking hold of the sandbox's namespaces"))?;
+        }
         running.begin(&plan, &policy.limits);
         if self.request.counting.counted() {
             let cgroup = match cgroup {
@@ -278,7 +291,7 @@ impl<'a> Prepared<'a> {
                 None | Some(Err(_)) => running.go().map_err(system("telling init to go on"))?,
             }
         }
-        running.guard(&self.resolved.guard, premises)?;
+        running.guard(guard, premises, self.asks)?;
         running.await_start(&plan)?;
         Ok(running)
     }

@@ -7,7 +7,6 @@
 
 pub mod attendant;
 mod end;
-mod link;
 pub mod meter;
 mod sentry;
 pub mod signals;
@@ -22,18 +21,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kennel_init::report::{Order, Report, Used};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::process::Signal;
 
 use crate::cgroup::Pressure;
+use crate::clock::timespec;
 use crate::guard;
 use crate::launch::Init;
+use crate::link::{self, Received};
 use crate::network::Doors;
 use crate::outcome::{Ended, Outcome};
-pub(crate) use end::reap;
-use link::Received;
+use crate::reap::reap;
 use meter::Meter;
 use sentry::Sentry;
 use signals::Signals;
@@ -156,9 +156,12 @@ impl Running {
                 }
             }
             match ready.guard {
-                flags if flags.contains(PollFlags::IN) => self.call_guard(),
+                flags if flags.contains(PollFlags::IN) => self.start_guard(),
                 flags if !flags.is_empty() => self.sentry.hung_up(),
                 _ => {}
+            }
+            if self.sentry.begin().is_some_and(|begin| Instant::now() >= begin) {
+                self.start_guard();
             }
             if ready.signals
                 && let Some(signals) = attended.signals
@@ -196,14 +199,14 @@ impl Running {
         }
     }
 
-    fn call_guard(&mut self) {
+    fn start_guard(&mut self) {
         let handles = (self.init.pidfd.try_clone(), self.init.link.try_clone());
         let (Ok(pidfd), Ok(link)) = handles else {
             // Without descriptors there is no guard, and what it would have to judge waits until the end.
             return self.kill();
         };
         let (handles, namespaced) = (Arc::new((pidfd, link)), self.init.namespaced);
-        self.sentry.called(move || kill(&handles.0, &handles.1, namespaced));
+        self.sentry.start(move || kill(&handles.0, &handles.1, namespaced));
     }
 
     fn hear(&mut self, report: Report, attended: &mut Attended) -> io::Result<()> {
@@ -276,6 +279,9 @@ impl Running {
                 Received::Report(Some(Report::Descriptor { tag: guard::LISTENER }), fds) => {
                     fds.into_iter().for_each(|listener| self.sentry.listen(listener));
                 }
+                Received::Report(Some(Report::Descriptor { tag: guard::mender::STORE }), fds) => {
+                    fds.into_iter().for_each(|store| self.sentry.keep_store(store));
+                }
                 Received::Report(Some(Report::Descriptor { tag }), fds) => {
                     self.doors.extend(fds.into_iter().map(|door| (tag, door)));
                 }
@@ -312,7 +318,8 @@ impl Running {
         if let Some(streams) = &attended.streams {
             streams.register(&mut fds);
         }
-        let next = self.deadline.into_iter().chain(attended.ticker.as_ref().map(Ticker::next)).min();
+        let times = [self.deadline, attended.ticker.as_ref().map(Ticker::next), self.sentry.begin()];
+        let next = times.into_iter().flatten().min();
         let timeout = next.map(|next| timespec(next.saturating_duration_since(Instant::now())));
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -353,8 +360,4 @@ fn kill(pidfd: &OwnedFd, link: &OwnedFd, namespaced: bool) {
     } else {
         let _ = rustix::net::shutdown(link, rustix::net::Shutdown::Both);
     }
-}
-
-fn timespec(time: Duration) -> Timespec {
-    Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: i64::from(time.subsec_nanos()) as _ }
 }

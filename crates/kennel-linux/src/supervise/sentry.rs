@@ -1,15 +1,25 @@
 //! The guard of a running sandbox: it takes hold of its paths while init sets up, and its thread starts with the first
-//! call that it has to answer. Most commands make none, and pay nothing for it.
+//! call that it has to answer, or when the sandbox has run for a moment and names have to be watched. Most commands make
+//! no such call and are gone by then, and pay nothing for it.
 
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
-use crate::guard::{Guard, GuardError, GuardHandle, Premises, Rules, Violation, Violations};
+use crate::guard::{
+    Guard, GuardError, GuardHandle, Namespaces, Premises, Rules, SHORT_RUN, Violation, Violations,
+};
 
 /// How far the guard is.
 #[derive(Debug, Default)]
 pub struct Sentry {
     guard: Option<Guard>,
+    /// What names are covered with, as far as it has come.
+    namespaces: Option<Namespaces>,
+    store: Option<OwnedFd>,
+    rules: Option<Rules>,
     listener: Option<OwnedFd>,
+    /// When names have to be watched, if nobody calls before.
+    begin: Option<Instant>,
     serving: Option<GuardHandle>,
     failed: Option<GuardError>,
 }
@@ -19,12 +29,26 @@ impl Sentry {
     ///
     /// # Errors
     /// When one of them is not what it was.
-    pub fn new(rules: &Rules, premises: Premises) -> Result<Sentry, GuardError> {
-        let guard = Guard::new(rules, premises)?;
-        Ok(Sentry { guard: Some(guard), ..Sentry::default() })
+    pub fn guard(&mut self, rules: &Rules, premises: Premises) -> Result<(), GuardError> {
+        self.guard = Some(Guard::new(rules, premises)?);
+        if self.namespaces.is_some() {
+            self.rules = Some(rules.clone());
+            self.begin = Some(Instant::now() + SHORT_RUN);
+        }
+        Ok(())
     }
 
-    /// Takes the listener that init made. Calls wait there until [`Sentry::called`].
+    /// Takes the namespaces in which names are covered.
+    pub fn hold(&mut self, namespaces: Namespaces) {
+        self.namespaces = Some(namespaces);
+    }
+
+    /// Takes the store of what hides things.
+    pub fn keep_store(&mut self, store: OwnedFd) {
+        self.store = Some(store);
+    }
+
+    /// Takes the listener that init made. Calls wait there until [`Sentry::start`].
     pub fn listen(&mut self, listener: OwnedFd) {
         self.listener = Some(listener);
     }
@@ -35,16 +59,27 @@ impl Sentry {
         self.listener.as_ref()
     }
 
+    /// When the thread has to start, if nobody calls before.
+    #[must_use]
+    pub fn begin(&self) -> Option<Instant> {
+        self.begin
+    }
+
     /// Nobody is left who could call.
     pub fn hung_up(&mut self) {
         self.listener = None;
     }
 
-    /// Has the thread answer, now that somebody calls. `end` ends the sandbox: when a rule is broken, and here and now
-    /// when there is no thread to be had.
-    pub fn called(&mut self, mut end: impl FnMut() + Clone + Send + 'static) {
-        let (Some(guard), Some(listener)) = (self.guard.take(), self.listener.take()) else { return };
-        match guard.serve(listener, end.clone()) {
+    /// Starts the thread, because somebody calls or it is time. `end` ends the sandbox: when a rule is broken, and here
+    /// and now when there is no thread to be had.
+    pub fn start(&mut self, mut end: impl FnMut() + Clone + Send + 'static) {
+        self.begin = None;
+        let Some(mut guard) = self.guard.take() else { return };
+        let names = (self.rules.take(), self.namespaces.take(), self.store.take());
+        if let (Some(rules), Some(namespaces), Some(store)) = names {
+            guard.cover(rules, namespaces, store);
+        }
+        match guard.serve(self.listener.take(), end.clone()) {
             Ok(handle) => self.serving = Some(handle),
             Err(error) => {
                 end();

@@ -11,12 +11,12 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::Pid;
 
-use super::sentry::Sentry;
-use super::{Running, link};
+use super::Running;
 use crate::cgroup::{Cgroup, CgroupError};
 use crate::describe::{describe_step, show};
-use crate::guard::{GuardError, Premises, Rules};
+use crate::guard::{Asks, GuardError, Namespaces, Premises, Rules};
 use crate::launch::copy::ID_MAPS;
+use crate::link;
 
 /// Why a sandbox did not get as far as its command.
 #[derive(Debug, thiserror::Error)]
@@ -101,19 +101,25 @@ impl Running {
     ///
     /// # Errors
     /// When a path is not what it was when the rules were made; nothing is left of the sandbox then.
-    pub fn guard(&mut self, rules: &Rules, premises: Premises) -> Result<(), StartError> {
+    pub fn guard(&mut self, rules: &Rules, premises: Premises, asks: bool) -> Result<(), StartError> {
         if rules.is_empty() {
             return Ok(());
         }
-        match Sentry::new(rules, premises) {
-            Ok(sentry) => self.sentry = sentry,
-            Err(error) => {
-                self.end();
-                return Err(error.into());
-            }
+        if let Err(error) = self.sentry.guard(rules, premises) {
+            self.end();
+            return Err(error.into());
         }
-        // One that has gone meanwhile is noticed elsewhere.
-        let _ = self.go();
+        if asks && rules.asks() != Asks::No {
+            // One that has gone meanwhile is noticed elsewhere.
+            let _ = self.go();
+        }
+        Ok(())
+    }
+
+    /// Takes hold of the namespaces of PID 1, which must not have come far: when it has given up its capabilities, it
+    /// lets nobody look at it any more.
+    pub fn hold_namespaces(&mut self) -> io::Result<()> {
+        self.sentry.hold(Namespaces::of(self.init.pid)?);
         Ok(())
     }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::{PathEntry, Settings, Stated};
 use crate::domain::{HostRule, ListKind};
 use crate::policy::{
-    GitLevel, MountPoint, NetworkMode, Origin, Precedence, PublishedPort, ReadModel, SeccompProfile, TmpMode,
-    TmpfsMount, UnixSockets, UserMode,
+    GitLevel, MountPoint, NetworkMode, OnReplace, Origin, Precedence, PublishedPort, ReadModel,
+    SeccompProfile, TmpMode, TmpfsMount, UnixSockets, UserMode,
 };
 
 /// A table of the settings; the first one is the top, and has no name.
@@ -260,6 +260,16 @@ pub static SECTIONS: &[Section] = &[
                 default: "off",
                 tighten: Tighten::Stricter,
                 doc: "What stays read-only of git repositories in what can be written.",
+            },
+            Key {
+                name: "on_replace",
+                kind: Kind::Choice(&Words {
+                    words: &[("end", OnReplace::End), ("mend", OnReplace::Mend)],
+                    slot: |s| &mut s.files.on_replace,
+                }),
+                default: "mend",
+                tighten: Tighten::Stricter,
+                doc: "When the host replaces a denied path during the run: protect the new file, or end the sandbox.",
             },
             Key {
                 name: "mounts",

@@ -108,7 +108,7 @@ impl Guarded {
                 ended.store(true, Ordering::SeqCst);
             };
             let guard = Guard::new(&rules, PREMISES).expect("the paths are there");
-            guard.serve(listener, end).expect("the guard can be started")
+            guard.serve(Some(listener), end).expect("the guard can be started")
         });
         link.write_all(b"g").expect("the probe waits to be told to go");
         Guarded { child, link: BufReader::new(link), handle, ended }

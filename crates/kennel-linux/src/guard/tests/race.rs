@@ -168,9 +168,14 @@ fn what_was_there_before_the_run_is_moved_aside_and_not_removed() {
     std::fs::remove_file(yard.path("guarded")).unwrap();
     guarded.finish();
     assert!(!yard.path(".git").exists() && !yard.path(".settings").exists());
-    let read = |path: &str| std::fs::read_to_string(yard.path(path)).unwrap();
-    assert_eq!(read(".git.refused-by-kennel-1/history"), "years of it");
-    assert_eq!(read(".settings.refused-by-kennel-1"), "also mine");
+    let aside = |name: &str| {
+        let entries = std::fs::read_dir(&yard.0).unwrap().flatten().map(|entry| entry.path());
+        let mark = format!("{name}.refused-by-kennel-");
+        let mut aside = entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(&mark));
+        aside.next().unwrap()
+    };
+    assert_eq!(std::fs::read_to_string(aside(".git").join("history")).unwrap(), "years of it");
+    assert_eq!(std::fs::read_to_string(aside(".settings")).unwrap(), "also mine");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use rustix::net::{
 };
 
 /// What arrived.
-pub(super) enum Received {
+pub(crate) enum Received {
     /// A report, and the descriptors that came with it. `None` is one that this side does not know.
     Report(Option<Report>, Vec<OwnedFd>),
     /// Init has closed its end.
@@ -22,7 +22,7 @@ pub(super) enum Received {
 }
 
 /// Sends a part of the plan. The first message starts with the length of the whole part.
-pub(super) fn send_part(link: &OwnedFd, part: &[u8]) -> io::Result<()> {
+pub(crate) fn send_part(link: &OwnedFd, part: &[u8]) -> io::Result<()> {
     let length = (part.len() as u64).to_le_bytes();
     let (first, rest) = part.split_at(part.len().min(CHUNK));
     let parts = [io::IoSlice::new(&length), io::IoSlice::new(first)];
@@ -35,7 +35,7 @@ pub(super) fn send_part(link: &OwnedFd, part: &[u8]) -> io::Result<()> {
 }
 
 /// Sends an order, and descriptors with it.
-pub(super) fn order(link: &OwnedFd, order: Order, fds: &[BorrowedFd]) -> io::Result<()> {
+pub(crate) fn order(link: &OwnedFd, order: Order, fds: &[BorrowedFd]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
@@ -48,7 +48,7 @@ pub(super) fn order(link: &OwnedFd, order: Order, fds: &[BorrowedFd]) -> io::Res
 }
 
 /// Receives a message.
-pub(super) fn receive(link: &OwnedFd, flags: RecvFlags) -> io::Result<Received> {
+pub(crate) fn receive(link: &OwnedFd, flags: RecvFlags) -> io::Result<Received> {
     let mut message = [0u8; report::LENGTH];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     loop {

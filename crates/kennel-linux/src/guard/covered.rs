@@ -1,0 +1,142 @@
+//! Names that mounts hide or keep, watched for what the host puts there meanwhile.
+//!
+//! The kernel takes a mount off when the host replaces the file below it, and a mount moves along when the host moves
+//! the file away. Either way the name leads to something that is not covered. So the folders on the way to each
+//! name are watched, and what appears at one of them is covered again ([`super::mender`]), or ends the sandbox.
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use kennel_init::plan::{Cover, Covering};
+use kennel_policy::policy::OnReplace;
+use rustix::io::Errno;
+
+use super::folders::{FolderWatch, Place, Subscriber};
+use super::mender::{Mender, Namespaces};
+use super::rules::{CoveredName, Rules};
+use super::trail::{End, Trails};
+use super::violation::Violation;
+
+/// The covered names of a sandbox that runs.
+#[derive(Debug)]
+pub struct Covered {
+    names: Vec<CoveredName>,
+    on_replace: OnReplace,
+    namespaces: Namespaces,
+    store: OwnedFd,
+    /// There while the names are watched.
+    mender: Option<Mender>,
+}
+
+/// What a look at covered names found.
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// What was not covered, and what was done about it.
+    pub exposed: Vec<Violation>,
+    /// Whether the sandbox has to end for it.
+    pub ends: bool,
+}
+
+impl Covered {
+    /// Gets ready to watch over the names of `rules` in a sandbox with these namespaces, and this store of what hides
+    /// things.
+    #[must_use]
+    pub fn new(rules: Rules, namespaces: Namespaces, store: OwnedFd) -> Covered {
+        let Rules { covered: names, on_replace, .. } = rules;
+        Covered { names, on_replace, namespaces, store, mender: None }
+    }
+
+    /// Whether the watches have been placed.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.mender.is_some()
+    }
+
+    /// Places the watches, and covers what the host has replaced since the sandbox was planned.
+    ///
+    /// # Errors
+    /// When folders cannot be watched, or a name not be covered.
+    pub fn begin(&mut self, watch: &mut FolderWatch) -> io::Result<Looked> {
+        self.mender = Some(Mender::start(&self.namespaces, &self.store)?);
+        self.look(watch, &(0..self.names.len()).collect(), true)
+    }
+
+    /// Something appeared at these names, or at a folder on the way to them. `None` stands for all.
+    ///
+    /// # Errors
+    /// As [`Covered::begin`].
+    pub fn happened(
+        &mut self,
+        watch: &mut FolderWatch,
+        names: Option<&BTreeSet<usize>>,
+    ) -> io::Result<Looked> {
+        match names {
+            Some(names) => self.look(watch, names, false),
+            None => self.look(watch, &(0..self.names.len()).collect(), false),
+        }
+    }
+
+    /// Looks at names, and covers what is not. With `trusting`, a file that was found when the sandbox was planned is
+    /// taken for covered, which it was then.
+    fn look(&self, watch: &mut FolderWatch, which: &BTreeSet<usize>, trusting: bool) -> io::Result<Looked> {
+        let started = Instant::now();
+        let mut trails = Trails::default();
+        let (mut coverings, mut numbers) = (Vec::new(), Vec::new());
+        for &number in which {
+            let name = &self.names[number];
+            let mut places = Vec::new();
+            let end = trails.follow(&name.path, name.follow, |folder, component| {
+                match watch.watch(folder) {
+                    Ok(watch) => places.push(Place { watch, name: component.as_bytes().to_vec() }),
+                    // Who may not list a folder may not watch it either.
+                    Err(Errno::ACCESS) => {}
+                    Err(error) => return Err(error),
+                }
+                Ok(())
+            })?;
+            watch.place(Subscriber::Covered(number), places);
+            let End::Found { path, identity } = end else { continue };
+            if trusting && name.identity == Some(identity) {
+                continue;
+            }
+            if let Some(target) = name.inside(&path) {
+                let target = CString::new(target.into_os_string().as_encoded_bytes())?;
+                coverings.push(Covering { target, cover: name.cover });
+                numbers.push(number);
+            }
+        }
+        let Some(mender) = self.mender.as_ref().filter(|_| !coverings.is_empty()) else {
+            return Ok(Looked::default());
+        };
+        let covered = mender.cover(&coverings)?;
+        let after = started.elapsed();
+        let exposed = covered.iter().filter_map(|at| {
+            let name = &self.names[*numbers.get(*at)?];
+            // What is only held in its place hides nothing and keeps nothing by itself.
+            (name.cover != Cover::Hold).then(|| Violation::Exposed {
+                path: name.path.clone(),
+                rule: name.rule.to_string(),
+                longest: after,
+                times: 1,
+            })
+        });
+        let exposed: Vec<Violation> = exposed.collect();
+        let ends = !exposed.is_empty() && self.on_replace == OnReplace::End;
+        Ok(Looked { exposed, ends })
+    }
+}
+
+impl CoveredName {
+    /// Where a path of the host's shows inside; `None` where it does not by this name's mount.
+    fn inside(&self, path: &Path) -> Option<PathBuf> {
+        match &self.mounted {
+            None => Some(path.to_path_buf()),
+            Some((source, target)) => Some(target.join(path.strip_prefix(source).ok()?)),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Names that stay hidden or kept for the whole run, whatever the host puts there meanwhile.
+//!
+//! A mount covers the file that was found, and the kernel takes it off when the host replaces that file. So the guard
+//! watches the names; this is where it learns which.
+
+use std::path::{Path, PathBuf};
+
+use kennel_init::plan::Cover;
+use kennel_policy::policy::ReadModel;
+
+use super::said::{Linked, List, Loose, Resolver};
+use super::{Location, Point, Reason, State, locate};
+use crate::guard::{CoveredName, Finding};
+
+/// The names that mounts cover.
+#[derive(Default)]
+pub(super) struct Names {
+    /// All of them, parents before children.
+    pub(super) covered: Vec<CoveredName>,
+    /// Those in what can be written.
+    pub(super) standing: Vec<Finding>,
+}
+
+impl Resolver<'_> {
+    /// What mounts cover of the host's own tree. What stands in a tree that kennel makes itself shows the file that was
+    /// mounted, whatever becomes of its name. `points` has parents before children.
+    pub(super) fn names(&self, points: &[Point]) -> Names {
+        let mut names = Names::default();
+        let mut above: Vec<&Point> = Vec::new();
+        for point in points {
+            while above.pop_if(|last| !point.path.starts_with(&last.path)).is_some() {}
+            if let Some((cover, writable)) = self.cover(point, above.last().copied()) {
+                let mounted = above.iter().rev().find_map(|above| moved(above));
+                self.add_name(&mut names, point, cover, writable, mounted);
+            }
+            above.push(point);
+        }
+        let writes = points.iter().any(|point| matches!(point.state, State::Host { write: true, .. }));
+        let matter = self.linked.iter().filter(|rule| writes || rule.list == List::DenyRead);
+        names.covered.extend(matter.map(linked));
+        names
+    }
+
+    /// How a point covers a name of the host's, and whether the folder around it can be written.
+    fn cover(&self, point: &Point, around: Option<&Point>) -> Option<(Cover, bool)> {
+        let writable = match around.map(|around| &around.state) {
+            None if self.files.reads == ReadModel::Open => false,
+            Some(State::Host { write, .. }) => *write,
+            _ => return None,
+        };
+        match &point.state {
+            State::Hidden { .. } => Some((Cover::Hide, writable)),
+            State::Host { write: false, .. } if writable => Some((Cover::Keep, writable)),
+            State::Host { write: true, .. } if writable => Some((Cover::Hold, writable)),
+            _ => None,
+        }
+    }
+
+    fn add_name(
+        &self,
+        names: &mut Names,
+        point: &Point,
+        cover: Cover,
+        writable: bool,
+        mounted: Option<(&Path, &Path)>,
+    ) {
+        let path = match mounted {
+            None => point.path.clone(),
+            Some((source, target)) => source.join(point.path.strip_prefix(target).unwrap_or(Path::new(""))),
+        };
+        let identity = match &point.state {
+            // Something of the host's that is mounted there, and is not what the name leads to.
+            State::Host { source, .. } if source.path != path => return,
+            State::Host { source, .. } => Some(source.identity),
+            _ => self.said.get(&path).and_then(|said| Some(said.found.as_ref()?.identity)),
+        };
+        if writable && cover != Cover::Hold {
+            names.standing.push(Finding { path: path.clone(), rule: point.reason.clone() });
+        }
+        let mounted = mounted.map(|(source, target)| (source.to_path_buf(), target.to_path_buf()));
+        let rule = point.reason.clone();
+        // What covers a link is on the link itself.
+        names.covered.push(CoveredName { path, follow: false, mounted, cover, identity, rule });
+    }
+
+    /// Denied paths that are not there, and that the host may make: those that would show inside.
+    pub(super) fn absent_names<'a>(
+        &'a self,
+        points: &'a [Point],
+        absent: Vec<&'a Loose>,
+    ) -> impl Iterator<Item = CoveredName> {
+        let hidden = absent.into_iter().filter(|loose| loose.list == List::DenyRead);
+        hidden.filter(|loose| shows_host(points, &loose.path, self.files.reads)).map(|loose| CoveredName {
+            path: loose.path.clone(),
+            follow: false,
+            mounted: None,
+            cover: Cover::Hide,
+            identity: None,
+            rule: loose.rule.clone(),
+        })
+    }
+}
+
+/// A rule that leads through links, by the path that was written.
+fn linked(Linked { path, list, rule }: &Linked) -> CoveredName {
+    let cover = if *list == List::DenyRead { Cover::Hide } else { Cover::Keep };
+    let identity = match locate(path) {
+        Ok(Location::Found(found)) => Some(found.identity),
+        _ => None,
+    };
+    CoveredName {
+        path: path.clone(),
+        follow: true,
+        mounted: None,
+        cover,
+        identity,
+        rule: Reason::clone(rule),
+    }
+}
+
+/// Where a folder of the host's shows, if that is not its own path.
+fn moved(point: &Point) -> Option<(&Path, &Path)> {
+    match &point.state {
+        State::Host { source, .. } if source.path != point.path => Some((&source.path, &point.path)),
+        _ => None,
+    }
+}
+
+/// Whether what the host makes at `path` would show inside at the same path.
+fn shows_host(points: &[Point], path: &Path, reads: ReadModel) -> bool {
+    let at = |above: &Path| -> Option<&Point> {
+        let found =
+            points.binary_search_by(|point| super::tree::key(&point.path).cmp(&super::tree::key(above)));
+        found.ok().map(|at| &points[at])
+    };
+    let nearest: Option<(PathBuf, &State)> =
+        path.ancestors().find_map(|above| Some((above.to_path_buf(), &at(above)?.state)));
+    match nearest {
+        None => reads == ReadModel::Open,
+        Some((above, State::Host { source, .. })) => source.path == above,
+        Some(_) => false,
+    }
+}

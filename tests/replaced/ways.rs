@@ -1,0 +1,255 @@
+//! The ways in which programs of the host replace a file, each on each kind of protection.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use kennel_tests::{Scratch, program, ran, skipped};
+
+use crate::{Inside, exposed, report, text};
+
+/// A way to put a new file, with this text, in the place of an old one.
+type Way = fn(&Path, &str);
+
+const WAYS: &[(&str, Way)] = &[
+    ("renamed over", |path, new| {
+        let beside = path.with_extension("new");
+        std::fs::write(&beside, new).unwrap();
+        std::fs::rename(beside, path).unwrap();
+    }),
+    ("moved away, and made again", |path, new| {
+        std::fs::rename(path, path.with_extension("backup")).unwrap();
+        std::fs::write(path, new).unwrap();
+    }),
+    ("removed, and made again", |path, new| {
+        std::fs::remove_file(path).unwrap();
+        std::fs::write(path, new).unwrap();
+    }),
+    ("exchanged", |path, new| {
+        let beside = path.with_extension("other");
+        std::fs::write(&beside, new).unwrap();
+        let flags = rustix::fs::RenameFlags::EXCHANGE;
+        rustix::fs::renameat_with(rustix::fs::CWD, &beside, rustix::fs::CWD, path, flags).unwrap();
+    }),
+    ("linked to another file", |path, new| {
+        let other = path.with_extension("target");
+        std::fs::write(&other, new).unwrap();
+        std::fs::remove_file(path).unwrap();
+        std::fs::hard_link(&other, path).unwrap();
+        std::fs::remove_file(&other).unwrap();
+    }),
+    ("its folder replaced", |path, new| {
+        let folder = path.parent().unwrap();
+        std::fs::rename(folder, folder.with_extension("old")).unwrap();
+        std::fs::create_dir(folder).unwrap();
+        std::fs::write(path, new).unwrap();
+    }),
+    ("a filled folder moved into the place of its folder", |path, new| {
+        let folder = path.parent().unwrap();
+        let fresh = folder.with_extension("fresh");
+        std::fs::create_dir(&fresh).unwrap();
+        std::fs::write(fresh.join(path.file_name().unwrap()), new).unwrap();
+        std::fs::rename(folder, folder.with_extension("old")).unwrap();
+        std::fs::rename(fresh, folder).unwrap();
+    }),
+    ("its folder made a link to another", |path, new| {
+        let folder = path.parent().unwrap();
+        let real = folder.with_extension("real");
+        std::fs::create_dir(&real).unwrap();
+        std::fs::write(real.join(path.file_name().unwrap()), new).unwrap();
+        std::fs::rename(folder, folder.with_extension("old")).unwrap();
+        symlink(real.file_name().unwrap(), folder).unwrap();
+    }),
+];
+
+/// A folder `work`, which the command may write, and beside it a home; a file in a folder of each.
+fn yard() -> Scratch {
+    let yard = Scratch::new();
+    yard.write("work/conf/file", "old-text");
+    yard.write("home/conf/file", "old-text");
+    yard
+}
+
+#[test]
+fn a_mount_alone_ends_when_the_host_replaces_the_file_below_it() {
+    let Some(unshare) = program("unshare") else { return skipped("unshare is not installed") };
+    let yard = yard();
+    let script = "mount --bind /dev/null conf/file && cat conf/file && touch ready && \
+                  while [ ! -e go ]; do sleep 0.01; done; cat conf/file";
+    let mut command = Command::new(unshare);
+    command.args(["-Urm", "sh", "-c", script]).current_dir(yard.join("work"));
+    let child = std::thread::spawn(move || ran(&mut command));
+    kennel_tests::eventually("the mount stands", || yard.join("work/ready").exists().then_some(()));
+    WAYS[0].1(&yard.join("work/conf/file"), "new-text");
+    yard.write("work/go", "");
+    assert_eq!(child.join().unwrap().ok().stdout, "new-text");
+}
+
+#[test]
+fn a_hidden_file_outside_of_what_can_be_written_stays_hidden() {
+    for (what, way) in WAYS {
+        let yard = yard();
+        let file = yard.join("home/conf/file");
+        let mut inside = Inside::run(&yard, &["--deny-read", &text(&file)]);
+        let look = format!("cat {}", text(&file));
+        assert!(inside.ask(&look).contains("Permission denied"), "{what}");
+        way(&file, "new-text");
+        inside.until_without(&look, "new-text");
+        let ran = inside.end().ok();
+        assert!(exposed(&report(&yard), &file).is_some(), "{what}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_hidden_file_in_what_can_be_written_stays_hidden_and_cannot_be_moved() {
+    for (what, way) in WAYS {
+        let yard = yard();
+        let file = yard.join("work/conf/file");
+        let mut inside = Inside::run(&yard, &["--allow-write", ".", "--deny-read", &text(&file)]);
+        way(&file, "new-text");
+        inside.until_without("cat conf/file", "new-text");
+        let said = inside
+            .ask("mv conf/file elsewhere; cat elsewhere; ln conf/file other; cat other; echo x > conf/file");
+        assert!(!said.contains("new-text"), "{what}: {said}");
+        inside.end();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "new-text", "{what}");
+    }
+}
+
+#[test]
+fn a_kept_file_stays_as_the_host_left_it() {
+    for (what, way) in WAYS {
+        let yard = yard();
+        let file = yard.join("work/conf/file");
+        let mut inside = Inside::run(&yard, &["--allow-write", ".", "--deny-write", &text(&file)]);
+        assert!(inside.ask("echo x >> conf/file").contains("Read-only"), "{what}");
+        way(&file, "new-text");
+        inside.until_without("[ -w conf/file ] && echo writable", "writable");
+        let said = inside.ask("cat conf/file; echo x >> conf/file; rm -f conf/file; mv conf/file y; echo x > z; mv -f z conf/file");
+        assert!(said.contains("new-text"), "{what}: {said}");
+        inside.end();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "new-text", "{what}");
+        assert!(exposed(&report(&yard), &file).is_some(), "{what}");
+    }
+}
+
+#[test]
+fn a_hidden_folder_stays_hidden() {
+    let yard = yard();
+    let folder = yard.join("home/conf");
+    let mut inside = Inside::run(&yard, &["--deny-read", &text(&folder)]);
+    std::fs::rename(&folder, yard.join("home/away")).unwrap();
+    yard.write("home/conf/file", "new-text");
+    let look = format!("cat {}/file; ls {}", text(&folder), text(&folder));
+    inside.until_without(&look, "new-text");
+    assert!(!inside.ask(&look).contains("\nfile"));
+    inside.end().ok();
+}
+
+#[test]
+fn what_git_would_run_stays_when_git_on_the_host_writes_its_configuration() {
+    if program("git").is_none() {
+        return skipped("git is not installed");
+    }
+    let yard = yard();
+    let git = |words: &[&str]| ran(Command::new("git").args(words).current_dir(yard.join("work"))).ok();
+    git(&["init", "-q"]);
+    let mut inside = Inside::run(&yard, &["--allow-write", ".", "--git", "hooks-and-config-read-only"]);
+    let forge = "printf '[core]\\nfsmonitor=touch pwned\\n' >> .git/config; echo done";
+    assert!(inside.ask(forge).contains("Read-only"));
+    for round in 0..5 {
+        git(&["config", "user.name", &format!("somebody {round}")]);
+        inside.until_without("[ -w .git/config ] && echo writable", "writable");
+        assert!(inside.ask(forge).contains("Read-only"));
+    }
+    inside.end().ok();
+    git(&["status"]);
+    assert!(!yard.join("work/pwned").exists());
+    assert!(exposed(&report(&yard), &yard.join("work/.git/config")).is_some());
+}
+
+#[test]
+fn a_link_on_the_way_to_a_denied_path_may_lead_elsewhere_by_then() {
+    let yard = yard();
+    yard.write("first/key", "first-text");
+    yard.write("second/key", "second-text");
+    symlink("first", yard.join("keys")).unwrap();
+    let key = text(&yard.join("keys/key"));
+    let mut inside = Inside::run(&yard, &["--deny-read", &key]);
+    assert!(inside.ask(&format!("cat {key}")).contains("Permission denied"));
+    std::fs::remove_file(yard.join("keys")).unwrap();
+    symlink("second", yard.join("keys")).unwrap();
+    inside.until_without(&format!("cat {key}"), "second-text");
+    assert!(!inside.ask(&format!("cat {}", text(&yard.join("second/key")))).contains("second-text"));
+    inside.end().ok();
+}
+
+#[test]
+fn a_name_that_the_host_removed_cannot_be_made_inside() {
+    for (flag, name) in
+        [("--deny-write", "conf/file"), ("--deny-read", "conf/file"), ("--deny-write", "conf")]
+    {
+        let yard = yard();
+        let path = yard.join("work").join(name);
+        let mut inside = Inside::run(&yard, &["--allow-write", ".", flag, &text(&path)]);
+        if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) }.unwrap();
+        for attempt in [
+            "echo evil > NAME",
+            "mkdir NAME",
+            "ln -s x NAME",
+            "echo evil > x; mv x NAME",
+            "echo evil > y; ln y NAME",
+        ] {
+            let said = inside.ask(&attempt.replace("NAME", name));
+            assert!(said.contains("Read-only"), "{flag} {name}, {attempt}: {said}");
+        }
+        inside.end();
+        assert!(path.symlink_metadata().is_err(), "{flag} {name}");
+    }
+}
+
+#[test]
+fn the_sandbox_ends_instead_where_the_policy_says_so() {
+    let yard = yard();
+    let file = yard.join("home/conf/file");
+    let inside = Inside::run(&yard, &["--on-replace", "end", "--deny-read", &text(&file)]);
+    WAYS[0].1(&file, "new-text");
+    let mut inside = inside;
+    // It does not end by itself.
+    let to = inside.to.take();
+    let output = inside.child.wait_with_output().unwrap();
+    drop(to);
+    let ran = kennel_tests::Ran::from(output).expect_code(123);
+    assert!(ran.stderr.contains("was replaced on the host"), "{}", ran.stderr);
+    assert_eq!(report(&yard)["ended"], "rule-broken");
+}
+
+#[test]
+fn a_project_file_can_ask_for_the_end_and_not_for_less() {
+    let yard = yard();
+    yard.write("work/kennel.toml", "[files]\non_replace = \"end\"\n");
+    let mut plan = kennel_tests::kennel(["run", "--on-replace", "mend", "--", "true"]);
+    ran(plan.current_dir(yard.join("work"))).ok();
+    yard.write("work/kennel.toml", "[files]\non_replace = \"mend\"\n");
+    let mut looser = kennel_tests::kennel(["run", "--on-replace", "end", "--", "true"]);
+    let said = ran(looser.current_dir(yard.join("work"))).ok();
+    assert!(said.stderr.contains("on_replace"), "{}", said.stderr);
+}
+
+#[test]
+fn the_library_tells_what_was_exposed() {
+    let yard = yard();
+    let file = yard.join("home/conf/file");
+    let sandbox = kennel::Sandbox::builder().deny_read(&file).build().unwrap();
+    let script = "sleep 0.4; while cat \"$0\" 2>/dev/null; do :; done; cat \"$0\" 2>&1";
+    let child = sandbox.spawn("sh", &["-c", script, &text(&file)]).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(250));
+    WAYS[0].1(&file, "new-text");
+    let result = child.wait().unwrap();
+    let exposed = result
+        .violations
+        .iter()
+        .any(|one| matches!(one, kennel::Violation::Exposed { path, .. } if *path == file));
+    assert!(exposed, "{:?}", result.violations);
+    assert!(!result.killed_by_broken_rule);
+}
