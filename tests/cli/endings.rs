@@ -108,7 +108,7 @@ fn settings_that_are_wrong_are_reported_too() {
 fn a_report_that_cannot_be_written_is_an_error() {
     let ran = run(["--report", "/absent/report.json", "--", "true"]).expect_code(125);
     assert!(
-        ran.stderr.starts_with("kennel: writing the report: /absent/report.json: No such file or directory"),
+        ran.stderr.starts_with("kennel: preparing the report: /absent: No such file or directory"),
         "{}",
         ran.stderr
     );
