@@ -162,7 +162,7 @@ impl Drop for FolderWatch {
             && !self.users.is_empty()
             && self.since.elapsed() >= SHORT_RUN
         {
-            close_later(inotify);
+            close_later(&inotify);
         }
     }
 }
@@ -170,10 +170,10 @@ impl Drop for FolderWatch {
 /// A sandbox that lived for less is one of many, for all that anybody knows.
 pub const SHORT_RUN: Duration = Duration::from_millis(100);
 
-/// Has the kernel close a descriptor by itself: in a message that two sockets hold for each other and nobody else does,
+/// Has the kernel close a descriptor by itself, when this process has closed its own: in a message that two sockets hold for each other and nobody else does,
 /// which the kernel's collector of unreachable messages finds, on a thread of its own. Where it cannot be sent, or the
 /// collector works at once (before Linux 6.9), closing takes its time.
-fn close_later(fd: OwnedFd) {
+fn close_later(fd: &OwnedFd) {
     let flags = SocketFlags::CLOEXEC;
     let Ok((one, two)) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None) else {
         return;

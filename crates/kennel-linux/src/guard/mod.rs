@@ -159,7 +159,8 @@ impl Guard {
         let record = Arc::new(Mutex::new(Violations::default()));
         let (over, ended) = sync_channel(1);
         let listener = listener.map(Listener::new);
-        let duty = Duty { record: record.clone(), end, watch: AbsentWatch::new(), broken: false };
+        let duty =
+            Duty { record: record.clone(), end, watch: AbsentWatch::of_a_run_that_starts(), broken: false };
         let service = Service { guard: self, listener, stopped, duty };
         let _unheard = SignalsBlocked::new();
         let thread = std::thread::Builder::new().name("guard".into()).stack_size(256 * 1024);

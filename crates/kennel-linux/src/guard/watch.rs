@@ -44,7 +44,7 @@ pub struct AbsentWatch {
 impl AbsentWatch {
     /// Gets ready to watch. What is born from now on counts as made during the run.
     #[must_use]
-    pub fn new() -> AbsentWatch {
+    pub fn of_a_run_that_starts() -> AbsentWatch {
         AbsentWatch { started: now(), begun: false }
     }
 

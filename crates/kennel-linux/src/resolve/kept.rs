@@ -148,7 +148,7 @@ impl Resolver<'_> {
             // Nothing is made in what cannot be written.
             Location::Missing(path) if in_holder(&path) == Some(false) => {}
             Location::Missing(path) => {
-                self.loose.push(Loose { path, list: List::DenyWrite, rule, link: false })
+                self.loose.push(Loose { path, list: List::DenyWrite, rule, link: false });
             }
             Location::Forbidden => {}
         }
