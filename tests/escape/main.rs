@@ -11,6 +11,7 @@ mod links;
 mod mounts;
 mod names;
 mod nodes;
+mod power;
 mod printed;
 mod processes;
 mod procfs;

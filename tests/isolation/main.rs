@@ -1,6 +1,7 @@
 //! What a sandbox is made of: namespaces, identity, privileges, Landlock, seccomp, PID 1; and that normal software runs
 //! in it all the same.
 
+mod inherited;
 mod init;
 mod landlock;
 mod memory;
@@ -17,4 +18,5 @@ kennel_tests::roles! {
     "abstract-sockets" => roles::abstract_sockets,
     "trace-a-child" => roles::trace_a_child,
     "embedder" => roles::embedder,
+    "ignores-children" => inherited::ignores_children,
 }

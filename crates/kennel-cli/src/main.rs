@@ -26,6 +26,7 @@ pub unsafe extern "C" fn start(count: c_int, arguments: *const *const c_char) ->
     // SAFETY: the caller's promise.
     unsafe { memory::begin(count, arguments) };
     memory::open_standard_streams();
+    memory::heed_children();
     let mut words = memory::arguments();
     let called = words.next().unwrap_or_default();
     match dropin::by_name(&called, memory::arguments().skip(1)) {

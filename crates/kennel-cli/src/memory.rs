@@ -73,6 +73,12 @@ pub fn inherited() -> Memory {
     Memory { strings: (start, end), heap: crate::heap::range(), program_break: BREAK.load(Ordering::Relaxed) }
 }
 
+/// A caller that ignores its children's ends may pass that on; then nobody could wait for them.
+pub fn heed_children() {
+    // SAFETY: the default action is no handler that could run at a wrong time.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
 /// Opens /dev/null for a standard stream that the caller closed: the next file to be opened would take its number,
 /// and with it whatever is written to standard error.
 pub fn open_standard_streams() {

@@ -152,6 +152,8 @@ fn encode_step(out: &mut Writer, step: &Step) {
         }
         Step::ChangeDir { path } => out.u8(tag::CHANGE_DIR).string(path),
         Step::Limit { resource, soft, hard } => out.u8(tag::LIMIT).u32(*resource).u64(*soft).u64(*hard),
+        Step::NamespaceLimit { file, value } => out.u8(tag::NAMESPACE_LIMIT).string(file).u64(*value),
+        Step::OwnKeyring => out.u8(tag::OWN_KEYRING),
         Step::AwaitController => out.u8(tag::AWAIT_CONTROLLER),
         Step::NoNewPrivileges => out.u8(tag::NO_NEW_PRIVILEGES),
         Step::Landlock { attributes, paths, ports } => {
@@ -170,8 +172,9 @@ fn encode_step(out: &mut Writer, step: &Step) {
             out
         }
         Step::DropCapabilities => out.u8(tag::DROP_CAPABILITIES),
-        Step::Filter { program, listener } => {
-            out.u8(tag::FILTER).bytes(program).u8(u8::from(listener.is_some())).u32(listener.unwrap_or(0))
+        Step::Filter { program, listener, awaits } => {
+            out.u8(tag::FILTER).bytes(program).u8(u8::from(listener.is_some())).u32(listener.unwrap_or(0));
+            out.u8(u8::from(*awaits))
         }
     };
 }

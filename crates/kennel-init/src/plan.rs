@@ -214,6 +214,15 @@ pub enum Step {
         /// How far the command may raise it.
         hard: u64,
     },
+    /// A limit on what all inside together may have of something that the kernel counts for each user.
+    NamespaceLimit {
+        /// Its file in `/proc/sys/user`.
+        file: CString,
+        /// How much.
+        value: u64,
+    },
+    /// Leave the caller's keys for an empty session keyring.
+    OwnKeyring,
     /// Wait until the controller says go.
     AwaitController,
     /// No program started from here on gains anything from setuid bits or file capabilities.
@@ -235,6 +244,8 @@ pub enum Step {
         program: Vec<u8>,
         /// Hand the descriptor that hears of the filter's notifications to the controller, which knows it by this.
         listener: Option<u32>,
+        /// Wait until the controller says that it has taken hold of the paths it will be asked about.
+        awaits: bool,
     },
 }
 

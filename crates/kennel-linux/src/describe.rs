@@ -79,11 +79,13 @@ pub fn describe_step(step: &Step) -> String {
         Step::Listen { tag, .. } => format!("open door {tag} of the network gate"),
         Step::ChangeDir { path } => format!("change to {}", name(path)),
         Step::Limit { resource, soft, .. } => format!("limit {} to {soft}", resource_name(*resource)),
+        Step::NamespaceLimit { file, value } => format!("limit {} of all inside to {value}", name(file)),
+        Step::OwnKeyring => "start from an empty session keyring".into(),
         Step::AwaitController => "wait for the controller".into(),
         Step::NoNewPrivileges => "forbid gaining privileges by exec".into(),
         Step::Landlock { paths, .. } => format!("restrict with Landlock ({} paths)", paths.len()),
         Step::DropCapabilities => "drop all capabilities".into(),
-        Step::Filter { program, listener } => {
+        Step::Filter { program, listener, .. } => {
             let asks = if listener.is_some() { "; some are up to the guard" } else { "" };
             format!("filter system calls ({} instructions){asks}", program.len() / 8)
         }

@@ -12,7 +12,6 @@ use super::wire::Reader;
 use crate::report::Report;
 
 const STACK: usize = 64 * 1024;
-const SIGPIPE: i32 = 13;
 const SIGKILL: usize = 9;
 const TIOCSPGRP: usize = 0x5410;
 
@@ -25,13 +24,14 @@ struct Launch<'a> {
     environment: *const *const u8,
     terminal: u8,
     tty: i32,
+    umask: u32,
     /// Whether the child must die with init by itself, because no PID namespace does it.
     die_with_init: bool,
     failure: Option<(u32, Errno)>,
 }
 
-/// Starts the command. Returns its pid, and the terminal if it has one.
-pub(super) fn start(reader: &mut Reader, link: i32) -> Result<(i32, Option<Fd>)> {
+/// Starts the command, with this mask of permissions. Returns its pid, and the terminal if it has one.
+pub(super) fn start(reader: &mut Reader, link: i32, umask: u32) -> Result<(i32, Option<Fd>)> {
     let terminal = reader.u8()?;
     keep_only(reader, link)?;
     let tty = if terminal == tag::TERMINAL_DETACHED {
@@ -55,6 +55,7 @@ pub(super) fn start(reader: &mut Reader, link: i32) -> Result<(i32, Option<Fd>)>
         environment: environment.cast_const(),
         terminal,
         tty: tty.as_ref().map_or(-1, Fd::raw),
+        umask,
         die_with_init: sys::getpid() != 1,
         failure: None,
     };
@@ -144,9 +145,8 @@ unsafe extern "C" fn become_command(argument: *mut u8) -> ! {
         const PR_SET_PDEATHSIG: usize = 1;
         let _ = sys::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     }
-    // Rust's runtime ignores SIGPIPE, and an ignored signal stays ignored across exec.
-    sys::default_action(SIGPIPE);
     let _ = sys::set_signal_mask(0);
+    sys::umask(launch.umask);
     // SAFETY: the arrays were built by `pointers`; the first argument slot is spare.
     launch.failure = Some(unsafe { try_candidates(launch) });
     sys::exit(127)

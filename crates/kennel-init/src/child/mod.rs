@@ -103,6 +103,11 @@ pub struct Setup<'a> {
 pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
     // Blocked from the start: a signal that arrives during set-up waits for the reaper.
     let _ = sys::set_signal_mask(u64::MAX);
+    // What the caller ignores stays ignored across a clone and an exec. Of SIGCHLD that would leave this process without
+    // a word of its children's ends; of the others the command would have to know.
+    (1..=sys::LAST_SIGNAL).for_each(sys::default_action);
+    // What is made during the set-up has the permissions that the plan says. The command has the caller's mask again.
+    let umask = sys::umask(0o022);
     // SAFETY: the caller's own promise.
     unsafe { inherited.give_up() };
     let opening = receive(link, 0);
@@ -125,7 +130,7 @@ pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
         fail(link, past, errno);
     }
     reaper::adopt_orphans();
-    let (command, terminal) = match command::start(&mut reader, link) {
+    let (command, terminal) = match command::start(&mut reader, link, umask) {
         Ok(started) => started,
         Err(errno) => fail(link, past, errno),
     };
@@ -225,6 +230,8 @@ impl Setup<'_> {
             tag::SEAL_MOUNTS => self.seal(),
             tag::CHANGE_DIR => self.change_dir(&mut fields),
             tag::LIMIT => restrict::limit(&mut fields),
+            tag::NAMESPACE_LIMIT => restrict::namespace_limit(&mut fields),
+            tag::OWN_KEYRING => sys::join_new_session_keyring(),
             tag::AWAIT_CONTROLLER => orders::await_go(self.link),
             tag::NO_NEW_PRIVILEGES => restrict::no_new_privileges(),
             tag::LANDLOCK => restrict::landlock(&mut fields, self.root.raw()),

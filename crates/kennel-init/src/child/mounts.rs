@@ -248,7 +248,7 @@ fn new_tmpfs(size: u64, inodes: u64, mode: u32) -> Result<Fd> {
 }
 
 /// Writes a number without the formatting machinery, which may panic and is large.
-fn number(mut value: u64, base: u64, buffer: &mut [u8; 24]) -> &CStr {
+pub(super) fn number(mut value: u64, base: u64, buffer: &mut [u8; 24]) -> &CStr {
     let mut at = buffer.len() - 1;
     buffer[at] = 0;
     loop {

@@ -1,7 +1,8 @@
 //! The steps that take powers away. Their order is the plan's; each can only narrow what is left.
 
 use super::files::place;
-use super::sys::{self, Errno, Result};
+use super::mounts::number;
+use super::sys::{self, Errno, Result, open};
 use super::wire::Reader;
 use crate::report::Report;
 
@@ -32,6 +33,19 @@ pub(super) fn landlock(fields: &mut Reader, root: i32) -> Result<()> {
     sys::landlock_restrict(&rules)
 }
 
+/// Lowers a limit of the user namespace that this process is in. A container may have made /proc/sys read-only, or hidden
+/// it: then the user's own limit has to do.
+pub(super) fn namespace_limit(fields: &mut Reader) -> Result<()> {
+    let (file, value) = (fields.string()?, fields.u64()?);
+    let folder = sys::openat(sys::AT_FDCWD, c"/proc/sys/user", open::PATH | open::DIRECTORY);
+    let opened = folder.and_then(|folder| sys::openat(folder.raw(), file, open::WRONLY));
+    match opened {
+        Ok(opened) => sys::write_all(opened.raw(), number(value, 10, &mut [0; 24]).to_bytes()),
+        Err(Errno::ENOENT | Errno::EACCES | Errno::EROFS) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Empties every set. The bounding set goes first: it is what a program of user 0 would get its capabilities from.
 pub(super) fn drop_capabilities() -> Result<()> {
     const PR_CAPBSET_DROP: usize = 24;
@@ -60,7 +74,8 @@ pub(super) fn drop_capabilities() -> Result<()> {
 pub(super) fn filter(fields: &mut Reader, link: i32) -> Result<()> {
     const NEW_LISTENER: usize = 1 << 3;
     const WAIT_KILLABLE: usize = 1 << 5;
-    let (program, listens, tag) = (fields.bytes()?, fields.u8()? != 0, fields.u32()?);
+    let (program, listens, tag, awaits) =
+        (fields.bytes()?, fields.u8()? != 0, fields.u32()?, fields.u8()? != 0);
     if !listens {
         return sys::seccomp_filter(program, 0).map(drop);
     }
@@ -76,5 +91,5 @@ pub(super) fn filter(fields: &mut Reader, link: i32) -> Result<()> {
     sys::send_with_fd(link, &Report::Descriptor { tag }.encode(), listener.raw())?;
     drop(listener);
     // The guard takes hold of the paths it knows: a command that ran already could put something else there.
-    super::orders::await_go(link)
+    if awaits { super::orders::await_go(link) } else { Ok(()) }
 }

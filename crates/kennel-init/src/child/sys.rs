@@ -23,6 +23,7 @@ impl Errno {
     pub const EACCES: Errno = Errno(13);
     pub const EEXIST: Errno = Errno(17);
     pub const ENOTDIR: Errno = Errno(20);
+    pub const EROFS: Errno = Errno(30);
     pub const ELIBACC: Errno = Errno(79);
     pub const EINVAL: Errno = Errno(22);
     pub const ELOOP: Errno = Errno(40);
@@ -85,6 +86,7 @@ pub mod nr {
     pub const SECCOMP: usize = 317;
     pub const EXECVEAT: usize = 322;
     pub const STATX: usize = 332;
+    pub const KEYCTL: usize = 250;
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -139,6 +141,7 @@ pub mod nr {
     pub const SECCOMP: usize = 277;
     pub const EXECVEAT: usize = 281;
     pub const STATX: usize = 291;
+    pub const KEYCTL: usize = 219;
 }
 
 /// Calls newer than 2019 have one number on every architecture.
@@ -454,8 +457,15 @@ pub fn sethostname(name: &[u8]) -> Result<()> {
     call!(nr::SETHOSTNAME, name.as_ptr(), name.len()).map(drop)
 }
 
-pub fn umask(mask: u32) {
-    let _ = call!(nr::UMASK, mask);
+/// Sets the mask of permissions that new files do not get; returns the one before.
+pub fn umask(mask: u32) -> u32 {
+    call!(nr::UMASK, mask).map_or(0o022, |before| before as u32)
+}
+
+/// Leaves the session keyring for a new one.
+pub fn join_new_session_keyring() -> Result<()> {
+    const KEYCTL_JOIN_SESSION_KEYRING: usize = 1;
+    call!(nr::KEYCTL, KEYCTL_JOIN_SESSION_KEYRING, 0).map(drop)
 }
 
 pub fn prctl(option: usize, a: usize, b: usize, c: usize, d: usize) -> Result<usize> {
@@ -668,6 +678,9 @@ pub fn setsid() -> Result<()> {
 pub fn set_signal_mask(mask: u64) -> Result<()> {
     call!(nr::RT_SIGPROCMASK, 2, &raw const mask, 0, 8).map(drop)
 }
+
+/// The highest number of a signal.
+pub const LAST_SIGNAL: i32 = 64;
 
 /// Puts a signal's action back to the default.
 pub fn default_action(signal: i32) {

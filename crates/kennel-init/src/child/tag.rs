@@ -35,6 +35,8 @@ pub const PRIVATE: u8 = 30;
 pub const OWN_NETWORK: u8 = 31;
 pub const ENTER_NETWORK: u8 = 32;
 pub const HAND_OVER_STORE: u8 = 33;
+pub const NAMESPACE_LIMIT: u8 = 34;
+pub const OWN_KEYRING: u8 = 35;
 
 /// `Access` of a bind.
 pub const ACCESS_READ: u8 = 0;

@@ -3,6 +3,7 @@
 use libc::c_long;
 
 use super::listener::Notification;
+use crate::seccomp::power;
 
 /// A path argument: where it lies in the caller's memory, and the descriptor it is relative to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,31 @@ pub enum Call {
     Socket(i32),
     /// `listen` on this socket, of whatever family.
     Listen(i32),
+    /// `chmod` and its kin, with a set-uid or set-gid bit.
+    Chmod {
+        /// Of what.
+        of: ModeOf,
+        /// The mode.
+        mode: u32,
+    },
+    /// A lock on this descriptor.
+    Lock(i32),
+}
+
+/// What gets another mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModeOf {
+    /// What a descriptor refers to.
+    Descriptor(i32),
+    /// What a path leads to.
+    Path {
+        /// Which.
+        path: PathArgument,
+        /// Whether a link at its end is followed.
+        follow: bool,
+        /// Whether an empty path stands for the descriptor.
+        may_be_empty: bool,
+    },
 }
 
 /// Where the flags of an `open` are.
@@ -87,6 +113,7 @@ impl Call {
         let at =
             |folder: usize, address: usize| PathArgument { folder: a[folder] as i32, address: a[address] };
         let here = |address: usize| PathArgument { folder: libc::AT_FDCWD, address: a[address] };
+        let followed = |path| ModeOf::Path { path, follow: true, may_be_empty: false };
         let address = || Address { socket: a[0] as i32, address: a[1], length: a[2] & 0xffff_ffff };
         let call = match c_long::from(notification.data.nr) {
             libc::SYS_openat => Call::Open { path: at(0, 1), flags: Flags::Here(a[2] as i32) },
@@ -102,6 +129,17 @@ impl Call {
             libc::SYS_connect => Call::Connect(address()),
             libc::SYS_socket => Call::Socket(a[1] as i32),
             libc::SYS_listen => Call::Listen(a[0] as i32),
+            libc::SYS_fchmod => Call::Chmod { of: ModeOf::Descriptor(a[0] as i32), mode: a[1] as u32 },
+            libc::SYS_fchmodat => Call::Chmod { of: followed(at(0, 1)), mode: a[2] as u32 },
+            power::FCHMODAT2 => {
+                let (flags, path) = (a[3] as i32, at(0, 1));
+                let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+                let may_be_empty = flags & libc::AT_EMPTY_PATH != 0;
+                Call::Chmod { of: ModeOf::Path { path, follow, may_be_empty }, mode: a[2] as u32 }
+            }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_chmod => Call::Chmod { of: followed(here(0)), mode: a[1] as u32 },
+            libc::SYS_flock | libc::SYS_fcntl => Call::Lock(a[0] as i32),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open => Call::Open { path: here(0), flags: Flags::Here(a[1] as i32) },
             #[cfg(target_arch = "x86_64")]
@@ -125,7 +163,10 @@ impl Call {
     /// Whether it may make a name.
     #[must_use]
     pub fn makes_a_name(self) -> bool {
-        !matches!(self, Call::Connect(_) | Call::Socket(_) | Call::Listen(_))
+        !matches!(
+            self,
+            Call::Connect(_) | Call::Socket(_) | Call::Listen(_) | Call::Chmod { .. } | Call::Lock(_)
+        )
     }
 
     /// Its name, for people.
@@ -140,6 +181,8 @@ impl Call {
             Call::Connect(_) => "connect",
             Call::Socket(_) => "socket",
             Call::Listen(_) => "listen",
+            Call::Chmod { .. } => "chmod",
+            Call::Lock(_) => "lock",
         }
     }
 }

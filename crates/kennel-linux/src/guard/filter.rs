@@ -157,6 +157,9 @@ fn exclude_each_other(one: &Test, two: &Test) -> bool {
             Test::OneOf { argument: a, mask: m, values },
             Test::OneOf { argument: b, mask: n, values: others },
         ) => a == b && m == n && !values.iter().any(|value| others.contains(value)),
+        (Test::NoBit { argument: a, bits: none }, Test::AnyBit { argument: b, bits: any }) => {
+            a == b && any & none == *any
+        }
         _ => false,
     }
 }

@@ -11,9 +11,9 @@ use super::caller::{Caller, PATH_MAX, Unreadable};
 use super::calls::{Address, Call, Flags, PathArgument};
 use super::ground::{Ground, Guarded, How};
 use super::listener::{Listener, Notification};
-use super::rewrite;
 use super::rules::Protected;
 use super::walk::{self, Spot, Start};
+use super::{locks, modes, rewrite};
 
 /// The guard's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Ruling<'a> {
 }
 
 impl Ruling<'_> {
-    fn refuse(errno: i32) -> Self {
+    pub(super) fn refuse(errno: i32) -> Self {
         Ruling::Refuse { errno, protected: None }
     }
 }
@@ -128,6 +128,10 @@ impl<'a> Judge<'a> {
             // Never goes on: see `connect`.
             Call::Connect(_) => Ok(Ruling::refuse(libc::EACCES)),
             Call::Listen(_) => Ok(Ruling::Continue),
+            Call::Chmod { of, mode } => {
+                modes::set(caller, self.listener, notification.id, of, mode, &mut self.first)
+            }
+            Call::Lock(number) => Ok(locks::judge(caller, number)),
         };
         let ruling = ruling.unwrap_or_else(|ruling| ruling);
         // A thread that is gone may have given its number to another, whose paths were looked at instead. An answer

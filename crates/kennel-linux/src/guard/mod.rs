@@ -22,7 +22,9 @@ pub mod folders;
 pub mod ground;
 pub mod judge;
 pub mod listener;
+mod locks;
 pub mod mender;
+mod modes;
 mod own;
 mod rewrite;
 pub mod rules;
@@ -106,7 +108,8 @@ pub struct Guard {
     absent: Ground,
     standing: Ground,
     rewritten: Ground,
-    folders: FolderWatch,
+    /// There where names have to be watched.
+    folders: Option<FolderWatch>,
     connector: Option<Connector>,
     covered: Option<Covered>,
     one_root: bool,
@@ -123,11 +126,12 @@ impl Guard {
         let changed = |(path, source)| GuardError::Changed { path, source };
         let connector = rules.sockets.as_ref().map(|sockets| Connector::new(sockets, premises.own_network));
         let connector = connector.transpose().map_err(changed)?;
+        let watched = (rules.names() || !rules.covered.is_empty()).then(FolderWatch::new);
         Ok(Guard {
             absent: Ground::new(&rules.protected).map_err(changed)?,
             standing: Ground::new(&rules.standing).map_err(changed)?,
             rewritten: Ground::new(&rules.rewritten).map_err(changed)?,
-            folders: FolderWatch::new().map_err(|error| GuardError::Watch(error.into()))?,
+            folders: watched.transpose().map_err(|error| GuardError::Watch(error.into()))?,
             connector,
             covered: None,
             one_root: premises.one_root,
@@ -218,7 +222,8 @@ struct Service<E> {
 
 impl<E: FnMut()> Service<E> {
     /// Serves until it is told to stop. Returns what may be slow to be dropped.
-    fn run(self) -> FolderWatch {
+    fn run(self) -> Option<FolderWatch> {
+        drop_capabilities();
         let Service { guard, listener, stopped, mut duty } = self;
         let Guard { absent, standing, rewritten, started, .. } = guard;
         let Guard { mut folders, mut connector, mut covered, one_root, .. } = guard;
@@ -227,24 +232,26 @@ impl<E: FnMut()> Service<E> {
         let mut hears = listener.as_ref();
         loop {
             let mut until = None;
-            if let Some(covered) = covered.as_mut().filter(|covered| !covered.is_watched()) {
+            if let (Some(folders), Some(covered)) =
+                (&mut folders, covered.as_mut().filter(|covered| !covered.is_watched()))
+            {
                 // Not for a command that is gone again in a moment: to take watches away costs milliseconds.
                 let begin = started + SHORT_RUN;
                 match begin.checked_duration_since(Instant::now()) {
                     Some(left) if !left.is_zero() => until = Some(left),
-                    _ => duty.note(covered.begin(&mut folders)),
+                    _ => duty.note(covered.begin(folders)),
                 }
             }
-            let Ok(ready) = wait(hears, &folders, &stopped, connector.as_ref(), until) else { break };
+            let Ok(ready) = wait(hears, folders.as_ref(), &stopped, connector.as_ref(), until) else { break };
             // First, so that a name that was just replaced, or a rule that was just broken, is mended before anything
             // else goes on.
-            if ready.folders {
-                duty.see(folders.happened(), &absent, &mut folders, covered.as_mut());
+            if let Some(folders) = folders.as_mut().filter(|_| ready.folders) {
+                duty.see(folders.happened(), &absent, folders, covered.as_mut());
             }
             if ready.stopped {
                 // Nothing inside is left that could make anything more.
-                if duty.watch.has_begun() {
-                    duty.mend(0..absent.paths().len(), &absent, &mut folders);
+                if let Some(folders) = folders.as_mut().filter(|_| duty.watch.has_begun()) {
+                    duty.mend(0..absent.paths().len(), &absent, folders);
                 }
                 break;
             }
@@ -256,8 +263,10 @@ impl<E: FnMut()> Service<E> {
                 match listener.receive() {
                     Ok(notification) => {
                         let call = Call::of(&notification);
-                        if call.is_some_and(Call::makes_a_name) && !duty.watch.has_begun() {
-                            duty.begin(&absent, &mut folders);
+                        if let Some(folders) = folders.as_mut().filter(|_| !duty.watch.has_begun())
+                            && call.is_some_and(Call::makes_a_name)
+                        {
+                            duty.begin(&absent, folders);
                         }
                         let answer = match (call, &mut connector, &mut judge) {
                             _ if duty.broken => Some(Answer::Refuse(libc::EACCES)),
@@ -378,7 +387,8 @@ fn decide(judge: &mut Judge, record: &Mutex<Violations>, notification: &Notifica
         Ruling::Refuse { errno, protected } => {
             let (path, rule) = (protected.map(Protected::path), protected.map(|it| it.rule.to_string()));
             // Of a datagram socket nobody needs to hear: most are made to write to the system's log.
-            if !matches!(call, Call::Socket(_)) {
+            // And what the kernel said of a mode is the caller's business.
+            if !matches!(call, Call::Socket(_) | Call::Chmod { .. }) {
                 let rule = rule.unwrap_or_default();
                 add(record, Violation::Refused { call: call.name(), path, rule, times: 1 });
             }
@@ -420,16 +430,15 @@ struct Ready {
 /// Waits for something to do. A listener that hung up is not passed any more: it would always be ready.
 fn wait(
     listener: Option<&Listener>,
-    folders: &FolderWatch,
+    folders: Option<&FolderWatch>,
     stopped: &OwnedFd,
     connector: Option<&Connector>,
     until: Option<Duration>,
 ) -> Result<Ready, Errno> {
     let mut fds = Vec::with_capacity(8);
-    fds.extend([
-        PollFd::from_borrowed_fd(folders.as_fd(), PollFlags::IN),
-        PollFd::new(stopped, PollFlags::IN),
-    ]);
+    fds.push(PollFd::new(stopped, PollFlags::IN));
+    fds.extend(folders.map(|folders| PollFd::from_borrowed_fd(folders.as_fd(), PollFlags::IN)));
+    let listener_at = fds.len();
     fds.extend(listener.map(|listener| PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)));
     let waits = connector.filter(|connector| connector.any_waits());
     if let Some(connector) = waits {
@@ -444,13 +453,25 @@ fn wait(
         }
     }
     let of = |at: usize| fds.get(at).map_or(PollFlags::empty(), PollFd::revents);
-    let of_listener = if listener.is_some() { of(2) } else { PollFlags::empty() };
+    let of_listener = if listener.is_some() { of(listener_at) } else { PollFlags::empty() };
     Ok(Ready {
         call: of_listener.contains(PollFlags::IN),
         hung_up: of_listener.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL),
-        folders: !of(0).is_empty(),
-        stopped: !of(1).is_empty(),
+        folders: folders.is_some() && !of(1).is_empty(),
+        stopped: !of(0).is_empty(),
     })
+}
+
+/// What the guard does on a caller's behalf it may do with the caller's own rights and no more: a thread of root's would
+/// otherwise pass permissions that hold for root's sandbox. It still may look into the sandbox, because its user owns
+/// the sandbox's user namespace.
+fn drop_capabilities() {
+    // The kernel's third layout: two words each of effective, permitted and inheritable.
+    const VERSION: u32 = 0x2008_0522;
+    let header: [u32; 2] = [VERSION, 0];
+    let none = [0u32; 6];
+    // SAFETY: a header and a data structure of this version; without the C library's wrapper only this thread changes.
+    unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
 }
 
 /// Keeps a program's signals away from a thread that is started meanwhile.

@@ -79,6 +79,37 @@ pub fn spot(caller: Caller, start: Start, path: &[u8], follow: bool) -> Result<S
     }
 }
 
+/// Takes hold of what `path` leads to, without opening it. With `follow`, a symlink at its end is followed.
+///
+/// # Errors
+/// As [`spot`].
+pub fn target(caller: Caller, start: Start, path: &[u8], follow: bool) -> Result<OwnedFd, Errno> {
+    if path.is_empty() {
+        return Err(Errno::NOENT);
+    }
+    let Some((way, name)) = split(path) else {
+        // The path of a folder itself: `.`, `..`, `/`.
+        let mut view = View { caller, start, root: None, links: 0 };
+        let from = if path.starts_with(b"/") { view.root()? } else { caller.folder(start.folder)? };
+        return view.walk(from, path);
+    };
+    match spot(caller, start, path, follow) {
+        Ok(spot) => open(&spot.folder, &spot.name),
+        // What a link of /proc leads to, it leads everyone to.
+        Err(Errno::EXIST) if follow => {
+            let mut view = View { caller, start, root: None, links: 0 };
+            let from = if path.starts_with(b"/") { view.root()? } else { caller.folder(start.folder)? };
+            let folder = view.walk(from, way)?;
+            if !is_proc(folder.as_fd())? {
+                return Err(Errno::ACCESS);
+            }
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            rustix::fs::openat(&folder, c_string(name)?, flags, Mode::empty())
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Whether a symlink may stand at `path`, which starts at `from`. No for sure only where the kernel gets there without a
 /// symlink on the way; then it leads the guard where it leads the caller.
 ///

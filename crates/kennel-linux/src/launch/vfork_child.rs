@@ -63,7 +63,8 @@ fn keep_capabilities() -> Result<()> {
     const NET_BIND_SERVICE: usize = 10;
     const NET_ADMIN: usize = 12;
     const SYS_ADMIN: usize = 21;
-    const KEPT: [usize; 4] = [SETPCAP, NET_BIND_SERVICE, NET_ADMIN, SYS_ADMIN];
+    const SYS_RESOURCE: usize = 24;
+    const KEPT: [usize; 5] = [SETPCAP, NET_BIND_SERVICE, NET_ADMIN, SYS_ADMIN, SYS_RESOURCE];
     let set = KEPT.iter().fold(0u64, |set, capability| set | 1 << capability);
     sys::capset(set, set, set)?;
     for capability in KEPT {

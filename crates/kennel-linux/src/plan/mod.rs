@@ -4,12 +4,12 @@ mod devices;
 mod environment;
 mod files;
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use kennel_init::plan::{Command, Identity, Plan, Planned, Step, Terminal};
-use kennel_policy::policy::{NetworkMode, Policy, UnixSockets};
+use kennel_policy::policy::{NetworkMode, Policy, SeccompProfile, UnixSockets};
 
 use crate::guard;
 use crate::landlock::{self, Abi};
@@ -110,6 +110,8 @@ pub struct Basis<'a> {
     pub network: Option<&'a NetworkPlan>,
     /// Whether the filter can ask the guard.
     pub asks: bool,
+    /// What all inside together may have of what the kernel counts for each user.
+    pub namespace_limits: &'a [(&'static CStr, u64)],
 }
 
 /// The ordered steps, after the `opening`.
@@ -119,6 +121,14 @@ pub struct Basis<'a> {
 pub fn plan(opening: Vec<Planned>, basis: &Basis) -> Result<Plan, PlanError> {
     let Basis { policy, resolved, abi, tier, .. } = *basis;
     let mut steps = Steps::default();
+    if tier != Tier::LandlockOnly {
+        for (file, value) in basis.namespace_limits {
+            steps.add(
+                Step::NamespaceLimit { file: (*file).into(), value: *value },
+                "others of the same user need some too",
+            );
+        }
+    }
     let places = match tier {
         Tier::Full | Tier::HostProc => files::mounts(&mut steps, basis)?,
         Tier::LandlockOnly => files::landlock_only(resolved, abi)?,
@@ -135,6 +145,9 @@ pub fn plan(opening: Vec<Planned>, basis: &Basis) -> Result<Plan, PlanError> {
     }
     if basis.counted {
         steps.add(Step::AwaitController, "the limits on the whole sandbox: its cgroup");
+    }
+    if policy.process.seccomp == SeccompProfile::None {
+        steps.add(Step::OwnKeyring, "without a filter, the caller's keys could be used");
     }
     steps.add(Step::NoNewPrivileges, "every sandbox");
     let ports = match tier {
@@ -154,6 +167,8 @@ pub fn plan(opening: Vec<Planned>, basis: &Basis) -> Result<Plan, PlanError> {
         );
     }
     steps.add(Step::DropCapabilities, "every sandbox");
+    let must_ask = resolved.guard.asks() != guard::Asks::No;
+    let asks = basis.asks && (must_ask || policy.process.seccomp != SeccompProfile::None);
     let wish = seccomp::Wish {
         nested_namespaces: nested,
         profile: policy.process.seccomp,
@@ -163,15 +178,19 @@ pub fn plan(opening: Vec<Planned>, basis: &Basis) -> Result<Plan, PlanError> {
             (Tier::LandlockOnly, NetworkMode::Whitelist) => seccomp::Inet::Tcp,
             (Tier::LandlockOnly, NetworkMode::None) => seccomp::Inet::None,
         },
+        writes_host: resolved.writes_host(),
+        asks,
     };
-    let asks = basis.asks && resolved.guard.asks() != guard::Asks::No;
     let guarded = if asks { guard::filter_rules(&resolved.guard) } else { guard::Additions::default() };
     if let Some(program) = seccomp::filter(&wish, &guarded) {
         let (listener, reason) = match asks {
             false => (None, "the seccomp profile"),
-            true => (Some(guard::LISTENER), "the seccomp profile, and rules that no mount can keep"),
+            true if must_ask => {
+                (Some(guard::LISTENER), "the seccomp profile, and rules that no mount can keep")
+            }
+            true => (Some(guard::LISTENER), "the seccomp profile; modes and locks are up to the guard"),
         };
-        steps.add(Step::Filter { program, listener }, reason);
+        steps.add(Step::Filter { program, listener, awaits: must_ask }, reason);
     }
     Ok(Plan { opening, steps: steps.0, command: start(basis)? })
 }
@@ -241,7 +260,9 @@ fn limits(steps: &mut Steps, policy: &Policy, rlimits: &[(u32, u64)]) {
     let mut limit = |resource, value: u64, hard: u64, reason| {
         steps.add(Step::Limit { resource, soft: value, hard }, reason);
     };
-    limit(RLIMIT_CORE, 0, 0, "every sandbox: no core dumps");
+    // For a core pattern that is a pipe the kernel does not look at a limit of 0: its program would be started, as root,
+    // outside of all limits. A limit of 1 means none there, and is too small for a file.
+    limit(RLIMIT_CORE, 1, 1, "every sandbox: no core dumps");
     for (resource, value) in rlimits {
         limit(*resource, *value, *value, "best effort: for each process, because no cgroup could be had");
     }

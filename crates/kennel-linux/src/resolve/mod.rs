@@ -178,6 +178,14 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     Ok(Resolved { points, links: resolver.links, covers, guard, workdir, kernel_state, nested })
 }
 
+impl Resolved {
+    /// Whether some of the host's files can be written.
+    #[must_use]
+    pub fn writes_host(&self) -> bool {
+        self.points.iter().any(|point| matches!(point.state, State::Host { write: true, .. }))
+    }
+}
+
 impl Zone {
     /// Why it is there.
     #[must_use]

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 
-use kennel_init::plan::{Plan, Planned};
+use kennel_init::plan::{Plan, Planned, Step};
 use kennel_policy::policy::{NetworkMode, Policy, SeccompProfile};
 
 use super::{Error, refuse_folder, system};
@@ -183,6 +183,7 @@ impl<'a> Prepared<'a> {
             rlimits: &request.stand_ins(tier).0,
             network: request.network,
             asks: self.asks,
+            namespace_limits: &limits::of_namespace(),
         };
         plan(opening, &basis)
     }
@@ -221,7 +222,7 @@ impl<'a> Prepared<'a> {
                 continue;
             }
             if matches!(error, Error::Start(StartError::Nested(_)))
-                && self.resolved.guard.asks() == Asks::Better
+                && self.resolved.guard.asks() != Asks::Must
                 && std::mem::take(&mut self.asks)
             {
                 continue;
@@ -291,7 +292,8 @@ impl<'a> Prepared<'a> {
                 None | Some(Err(_)) => running.go().map_err(system("telling init to go on"))?,
             }
         }
-        running.guard(guard, premises, self.asks)?;
+        let asks = plan.steps.iter().any(|one| matches!(one.step, Step::Filter { listener: Some(_), .. }));
+        running.guard(guard, premises, asks)?;
         running.await_start(&plan)?;
         Ok(running)
     }

@@ -75,6 +75,13 @@ pub enum Test {
         /// The bits.
         bits: u32,
     },
+    /// The argument has none of these bits.
+    NoBit {
+        /// Which argument, from 0.
+        argument: u8,
+        /// The bits.
+        bits: u32,
+    },
 }
 
 /// What a filter says about one call.
@@ -239,6 +246,14 @@ impl Test {
                     low_word(*argument),
                     instruction(AND, 0, 0, *bits),
                     instruction(JUMP_EQUAL, 1, 0, 0),
+                    ret(verdict),
+                ]);
+            }
+            Test::NoBit { argument, bits } => {
+                code.extend([
+                    low_word(*argument),
+                    instruction(AND, 0, 0, *bits),
+                    instruction(JUMP_EQUAL, 0, 1, 0),
                     ret(verdict),
                 ]);
             }

@@ -6,6 +6,7 @@
 
 pub mod bpf;
 mod calls;
+pub mod power;
 
 use crate::guard::Additions;
 use bpf::{Rule, Table, Test, Verdict};
@@ -26,6 +27,10 @@ pub struct Wish {
     pub unix_sockets: UnixSockets,
     /// Which sockets of the internet families can be made.
     pub inet_sockets: Inet,
+    /// Whether some of the host's files can be written.
+    pub writes_host: bool,
+    /// Whether the filter can ask the guard.
+    pub asks: bool,
 }
 
 /// Sockets of the internet families.
@@ -65,7 +70,7 @@ fn table(wish: &Wish) -> Option<Table> {
     if !wish.nested_namespaces {
         deny(&mut table, calls::MOUNTS);
     }
-    table.set(&[libc::SYS_ioctl], terminal_injection());
+    table.set(&[libc::SYS_ioctl], requests());
     if wish.profile != SeccompProfile::Permissive {
         deny(&mut table, calls::KERNEL_SURFACE);
         namespaces(&mut table);
@@ -87,6 +92,7 @@ fn table(wish: &Wish) -> Option<Table> {
     if wish.unix_sockets != UnixSockets::All {
         table.set(&[libc::SYS_socketpair], pairs());
     }
+    power::restrict(&mut table, wish);
     Some(table)
 }
 
@@ -94,15 +100,13 @@ fn deny(table: &mut Table, list: &[libc::c_long]) {
     table.set(list, Rule::Always(EPERM));
 }
 
-/// TIOCSTI types into the terminal as if the user had; TIOCLINUX can paste there. Both are the way from a sandbox
-/// that shares its caller's terminal to the caller's shell.
-fn terminal_injection() -> Rule {
+/// Of requests to devices and files: TIOCSTI types into the terminal as if the user had; TIOCLINUX can paste there. Both
+/// are the way from a sandbox that shares its caller's terminal to the caller's shell.
+fn requests() -> Rule {
     const TIOCSTI: u32 = 0x5412;
     const TIOCLINUX: u32 = 0x541c;
-    Rule::When(
-        vec![(Test::OneOf { argument: 1, mask: u32::MAX, values: vec![TIOCSTI, TIOCLINUX] }, EPERM)],
-        Verdict::Allow,
-    )
+    let types = Test::OneOf { argument: 1, mask: u32::MAX, values: vec![TIOCSTI, TIOCLINUX] };
+    Rule::When(vec![(types, EPERM), power::inode_flags()], Verdict::Allow)
 }
 
 /// New namespaces bring capabilities over most of the kernel's attack surface. clone3 passes its flags in memory,
@@ -172,7 +176,14 @@ mod tests {
     use super::*;
 
     fn wish(profile: SeccompProfile) -> Wish {
-        Wish { profile, nested_namespaces: false, unix_sockets: UnixSockets::None, inet_sockets: Inet::All }
+        Wish {
+            profile,
+            nested_namespaces: false,
+            unix_sockets: UnixSockets::None,
+            inet_sockets: Inet::All,
+            writes_host: true,
+            asks: true,
+        }
     }
 
     #[test]

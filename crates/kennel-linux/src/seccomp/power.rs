@@ -1,0 +1,101 @@
+//! Files with power over the host: set-uid bits, leases, locks, flags of inodes.
+//!
+//! `nosuid` holds inside; a file that a sandbox of root's marks set-uid in a folder of the host's is set-uid root for
+//! everybody outside. And a lease, a lock or a flag on a file that can only be read holds up programs of the host's.
+
+use libc::c_long;
+
+use super::bpf::{Rule, Table, Test, Verdict};
+use super::{ENOSYS, EPERM, Wish};
+
+/// The set-user-ID and set-group-ID bits of a mode.
+pub const SPECIAL: u32 = 0o6000;
+
+/// Newer than the libc crate's tables.
+pub const FCHMODAT2: c_long = 452;
+
+/// Calls that change a mode, and which argument it is.
+pub const CHMOD: &[(c_long, u8)] = &[
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (FCHMODAT2, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+];
+
+/// Commands of fcntl that take a lock.
+pub const LOCKS: &[i32] = &[libc::F_SETLK, libc::F_SETLKW, libc::F_OFD_SETLK, libc::F_OFD_SETLKW];
+
+/// Lays these rules over those of a profile; they narrow them.
+pub(super) fn restrict(table: &mut Table, wish: &Wish) {
+    if wish.writes_host {
+        special_modes(table, wish);
+    }
+    let one_of = |values: Vec<u32>| Test::OneOf { argument: 1, mask: u32::MAX, values };
+    // A lease makes an open of the file by anyone wait.
+    let mut commands = vec![(one_of(vec![libc::F_SETLEASE.cast_unsigned()]), EPERM)];
+    if wish.asks {
+        // Whether the file can be written is for the guard to find out.
+        commands
+            .push((one_of(LOCKS.iter().map(|command| command.cast_unsigned()).collect()), Verdict::Notify));
+        allowed(table, libc::SYS_flock, Rule::Always(Verdict::Notify));
+    }
+    allowed(table, libc::SYS_fcntl, Rule::When(commands, Verdict::Allow));
+}
+
+/// The bits are refused where a file is made with them, which nobody does; where they are set later, as tar and
+/// install do, the guard sets the mode without them.
+fn special_modes(table: &mut Table, wish: &Wish) {
+    let special = |argument| Test::AnyBit { argument, bits: SPECIAL };
+    for (call, argument) in CHMOD {
+        let verdict = if wish.asks { Verdict::Notify } else { EPERM };
+        allowed(table, *call, Rule::When(vec![(special(*argument), verdict)], Verdict::Allow));
+    }
+    for (call, argument) in [
+        (libc::SYS_mknodat, 2),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_mknod, 1),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_creat, 1),
+    ] {
+        allowed(table, call, Rule::When(vec![(special(argument), EPERM)], Verdict::Allow));
+    }
+    // O_TMPFILE without O_DIRECTORY, which is part of it and of other flags.
+    const TMPFILE: u32 = 0o20_000_000;
+    let creates = libc::O_CREAT.cast_unsigned() | TMPFILE;
+    for (call, flags) in [
+        (libc::SYS_openat, 2),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_open, 1),
+    ] {
+        let harmless = (Test::NoBit { argument: flags, bits: creates }, Verdict::Allow);
+        allowed(table, call, Rule::When(vec![harmless, (special(flags + 1), EPERM)], Verdict::Allow));
+    }
+    // Its mode is in memory, which the caller could change after any look at it. Programs take it for an older kernel.
+    allowed(table, libc::SYS_openat2, Rule::Always(ENOSYS));
+}
+
+/// Gives a call a rule, unless a profile denies it anyway.
+fn allowed(table: &mut Table, call: c_long, rule: Rule) {
+    if *table.rule(call) == Rule::Always(Verdict::Allow) {
+        table.set(&[call], rule);
+    }
+}
+
+/// Requests that set flags on an inode: some of them keep a file from being changed or removed, or change how a folder's
+/// names are compared. They fail as on a file system that has no such flags.
+pub(super) fn inode_flags() -> (Test, Verdict) {
+    const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
+    const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
+    const FS_IOC_SETVERSION: u32 = 0x4008_7602;
+    const FS_IOC_ENABLE_VERITY: u32 = 0x4080_6685;
+    const FS_IOC_SET_ENCRYPTION_POLICY: u32 = 0x800c_6613;
+    let values = vec![
+        FS_IOC_SETFLAGS,
+        FS_IOC_FSSETXATTR,
+        FS_IOC_SETVERSION,
+        FS_IOC_ENABLE_VERITY,
+        FS_IOC_SET_ENCRYPTION_POLICY,
+    ];
+    (Test::OneOf { argument: 1, mask: u32::MAX, values }, Verdict::Errno(libc::EOPNOTSUPP as u32))
+}
