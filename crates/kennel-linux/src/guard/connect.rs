@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use kennel_init::plan::Identity;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FileType, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, sockopt};
 
@@ -286,7 +286,7 @@ impl Allowed {
 /// What stands at a path of the host's that was free of symlinks, and has to be still.
 fn standing(path: &Path) -> Result<(OwnedFd, Identity), Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    let file = crate::resolve::open_strictly(CWD, path, flags, ResolveFlags::NO_SYMLINKS)?;
     if walk::kind(file.as_fd())? != FileType::Socket {
         return Err(Errno::NOTSOCK);
     }

@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -117,12 +117,38 @@ pub fn locate_below(prefix: &Path, path: &Path) -> io::Result<Below> {
         return describe(top.as_fd()).map(Below::Found);
     }
     let strict = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    match rustix::fs::openat2(&top, rest, flags | OFlags::NOFOLLOW, Mode::empty(), strict) {
+    match open_strictly(top.as_fd(), rest, flags | OFlags::NOFOLLOW, strict) {
         Ok(fd) if kind_of(fd.as_fd())? == FileType::Symlink => Ok(Below::Link(describe(fd.as_fd())?.path)),
         Ok(fd) => describe(fd.as_fd()).map(Below::Found),
         Err(Errno::NOENT) => Ok(Below::Gone),
         Err(error) => Err(error.into()),
     }
+}
+
+/// openat2, or what it does: an outer sandbox may have taken the call away. `path` has no `..`, and no symlink is
+/// followed.
+pub(crate) fn open_strictly(
+    folder: rustix::fd::BorrowedFd,
+    path: &Path,
+    flags: OFlags,
+    strict: ResolveFlags,
+) -> Result<OwnedFd, Errno> {
+    match rustix::fs::openat2(folder, path, flags, Mode::empty(), strict) {
+        Err(Errno::NOSYS) => {}
+        other => return other,
+    }
+    let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut at = rustix::fs::openat(folder, c".", step, Mode::empty())?;
+    let mut components = path.components().peekable();
+    while let Some(component) = components.next() {
+        let name = match component {
+            Component::RootDir => Path::new("/"),
+            component => Path::new(component.as_os_str()),
+        };
+        let flags = if components.peek().is_none() { flags | OFlags::NOFOLLOW } else { step };
+        at = rustix::fs::openat(&at, name, flags, Mode::empty())?;
+    }
+    Ok(at)
 }
 
 /// What a look at a file told.

@@ -29,6 +29,7 @@ use kennel_policy::policy::{NetworkMode, Policy, ReadModel};
 
 use crate::guard::Rules;
 pub use error::ResolveError;
+pub(crate) use locate::open_strictly;
 pub use locate::{Found, Kind, Location, is_link, links_on_the_way, locate};
 use points::pin;
 pub use said::SYSTEM;
