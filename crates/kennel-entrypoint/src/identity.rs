@@ -35,6 +35,11 @@ pub fn drop_to(name: &CStr, strict: bool) -> Result<(), Trouble> {
             .help("set AGENT_USER to an ordinary user")
             .tolerate(strict, "the agent keeps root's privileges")?;
     }
+    if user.gid == 0 && user.uid != 0 {
+        Trouble::new(DROPPING, name, "this user's group is root's")
+            .help("give the user a group of its own in /etc/passwd")
+            .tolerate(strict, "the agent has what root's group has")?;
+    }
     become_user(user)?;
     // A change of user resets this to a system-wide default.
     sys::forbid_dumping();

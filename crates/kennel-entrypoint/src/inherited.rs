@@ -9,10 +9,19 @@ use crate::sys;
 pub fn close_descriptors() {
     // close_range came with Linux 5.9; older kernels and some system call filters refuse it.
     if sys::close_from(3).is_err() {
-        // Every descriptor below the limit is tried. One above it could only be left by a runtime that lowered its
-        // own limit afterwards.
-        (3..sys::descriptor_limit().min(1 << 16)).for_each(sys::close);
+        // Every number is tried that a process can have, unless an administrator has raised fs.nr_open: a runtime may
+        // have lowered its own limit after it opened something.
+        (3..sys::descriptor_limit().max(MOST_DESCRIPTORS)).for_each(sys::close);
     }
+}
+
+/// The kernel's own limit on the number of a descriptor, by default.
+const MOST_DESCRIPTORS: i32 = 1 << 20;
+
+/// Leaves the session keyring of whoever started the container, with the keys in it, for an empty one. To be called as
+/// the agent's user, who owns it then. Where a system call filter refuses it, the agent cannot use any keyring either.
+pub fn leave_keyring() {
+    let _ = sys::join_new_session_keyring();
 }
 
 /// Unblocks all signals and gives each its default action.

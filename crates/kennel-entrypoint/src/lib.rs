@@ -7,7 +7,7 @@
 //!    those where the kernel had put them;
 //! 3. decide which command to run, with which arguments;
 //! 4. change to the working directory;
-//! 5. drop to the agent's user, and prove that the way back is closed;
+//! 5. drop to the agent's user, and prove that the way back is closed; leave the caller's keys;
 //! 6. find the program and replace this process by it (or, with `AGENT_INIT=1`, start it and stay as its init).
 //!
 //! It runs before anything in the container is trusted less than the image, so the image's files (`/etc/passwd`,
@@ -83,6 +83,7 @@ fn start(own_arguments: Vec<&CStr>, environment: Environment) -> Result<c_int, T
     let command = Command::resolve(&configuration, own_arguments)?;
     change_directory(configuration.workdir(), strict)?;
     identity::drop_to(configuration.user(), strict)?;
+    inherited::leave_keyring();
 
     let program = Program::find(command, kept)?;
     if stay_as_init { reaper::run(&program) } else { Err(program.exec()) }

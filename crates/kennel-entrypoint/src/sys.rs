@@ -216,6 +216,12 @@ pub fn close_from(first: c_int) -> Result<(), Errno> {
     plain(libc::SYS_close_range, [first, c_int::MAX, 0]).map(drop)
 }
 
+/// Makes an empty session keyring this process's own.
+pub fn join_new_session_keyring() -> Result<(), Errno> {
+    const KEYCTL_JOIN_SESSION_KEYRING: c_int = 1;
+    plain(libc::SYS_keyctl, [KEYCTL_JOIN_SESSION_KEYRING, 0]).map(drop)
+}
+
 /// A number that is not open is not an error here.
 pub fn close(descriptor: c_int) {
     let _ = plain(libc::SYS_close, [descriptor]);

@@ -173,3 +173,31 @@ fn stdin_stdout_and_stderr_are_the_runtimes() {
         assert_eq!(run.stderr, format!("{}problem\n", quiet(identity)));
     });
 }
+
+/// The session keyring of whoever starts the container holds keys of theirs: disks', networks', Kerberos'.
+#[test]
+fn the_agent_has_none_of_the_callers_keys() {
+    const JOIN_SESSION_KEYRING: libc::c_long = 1;
+    const SESSION_KEYRING: libc::c_long = -3;
+    // SAFETY: strings that outlive their calls; only this thread's credentials change.
+    let made = unsafe {
+        libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, 0) >= 0
+            && libc::syscall(
+                libc::SYS_add_key,
+                c"user".as_ptr(),
+                c"kennel-canary".as_ptr(),
+                c"x".as_ptr(),
+                1,
+                SESSION_KEYRING,
+            ) >= 0
+    };
+    let look = "grep -o kennel-canary /proc/keys || echo none";
+    let outside = std::process::Command::new("sh").args(["-c", look]).output().unwrap();
+    if !made || !outside.stdout.starts_with(b"kennel-canary") {
+        println!("SKIPPED: this host has no keyrings to look at");
+        return;
+    }
+    each(&[Root, Ordinary], |identity| {
+        assert_eq!(Container::new().script(look).run(identity).text(), "none\n");
+    });
+}

@@ -46,8 +46,16 @@ fn root_becomes_the_user_that_agent_user_names() {
         {
             let run = Container::new().passwd(passwd).var("AGENT_USER", user).script(SHOW_IDS).run(identity);
             assert_eq!(run.text(), ids(uid, gid), "{user}");
-            assert_eq!(run.stderr, "");
+            if gid == 0 {
+                assert!(run.stderr.contains("this user's group is root's"), "{}", run.stderr);
+            } else {
+                assert_eq!(run.stderr, "");
+            }
         }
+        let strict = Container::new().passwd(passwd).var("AGENT_USER", "zerogroup").var("AGENT_STRICT", "1");
+        let run = strict.script("echo ran").run(identity);
+        assert_eq!(run.ending, crate::container::Ending::Exited(1), "{}", run.stderr);
+        assert!(run.stderr.contains("this user's group is root's"), "{}", run.stderr);
     });
 }
 
