@@ -27,6 +27,7 @@ kennel_tests::roles! {
     "hog" => roles::hog,
     "hog-child" => roles::hog_child,
     "fill-tmp" => roles::fill_tmp,
+    "fill-sockets" => roles::fill_sockets,
     "spin" => roles::spin,
     "stubborn-spin" => roles::stubborn_spin,
     "flood" => roles::flood,

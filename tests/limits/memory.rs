@@ -85,3 +85,19 @@ fn a_full_tmp_is_an_error_and_not_the_hosts_memory() {
     assert_eq!(error.parse(), Ok(libc::ENOSPC));
     assert!(fitted.parse::<u64>().is_ok_and(|bytes| bytes <= 8 << 20), "{fitted}");
 }
+
+#[test]
+fn what_tcp_holds_in_its_buffers_counts_as_memory() {
+    if cannot_limit() {
+        return;
+    }
+    let filled = |flags: &[&str]| {
+        let told = told_of("fill-sockets", flags, &["300000000"]);
+        told.ran.stdout.trim().parse::<f64>().ok()
+    };
+    let without = filled(&[]).expect("it runs to its end");
+    assert!(without >= 200e6, "only {without} bytes without a limit");
+    // On v2 the sandbox may be killed for it instead.
+    let with = filled(LIMIT).unwrap_or(0.0);
+    assert!(with <= 100e6, "{with} bytes under a limit of 64M");
+}

@@ -34,6 +34,26 @@ pub fn hog_child(words: &[OsString]) -> i32 {
     }
 }
 
+/// `fill-sockets BYTES` leaves as many bytes in the buffers of TCP connections that nobody reads, or as many as it can,
+/// and prints how many.
+pub fn fill_sockets(words: &[OsString]) -> i32 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a sandbox has a loopback");
+    let address = listener.local_addr().expect("it has a port");
+    let (wanted, block) = (number(words, 0), vec![1u8; 256 << 10]);
+    let (mut written, mut pairs) = (0, Vec::new());
+    while written < wanted && pairs.len() < 200 {
+        let mut one = std::net::TcpStream::connect(address).expect("a loopback connects");
+        let (other, _) = listener.accept().expect("somebody connected");
+        one.set_nonblocking(true).expect("a socket can be");
+        while let Ok(count) = one.write(&block) {
+            written += count as u64;
+        }
+        pairs.push((one, other));
+    }
+    println!("{written}");
+    0
+}
+
 /// `fill-tmp BYTES` writes a file of so many bytes to /tmp, and prints how many fitted.
 pub fn fill_tmp(words: &[OsString]) -> i32 {
     let mut file = File::create("/tmp/filled").expect("/tmp can be written");

@@ -214,6 +214,12 @@ fn set_memory(dir: &Dir, limits: &CgroupLimits) -> Result<(), CgroupError> {
     };
     let Some(memory) = limits.memory else { return Ok(()) };
     set("limiting memory", "memory.limit_in_bytes", memory)?;
+    // What TCP holds in its buffers v1 counts apart, and only if it is told to. What UDP holds it does not count.
+    match set("limiting memory of TCP", "memory.kmem.tcp.limit_in_bytes", memory) {
+        // A kernel without it.
+        Err(CgroupError::System { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+        other => other?,
+    }
     // v1 limits memory and swap together, never swap alone; the sum must not be below the memory limit, so it
     // is written second.
     match set("limiting swap", "memory.memsw.limit_in_bytes", memory.saturating_add(limits.swap.unwrap_or(0)))
