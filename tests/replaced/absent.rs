@@ -57,5 +57,6 @@ fn a_path_that_is_a_link_when_it_comes_is_hidden_where_it_leads() {
     let mut inside = Inside::run(&yard, &["--deny-read", &text(&file)]);
     std::os::unix::fs::symlink(yard.join("vault/token"), &file).unwrap();
     inside.until_without(&format!("cat {}", text(&file)), "new-text");
+    assert!(!inside.ask(&format!("cat {}", text(&yard.join("vault/token")))).contains("new-text"));
     inside.end().ok();
 }

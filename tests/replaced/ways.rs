@@ -253,3 +253,65 @@ fn the_library_tells_what_was_exposed() {
     assert!(exposed, "{:?}", result.violations);
     assert!(!result.killed_by_broken_rule);
 }
+
+#[test]
+fn a_kept_file_that_the_host_makes_a_link_is_kept_where_it_leads_and_the_link_stays() {
+    let yard = yard();
+    let file = yard.join("work/conf/file");
+    yard.write("work/other/real", "new-text");
+    let mut inside = Inside::run(&yard, &["--allow-write", ".", "--deny-write", &text(&file)]);
+    std::fs::remove_file(&file).unwrap();
+    symlink("../other/real", &file).unwrap();
+    inside.until_without("[ -w conf/file ] && echo writable", "writable");
+    inside.ask("echo evil > conf/file; echo evil > other/real; rm -f conf/file; mv conf/file away; ln -sf evil conf/file");
+    inside.end();
+    assert_eq!(std::fs::read_link(&file).unwrap(), std::path::Path::new("../other/real"));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "new-text");
+}
+
+#[test]
+fn a_file_that_is_replaced_as_the_command_starts_is_covered_a_moment_later() {
+    // A new file mostly gets the number of the one that was just removed.
+    let yard = yard();
+    let file = yard.join("home/conf/file");
+    let mut command = kennel_tests::kennel(["run", "--deny-read"]);
+    let script = "echo started; read go; i=0; while cat \"$0\" 2>/dev/null && [ $i -lt 2000 ]; do i=$((i+1)); done; cat \"$0\"";
+    command.arg(&file).args(["--", "sh", "-c", script]).arg(&file);
+    command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut word = [0; 8];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut word).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    std::fs::write(&file, "new-text").unwrap();
+    drop(child.stdin.take());
+    assert_ne!(child.wait().unwrap().code(), Some(0), "it can still be read");
+}
+
+#[test]
+fn nothing_is_left_of_the_helper_when_kennel_is_killed_or_the_command_ends() {
+    let yard = yard();
+    let children = |pid: u32| -> Vec<u32> {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+        lists
+            .flat_map(|list| list.split_whitespace().map(|one| one.parse().unwrap()).collect::<Vec<_>>())
+            .collect()
+    };
+    for kill in [true, false] {
+        let file = yard.join("home/conf/file");
+        let mut inside = Inside::run(&yard, &["--deny-read", &text(&file)]);
+        let born = kennel_tests::eventually("PID 1 and the helper are there", || {
+            Some(children(inside.child.id())).filter(|children| children.len() == 2)
+        });
+        if kill {
+            inside.child.kill().unwrap();
+        }
+        drop(inside.to.take());
+        inside.child.wait().unwrap();
+        let alive = |pid: &u32| {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            status.contains("PPid:") && !status.contains("State:\tZ")
+        };
+        kennel_tests::eventually("both are gone", || (!born.iter().any(alive)).then_some(()));
+    }
+}

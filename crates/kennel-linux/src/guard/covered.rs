@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use kennel_init::plan::{Cover, Covering};
@@ -18,14 +19,16 @@ use rustix::io::Errno;
 
 use super::folders::{FolderWatch, Place, Subscriber};
 use super::mender::{Mender, Namespaces};
-use super::rules::{CoveredName, Rules};
-use super::trail::{End, Trails};
+use super::rules::{Anchor, CoveredName, Rules};
+use super::trail::Trails;
 use super::violation::Violation;
 
 /// The covered names of a sandbox that runs.
 #[derive(Debug)]
 pub struct Covered {
     names: Vec<CoveredName>,
+    /// The folders that can be written inside.
+    writable: Vec<Arc<Anchor>>,
     on_replace: OnReplace,
     namespaces: Namespaces,
     store: OwnedFd,
@@ -47,8 +50,11 @@ impl Covered {
     /// things.
     #[must_use]
     pub fn new(rules: Rules, namespaces: Namespaces, store: OwnedFd) -> Covered {
-        let Rules { covered: names, on_replace, .. } = rules;
-        Covered { names, on_replace, namespaces, store, mender: None }
+        let Rules { covered: names, on_replace, protected, standing, .. } = rules;
+        let anchors = protected.into_iter().chain(standing).map(|path| path.anchor);
+        let mut writable: Vec<Arc<Anchor>> = anchors.collect();
+        writable.dedup_by(|one, other| one.path == other.path);
+        Covered { names, writable, on_replace, namespaces, store, mender: None }
     }
 
     /// Whether the watches have been placed.
@@ -57,13 +63,14 @@ impl Covered {
         self.mender.is_some()
     }
 
-    /// Places the watches, and covers what the host has replaced since the sandbox was planned.
+    /// Places the watches, and covers what the host has replaced since the sandbox was planned. All names are asked about:
+    /// a new file may have the number of the old one.
     ///
     /// # Errors
     /// When folders cannot be watched, or a name not be covered.
     pub fn begin(&mut self, watch: &mut FolderWatch) -> io::Result<Looked> {
         self.mender = Some(Mender::start(&self.namespaces, &self.store)?);
-        self.look(watch, &(0..self.names.len()).collect(), true)
+        self.look(watch, &(0..self.names.len()).collect())
     }
 
     /// Something appeared at these names, or at a folder on the way to them. `None` stands for all.
@@ -76,21 +83,24 @@ impl Covered {
         names: Option<&BTreeSet<usize>>,
     ) -> io::Result<Looked> {
         match names {
-            Some(names) => self.look(watch, names, false),
-            None => self.look(watch, &(0..self.names.len()).collect(), false),
+            Some(names) => self.look(watch, names),
+            None => self.look(watch, &(0..self.names.len()).collect()),
         }
     }
 
-    /// Looks at names, and covers what is not. With `trusting`, a file that was found when the sandbox was planned is
-    /// taken for covered, which it was then.
-    fn look(&self, watch: &mut FolderWatch, which: &BTreeSet<usize>, trusting: bool) -> io::Result<Looked> {
+    fn is_writable(&self, path: &Path) -> bool {
+        self.writable.iter().any(|anchor| path.starts_with(&anchor.path))
+    }
+
+    /// Looks at names, and covers what is not.
+    fn look(&self, watch: &mut FolderWatch, which: &BTreeSet<usize>) -> io::Result<Looked> {
         let started = Instant::now();
         let mut trails = Trails::default();
         let (mut coverings, mut numbers) = (Vec::new(), Vec::new());
         for &number in which {
             let name = &self.names[number];
             let mut places = Vec::new();
-            let end = trails.follow(&name.path, name.follow, |folder, component| {
+            let trail = trails.follow(&name.path, name.follow, |folder, component| {
                 match watch.watch(folder) {
                     Ok(watch) => places.push(Place { watch, name: component.as_bytes().to_vec() }),
                     // Who may not list a folder may not watch it either.
@@ -100,14 +110,15 @@ impl Covered {
                 Ok(())
             })?;
             watch.place(Subscriber::Covered(number), places);
-            let End::Found { path, identity } = end else { continue };
-            if trusting && name.identity == Some(identity) {
-                continue;
-            }
-            if let Some(target) = name.inside(&path) {
-                let target = CString::new(target.into_os_string().as_encoded_bytes())?;
-                coverings.push(Covering { target, cover: name.cover });
-                numbers.push(number);
+            // A link that could be replaced from inside is held in its place, as one that was there at the start is.
+            let held = trail.links.into_iter().filter(|link| self.is_writable(link));
+            let held = held.map(|link| (link, Cover::Keep));
+            for (path, cover) in held.chain(trail.end.map(|path| (path, name.cover))) {
+                if let Some(target) = name.inside(&path) {
+                    let target = CString::new(target.into_os_string().as_encoded_bytes())?;
+                    coverings.push(Covering { target, cover });
+                    numbers.push(number);
+                }
             }
         }
         let Some(mender) = self.mender.as_ref().filter(|_| !coverings.is_empty()) else {

@@ -62,8 +62,6 @@ pub struct CoveredName {
     pub mounted: Option<(PathBuf, PathBuf)>,
     /// How it is covered.
     pub cover: Cover,
-    /// Which file was covered when the sandbox was planned; `None` if there was none.
-    pub identity: Option<Identity>,
     /// The rule behind it, in the user's words.
     pub rule: Reason,
 }

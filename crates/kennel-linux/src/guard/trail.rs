@@ -11,7 +11,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
-use kennel_init::plan::Identity;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -21,17 +20,12 @@ use super::walk;
 const MOST_LINKS: usize = 40;
 
 /// Where a path leads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// To something.
-    Found {
-        /// Its path without symlinks.
-        path: PathBuf,
-        /// Which file it is.
-        identity: Identity,
-    },
-    /// To nothing, or to what the caller may not look at.
-    Nothing,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trail {
+    /// What it leads to, by its path without symlinks; `None` for nothing, or what the caller may not look at.
+    pub end: Option<PathBuf>,
+    /// The symlinks on the way, each by its own path.
+    pub links: Vec<PathBuf>,
 }
 
 /// Follows paths. Folders that several of them pass are opened once.
@@ -51,29 +45,29 @@ impl Trails {
         path: &Path,
         follow: bool,
         mut pass: impl FnMut(BorrowedFd, &OsStr) -> Result<(), Errno>,
-    ) -> Result<End, Errno> {
+    ) -> Result<Trail, Errno> {
         let mut left: VecDeque<OsString> = names(path).collect();
         let mut at = PathBuf::from("/");
-        let mut links = 0;
+        let mut trail = Trail::default();
         while let Some(name) = left.pop_front() {
             if name == ".." {
                 at.pop();
                 continue;
             }
-            let Some(folder) = self.folder(&at)? else { return Ok(End::Nothing) };
+            let Some(folder) = self.folder(&at)? else { return Ok(trail) };
             pass(folder.as_fd(), &name)?;
             let file = match walk::open(&folder, name.as_bytes()) {
                 Ok(file) => file,
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::NAMETOOLONG) => {
-                    return Ok(End::Nothing);
+                    return Ok(trail);
                 }
                 Err(error) => return Err(error),
             };
             let kind = walk::kind(file.as_fd())?;
             if kind == FileType::Symlink && (follow || !left.is_empty()) {
-                links += 1;
-                if links > MOST_LINKS {
-                    return Ok(End::Nothing);
+                trail.links.push(at.join(&name));
+                if trail.links.len() > MOST_LINKS {
+                    return Ok(trail);
                 }
                 let target = rustix::fs::readlinkat(&file, c"", Vec::new())?;
                 let target = Path::new(OsStr::from_bytes(target.as_bytes()));
@@ -87,17 +81,16 @@ impl Trails {
             }
             at.push(&name);
             if left.is_empty() {
-                return Ok(End::Found { path: at, identity: walk::identity(file.as_fd())? });
+                trail.end = Some(at);
+                return Ok(trail);
             }
             if kind != FileType::Directory {
-                return Ok(End::Nothing);
+                return Ok(trail);
             }
             self.folders.entry(at.clone()).or_insert_with(|| Rc::new(file));
         }
-        match self.folder(&at)? {
-            Some(folder) => Ok(End::Found { identity: walk::identity(folder.as_fd())?, path: at }),
-            None => Ok(End::Nothing),
-        }
+        trail.end = self.folder(&at)?.map(|_| at);
+        Ok(trail)
     }
 
     /// The folder at a path that was walked through before, or that `..` led back to.
@@ -152,10 +145,8 @@ mod tests {
                 })
                 .unwrap();
             let below = top.components().count() - 1;
-            let end = match end {
-                End::Found { path, .. } => path.strip_prefix(&top).unwrap().to_str().unwrap().to_owned(),
-                End::Nothing => "nothing".to_owned(),
-            };
+            let end = end.end.map(|path| path.strip_prefix(&top).unwrap().to_str().unwrap().to_owned());
+            let end = end.unwrap_or("nothing".to_owned());
             (passed[below..].join(" "), end)
         };
         let is = |passed: &str, end: &str| (passed.to_owned(), end.to_owned());

@@ -56,7 +56,7 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
                 let path = target.clone();
                 let step = match kind {
                     Kind::Folder => Step::MakeDir { path, mode: 0o755 },
-                    Kind::File => Step::MakeFile { path },
+                    Kind::File | Kind::Link => Step::MakeFile { path },
                 };
                 steps.add(step, &point.reason);
             }

@@ -36,7 +36,7 @@ impl Resolver<'_> {
                 continue;
             }
             let found = locate_link(path).map_err(system_error(rule, path))?;
-            let source = Source { path: path.clone(), kind: Kind::File, identity: found.identity };
+            let source = Source { path: path.clone(), kind: Kind::Link, identity: found.identity };
             let state = State::Host { source, write: false };
             points.push(Point {
                 path: path.clone(),

@@ -18,6 +18,8 @@ use rustix::io::Errno;
 pub enum Kind {
     /// A folder.
     Folder,
+    /// A symlink itself, which is held in its place.
+    Link,
     /// Anything else.
     File,
 }

@@ -9,7 +9,7 @@ use kennel_init::plan::Cover;
 use kennel_policy::policy::ReadModel;
 
 use super::said::{Linked, List, Loose, Resolver};
-use super::{Location, Point, Reason, State, locate};
+use super::{Kind, Point, State};
 use crate::guard::{CoveredName, Finding};
 
 /// The names that mounts cover.
@@ -68,19 +68,19 @@ impl Resolver<'_> {
             None => point.path.clone(),
             Some((source, target)) => source.join(point.path.strip_prefix(target).unwrap_or(Path::new(""))),
         };
-        let identity = match &point.state {
+        let follow = match &point.state {
             // Something of the host's that is mounted there, and is not what the name leads to.
             State::Host { source, .. } if source.path != path => return,
-            State::Host { source, .. } => Some(source.identity),
-            _ => self.said.get(&path).and_then(|said| Some(said.found.as_ref()?.identity)),
+            // What holds a link in its place is on the link itself.
+            State::Host { source, .. } => source.kind != Kind::Link,
+            _ => true,
         };
         if writable && cover != Cover::Hold {
             names.standing.push(Finding { path: path.clone(), rule: point.reason.clone() });
         }
         let mounted = mounted.map(|(source, target)| (source.to_path_buf(), target.to_path_buf()));
         let rule = point.reason.clone();
-        // What covers a link is on the link itself.
-        names.covered.push(CoveredName { path, follow: false, mounted, cover, identity, rule });
+        names.covered.push(CoveredName { path, follow, mounted, cover, rule });
     }
 
     /// Denied paths that are not there, and that the host may make: those that would show inside.
@@ -92,10 +92,9 @@ impl Resolver<'_> {
         let hidden = absent.into_iter().filter(|loose| loose.list == List::DenyRead);
         hidden.filter(|loose| shows_host(points, &loose.path, self.files.reads)).map(|loose| CoveredName {
             path: loose.path.clone(),
-            follow: false,
+            follow: true,
             mounted: None,
             cover: Cover::Hide,
-            identity: None,
             rule: loose.rule.clone(),
         })
     }
@@ -104,18 +103,7 @@ impl Resolver<'_> {
 /// A rule that leads through links, by the path that was written.
 fn linked(Linked { path, list, rule }: &Linked) -> CoveredName {
     let cover = if *list == List::DenyRead { Cover::Hide } else { Cover::Keep };
-    let identity = match locate(path) {
-        Ok(Location::Found(found)) => Some(found.identity),
-        _ => None,
-    };
-    CoveredName {
-        path: path.clone(),
-        follow: true,
-        mounted: None,
-        cover,
-        identity,
-        rule: Reason::clone(rule),
-    }
+    CoveredName { path: path.clone(), follow: true, mounted: None, cover, rule: rule.clone() }
 }
 
 /// Where a folder of the host's shows, if that is not its own path.
