@@ -14,6 +14,9 @@ use crate::policy::Origin;
 
 mod address;
 mod name;
+mod protocol;
+
+pub use protocol::Protocol;
 
 /// Which list an entry is for. What is too broad to allow can still be denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub enum ListKind {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRule {
+    /// What may be spoken to them beside what the gate knows on every port; only in an allow list.
+    pub protocol: Option<Protocol>,
     /// Which hosts it speaks of.
     pub host: HostPattern,
     /// The one port it speaks of; every port when `None`.
@@ -127,16 +132,32 @@ pub enum HostRuleError {
     /// A name of one label in an allow list.
     #[error("`{0}` has one label only; write the full name (`localhost` is the one exception)")]
     SingleLabel(String),
+    /// A protocol in a deny list.
+    #[error("a deny entry is for every protocol; write it without `{0}://`")]
+    DeniesProtocol(Protocol),
+    /// A protocol without a port.
+    #[error("`{0}://` needs a port, as in `{0}://db.example.com:5433`")]
+    ProtocolWithoutPort(Protocol),
 }
 
 impl HostRule {
     /// Reads one entry: a name, `*.suffix`, an address or a network, each with `:port` or without; in a deny list
-    /// also `*`.
+    /// also `*`, in an allow list also `protocol://host:port`.
     pub fn parse(text: &str, list: ListKind) -> Result<Self, HostRuleError> {
-        let (host, port) = split_port(text)?;
+        let (protocol, place) = split_protocol(text);
+        let (host, port) = split_port(place).map_err(|error| match error {
+            // The whole of it, as it was written.
+            HostRuleError::Url(_) => HostRuleError::Url(without_password(text)),
+            error => error,
+        })?;
         let port = port.map(parse_port).transpose()?;
+        match protocol {
+            Some(protocol) if list == ListKind::Deny => return Err(HostRuleError::DeniesProtocol(protocol)),
+            Some(protocol) if port.is_none() => return Err(HostRuleError::ProtocolWithoutPort(protocol)),
+            _ => {}
+        }
         let host = HostPattern::parse(host, list)?;
-        Ok(HostRule { host, port, reason: None, origin: Origin::default() })
+        Ok(HostRule { protocol, host, port, reason: None, origin: Origin::default() })
     }
 
     /// The rule with its origin.
@@ -263,6 +284,9 @@ impl fmt::Display for HostPattern {
 
 impl fmt::Display for HostRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(protocol) = self.protocol {
+            write!(f, "{protocol}://")?;
+        }
         match (&self.host, self.port) {
             (host, None) => host.fmt(f),
             (host @ (HostPattern::Ip(IpAddr::V6(_)) | HostPattern::Net(IpAddr::V6(_), _)), Some(port)) => {
@@ -273,9 +297,31 @@ impl fmt::Display for HostRule {
     }
 }
 
+/// The protocol of an entry, where it names one that is known, and the rest.
+fn split_protocol(text: &str) -> (Option<Protocol>, &str) {
+    match text.split_once("://").map(|(name, rest)| (Protocol::by_name(name), rest)) {
+        Some((Some(protocol), rest)) => (Some(protocol), rest),
+        _ => (None, text),
+    }
+}
+
+/// What was written, for an error. A URL may hold a password, which is not for the screen.
+#[must_use]
+pub fn without_password(url: &str) -> String {
+    let text = match url.rsplit_once('@') {
+        Some((before, host)) => {
+            let scheme = before.split_once("://").map_or("", |(scheme, _)| scheme);
+            let plain = !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            if plain { format!("{scheme}://…@{host}") } else { format!("…@{host}") }
+        }
+        None => url.to_owned(),
+    };
+    text.escape_debug().to_string()
+}
+
 /// The host and the port of an entry. More than one colon outside brackets is an IPv6 address without a port.
 fn split_port(text: &str) -> Result<(&str, Option<&str>), HostRuleError> {
-    let url = || HostRuleError::Url(text.escape_debug().to_string());
+    let url = || HostRuleError::Url(without_password(text));
     if text.contains("://") || text.contains(['@', '?', '#', '\\']) {
         return Err(url());
     }

@@ -209,6 +209,7 @@ fn overlay(under: &mut Settings, mut over: Settings) {
             Kind::Names(list) => list(under).append(list(&mut over)),
             Kind::Variables(list) => list(under).append(list(&mut over)),
             Kind::Text(slot) => replace(slot(under), slot(&mut over).take()),
+            Kind::Proxy(slot) => replace(slot(under), slot(&mut over).take()),
             Kind::Port(slot) => replace(slot(under), slot(&mut over).take()),
             Kind::Ports(list) => list(under).append(list(&mut over)),
         }
@@ -234,6 +235,7 @@ fn defaults() -> Settings {
     settings.network.ask = say(false);
     settings.network.ask_timeout = say(NetworkPolicy::default().ask_timeout);
     settings.network.allow_sni_mismatch = say(false);
+    settings.network.allow_ech = say(false);
     settings.environment.clear = say(false);
     settings.process.user = say(UserMode::default());
     settings.process.seccomp = say(SeccompProfile::default());
@@ -338,6 +340,7 @@ fn policy(settings: Settings) -> Policy {
             ask: value(network.ask).unwrap_or_default(),
             ask_timeout: value(network.ask_timeout).flatten(),
             allow_sni_mismatch: value(network.allow_sni_mismatch).unwrap_or_default(),
+            allow_ech: value(network.allow_ech).unwrap_or_default(),
             publish: network.publish,
             parent_proxy: value(network.parent_proxy),
             no_proxy: value(network.no_proxy),

@@ -256,11 +256,13 @@ pub struct NetworkPolicy {
     pub ask_timeout: Option<Duration>,
     /// Whether a TLS or HTTP client can name another host than the one it connected to.
     pub allow_sni_mismatch: bool,
+    /// Whether a TLS client can encrypt the name of the server it wants (ECH), so that nothing can be compared.
+    pub allow_ech: bool,
     /// Ports of the inside that are also ports of the host's loopback.
     pub publish: Vec<PublishedPort>,
     /// The proxy that the host itself goes out by: an address, or `none`. Where nothing is said, the caller's own
     /// proxy variables say it.
-    pub parent_proxy: Option<String>,
+    pub parent_proxy: Option<ProxyAddress>,
     /// Which hosts are reached without that proxy, in the words of `NO_PROXY`.
     pub no_proxy: Option<String>,
     /// A port of the host's loopback where another HTTP proxy takes the place of the gate's.
@@ -282,6 +284,7 @@ impl Default for NetworkPolicy {
             ask: false,
             ask_timeout: Some(Duration::from_secs(60)),
             allow_sni_mismatch: false,
+            allow_ech: false,
             publish: Vec::new(),
             parent_proxy: None,
             no_proxy: None,
@@ -290,6 +293,30 @@ impl Default for NetworkPolicy {
             unix_sockets: UnixSockets::None,
             allow_unix_sockets: Vec::new(),
         }
+    }
+}
+
+/// The address of a proxy. It may hold a password, so it is not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProxyAddress(String);
+
+impl ProxyAddress {
+    /// The whole address, with the password where it has one.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<T: Into<String>> From<T> for ProxyAddress {
+    fn from(text: T) -> Self {
+        ProxyAddress(text.into())
+    }
+}
+
+impl std::fmt::Debug for ProxyAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ProxyAddress(…)")
     }
 }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use crate::domain::HostRule;
 use crate::pattern::PathPattern;
 use crate::policy::{
-    GitLevel, Missing, MountPoint, NetworkMode, OnReplace, Origin, Precedence, PublishedPort, ReadModel,
-    SeccompProfile, TmpMode, TmpfsMount, UnixSockets, UserMode,
+    GitLevel, Missing, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress, PublishedPort,
+    ReadModel, SeccompProfile, TmpMode, TmpfsMount, UnixSockets, UserMode,
 };
 
 pub(crate) mod json;
@@ -100,7 +100,8 @@ pub struct NetworkSettings {
     pub ask_timeout: Option<Stated<Option<Duration>>>,
     pub allow_sni_mismatch: Option<Stated<bool>>,
     pub publish: Vec<PublishedPort>,
-    pub parent_proxy: Option<Stated<String>>,
+    pub allow_ech: Option<Stated<bool>>,
+    pub parent_proxy: Option<Stated<ProxyAddress>>,
     pub no_proxy: Option<Stated<String>>,
     pub http_proxy_port: Option<Stated<u16>>,
     pub socks_proxy_port: Option<Stated<u16>>,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use crate::domain::HostRule;
 use crate::pattern::PathPattern;
-use crate::policy::Origin;
+use crate::policy::{Origin, ProxyAddress};
 
 mod meaning;
 mod read;
@@ -36,7 +36,7 @@ pub struct SrtSettings {
     /// `network.socksProxyPort`
     pub socks_proxy_port: Option<u16>,
     /// `network.parentProxy`
-    pub parent_proxy: Option<String>,
+    pub parent_proxy: Option<ProxyAddress>,
     /// Its `noProxy`
     pub no_proxy: Option<String>,
     /// `filesystem.disabled`

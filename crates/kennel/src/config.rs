@@ -5,11 +5,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kennel_policy::domain::{HostRule, ListKind};
+use kennel_policy::domain::{HostRule, ListKind, without_password};
 use kennel_policy::pattern::PathPattern;
 use kennel_policy::policy::{
     EnvironmentBase, GitLevel, Look, Missing, MountAccess, NetworkMode, OnReplace, Origin, PathRule, Policy,
-    PublishedPort, ReadModel, SeccompProfile, UnixSockets, UserMode,
+    ProxyAddress, PublishedPort, ReadModel, SeccompProfile, UnixSockets, UserMode,
 };
 
 use crate::{Result, Sandbox, SandboxError};
@@ -82,11 +82,13 @@ pub struct SandboxConfig {
     pub ask_timeout: Option<Duration>,
     /// Whether a TLS or HTTP client can name another host than the one it connected to.
     pub allow_sni_mismatch: bool,
+    /// Whether a TLS client can encrypt the name of the server it wants (ECH).
+    pub allow_ech: bool,
     /// Ports of the inside that the host's loopback has too: the host's port, 0 for any free one, and the inside's.
     pub published_ports: Vec<(u16, u16)>,
     /// The proxy by which the gate goes out, such as `http://proxy.example.com:3128`, or `none`; the caller's own
     /// proxy variables when `None`.
-    pub parent_proxy: Option<String>,
+    pub parent_proxy: Option<ProxyAddress>,
     /// Which hosts are reached without that proxy, as in `NO_PROXY`; the caller's own when `None`.
     pub no_proxy: Option<String>,
     /// A port of the host's loopback whose HTTP proxy serves the command in place of kennel's.
@@ -147,6 +149,7 @@ impl Default for SandboxConfig {
             ask: None,
             ask_timeout: Some(Duration::from_secs(60)),
             allow_sni_mismatch: false,
+            allow_ech: false,
             published_ports: Vec::new(),
             parent_proxy: None,
             no_proxy: None,
@@ -200,7 +203,9 @@ impl SandboxConfig {
         }
         policy.network.mode = self.network_mode;
         let hosts = |list: &[String], kind, name: &str| {
-            let wrong = |host: &str, error| SandboxError::ConfigValidation(format!("{name} {host}: {error}"));
+            let wrong = |host: &str, error| {
+                SandboxError::ConfigValidation(format!("{name} {}: {error}", without_password(host)))
+            };
             let rule = |host: &String| HostRule::parse(host, kind).map_err(|error| wrong(host, error));
             list.iter().map(rule).collect::<Result<Vec<_>>>()
         };
@@ -208,6 +213,7 @@ impl SandboxConfig {
         policy.network.deny = hosts(&self.denied_domains, ListKind::Deny, "deny_domain")?;
         policy.network.ask_timeout = self.ask_timeout;
         policy.network.allow_sni_mismatch = self.allow_sni_mismatch;
+        policy.network.allow_ech = self.allow_ech;
         policy.network.parent_proxy.clone_from(&self.parent_proxy);
         policy.network.no_proxy.clone_from(&self.no_proxy);
         policy.network.http_proxy_port = self.http_proxy_port;
@@ -395,6 +401,8 @@ impl SandboxBuilder {
         ask_timeout(time: Duration) => ask_timeout = Some(time);
         /// Let a TLS or HTTP client name another host than the one it connected to.
         allow_sni_mismatch(yes: bool) => allow_sni_mismatch = yes;
+        /// Let a TLS client encrypt the name of the server it wants (ECH), as browsers do; it cannot be compared then.
+        allow_ech(yes: bool) => allow_ech = yes;
         /// A port of the host's loopback whose HTTP proxy serves the command in place of kennel's.
         http_proxy_port(port: u16) => http_proxy_port = Some(port);
         /// The same for SOCKS.
@@ -466,7 +474,7 @@ impl SandboxBuilder {
     /// The proxy by which the gate goes out, such as `http://proxy.example.com:3128`, or `none`; and the hosts that are
     /// reached without it, as in `NO_PROXY`. Unless said, the caller's own proxy variables hold.
     #[must_use]
-    pub fn parent_proxy(mut self, address: impl Into<String>, no_proxy: impl Into<String>) -> Self {
+    pub fn parent_proxy(mut self, address: impl Into<ProxyAddress>, no_proxy: impl Into<String>) -> Self {
         (self.config.parent_proxy, self.config.no_proxy) = (Some(address.into()), Some(no_proxy.into()));
         self
     }

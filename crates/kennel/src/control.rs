@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use kennel_policy::domain::{HostRule, ListKind};
+use kennel_policy::domain::{HostRule, ListKind, without_password};
 use kennel_policy::settings::{Base, Format, Provenance, parse};
 use kennel_proxy::{Answer, Ask, Gate, Question};
 
@@ -38,7 +38,9 @@ impl NetworkControl {
     /// [`SandboxError::ConfigValidation`] when an entry is no host; the rules are then as they were.
     pub fn update(&self, allow: &[&str], deny: &[&str]) -> Result<()> {
         let parsed = |list: &[&str], kind| {
-            let wrong = |entry: &str, error| SandboxError::ConfigValidation(format!("{entry}: {error}"));
+            let wrong = |entry: &str, error| {
+                SandboxError::ConfigValidation(format!("{}: {error}", without_password(entry)))
+            };
             let rule = |entry: &&str| HostRule::parse(entry, kind).map_err(|error| wrong(entry, error));
             list.iter().map(rule).collect::<Result<Vec<_>>>()
         };

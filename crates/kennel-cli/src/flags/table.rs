@@ -369,7 +369,9 @@ pub static FLAGS: &[Flag] = &[
         repeatable: true,
         help: "Let the command reach HOST",
         doc: "HOST is a name, *.suffix (which leaves out the suffix itself), an address or a network such as \
-              10.0.0.0/8; each with :port for that port only.",
+              10.0.0.0/8; each with :port for that port only. On a connection to a name the gate carries TLS and HTTP for \
+              that name, and a few other protocols on their own ports. tcp://HOST:PORT carries any bytes; \
+              postgres://HOST:PORT and its like carry that protocol on another port.",
         ..RUN
     },
     Flag {
@@ -405,6 +407,15 @@ pub static FLAGS: &[Flag] = &[
         help: "Let TLS and HTTP name another host than the one connected to",
         doc: "Many hosts share one address, and a server goes by the name that it is told: an allowed host may then lead \
               to others (domain fronting).",
+        ..RUN
+    },
+    Flag {
+        name: "allow-ech",
+        effect: Effect::SaysWord("network.allow_ech", "true"),
+        section: "Network",
+        help: "Let TLS clients encrypt the server's name, as browsers do",
+        doc: "With an encrypted ClientHello (ECH) the name cannot be compared with the host connected to. Chromium and \
+              Firefox always send one, also where the server has no use for it.",
         ..RUN
     },
     Flag {

@@ -67,6 +67,52 @@ fn networks_are_read_as_they_are_written() {
 }
 
 #[test]
+fn a_protocol_can_be_named_with_a_port_in_an_allow_list() {
+    assert_eq!(allow("tcp://DB.example.com:5433").unwrap(), "tcp://db.example.com:5433");
+    assert_eq!(allow("postgresql://*.example.com:5433").unwrap(), "postgres://*.example.com:5433");
+    assert_eq!(allow("redis://[2001:db8::1]:6380").unwrap(), "redis://[2001:db8::1]:6380");
+    assert_eq!(allow("tcp://10.0.0.0/8:9000").unwrap(), "tcp://10.0.0.0/8:9000");
+    assert_eq!(
+        allow("tcp://db.example.com").unwrap_err(),
+        "`tcp://` needs a port, as in `tcp://db.example.com:5433`"
+    );
+    assert_eq!(
+        deny("tcp://db.example.com:1").unwrap_err(),
+        "a deny entry is for every protocol; write it without `tcp://`"
+    );
+    for text in
+        ["tcp://db.example.com:1/x", "tcp://u@db.example.com:1", "tcp://tcp://x.test:1", "http://x.test:80"]
+    {
+        assert!(allow(text).unwrap_err().contains("is a URL"), "{text}");
+    }
+    assert!(allow("tcp://*:9000").unwrap_err().contains("would allow every host"));
+    for port in 0..=u16::MAX {
+        if let Some(protocol) = Protocol::of_port(port) {
+            assert_eq!(Protocol::by_name(protocol.name()), Some(protocol));
+        }
+    }
+}
+
+#[test]
+fn an_error_shows_no_password() {
+    for text in [
+        "postgres://me:secret@db.example.com:5432/app",
+        "me:secret@db.example.com",
+        "https://me:se@secret@db.example.com",
+        "me:secret@x://db.example.com@y",
+    ] {
+        for error in [allow(text).unwrap_err(), deny(text).unwrap_err()] {
+            assert!(!error.contains("secret") && error.contains("is a URL"), "{error}");
+        }
+    }
+    assert!(
+        allow("postgres://me:secret@db.example.com:5432/app")
+            .unwrap_err()
+            .contains("postgres://…@db.example.com")
+    );
+}
+
+#[test]
 fn what_is_too_broad_to_allow_can_be_denied() {
     for (text, canonical) in
         [("*", "*"), ("*:25", "*:25"), ("*.com", "*.com"), ("intranet", "intranet"), ("::/0", "::/0")]
@@ -94,13 +140,7 @@ fn mistakes_are_named() {
     let url = |text: &str| {
         format!("`{text}` is a URL; write only its host, such as `example.com` or `example.com:443`")
     };
-    for text in [
-        "https://example.com",
-        "example.com/path",
-        "example.com:443/path",
-        "example.com/a:1",
-        "user@example.com",
-    ] {
+    for text in ["https://example.com", "example.com/path", "example.com:443/path", "example.com/a:1"] {
         assert_eq!(deny(text).unwrap_err(), url(text));
     }
     for port in ["0", "65536", "", "+80", "http", "80 "] {

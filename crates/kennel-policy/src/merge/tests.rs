@@ -197,7 +197,7 @@ fn a_found_file_can_loosen_nothing() {
                    mounts = [{ source = \"/\", target = \"/m\" }]\ntmpfs = [\"/t\"]\ntmp = \"host\"\nhost_run = true\n\
                    system = true\ndevices = [\"/dev/kvm\"]\ngit = \"off\"\nprecedence = \"deny-write\"\n\
                    [network]\nmode = \"host\"\nallow = [\"x.com\"]\nunix_sockets = \"all\"\nallow_unix_sockets = [\"/run/x\"]\nask = true\n\
-                   ask_timeout = \"unlimited\"\nallow_sni_mismatch = true\npublish = [80]\nparent_proxy = \"p\"\n\
+                   ask_timeout = \"unlimited\"\nallow_sni_mismatch = true\nallow_ech = true\npublish = [80]\nparent_proxy = \"p\"\n\
                    no_proxy = \"*\"\nhttp_proxy_port = 1\nsocks_proxy_port = 1\n\
                    [limits]\nmemory = 11\nswap = 11\ncpus = 2\ntimeout = \"unlimited\"\ncpu_time = 2\npids = 2\n\
                    open_files = 2\nfile_size = 2\noutput = 2\ntmp_size = 2\n\

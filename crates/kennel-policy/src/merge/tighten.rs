@@ -67,6 +67,9 @@ pub(super) fn tighten(whole: &mut Settings, mut project: Settings) -> Vec<Note> 
             Kind::Text(slot) => {
                 single(slot(whole), slot(&mut project).take(), |_, _| key.tighten != Tighten::No)
             }
+            Kind::Proxy(slot) => {
+                single(slot(whole), slot(&mut project).take(), |_, _| key.tighten != Tighten::No)
+            }
             Kind::Port(slot) => {
                 single(slot(whole), slot(&mut project).take(), |_, _| key.tighten != Tighten::No)
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{PathEntry, Settings, Stated};
 use crate::domain::{HostRule, ListKind};
 use crate::policy::{
-    GitLevel, MountPoint, NetworkMode, OnReplace, Origin, Precedence, PublishedPort, ReadModel,
+    GitLevel, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress, PublishedPort, ReadModel,
     SeccompProfile, TmpMode, TmpfsMount, UnixSockets, UserMode,
 };
 
@@ -77,6 +77,8 @@ pub enum Kind {
     Variables(List<Stated<(OsString, OsString)>>),
     /// Text for somebody else to read.
     Text(Slot<String>),
+    /// The address of a proxy, which may hold a password.
+    Proxy(Slot<ProxyAddress>),
     /// A port.
     Port(Slot<u16>),
     /// Ports of the inside, with their numbers on the host.
@@ -341,7 +343,7 @@ pub static SECTIONS: &[Section] = &[
                 kind: Kind::Hosts(|s| &mut s.network.allow, ListKind::Allow),
                 default: "",
                 tighten: Tighten::No,
-                doc: "Hosts that can be reached: names, *.suffixes, addresses, networks; each with :port or without.",
+                doc: "Hosts that can be reached: names, *.suffixes, addresses, networks; each with :port or without, or as protocol://host:port.",
             },
             Key {
                 name: "deny",
@@ -372,6 +374,13 @@ pub static SECTIONS: &[Section] = &[
                 doc: "Let TLS and HTTP name another host than the one connected to (domain fronting).",
             },
             Key {
+                name: "allow_ech",
+                kind: Kind::Bool(|s| &mut s.network.allow_ech),
+                default: "false",
+                tighten: Tighten::To(false),
+                doc: "Let TLS clients encrypt the name of the server (ECH), as browsers do; it can then not be compared.",
+            },
+            Key {
                 name: "publish",
                 kind: Kind::Ports(|s| &mut s.network.publish),
                 default: "",
@@ -380,7 +389,7 @@ pub static SECTIONS: &[Section] = &[
             },
             Key {
                 name: "parent_proxy",
-                kind: Kind::Text(|s| &mut s.network.parent_proxy),
+                kind: Kind::Proxy(|s| &mut s.network.parent_proxy),
                 default: "the caller's HTTP_PROXY and HTTPS_PROXY",
                 tighten: Tighten::No,
                 doc: "The proxy by which the gate goes out, such as http://proxy.example.com:3128, or none.",
@@ -647,7 +656,7 @@ pub static HOST: Shape = Shape {
             name: "host",
             kind: FieldKind::Text,
             required: true,
-            doc: "A name, *.suffix, address or network, with :port or without.",
+            doc: "A name, *.suffix, address or network, with :port or without; to allow, also protocol://host:port.",
         },
         Field {
             name: "reason",

@@ -118,7 +118,12 @@ impl Reader<'_> {
                 let value = boolean(name, node)?;
                 *slot(&mut self.settings) = Some(Stated { value, origin: self.origin(node) });
             }
-            Kind::Profile(_) | Kind::Hostname(_) | Kind::Folder(_) | Kind::Choice(_) | Kind::Text(_) => {
+            Kind::Profile(_)
+            | Kind::Hostname(_)
+            | Kind::Folder(_)
+            | Kind::Choice(_)
+            | Kind::Text(_)
+            | Kind::Proxy(_) => {
                 let Value::Text(text) = &node.value else { return Err(wrong_type(name, "a string", node)) };
                 self.state(key, name, text, node)?;
             }

@@ -72,7 +72,7 @@ fn of_key(key: &Key) -> Value {
         Kind::Tmpfs(_) => list_of(reference("tmpfs")),
         Kind::Names(_) => list_of(json!({ "type": "string", "pattern": "^[^=]+$" })),
         Kind::Variables(_) => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
-        Kind::Text(_) => json!({ "type": "string" }),
+        Kind::Text(_) | Kind::Proxy(_) => json!({ "type": "string" }),
         Kind::Port(_) => port(),
         Kind::Ports(_) => list_of(json!({
             "anyOf": [port(), { "type": "string", "pattern": "^[0-9]{1,5}(:[0-9]{1,5})?$" }],

@@ -52,6 +52,7 @@ deny = ["169.254.0.0/16"]
 ask = true
 ask_timeout = "30s"
 allow_sni_mismatch = true
+allow_ech = true
 publish = [3000, "8080:80"]
 parent_proxy = "http://proxy.example.com:3128"
 no_proxy = "corp.example.com,10.0.0.0/8"
@@ -114,6 +115,7 @@ const WHOLE_JSON: &str = r#"{
         "ask": true,
         "ask_timeout": "30s",
         "allow_sni_mismatch": true,
+        "allow_ech": true,
         "publish": [3000, "8080:80"],
         "parent_proxy": "http://proxy.example.com:3128",
         "no_proxy": "corp.example.com,10.0.0.0/8",

@@ -167,6 +167,7 @@ impl Kind {
                 list(settings).push(Stated { value: variable(name, value)?, origin });
             }
             Kind::Text(slot) => *slot(settings) = Some(Stated { value: utf8(text)?.to_owned(), origin }),
+            Kind::Proxy(slot) => *slot(settings) = Some(Stated { value: utf8(text)?.into(), origin }),
             Kind::Port(slot) => {
                 let value = port(utf8(text)?)?;
                 *slot(settings) = Some(Stated { value, origin });

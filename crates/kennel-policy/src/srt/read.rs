@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use super::{Entry, SrtSettings};
 use crate::domain::{HostRule, ListKind};
 use crate::pattern::{PathPattern, PatternError};
-use crate::policy::Origin;
+use crate::policy::{Origin, ProxyAddress};
 use crate::settings::tree::{self, Fault, Node, Value};
 use crate::settings::{Base, Problem, SettingsError, ValueError, json};
 
@@ -153,7 +153,7 @@ impl Reader<'_> {
                 "kennel goes out by one proxy, for HTTP and HTTPS alike",
             ));
         }
-        self.settings.parent_proxy = https.or(http).map(str::to_owned);
+        self.settings.parent_proxy = https.or(http).map(ProxyAddress::from);
         self.settings.no_proxy = text("noProxy")?.map(str::to_owned);
         Ok(())
     }

@@ -131,7 +131,7 @@ fn switches_do_what_they_say() {
     let network = policy(&file(proxies, "", "")).network;
     assert_eq!((network.http_proxy_port, network.socks_proxy_port), (Some(8080), Some(1080)));
     assert_eq!(
-        (network.parent_proxy.as_deref(), network.no_proxy.as_deref()),
+        (network.parent_proxy.as_ref().map(|proxy| proxy.expose()), network.no_proxy.as_deref()),
         (Some("http://p:1"), Some("x"))
     );
     let open = policy(&file("", r#", "disabled": true"#, "")).files;

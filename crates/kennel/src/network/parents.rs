@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use kennel_policy::policy::NetworkPolicy;
+use kennel_policy::policy::{NetworkPolicy, ProxyAddress};
 use kennel_proxy::{Bypass, ParentProxies, ParentProxy, ParentProxyError};
 
 /// Why the policy's proxy is none.
@@ -32,7 +32,7 @@ pub(crate) fn parents<'e>(
     }
     parents.http = http.into_iter().flatten().next();
     parents.https = https.into_iter().flatten().next();
-    match policy.parent_proxy.as_deref() {
+    match policy.parent_proxy.as_ref().map(ProxyAddress::expose) {
         None => {}
         Some("none") => (parents.http, parents.https) = (None, None),
         Some(text) => {

@@ -96,7 +96,7 @@ fn value_of(key: &Key) -> String {
         Kind::Tmpfs(_) => "tmpfs folders".to_owned(),
         Kind::Names(_) => "names".to_owned(),
         Kind::Variables(_) => "a table of strings".to_owned(),
-        Kind::Text(_) => "a string".to_owned(),
+        Kind::Text(_) | Kind::Proxy(_) => "a string".to_owned(),
         Kind::Port(_) => "a port".to_owned(),
         Kind::Ports(_) => "ports".to_owned(),
     }
