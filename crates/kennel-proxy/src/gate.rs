@@ -235,8 +235,8 @@ impl Gate {
 
     /// The same with other lists only.
     pub fn update_lists(&self, allow: Vec<HostRule>, deny: Vec<HostRule>) {
-        let Rules { unlisted, allow_sni_mismatch, .. } = *self.rules();
-        self.update(Rules { unlisted, allow_sni_mismatch, ..Rules::new(allow, deny) });
+        let Rules { unlisted, allow_sni_mismatch, allow_ech, .. } = *self.rules();
+        self.update(Rules { unlisted, allow_sni_mismatch, allow_ech, ..Rules::new(allow, deny) });
     }
 
     /// Every decision so far, in the order in which they were first made.

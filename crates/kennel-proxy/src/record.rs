@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 
-use kennel_policy::domain::Host;
+use kennel_policy::domain::{Host, Protocol};
 
 use crate::client::Program;
 use crate::rules::{DenyReason, Printable};
@@ -173,6 +173,9 @@ fn remedy(host: &str, port: Option<u16>, reason: &DenyReason) -> Option<String> 
             Some(target(host, port))
         }
         DenyReason::Address(address, _) => Some(target(&address.to_string(), port)),
+        DenyReason::Protocol(_) | DenyReason::NoServerName => {
+            port.map(|_| format!("{}://{}", Protocol::Tcp, target(host, port)))
+        }
         _ => None,
     }
     // Only a host in its canonical spelling can be pasted into a shell.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use kennel_policy::domain::{Host, HostPattern, HostRule};
+use kennel_policy::domain::{Host, HostPattern, HostRule, Protocol};
 
 use crate::address::{self, AddressClass};
 
@@ -25,6 +25,8 @@ pub struct Rules {
     pub unlisted: Unlisted,
     /// Whether a TLS or HTTP client may name another host than the one it connected to.
     pub allow_sni_mismatch: bool,
+    /// Whether a TLS client may encrypt the name of the server it wants.
+    pub allow_ech: bool,
 }
 
 /// What happens to a host that no rule speaks of.
@@ -71,8 +73,22 @@ pub enum DenyReason {
     DeniedAddress(IpAddr),
     /// What was given is no host name, for this reason.
     Malformed(String),
-    /// A TLS or HTTP client named another host than the one it had connected to.
+    /// A TLS, HTTP or git client named another host than the one it had connected to.
     NameMismatch(String),
+    /// A TLS client named no server.
+    NoServerName,
+    /// A TLS client encrypted the name of the server, perhaps.
+    EncryptedName,
+    /// A TLS client broke the rules of TLS.
+    Tls(&'static str),
+    /// An HTTP client sent a request that is not carried.
+    Request(String),
+    /// The client speaks what the gate does not carry to a name.
+    Protocol(&'static str),
+    /// The server did not answer in the protocol of its client.
+    Answer(&'static str),
+    /// The answer held the password of the parent proxy.
+    Leak,
     /// A connection to an address of the gate's own that stands for no name (any more).
     UnknownName,
     /// Whoever was asked said no.
@@ -94,6 +110,17 @@ impl fmt::Display for DenyReason {
             DenyReason::NameMismatch(told) => {
                 write!(f, "the client asked this host for {}", Printable(told))
             }
+            DenyReason::NoServerName => {
+                f.write_str("the TLS client names no server, which only a tcp:// rule carries")
+            }
+            DenyReason::EncryptedName => f.write_str(
+                "the TLS client hides the server's name (ECH), which only network.allow_ech lets through",
+            ),
+            DenyReason::Tls(why) => write!(f, "the TLS hello is malformed: {why}"),
+            DenyReason::Request(why) => write!(f, "the HTTP request is not carried: {}", Printable(why)),
+            DenyReason::Protocol(what) => write!(f, "the client speaks {what}, which only a tcp:// rule carries"),
+            DenyReason::Answer(what) => write!(f, "the server does not answer in {what}"),
+            DenyReason::Leak => f.write_str("the answer held the parent proxy's password"),
             DenyReason::UnknownName => f.write_str("that address stands for no name"),
             DenyReason::Refused => f.write_str("refused when asked"),
             DenyReason::NoAnswer => f.write_str("nobody answered the question in time"),
@@ -150,6 +177,13 @@ impl Rules {
         let reason =
             if on_another_port.is_some() { DenyReason::PortNotListed } else { DenyReason::NotListed };
         Decision::Deny { reason, rule: on_another_port.map(Arc::clone) }
+    }
+
+    /// The protocols that rules name for this host and port.
+    #[must_use]
+    pub fn protocols(&self, host: &Host, port: u16) -> Vec<Protocol> {
+        let named = self.allow.iter().filter(|rule| rule.matches(host, port));
+        named.filter_map(|rule| rule.protocol).collect()
     }
 
     /// Whether a name can be looked up: some port of it could be allowed. The port is not known yet when a program

@@ -12,7 +12,7 @@ use world::*;
 #[test]
 fn a_connect_to_an_allowed_name_is_carried_and_the_server_may_speak_first() {
     let (port, seen) = recorder(b"220 welcome\r\n");
-    let world = World::new(&["mail.test"]);
+    let world = World::new(&[&format!("smtp://mail.test:{port}")]);
     world.names.set("mail.test", &["127.0.0.1"]);
     let mut client = world.tunnel(&format!("MAIL.test.:{port}"));
     assert_eq!(client.exactly(13), b"220 welcome\r\n");

@@ -190,8 +190,9 @@ fn a_hello_for_another_host_never_reaches_the_server() {
             assert!(seen.lock().unwrap().is_empty());
         }
     }
-    // A second hello, as after a HelloRetryRequest, with another name: behind a change-cipher-spec, spread over
+    // A second hello, which the server asks for, with another name: behind a change-cipher-spec, spread over
     // records of one byte, and in the record of the first one, which is not whole when it is looked at.
+    let (port, seen) = answering(&HELLO_RETRY_REQUEST);
     let packed = [&client_hello("a.test", 9999)[5..], &client_hello("evil.test", 9999)[5..]].concat();
     let one_record = [&[22, 3, 1][..], &(packed.len() as u16).to_be_bytes(), &packed].concat();
     for (begin, end) in [
@@ -204,7 +205,7 @@ fn a_hello_for_another_host_never_reaches_the_server() {
         client.send(begin);
         std::thread::sleep(Duration::from_millis(50));
         client.send(end);
-        assert_eq!(client.rest().unwrap(), [21, 3, 3, 0, 2, 2, 49]);
+        assert!(client.rest().unwrap().ends_with(&[21, 3, 3, 0, 2, 2, 49]));
         assert!(!seen.lock().unwrap().windows(4).any(|bytes| bytes == b"evil"));
     }
     let mismatch = |record: &kennel_proxy::Record| match &record.verdict {
@@ -366,11 +367,12 @@ fn a_question_that_nobody_answers_is_a_no() {
     assert!(head.starts_with("HTTP/1.1 403 ") && head.contains("nobody answered"), "{head}");
 }
 
-/// A proxy that answers every CONNECT and request with what it was asked.
+/// A proxy that answers every CONNECT and request with what it was asked, but for the password.
 fn parent_proxy() -> u16 {
     serve(|stream| {
         let mut client = Client(stream);
-        let head = client.head();
+        // user:pass
+        let head = client.head().replace("Basic dXNlcjpwYXNz", "the password");
         if head.starts_with("CONNECT ") {
             client.send(format!("HTTP/1.1 200 OK\r\n\r\n{head}"));
         } else {
@@ -397,14 +399,14 @@ fn a_parent_proxy_is_used_for_all_but_its_exceptions() {
     let asked = client.head();
     assert_eq!(
         asked,
-        "CONNECT far.test:443 HTTP/1.1\r\nHost: far.test:443\r\nProxy-Authorization: Basic dXNlcjpwYXNz\r\n\r\n"
+        "CONNECT far.test:443 HTTP/1.1\r\nHost: far.test:443\r\nProxy-Authorization: the password\r\n\r\n"
     );
     let mut client = world.client();
     client.send("GET http://far.test/x HTTP/1.1\r\nHost: far.test\r\n\r\n");
     let head = client.head();
     let asked = body(&mut client, &head);
     assert!(asked.starts_with("GET http://far.test/x HTTP/1.1\r\nHost: far.test\r\n"), "{asked}");
-    assert!(asked.contains("Proxy-Authorization: Basic dXNlcjpwYXNz"), "{asked}");
+    assert!(asked.contains("Proxy-Authorization: the password"), "{asked}");
     // Names behind a parent proxy are looked up there and not here.
     assert!(world.names.asked().is_empty());
     for target in [format!("near.test:{direct}"), format!("127.0.0.1:{direct}")] {

@@ -24,6 +24,15 @@ pub(crate) async fn plainly(gate: &Gate, mut client: Wire, port: u16, denial: &D
     if client.inbox.is_empty() {
         let _ = within(FIRST_BYTES, client.fill()).await;
     }
+    in_its_words(client, denial, stall).await;
+}
+
+/// Ends a connection that was let through, and whose client then said something that is not carried.
+pub(crate) async fn judged(gate: &Gate, client: Wire, denial: &Denial) {
+    in_its_words(client, denial, gate.settings().times.stall).await;
+}
+
+async fn in_its_words(client: Wire, denial: &Denial, stall: Duration) {
     match client.inbox.first() {
         Some(22) => farewell(&client.stream, &tls::ACCESS_DENIED, stall).await,
         Some(b'A'..=b'Z') => {

@@ -1,25 +1,29 @@
 //! Carrying a connection to the host it was let through to, and to no other behind the same address.
 //!
-//! Many names share one address, and their server goes by the name that the client tells it: in a TLS ClientHello,
-//! or in each HTTP request's `Host`. So the first bytes of the client are held back until they can be judged. The
-//! server is connected to at once and what it says is handed on at once, because in many protocols (SSH, SMTP,
-//! MySQL, FTP) the server speaks first and the client waits for it.
+//! Many names share one address, and their server goes by the name that the client tells it. So the client's bytes are
+//! held back until it is known what they are ([`crate::protocols`]). The server is connected to at once and what it says
+//! is handed on at once, because in many protocols (SSH, SMTP, MySQL) the server speaks first and the client waits for it.
 
+use std::cell::RefCell;
 use std::io;
 
 use kennel_policy::domain::Host;
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use crate::clock::within;
-use crate::gate::{Gate, Target};
+use crate::doors::refuse;
+use crate::gate::{Gate, Target, Times};
 use crate::http::forward;
+use crate::protocols::http_line::{Line, LineReader, UNKNOWN};
+use crate::protocols::{Opening, Step, Terms};
 use crate::record::Door;
-use crate::relay::{Activity, Wire, both_ways, farewell, fill, send};
+use crate::relay::{Activity, Wire, both_ways, fill, read_leased, send};
 use crate::rules::DenyReason;
 use crate::sockets;
-use crate::tls::{self, Hello};
 
-/// The most bytes of a first line that may turn out to be of an HTTP request.
-const MOST_LINE: usize = 16 << 10;
+/// The most bytes of a client that wait for its server's word.
+const MOST_HELD: usize = 64 << 10;
 
 /// A connection that was let through and answered for. Doors hand it back and end, so that what they needed to
 /// get here is freed: a connection may live for days, and there may be a thousand of them.
@@ -32,238 +36,184 @@ pub(crate) struct Tunnel {
 
 pub(crate) async fn carry(gate: &Gate, tunnel: Tunnel) {
     let Tunnel { mut client, mut upstream, target, door } = tunnel;
-    let times = gate.settings().times;
-    // What a parent proxy sent behind its answer.
-    if send(&client.stream, &std::mem::take(&mut upstream.inbox), times.stall).await.is_err() {
-        return;
-    }
     let Host::Name(name) = &target.host else {
         // Whoever allows an address allows all that is behind it.
         return opaque(gate, client, upstream).await;
     };
-    if gate.rules().allow_sni_mismatch {
+    let rules = gate.rules();
+    let (named, allow_ech) = (rules.protocols(&target.host, target.port), rules.allow_ech);
+    let terms = Terms { name: name.clone(), port: target.port, named, allow_ech };
+    if rules.allow_sni_mismatch || terms.any_bytes() {
         return opaque(gate, client, upstream).await;
     }
+    drop(rules);
     match first_words(gate, &mut client, &upstream).await {
         Ok(Words::Http) => return Box::pin(forward::server(gate, client, upstream, &target, door)).await,
-        Ok(Words::Other) => {}
+        Ok(Words::Other(unknown)) => {
+            let opening = Opening::new(terms, unknown);
+            let Err(error) = Box::pin(judged(gate, opening, &mut client, &mut upstream)).await else { return };
+            sockets::reset_on_close(&upstream.stream);
+            match error.get_ref().and_then(|inner| inner.downcast_ref::<Refused>()) {
+                Some(Refused(reason)) => {
+                    let denial = gate.deny(&target, door, reason.clone(), None);
+                    refuse::judged(gate, client, &denial).await;
+                }
+                None => sockets::reset_on_close(&client.stream),
+            }
+        }
         Err(_) => {
             sockets::reset_on_close(&upstream.stream);
-            return sockets::reset_on_close(&client.stream);
-        }
-    }
-    let activity = Activity::new();
-    let Wire { stream, inbox } = &mut client;
-    let up = async {
-        judge(stream, inbox, &upstream, name, times).await?;
-        activity.pump(stream, &upstream.stream, times.stall).await
-    };
-    let down = activity.pump(&upstream.stream, stream, times.stall);
-    if let Err(error) = activity.until_both_end(up, down, times.half_closed).await {
-        sockets::reset_on_close(&upstream.stream);
-        match error.get_ref().and_then(|inner| inner.downcast_ref::<OtherName>()) {
-            Some(OtherName(told)) => {
-                gate.deny(&target, door, DenyReason::NameMismatch(told.clone()), None);
-                farewell(&client.stream, &tls::ACCESS_DENIED, times.stall).await;
-            }
-            None => sockets::reset_on_close(&client.stream),
+            sockets::reset_on_close(&client.stream);
         }
     }
 }
 
 async fn opaque(gate: &Gate, client: Wire, upstream: Wire) {
     let times = gate.settings().times;
-    if send(&upstream.stream, &client.inbox, times.stall).await.is_ok() {
+    // What a parent proxy sent behind its answer.
+    if send(&client.stream, &upstream.inbox, times.stall).await.is_ok()
+        && send(&upstream.stream, &client.inbox, times.stall).await.is_ok()
+    {
         both_ways(&client.stream, &upstream.stream, times.patience()).await;
     }
 }
 
 enum Words {
     Http,
-    Other,
+    /// What they are called should they turn out to be nothing that is known.
+    Other(&'static str),
 }
 
 /// Waits until either side speaks, and if it is the client, until it is clear whether it speaks HTTP.
 async fn first_words(gate: &Gate, client: &mut Wire, upstream: &Wire) -> io::Result<Words> {
+    let mut line = LineReader::default();
+    let patience = gate.settings().times.head;
+    let mut deadline = None;
+    // A server that speaks first does not wait for a request.
+    if !upstream.inbox.is_empty() {
+        return Ok(Words::Other(UNKNOWN));
+    }
     loop {
-        match looks_like_http(&client.inbox) {
-            Some(true) => return Ok(Words::Http),
-            Some(false) => return Ok(Words::Other),
-            None => {}
+        match line.read(&client.inbox) {
+            Line::Http => return Ok(Words::Http),
+            Line::Other(what) => return Ok(Words::Other(what)),
+            Line::More => {}
         }
-        let begun = !client.inbox.is_empty();
-        let patience = gate.settings().times.head;
+        if deadline.is_none() && !client.inbox.is_empty() {
+            deadline = Some(Instant::now() + patience);
+        }
         tokio::select! {
             read = client.fill() => {
                 if read? == 0 {
-                    return Ok(Words::Other);
+                    return Ok(Words::Other(UNKNOWN));
                 }
             }
             ready = upstream.stream.readable() => {
                 ready?;
-                return Ok(Words::Other);
+                return Ok(Words::Other(UNKNOWN));
             }
             // A line that was begun has to end: what waits here could be the rest of a request for another host.
-            () = tokio::time::sleep(patience), if begun => return Err(io::ErrorKind::TimedOut.into()),
+            () = until(deadline) => return Err(io::ErrorKind::TimedOut.into()),
         }
     }
 }
 
-/// Whether these are the first bytes of an HTTP/1 request; `None` when more are needed. Also says yes to what a
-/// forgiving server would take for one: the strict reader that comes next will refuse it.
-fn looks_like_http(bytes: &[u8]) -> Option<bool> {
-    let start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
-    let bytes = &bytes[start..];
-    let method =
-        bytes.iter().take_while(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_')).count();
-    match bytes.get(method) {
-        None if method <= 32 => return None,
-        Some(b' ' | b'\t') if (1..=32).contains(&method) => {}
-        _ => return Some(false),
-    }
-    match bytes.iter().position(|byte| *byte == b'\n') {
-        Some(end) => {
-            let line = bytes[..end].to_ascii_uppercase();
-            let version = line.windows(7).rposition(|word| word == b"HTTP/1.");
-            Some(version.is_some())
-        }
-        None if bytes.len() > MOST_LINE => Some(false),
-        None => None,
+/// Waits for a deadline; for ever where there is none.
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }
 
-/// The client told the server another name.
+/// Why a connection is not carried any further.
 #[derive(Debug)]
-struct OtherName(String);
+struct Refused(DenyReason);
 
-impl std::fmt::Display for OtherName {
+impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        self.0.fmt(f)
     }
 }
 
-impl std::error::Error for OtherName {}
+impl std::error::Error for Refused {}
 
-/// Holds back the client's first bytes until they are known to be no ClientHello, or one for `name`.
-async fn judge(
-    stream: &tokio::net::TcpStream,
-    inbox: &mut Vec<u8>,
-    upstream: &Wire,
-    name: &str,
-    times: crate::gate::Times,
-) -> io::Result<()> {
-    if hello(stream, inbox, name, times, tls::client_hello).await? == Spoke::Tls {
-        let behind = inbox.split_off(tls::hello_end(inbox));
-        send(&upstream.stream, inbox, times.stall).await?;
-        *inbox = behind;
-        if between_hellos(stream, inbox, upstream, times).await? {
-            hello(stream, inbox, name, times, tls::second_hello).await?;
-        }
-    }
-    send(&upstream.stream, &std::mem::take(inbox), times.stall).await
-}
-
-/// Carries what can lie between two hellos, record by record. Says whether the next bytes could be a second one.
-async fn between_hellos(
-    stream: &tokio::net::TcpStream,
-    inbox: &mut Vec<u8>,
-    upstream: &Wire,
-    times: crate::gate::Times,
-) -> io::Result<bool> {
-    let mut carried = 0;
-    while carried < tls::MOST_BETWEEN {
-        match tls::record_between(inbox) {
-            Some(None) => return Ok(true),
-            Some(Some(length)) if inbox.len() >= length => {
-                send(&upstream.stream, &inbox[..length], times.stall).await?;
-                inbox.drain(..length);
-                carried += length;
-            }
-            _ => {
-                if fill(stream, inbox).await? == 0 {
-                    return Ok(false);
-                }
-            }
-        }
-    }
-    Ok(false)
-}
-
-#[derive(PartialEq, Eq)]
-enum Spoke {
-    Tls,
-    Other,
-}
-
-async fn hello(
-    stream: &tokio::net::TcpStream,
-    inbox: &mut Vec<u8>,
-    name: &str,
-    times: crate::gate::Times,
-    read: impl Fn(&[u8]) -> Hello,
-) -> io::Result<Spoke> {
-    loop {
-        match read(inbox) {
-            Hello::NotTls => return Ok(Spoke::Other),
-            // Without a name the server has only its address to go by.
-            Hello::Named(None) => return Ok(Spoke::Tls),
-            Hello::Named(Some(told)) if Host::parse(&told) == Ok(Host::Name(name.to_owned())) => {
-                return Ok(Spoke::Tls);
-            }
-            Hello::Named(Some(told)) => return Err(io::Error::other(OtherName(told))),
-            Hello::Malformed(why) => return Err(io::Error::other(OtherName(why.to_owned()))),
-            Hello::Incomplete if inbox.len() > 2 * tls::MOST_HELLO => {
-                return Err(io::Error::other(OtherName("a hello that is too long".to_owned())));
-            }
-            Hello::Incomplete => {}
-        }
-        let count = match inbox.is_empty() {
-            true => fill(stream, inbox).await?,
-            false => within(times.head, fill(stream, inbox)).await?,
+/// Carries both ways, the client's bytes as far as they are known for what they are.
+async fn judged(gate: &Gate, opening: Opening, client: &mut Wire, upstream: &mut Wire) -> io::Result<()> {
+    let times = gate.settings().times;
+    let (opening, heard, activity) = (RefCell::new(opening), Notify::new(), Activity::new());
+    let Wire { stream, inbox } = client;
+    let early = std::mem::take(&mut upstream.inbox);
+    let server = &upstream.stream;
+    let up = async {
+        open(stream, inbox, server, &opening, &heard, times).await?;
+        send(server, &std::mem::take(inbox), times.stall).await?;
+        activity.pump(stream, server, times.stall).await
+    };
+    let down = async {
+        let hear = |bytes: &[u8]| {
+            let taken = opening.borrow_mut().server(bytes);
+            heard.notify_one();
+            taken.map_err(|reason| io::Error::other(Refused(reason)))
         };
-        if count == 0 {
-            return Ok(Spoke::Other);
+        // What a parent proxy sent behind its answer.
+        if !early.is_empty() {
+            hear(&early)?;
+            send(stream, &early, times.stall).await?;
         }
-    }
+        while !opening.borrow().is_open() {
+            let (lease, count) = read_leased(server, u64::MAX).await?;
+            if count == 0 {
+                sockets::finish(stream);
+                return Ok(());
+            }
+            hear(&lease[..count])?;
+            send(stream, &lease[..count], times.stall).await?;
+        }
+        activity.pump(server, stream, times.stall).await
+    };
+    activity.until_both_end(up, down, times.half_closed).await
 }
 
-#[cfg(test)]
-mod tests {
-    use super::looks_like_http;
-    use proptest::prelude::*;
-
-    #[test]
-    fn http_is_known_by_its_first_line() {
-        for (text, expected) in [
-            (&b"GET / HTTP/1.1\r\n"[..], Some(true)),
-            (b"\r\nGET / HTTP/1.0\r\n", Some(true)),
-            (b"M-SEARCH * HTTP/1.1\n", Some(true)),
-            (b"GET / http/1.1 \n", Some(true)),
-            (b"GET / HTTP/1.1", None),
-            (b"GE", None),
-            (b"", None),
-            (b"PRI * HTTP/2.0\r\n", Some(false)),
-            (b"DESCRIBE rtsp://x RTSP/1.0\r\n", Some(false)),
-            (b"SSH-2.0-OpenSSH\r\n", Some(false)),
-            (b"NICK x\r\n", Some(false)),
-            (b"\x16\x03\x01", Some(false)),
-            (b"\x00\x00\x00\x08", Some(false)),
-            (b"*1\r\n$4\r\nPING\r\n", Some(false)),
-        ] {
-            assert_eq!(looks_like_http(text), expected, "{:?}", text.escape_ascii().to_string());
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn looking_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            let _ = looks_like_http(&bytes);
-        }
-
-        #[test]
-        fn what_a_strict_reader_takes_for_a_request_is_seen_as_one(target in "[!-~]{1,20}", method in "[A-Z]{1,10}") {
-            let line = format!("{method} {target} HTTP/1.1\r\n");
-            prop_assert_eq!(looks_like_http(line.as_bytes()), Some(true));
+/// Takes the client's bytes to the server as far as they may go, until nothing more has to be looked at.
+async fn open(
+    stream: &TcpStream,
+    inbox: &mut Vec<u8>,
+    server: &TcpStream,
+    opening: &RefCell<Opening>,
+    heard: &Notify,
+    times: Times,
+) -> io::Result<()> {
+    let (mut deadline, mut ended) = (None, false);
+    loop {
+        let step = opening.borrow_mut().client(inbox);
+        let fills = match step {
+            Step::Open => return Ok(()),
+            Step::Refuse(reason) => return Err(io::Error::other(Refused(reason))),
+            Step::Pass(count) => {
+                send(server, &inbox[..count], times.stall).await?;
+                inbox.drain(..count);
+                deadline = None;
+                continue;
+            }
+            Step::More if ended && inbox.is_empty() => return Ok(()),
+            // What was never whole is never judged.
+            Step::More if ended => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Step::More => {
+                if deadline.is_none() && !inbox.is_empty() {
+                    deadline = Some(Instant::now() + times.head);
+                }
+                true
+            }
+            Step::Hold => {
+                deadline = None;
+                !ended && inbox.len() < MOST_HELD
+            }
+        };
+        tokio::select! {
+            read = fill(stream, inbox), if fills => ended = read? == 0,
+            () = heard.notified() => {}
+            () = until(deadline) => return Err(io::ErrorKind::TimedOut.into()),
         }
     }
 }

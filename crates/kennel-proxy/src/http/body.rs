@@ -6,6 +6,7 @@ use tokio::net::TcpStream;
 
 use super::chunked::Decoder;
 use super::head::{self, Body, HeadError};
+use super::leak::LeakSearch;
 use crate::relay::{Turn, read_leased, send, send_parts};
 
 /// How a body is written.
@@ -22,31 +23,79 @@ pub(super) enum CopyError {
     To,
     /// The sender's chunks are broken.
     Malformed(HeadError),
+    /// It holds what must not come back.
+    Leak,
+}
+
+/// Where a body goes.
+pub(super) struct Sink<'a> {
+    pub(super) to: &'a TcpStream,
+    pub(super) framing: Framing,
+    pub(super) stall: Duration,
+    /// What it must not hold.
+    pub(super) search: Option<&'a mut LeakSearch>,
+}
+
+impl Sink<'_> {
+    async fn send(&mut self, data: &[u8]) -> Result<(), CopyError> {
+        match &mut self.search {
+            None => self.write(data).await,
+            Some(search) => {
+                let data = search.pass(data).map_err(|_| CopyError::Leak)?;
+                self.write(&data).await
+            }
+        }
+    }
+
+    /// The end of a body: what was held back belongs to it.
+    async fn end(&mut self) -> Result<(), CopyError> {
+        match &mut self.search {
+            None => Ok(()),
+            Some(search) => {
+                let rest = search.rest();
+                self.write(&rest).await
+            }
+        }
+    }
+
+    async fn write(&self, data: &[u8]) -> Result<(), CopyError> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let sent = match self.framing {
+            Framing::Plain => send(self.to, data, self.stall).await,
+            Framing::Chunked => {
+                let size = format!("{:x}\r\n", data.len());
+                send_parts(self.to, [size.as_bytes(), data, b"\r\n"], self.stall).await
+            }
+        };
+        sent.map_err(|_| CopyError::To)
+    }
 }
 
 /// Carries one body. What was read beyond its end goes back to the inbox.
 pub(super) async fn copy_body(
     from: &TcpStream,
     inbox: &mut Vec<u8>,
-    to: &TcpStream,
     body: Body,
-    framing: Framing,
-    stall: Duration,
+    mut sink: Sink<'_>,
 ) -> Result<(), CopyError> {
     match body {
         Body::None => Ok(()),
         Body::Length(length) => {
             let first = usize::try_from(length).unwrap_or(usize::MAX).min(inbox.len());
-            send(to, &inbox[..first], stall).await.map_err(|_| CopyError::To)?;
+            sink.send(&inbox[..first]).await?;
             inbox.drain(..first);
-            copy_plain(from, to, length - first as u64, EndOfFile::TooEarly, stall).await
+            copy_plain(from, &mut sink, length - first as u64, EndOfFile::TooEarly).await?;
+            sink.end().await
         }
         Body::UntilClose => {
-            send(to, inbox, stall).await.map_err(|_| CopyError::To)?;
+            sink.send(inbox).await?;
             inbox.clear();
-            copy_plain(from, to, u64::MAX, EndOfFile::IsTheEnd, stall).await
+            copy_plain(from, &mut sink, u64::MAX, EndOfFile::IsTheEnd).await?;
+            sink.end().await
         }
-        Body::Chunked => copy_chunked(from, inbox, to, framing, stall).await,
+        Body::Chunked => copy_chunked(from, inbox, sink).await,
     }
 }
 
@@ -60,10 +109,9 @@ enum EndOfFile {
 /// TCP's keep-alive.
 async fn copy_plain(
     from: &TcpStream,
-    to: &TcpStream,
+    sink: &mut Sink<'_>,
     mut left: u64,
     end: EndOfFile,
-    stall: Duration,
 ) -> Result<(), CopyError> {
     let mut turn = Turn::default();
     while left > 0 {
@@ -71,7 +119,7 @@ async fn copy_plain(
         if count == 0 {
             return if end == EndOfFile::IsTheEnd { Ok(()) } else { Err(CopyError::From) };
         }
-        send(to, &lease[..count], stall).await.map_err(|_| CopyError::To)?;
+        sink.send(&lease[..count]).await?;
         drop(lease);
         left -= count as u64;
         turn.took(count).await;
@@ -79,19 +127,13 @@ async fn copy_plain(
     Ok(())
 }
 
-async fn copy_chunked(
-    from: &TcpStream,
-    inbox: &mut Vec<u8>,
-    to: &TcpStream,
-    framing: Framing,
-    stall: Duration,
-) -> Result<(), CopyError> {
+async fn copy_chunked(from: &TcpStream, inbox: &mut Vec<u8>, mut sink: Sink<'_>) -> Result<(), CopyError> {
     let mut decoder = Decoder::default();
     let mut turn = Turn::default();
     let mut first = std::mem::take(inbox);
     let found = decoder.decode(&mut first).map_err(CopyError::Malformed)?;
     inbox.extend_from_slice(&first[found.used..]);
-    send_chunk(to, &first[..found.data], framing, stall).await?;
+    sink.send(&first[..found.data]).await?;
     while decoder.finished().is_none() {
         let (mut lease, count) = read_leased(from, u64::MAX).await.map_err(|_| CopyError::From)?;
         if count == 0 {
@@ -99,29 +141,19 @@ async fn copy_chunked(
         }
         let found = decoder.decode(&mut lease[..count]).map_err(CopyError::Malformed)?;
         inbox.extend_from_slice(&lease[found.used..count]);
-        send_chunk(to, &lease[..found.data], framing, stall).await?;
+        sink.send(&lease[..found.data]).await?;
         drop(lease);
         turn.took(count).await;
     }
-    if framing == Framing::Chunked {
+    sink.end().await?;
+    if sink.framing == Framing::Chunked {
         let mut end = b"0\r\n".to_vec();
         head::push_fields(&mut end, decoder.finished().unwrap_or_default());
         end.extend_from_slice(b"\r\n");
-        send(to, &end, stall).await.map_err(|_| CopyError::To)?;
+        if let Some(search) = &sink.search {
+            search.check(&end).map_err(|_| CopyError::Leak)?;
+        }
+        send(sink.to, &end, sink.stall).await.map_err(|_| CopyError::To)?;
     }
     Ok(())
-}
-
-async fn send_chunk(to: &TcpStream, data: &[u8], framing: Framing, stall: Duration) -> Result<(), CopyError> {
-    if data.is_empty() {
-        return Ok(());
-    }
-    let sent = match framing {
-        Framing::Plain => send(to, data, stall).await,
-        Framing::Chunked => {
-            let size = format!("{:x}\r\n", data.len());
-            send_parts(to, [size.as_bytes(), data, b"\r\n"], stall).await
-        }
-    };
-    sent.map_err(|_| CopyError::To)
 }

@@ -7,14 +7,17 @@ use std::io;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::body::{CopyError, Framing, copy_body};
+use super::body::{CopyError, Framing, Sink, copy_body};
 use super::forward::{Upstream, out, read_head};
 use super::head::{self, Body, Field, HeadError, Request, Response};
+use super::leak::LeakSearch;
 use super::refusal::Page;
 use crate::connect;
 use crate::gate::{Gate, Times};
 use crate::parent::ParentProxy;
+use crate::record::Door;
 use crate::relay::{self, Wire, farewell, send};
+use crate::rules::DenyReason;
 use crate::sockets;
 
 /// The head that goes to the server.
@@ -26,11 +29,11 @@ fn outgoing(
     parent: Option<&ParentProxy>,
 ) -> Request {
     let mut fields = vec![Field::new("Host", host)];
-    fields.extend(
-        head::end_to_end(&request.fields)
-            .into_iter()
-            .filter(|field| !field.is("host") && (body != Body::Chunked || !field.is("content-length"))),
-    );
+    // Without it no proxy on the way is the last one, which would answer by itself.
+    let last_stop = |field: &Field| parent.is_some() && field.is("max-forwards");
+    let framed = |field: &Field| body == Body::Chunked && field.is("content-length");
+    let own = head::end_to_end(&request.fields).into_iter();
+    fields.extend(own.filter(|field| !field.is("host") && !framed(field) && !last_stop(field)));
     if body == Body::Chunked {
         fields.push(Field::new("Transfer-Encoding", "chunked"));
     }
@@ -50,14 +53,18 @@ fn outgoing(
     Request { method: request.method.clone(), target: line, minor: 1, fields }
 }
 
-/// The protocol that a client wants to change to. HTTP/2 is not offered to the server: its requests name their
-/// servers one by one, out of sight from here on.
+/// The protocols that a connection can be changed to: WebSocket, and what Docker and Kubernetes carry their streams in.
+/// Others are not offered to the server: HTTP/2 names its servers request by request, and TLS (RFC 2817) in its hello, out
+/// of sight from here on.
+const UPGRADES: [&str; 3] = ["websocket", "tcp", "SPDY/3.1"];
+
+/// The protocol that a client wants to change to, where it may.
 fn upgrade(request: &Request) -> Option<String> {
     let asks = head::list(&request.fields, "connection").any(|word| word == "upgrade");
     let mut protocols = request.fields.iter().filter(|field| field.is("upgrade"));
     let (Some(field), None, true) = (protocols.next(), protocols.next(), asks) else { return None };
     let protocol = String::from_utf8(field.value.clone()).ok()?;
-    (!protocol.to_ascii_lowercase().contains("h2c")).then_some(protocol)
+    UPGRADES.iter().any(|own| own.eq_ignore_ascii_case(&protocol)).then_some(protocol)
 }
 
 /// How the client's connection depends on the server's.
@@ -85,7 +92,10 @@ pub(super) async fn exchange(
     let bytes = outgoing(request, body, line, &host, upstream.parent.as_ref()).to_bytes();
     let repeatable = body == Body::None && matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS");
     loop {
-        let outcome = converse(client, &mut upstream.wire, request, body, &bytes, ends, times).await;
+        let credentials = upstream.parent.as_ref().and_then(|parent| parent.credentials.as_ref());
+        let mut search = credentials.map(LeakSearch::new);
+        let wire = &mut upstream.wire;
+        let outcome = converse(client, wire, request, body, &bytes, ends, times, search.as_mut()).await;
         match outcome {
             Ok(Answered { upgraded: true, .. }) => {
                 change_protocol(client, &mut upstream.wire, times).await;
@@ -110,12 +120,16 @@ pub(super) async fn exchange(
                 }
             }
             Err(failure) => {
+                if let Failure::Leak { .. } = failure {
+                    gate.deny(&upstream.target, Door::Http, DenyReason::Leak, None);
+                }
                 let page = match failure {
                     Failure::NoAnswer => Page::bad_answer("it closed the connection"),
                     Failure::Slow => Page::no_answer(),
                     Failure::BadAnswer(error) => Page::bad_answer(&error.to_string()),
                     Failure::BadRequest(error) => Page::malformed(error),
-                    Failure::Cut => {
+                    Failure::Leak { begun: false } => Page::bad_answer("it holds the parent proxy's password"),
+                    Failure::Cut | Failure::Leak { .. } => {
                         sockets::reset_on_close(&client.stream);
                         return None;
                     }
@@ -144,8 +158,14 @@ enum Failure {
     BadRequest(HeadError),
     /// Something ended in the middle; only a reset can say so.
     Cut,
+    /// The answer holds the parent proxy's password.
+    Leak {
+        /// The client has seen some of the answer.
+        begun: bool,
+    },
 }
 
+#[expect(clippy::too_many_arguments, reason = "a conversation has two sides, and each its bytes")]
 async fn converse(
     client: &mut Wire,
     upstream: &mut Wire,
@@ -154,6 +174,7 @@ async fn converse(
     bytes: &[u8],
     ends: Ends,
     times: Times,
+    search: Option<&mut LeakSearch>,
 ) -> Result<Answered, Failure> {
     let Wire { stream: client_stream, inbox: client_inbox } = client;
     let Wire { stream: server_stream, inbox: server_inbox } = upstream;
@@ -161,8 +182,9 @@ async fn converse(
 
     let begun = Cell::new(false);
     let framing = if body == Body::Chunked { Framing::Chunked } else { Framing::Plain };
-    let up = copy_body(client_stream, client_inbox, server_stream, body, framing, times.stall);
-    let down = answer(server_stream, server_inbox, client_stream, request, &begun, ends, times);
+    let sink = Sink { to: server_stream, framing, stall: times.stall, search: None };
+    let up = copy_body(client_stream, client_inbox, body, sink);
+    let down = answer(server_stream, server_inbox, client_stream, request, &begun, ends, times, search);
     tokio::pin!(up, down);
     let (mut up_done, mut sent_whole) = (body == Body::None, body == Body::None);
     let mut deadline = Instant::now() + times.response;
@@ -191,6 +213,7 @@ async fn converse(
 }
 
 /// Reads the server's answer and hands it on, with all that comes before the final one (100, 103).
+#[expect(clippy::too_many_arguments, reason = "a conversation has two sides, and each its bytes")]
 async fn answer(
     server: &TcpStream,
     inbox: &mut Vec<u8>,
@@ -199,6 +222,7 @@ async fn answer(
     begun: &Cell<bool>,
     ends: Ends,
     times: Times,
+    mut search: Option<&mut LeakSearch>,
 ) -> Result<Answered, Failure> {
     loop {
         let bytes = match read_head(server, inbox).await {
@@ -230,12 +254,18 @@ async fn answer(
         let served_on = server_stays || ends == Ends::Apart;
         let client_stays = interim || request.keeps_alive() && !ends_by_close && served_on;
         let head = incoming(&response, request, framing, upgraded, client_stays);
-        begun.set(true);
         let mut bytes = head.to_bytes();
+        if let Some(search) = &search
+            && search.check(&bytes).is_err()
+        {
+            return Err(Failure::Leak { begun: begun.get() });
+        }
+        begun.set(true);
         let mut body = body;
         // What has come of a body goes with the head: a small answer is one packet, and wakes its client once.
         if let Body::Length(left) = &mut body
             && !interim
+            && search.is_none()
         {
             let first = usize::try_from(*left).unwrap_or(usize::MAX).min(inbox.len());
             bytes.extend(inbox.drain(..first));
@@ -246,7 +276,11 @@ async fn answer(
             continue;
         }
         if !upgraded {
-            copy_body(server, inbox, client, body, framing, times.stall).await.map_err(|_| Failure::Cut)?;
+            let sink = Sink { to: client, framing, stall: times.stall, search: search.as_deref_mut() };
+            copy_body(server, inbox, body, sink).await.map_err(|error| match error {
+                CopyError::Leak => Failure::Leak { begun: true },
+                _ => Failure::Cut,
+            })?;
         }
         return Ok(Answered { upgraded, client_stays, server_stays });
     }

@@ -25,7 +25,19 @@ pub(crate) async fn proxy(gate: &Gate, mut client: Wire) -> Option<Tunnel> {
     let times = gate.settings().times;
     let mut kept: Option<Upstream> = None;
     let mut first = true;
-    while let Some(request) = next_request(&mut client, times, first).await {
+    loop {
+        let request = match next_request(&mut client, times, first).await {
+            Next::Request(request) => request,
+            Next::Malformed(error) => {
+                farewell_to(&client, &Page::malformed(error), times).await;
+                return None;
+            }
+            Next::Slow => {
+                farewell_to(&client, &Page::slow(), times).await;
+                return None;
+            }
+            Next::End => return None,
+        };
         first = false;
         if authorized(gate, &request) && request.method == "CONNECT" {
             return connect_method(gate, client, &request).await;
@@ -41,7 +53,6 @@ pub(crate) async fn proxy(gate: &Gate, mut client: Wire) -> Option<Tunnel> {
             Err(page) => dismiss(&client, &page, &request, times).await?,
         }
     }
-    None
 }
 
 /// The connection for a request, its target as the other side wants it, and its `Host`.
@@ -52,6 +63,12 @@ async fn prepare(
 ) -> Result<(Upstream, String, String), Page> {
     let wanted = absolute_form(request)?;
     let upstream = out(gate, &wanted.target, kept).await?;
+    // What the gate adds would come back with the rest.
+    let returns = ["TRACE", "TRACK", "DEBUG"].iter().any(|own| own.eq_ignore_ascii_case(&request.method));
+    if returns && upstream.parent.as_ref().is_some_and(|parent| parent.credentials.is_some()) {
+        let text = "a request that returns itself is not sent to a proxy that wants a password.";
+        return Err(Page::request(405, "Method Not Allowed", text));
+    }
     let host = wanted.authority();
     let line = match &upstream.parent {
         None => wanted.path,
@@ -68,13 +85,24 @@ pub(crate) async fn server(gate: &Gate, mut client: Wire, upstream: Wire, target
         // A server that closes while nothing is under way has done so to its client, who believes to talk to it.
         let request = tokio::select! {
             biased;
-            request = next_request(&mut client, times, !upstream.reused) => request,
-            () = upstream.hangs_up(), if upstream.reused => None,
+            next = next_request(&mut client, times, !upstream.reused) => next,
+            () = upstream.hangs_up(), if upstream.reused => Next::End,
         };
-        let Some(request) = request else { return };
+        let request = match request {
+            Next::Request(request) => request,
+            Next::Malformed(error) => {
+                gate.deny(target, door, DenyReason::Request(error.to_string()), None);
+                return farewell_to(&client, &Page::malformed(error), times).await;
+            }
+            Next::Slow => return farewell_to(&client, &Page::slow(), times).await,
+            Next::End => return,
+        };
         let wanted = match origin_form(&request, target) {
             Ok(wanted) => wanted,
-            Err(page) => return last_page(&client, &page, &request, times).await,
+            Err(page) => {
+                gate.deny(target, door, DenyReason::Request(page.text.clone()), None);
+                return last_page(&client, &page, &request, times).await;
+            }
         };
         if wanted.target != *target {
             let reason = DenyReason::NameMismatch(wanted.target.to_string());
@@ -129,38 +157,44 @@ impl Wanted {
     }
 }
 
-async fn next_request(client: &mut Wire, times: Times, first: bool) -> Option<Request> {
+/// What comes next from a client.
+enum Next {
+    Request(Request),
+    /// What is no request.
+    Malformed(HeadError),
+    /// A request that did not become whole in time.
+    Slow,
+    /// Nothing.
+    End,
+}
+
+async fn next_request(client: &mut Wire, times: Times, first: bool) -> Next {
     expect_deadlines();
     let skip = head::leading_empty_lines(&client.inbox);
     client.inbox.drain(..skip);
     if client.inbox.is_empty() {
         let patience = if first { times.head } else { times.idle };
-        if within(patience, client.fill()).await.ok()? == 0 {
-            return None;
+        if !matches!(within(patience, client.fill()).await, Ok(1..)) {
+            return Next::End;
         }
     }
-    let stream_times = times.stall;
     match within(times.head, read_head(&client.stream, &mut client.inbox)).await {
         Ok(Some(bytes)) => match Request::parse(&bytes).and_then(|head| head.body().map(|_| head)) {
-            Ok(request) => Some(request),
-            Err(error) => {
-                farewell(&client.stream, &Page::malformed(error).to_bytes("GET", false), stream_times).await;
-                None
-            }
+            Ok(request) => Next::Request(request),
+            Err(error) => Next::Malformed(error),
         },
-        Ok(None) => None,
-        Err(error) => {
-            let page = match error.kind() {
-                io::ErrorKind::InvalidData => Page::malformed(HeadError::TooLarge),
-                io::ErrorKind::TimedOut => {
-                    Page::request(408, "Request Timeout", "the request came too slowly.")
-                }
-                _ => return None,
-            };
-            farewell(&client.stream, &page.to_bytes("GET", false), stream_times).await;
-            None
-        }
+        Ok(None) => Next::End,
+        Err(error) => match error.kind() {
+            io::ErrorKind::InvalidData => Next::Malformed(HeadError::TooLarge),
+            io::ErrorKind::TimedOut => Next::Slow,
+            _ => Next::End,
+        },
     }
+}
+
+/// Ends a connection with a page, when there is no request to answer.
+async fn farewell_to(client: &Wire, page: &Page, times: Times) {
+    farewell(&client.stream, &page.to_bytes("GET", false), times.stall).await;
 }
 
 /// A whole head; `None` when the connection ends before one.

@@ -132,7 +132,12 @@ impl Request {
             return Err(Malformed("the request target has a character that none has"));
         }
         let minor = minor_version(version.as_bytes())?;
-        Ok(Request { method: method.into(), target: target.into(), minor, fields: fields(lines)? })
+        let fields = fields(lines)?;
+        // Some servers, and programs behind them, take a `_` in a name for a `-`.
+        if fields.iter().any(|field| field.name.contains('_') && frames(&field.name.replace('_', "-"))) {
+            return Err(Malformed("a header name that some take for another"));
+        }
+        Ok(Request { method: method.into(), target: target.into(), minor, fields })
     }
 
     /// How the end of its body is known.
@@ -356,8 +361,13 @@ pub(crate) fn push_fields(bytes: &mut Vec<u8>, fields: &[Field]) {
     }
 }
 
-fn is_token(byte: u8) -> bool {
+pub(crate) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Whether a field says where a message goes, or where it ends.
+fn frames(name: &str) -> bool {
+    ["host", "content-length", "transfer-encoding"].iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
 /// Visible characters, spaces, tabs, and bytes beyond ASCII, which are nobody's business here.

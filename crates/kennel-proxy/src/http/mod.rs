@@ -8,4 +8,5 @@ pub mod chunked;
 mod exchange;
 pub(crate) mod forward;
 pub mod head;
+mod leak;
 pub(crate) mod refusal;

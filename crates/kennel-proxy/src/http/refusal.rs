@@ -71,6 +71,10 @@ impl Page {
         Page::request(status, phrase, &format!("the request is refused: {error}."))
     }
 
+    pub(crate) fn slow() -> Self {
+        Page::request(408, "Request Timeout", "the request came too slowly.")
+    }
+
     pub(crate) fn request(status: u16, phrase: &str, text: &str) -> Self {
         Page { status, phrase: phrase.into(), code: "bad-request", text: text.into() }
     }

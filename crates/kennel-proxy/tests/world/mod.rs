@@ -221,19 +221,50 @@ pub fn serve(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
     port
 }
 
-/// A server that remembers everything that it is sent and answers each connection with these bytes at once.
-pub fn recorder(answer: &'static [u8]) -> (u16, Arc<Mutex<Vec<u8>>>) {
+/// A server that remembers everything that it is sent and says these bytes to each client at once.
+pub fn recorder(greeting: &'static [u8]) -> (u16, Arc<Mutex<Vec<u8>>>) {
+    recording(greeting, true)
+}
+
+/// The same for a server that waits until it is spoken to.
+pub fn answering(answer: &'static [u8]) -> (u16, Arc<Mutex<Vec<u8>>>) {
+    recording(answer, false)
+}
+
+fn recording(answer: &'static [u8], speaks_first: bool) -> (u16, Arc<Mutex<Vec<u8>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let own = Arc::clone(&seen);
     let port = serve(move |mut stream| {
-        let _ = stream.write_all(answer);
+        let mut spoken = speaks_first;
+        if spoken {
+            let _ = stream.write_all(answer);
+        }
         let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = stream.read(&mut bytes) {
             own.lock().unwrap().extend_from_slice(&bytes[..count]);
+            if !std::mem::replace(&mut spoken, true) {
+                let _ = stream.write_all(answer);
+            }
         }
     });
     (port, seen)
 }
+
+/// What a TLS server says that wants another hello (RFC 8446 §4.1.4): a ServerHello with this random.
+pub const HELLO_RETRY_REQUEST: [u8; 11 + 32 + 6] = {
+    const RANDOM: [u8; 32] = [
+        0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2, 0xa2,
+        0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+    ];
+    let mut bytes = [0; 49];
+    let head = [22, 3, 3, 0, 44, 2, 0, 0, 40, 3, 3];
+    let mut at = 0;
+    while at < 11 + 32 {
+        bytes[at] = if at < 11 { head[at] } else { RANDOM[at - 11] };
+        at += 1;
+    }
+    bytes
+};
 
 /// A server that answers every request, over and over, with what it was sent as the body: head and all.
 pub fn echo_requests() -> u16 {

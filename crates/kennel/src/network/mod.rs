@@ -124,6 +124,7 @@ impl Filtered {
         settings.times.ask = wanted.ask_timeout.unwrap_or(Duration::from_secs(365 * 24 * 3600));
         let mut rules = Rules::new(wanted.allow.clone(), wanted.deny.clone());
         rules.allow_sni_mismatch = wanted.allow_sni_mismatch;
+        rules.allow_ech = wanted.allow_ech;
         if ask.is_some() {
             rules.unlisted = Unlisted::Ask;
         }
