@@ -51,7 +51,8 @@ fn more_connections_than_the_gate_takes_wait_for_their_turn() {
 
 /// A crowd inside, by a kennel that may open so many files at first; with 0, no more than 384 ever.
 fn crowd_of(host: &str, count: &str, first: &str, soft: u64) -> Told {
-    let mut flags = allowing(&[host]);
+    // What the crowd says is no protocol that the gate knows.
+    let mut flags = allowing(&[&format!("tcp://{host}:{ECHO}")]);
     flags.extend(["--env".to_owned(), format!("{}=crowd", role::VARIABLE)]);
     let words =
         by(Way::Plain, &[probe::executable().as_os_str(), host.as_ref(), count.as_ref(), first.as_ref()]);

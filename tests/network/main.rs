@@ -9,6 +9,7 @@ mod names;
 mod online;
 mod parents;
 mod programs;
+mod protocols;
 mod publish;
 mod refusals;
 mod there;

@@ -212,13 +212,15 @@ for port in ({GREETER}, {ECHO}):
         assert data == b'there and back', data
 print('done')"
         );
-        let hosts: &[&str] = if world.ipv6 {
-            &["raw.web.test", "raw.four.test", "raw.six.test"]
-        } else {
-            &["raw.web.test", "raw.four.test"]
-        };
+        let names = ["raw.web.test", "raw.four.test", "raw.six.test"];
+        let names = if world.ipv6 { &names[..] } else { &names[..2] };
+        let rules: Vec<String> = names
+            .iter()
+            .flat_map(|name| [GREETER, ECHO].map(|port| format!("tcp://{name}:{port}")))
+            .collect();
+        let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
         let script = if world.ipv6 { script } else { script.replace(", 'raw.six.test'", "") };
-        let Some(told) = python_inside(Way::Plain, hosts, &script) else { return };
+        let Some(told) = python_inside(Way::Plain, &rules, &script) else { return };
         assert_eq!(told.ok().ran.stdout, "done\n");
     }
 }

@@ -110,6 +110,8 @@ impl World {
                 fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
                 fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
             }
+            // Servers of the tests' own have the ports that people know, also as an ordinary user.
+            let _ = fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
             let private = libc::MS_REC | libc::MS_PRIVATE;
             let none = std::ptr::null();
             doing("mount", checked(libc::mount(none, c"/".as_ptr(), none, private, none.cast())))

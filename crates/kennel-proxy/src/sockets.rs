@@ -76,6 +76,19 @@ pub(crate) fn receive(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize
     Ok(count)
 }
 
+/// Waits until there is something to read, or the end. What the event loop remembers of a socket that was read from
+/// before may be out of date, so the socket itself is asked.
+pub(crate) async fn input(stream: &TcpStream) -> io::Result<()> {
+    loop {
+        stream.readable().await?;
+        let look = || Ok(rustix::net::recv(stream, &mut [0u8; 1][..], RecvFlags::PEEK)?);
+        match stream.try_io(Interest::READABLE, look) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            other => return other.map(drop),
+        }
+    }
+}
+
 pub(crate) fn send(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(stream, bytes, SendFlags::NOSIGNAL)?)
 }

@@ -220,6 +220,36 @@ fn a_client_that_says_nothing_is_waited_for_and_one_that_ends_at_once_hears_its_
     assert!(seen.lock().unwrap().is_empty());
 }
 
+#[test]
+fn through_a_parent_proxy_names_are_compared_as_well() {
+    let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let parent = serve({
+        let asked = std::sync::Arc::clone(&asked);
+        move |stream| {
+            let mut client = Client(stream);
+            assert!(client.head().starts_with("CONNECT a.test:"));
+            client.send("HTTP/1.1 200 OK\r\n\r\n");
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = std::io::Read::read(&mut client.0, &mut bytes) {
+                asked.lock().unwrap().extend_from_slice(&bytes[..count]);
+                client.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret");
+            }
+        }
+    });
+    let world = World::with(rules(&["a.test"], &[]), |settings| {
+        let proxy = ParentProxy::parse(&format!("http://127.0.0.1:{parent}")).unwrap();
+        settings.parents = ParentProxies { https: Some(proxy), ..ParentProxies::default() };
+    });
+    for bytes in [&b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"[..], &client_hello("evil.test", 9999), b"get / x\r\n"] {
+        let answer = sent(&world, 80, bytes).unwrap_or_default();
+        assert!(!answer.windows(6).any(|part| part == b"secret"), "{:?}", answer.escape_ascii().to_string());
+    }
+    assert!(asked.lock().unwrap().is_empty());
+    let mut client = world.tunnel("a.test:80");
+    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert!(client.head().starts_with("HTTP/1.1 200"));
+}
+
 /// A proxy that returns each request: in a body, in a field, in chunks, or cut into pieces.
 fn echoing_parent() -> u16 {
     serve(|stream| {

@@ -108,8 +108,8 @@ async fn first_words(gate: &Gate, client: &mut Wire, upstream: &Wire) -> io::Res
                     return Ok(Words::Other(UNKNOWN));
                 }
             }
-            ready = upstream.stream.readable() => {
-                ready?;
+            spoken = sockets::input(&upstream.stream) => {
+                spoken?;
                 return Ok(Words::Other(UNKNOWN));
             }
             // A line that was begun has to end: what waits here could be the rest of a request for another host.
