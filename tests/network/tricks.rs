@@ -264,3 +264,77 @@ fn chunks_trailers_redirects_and_odd_ports_come_through() {
     }
     world.saw_nothing_of("for elsewhere.test");
 }
+
+/// Requests for another host that some servers take, and that are not HTTP as the gate reads it.
+const KIND: &str = "
+import time
+end = b' HTTP/1.1\\r\\nHost: evil.web.test\\r\\nConnection: close\\r\\n\\r\\n'
+tries = [b'get /kind' + end, b'G3T /kind' + end, b' GET /kind' + end, b'\\nGET /kind' + end, b'GET /kind HTTP/01.1' + end[9:],
+    b'GET /kind http/1.1' + end[9:], b'GET\\t/kind' + end, b'GET  /kind' + end, b'GET /kind' + b'x' * 17000 + end,
+    b'PROXY TCP4 192.0.2.1 192.0.2.2 1 2\\r\\nGET /kind' + end, b'\\0GET /kind' + end, b'GET /kind HTTP/1.1\\nHost: evil.web.test\\n\\n',
+    b'GET http://evil.web.test/kind\\r\\n\\r\\n', b'FOO BAR BAZ QUX /kind' + end]
+answered = 0
+for request in tries:
+    for cut in (len(request), 3):
+        s = dial('kind.web.test', 80)
+        try:
+            s.sendall(request[:cut]); time.sleep(0.02 if cut < len(request) else 0); s.sendall(request[cut:])
+            s.shutdown(socket.SHUT_WR); answered += rest(s).startswith(b'HTTP/1.1 200')
+        except OSError: pass
+print(answered > 0)";
+
+#[test]
+fn what_only_kind_servers_take_for_http_is_refused() {
+    let Some(world) = world() else { return };
+    for way in BOTH {
+        let Some(told) = raw(way, &["kind.web.test"], KIND) else { return };
+        assert_eq!(told.ran.stdout, "False\n", "{told:#?}");
+    }
+    world.saw_nothing_of("/kind");
+    // The server takes some of them, where nobody looks.
+    let Some(python) = crate::world::python() else { return };
+    let words = [python.display().to_string(), "-c".into(), format!("{RAW}{KIND}")];
+    let mut flags = crate::allowing(&["kind.web.test"]);
+    flags.push("--allow-sni-mismatch".into());
+    let told = crate::told(&flags, &words).ok();
+    assert_eq!(told.ran.stdout, "True\n", "{told:#?}");
+    assert!(!world.seen("/kind").is_empty());
+}
+
+#[test]
+fn what_only_kind_servers_take_for_tls_is_refused() {
+    let Some(world) = world() else { return };
+    if world.https().is_none() {
+        return;
+    }
+    // A server that says which name it was told, whatever comes before the hello: Go's and BoringSSL's take an alert or
+    // another version there.
+    let script = "
+def hello(name):
+    c = ssl.create_default_context(); c.check_hostname = False; c.verify_mode = ssl.CERT_NONE
+    outbound = ssl.MemoryBIO(); tls = c.wrap_bio(ssl.MemoryBIO(), outbound, server_hostname=name)
+    try: tls.do_handshake()
+    except ssl.SSLWantReadError: pass
+    return outbound.read()
+evil = hello('evil.web.test'); nameless = hello(None)
+tries = [b'\\x15\\x03\\x01\\0\\x02\\x01\\0' + evil, evil[:1] + b'\\x02' + evil[2:], b'\\x16\\xfe\\xff' + evil[3:], b'\\x14\\x03\\x01\\0\\x01\\x01' + evil,
+    b'PROXY TCP4 192.0.2.1 192.0.2.2 1 2\\r\\n' + evil, b'\\r\\n\\r\\n\\0\\r\\nQUIT\\n\\x20\\0\\0\\0' + evil, b'\\x80' + evil, evil[:-1], nameless,
+    b'\\x16\\x03\\x01\\0\\0' + evil, b''.join(b'\\x16\\x03\\x01\\0\\x01' + evil[5 + i:6 + i] for i in range(len(evil) - 5))]
+for data in tries:
+    s = dial('kinder.web.test', 7)
+    try:
+        s.sendall(data); s.shutdown(socket.SHUT_WR); answer = rest(s)
+        assert answer in (b'', b'\\x15\\x03\\x03\\0\\x02\\x02\\x31') or answer.startswith(b'HTTP/1.1 403'), (data[:20], answer)
+    except OSError: pass
+print('refused')";
+    for way in BOTH {
+        let Some(told) = raw(way, &["kinder.web.test"], script) else { return };
+        assert_eq!(told.ran.stdout, "refused\n");
+    }
+    // Port 7 sends back what comes: without the check, all of it.
+    let Some(python) = crate::world::python() else { return };
+    let words = [python.display().to_string(), "-c".into(), format!("{RAW}{script}")];
+    let mut flags = crate::allowing(&["kinder.web.test"]);
+    flags.push("--allow-sni-mismatch".into());
+    assert_ne!(crate::told(&flags, &words).ran.code, 0, "an echo is an answer");
+}

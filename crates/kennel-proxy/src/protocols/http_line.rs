@@ -90,7 +90,7 @@ impl LineReader {
                 (8, b'\r') => Part::Version { at: 9, pri },
                 (9, b'\n') => return Line::Http,
                 (5, b'2') if pri => return Line::Other("HTTP/2 without TLS"),
-                _ => return Line::Other("a request of another version than HTTP/1.0 and HTTP/1.1"),
+                _ => return Line::Other("HTTP of another version than 1.0 and 1.1"),
             },
             _ => return Line::Other(UNKNOWN),
         };
