@@ -1,9 +1,11 @@
 //! Asking someone about a host that no rule speaks of.
 //!
 //! The callback may wait for a person, so it runs on a thread of its own, one question at a time. While it waits,
-//! the same question from other connections is the same question; an answer holds until the rules change.
+//! the same question from other connections is the same question. An answer holds until the rules change; one that is
+//! for one connection is taken by one, and the others ask again.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -33,10 +35,12 @@ pub struct Question {
 pub enum Answer {
     /// This host and port may be reached from now on.
     Allow,
-    /// This time.
+    /// By one connection, this time.
     AllowOnce,
     /// It may not.
     Deny,
+    /// Nobody said anything in time. It may not, and the next connection asks again.
+    NoAnswer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +54,27 @@ pub(crate) enum Verdict {
 const MOST_WAITING: usize = 64;
 const MOST_REMEMBERED: usize = 1024;
 
-type Job = (Question, watch::Sender<Option<Answer>>);
+/// How far a question has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Others are asked before it.
+    InLine,
+    /// Someone has it before them.
+    Put,
+    Answered(Answer),
+}
+
+/// A question that is being asked, as those see it who wait for the answer.
+#[derive(Clone)]
+struct OpenQuestion {
+    stage: watch::Receiver<Stage>,
+    /// How many are asked before it.
+    ahead: u32,
+    /// An answer for one connection has been taken.
+    taken: Arc<AtomicBool>,
+}
+
+type Job = (Question, watch::Sender<Stage>);
 
 pub(crate) struct Asker {
     ask: Ask,
@@ -62,8 +86,7 @@ pub(crate) struct Asker {
 struct State {
     /// Answers that hold.
     answers: HashMap<Target, Answer>,
-    /// Questions that are being asked.
-    open: HashMap<Target, watch::Receiver<Option<Answer>>>,
+    open: HashMap<Target, OpenQuestion>,
     /// Counts the times that the answers were forgotten, so that one from before is not kept after.
     generation: u64,
 }
@@ -79,21 +102,27 @@ impl Asker {
         state.generation += 1;
     }
 
+    /// Asks, and waits for `patience` from when someone has the question before them.
     pub(crate) async fn ask(&self, target: &Target, door: Door, patience: Duration) -> Verdict {
-        let mut answer = match self.begin(target, door) {
-            Ok(answer) => answer,
-            Err(known) => return known,
-        };
-        let told = tokio::time::timeout(patience, answer.wait_for(Option::is_some)).await;
-        match told {
-            Ok(Ok(answer)) if matches!(*answer, Some(Answer::Allow | Answer::AllowOnce)) => Verdict::Allowed,
-            Ok(Ok(_)) => Verdict::Denied,
-            _ => Verdict::NoAnswer,
+        loop {
+            let question = match self.begin(target, door) {
+                Ok(question) => question,
+                Err(known) => return known,
+            };
+            match question.answer(patience).await {
+                Some(Answer::Allow) => return Verdict::Allowed,
+                Some(Answer::AllowOnce) if !question.taken.swap(true, Ordering::Relaxed) => {
+                    return Verdict::Allowed;
+                }
+                Some(Answer::AllowOnce) => {}
+                Some(Answer::Deny) => return Verdict::Denied,
+                Some(Answer::NoAnswer) | None => return Verdict::NoAnswer,
+            }
         }
     }
 
     /// The question that is open about this target, perhaps opened just now; or what is known without asking.
-    fn begin(&self, target: &Target, door: Door) -> Result<watch::Receiver<Option<Answer>>, Verdict> {
+    fn begin(&self, target: &Target, door: Door) -> Result<OpenQuestion, Verdict> {
         let mut state = lock(&self.state);
         match state.answers.get(target) {
             Some(Answer::Deny) => return Err(Verdict::Denied),
@@ -104,12 +133,14 @@ impl Asker {
             return Ok(open.clone());
         }
         let thread = self.thread.get_or_init(|| self.start());
-        let (sender, receiver) = watch::channel(None);
+        let (sender, stage) = watch::channel(Stage::InLine);
         let question = Question { host: target.host.clone(), port: target.port, door };
         match thread.as_ref().map(|thread| thread.try_send((question, sender))) {
             Some(Ok(())) => {
-                state.open.insert(target.clone(), receiver.clone());
-                Ok(receiver)
+                let ahead = u32::try_from(state.open.len()).unwrap_or(u32::MAX);
+                let open = OpenQuestion { stage, ahead, taken: Arc::default() };
+                state.open.insert(target.clone(), open.clone());
+                Ok(open)
             }
             None | Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) => Err(Verdict::NoAnswer),
         }
@@ -121,19 +152,35 @@ impl Asker {
         let work = move || {
             for (question, sender) in jobs {
                 let generation = lock(&state).generation;
+                let _ = sender.send(Stage::Put);
                 let answer = ask(&question);
                 let target = Target { host: question.host, port: question.port };
                 let mut state = lock(&state);
                 state.open.remove(&target);
-                let holds = answer != Answer::AllowOnce && state.generation == generation;
+                let holds = matches!(answer, Answer::Allow | Answer::Deny) && state.generation == generation;
                 if holds && state.answers.len() < MOST_REMEMBERED {
                     state.answers.insert(target, answer);
                 }
                 drop(state);
-                let _ = sender.send(Some(answer));
+                let _ = sender.send(Stage::Answered(answer));
             }
         };
         std::thread::Builder::new().name("kennel-ask".into()).spawn(work).ok().map(|_| sender)
+    }
+}
+
+impl OpenQuestion {
+    /// The answer, if it comes in time. Whoever is asked before has as long.
+    async fn answer(&self, patience: Duration) -> Option<Answer> {
+        let mut stage = self.stage.clone();
+        let turn = patience.saturating_mul(self.ahead.saturating_add(1));
+        let put = stage.wait_for(|stage| *stage != Stage::InLine);
+        tokio::time::timeout(turn, put).await.ok()?.ok()?;
+        let answered = stage.wait_for(|stage| matches!(stage, Stage::Answered(_)));
+        match *tokio::time::timeout(patience, answered).await.ok()?.ok()? {
+            Stage::Answered(answer) => Some(answer),
+            Stage::InLine | Stage::Put => None,
+        }
     }
 }
 

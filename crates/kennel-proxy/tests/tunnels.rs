@@ -367,6 +367,79 @@ fn a_question_that_nobody_answers_is_a_no() {
     assert!(head.starts_with("HTTP/1.1 403 ") && head.contains("nobody answered"), "{head}");
 }
 
+#[test]
+fn an_answer_for_one_connection_admits_one_of_those_that_wait() {
+    const MANY: usize = 20;
+    let (port, _) = recorder(b"hello");
+    let (asked, arrived) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let world = {
+        let (asked, arrived) = (Arc::clone(&asked), Arc::clone(&arrived));
+        asking(move |_| {
+            // Three times yes, for one each; all wait by then.
+            while arrived.load(Ordering::SeqCst) < MANY {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            match asked.fetch_add(1, Ordering::SeqCst) {
+                ..3 => Answer::AllowOnce,
+                _ => Answer::Deny,
+            }
+        })
+    };
+    world.names.set("once.test", &["127.0.0.1"]);
+    let clients: Vec<Client> = (0..MANY)
+        .map(|_| {
+            let mut client = world.client();
+            client.send(format!("CONNECT once.test:{port} HTTP/1.1\r\n\r\n"));
+            arrived.fetch_add(1, Ordering::SeqCst);
+            client
+        })
+        .collect();
+    let admitted = clients.into_iter().map(|mut client| client.head()).filter(|head| head.contains(" 200 ")).count();
+    assert_eq!((admitted, asked.load(Ordering::SeqCst)), (3, 4));
+}
+
+#[test]
+fn an_unanswered_question_is_told_in_the_same_words_whoever_keeps_the_time() {
+    for answer in [Answer::NoAnswer, Answer::Allow] {
+        let count = Arc::new(AtomicUsize::new(0));
+        let own = Arc::clone(&count);
+        let world = asking(move |_| {
+            own.fetch_add(1, Ordering::SeqCst);
+            // The gate's own patience is half a second.
+            std::thread::sleep(Duration::from_millis(if answer == Answer::NoAnswer { 20 } else { 900 }));
+            answer
+        });
+        let mut client = world.client();
+        client.send("CONNECT silent.test:443 HTTP/1.1\r\n\r\n");
+        assert!(client.head().contains("nobody answered the question in time"));
+        if answer == Answer::NoAnswer {
+            let mut client = world.client();
+            client.send("CONNECT silent.test:443 HTTP/1.1\r\n\r\n");
+            client.head();
+            assert_eq!(count.load(Ordering::SeqCst), 2, "silence is not remembered");
+        }
+    }
+}
+
+#[test]
+fn a_question_that_stands_in_line_has_its_time_when_its_turn_comes() {
+    let world = asking(|question| {
+        std::thread::sleep(Duration::from_millis(350));
+        if question.host.to_string() == "second.test" { Answer::Deny } else { Answer::NoAnswer }
+    });
+    let mut clients: Vec<Client> = ["first.test", "second.test"]
+        .map(|host| {
+            let mut client = world.client();
+            client.send(format!("CONNECT {host}:443 HTTP/1.1\r\n\r\n"));
+            std::thread::sleep(Duration::from_millis(30));
+            client
+        })
+        .into();
+    assert!(clients[0].head().contains("nobody answered"));
+    assert!(clients[1].head().contains("refused when asked"), "700 ms after it was asked, of 500");
+}
+
 /// A proxy that answers every CONNECT and request with what it was asked, but for the password.
 fn parent_proxy() -> u16 {
     serve(|stream| {

@@ -67,10 +67,12 @@ pub struct HostQuestion {
 pub enum HostAnswer {
     /// It may be reached from now on, on this port.
     Allow,
-    /// This time.
+    /// By one connection, this time. Others that wait for the same answer ask again.
     AllowOnce,
     /// It may not.
     Deny,
+    /// Nobody said anything in time. It may not, and the next connection asks again.
+    NoAnswer,
 }
 
 /// Whom to ask about hosts that no rule speaks of. Called on a thread of its own, one question at a time; an answer
@@ -92,6 +94,7 @@ impl AskAboutHosts {
                 HostAnswer::Allow => Answer::Allow,
                 HostAnswer::AllowOnce => Answer::AllowOnce,
                 HostAnswer::Deny => Answer::Deny,
+                HostAnswer::NoAnswer => Answer::NoAnswer,
             }
         })
     }

@@ -32,7 +32,7 @@ fn put(question: &HostQuestion, terminal: &OwnedFd, limit: Option<Duration>) -> 
         }
         None => {
             write!(screen, "\r\nkennel: no answer, so no\r\n")?;
-            HostAnswer::Deny
+            HostAnswer::NoAnswer
         }
     };
     Ok(answer)
