@@ -3,11 +3,13 @@
 //! In a program of its own: the library reads this process's environment, and several tests share this one.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 
 use kennel::{ExecutionResult, NetworkMode, Sandbox};
 use kennel_tests::{ran_within, role};
 
 use crate::LONG;
+use crate::there::ECHO;
 use crate::world::world;
 
 #[test]
@@ -21,6 +23,77 @@ fn the_three_modes_through_the_library() {
     }
     let ran = ran_within(LONG, &mut command).ok();
     assert_eq!(ran.stdout, "embedded\n", "{}", ran.stderr);
+}
+
+#[test]
+fn idle_connections_of_some_sandboxes_leave_descriptors_to_others_and_to_the_program_around_them() {
+    if world().is_none() {
+        return;
+    }
+    let Some(python) = crate::world::python() else {
+        return kennel_tests::skipped("python3 is not installed");
+    };
+    let mut command = role::play("host-four");
+    // With as few descriptors as some services give their programs.
+    let limit = libc::rlimit { rlim_cur: 320, rlim_max: 320 };
+    // SAFETY: a plain call between fork and exec.
+    unsafe {
+        command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+    let ran = ran_within(LONG, command.arg(python)).ok();
+    assert_eq!(ran.stdout, "enough for everybody\n", "{}", ran.stderr);
+}
+
+/// The role `host-four`: a program with four sandboxes in each of which somebody holds all the connections he can get.
+pub fn host_four(words: &[OsString]) -> i32 {
+    let [python] = words else { return 2 };
+    let python = python.to_string_lossy().into_owned();
+    let idle = format!(
+        "import resource, socket, sys, threading
+resource.setrlimit(resource.RLIMIT_NOFILE, (320, 320)); held = []
+def serve():
+    l = socket.create_server(('127.0.0.1', 8000))
+    while True: l.accept()[0].sendall(b'served')
+threading.Thread(target=serve, daemon=True).start()
+try:
+    while len(held) < 250:
+        s = socket.create_connection(('idle.web.test', {ECHO}), 20); held.append(s)
+except OSError: pass
+print(len(held), flush=True); sys.stdin.readline()"
+    );
+    let listed = |rule: &str| {
+        Sandbox::builder().network_mode(NetworkMode::Whitelist).allow_domain(rule).publish(0, 8000).build()
+    };
+    let mut children = Vec::new();
+    for _ in 0..4 {
+        let mut child = listed("idle.web.test").expect("a list").spawn(&python, &["-c", &idle]).expect("it starts");
+        let mut said = [0; 3];
+        let mut stdout = child.take_stdout().expect("piped");
+        std::io::Read::read_exact(&mut stdout, &mut said).expect("a count");
+        assert!(said.starts_with(b"2"), "all of them connect, and wait: {said:?}");
+        children.push((child, stdout));
+    }
+    // The gates have taken what they take.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let files: std::io::Result<Vec<std::fs::File>> = (0..40).map(|_| std::fs::File::open("/dev/null")).collect();
+    let files = files.expect("descriptors for the program itself");
+    // What is published is reached past all who wait inside.
+    for (child, _) in &children {
+        let mut client = std::net::TcpStream::connect(("127.0.0.1", child.published()[0].host)).expect("it listens");
+        let mut said = [0; 6];
+        let _ = client.set_read_timeout(Some(std::time::Duration::from_secs(20)));
+        std::io::Read::read_exact(&mut client, &mut said).expect("somebody inside answers");
+        assert_eq!(&said, b"served");
+    }
+    drop(files);
+    let fifth = listed("library.web.test").expect("a list").run("curl", GET).expect("it runs");
+    assert_eq!(fifth.stdout, "hello from library.web.test\n", "{fifth:?}");
+    drop(children);
+    println!("enough for everybody");
+    0
 }
 
 const GET: &[&str] = &["-s", "-m", "20", "http://library.web.test/hello"];

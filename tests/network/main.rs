@@ -32,6 +32,7 @@ kennel_tests::roles! {
     "dial" => programs::dial,
     "crowd" => loads::crowd,
     "embed" => library::embed,
+    "host-four" => library::host_four,
     "serve" => publish::serve,
 }
 

@@ -22,6 +22,7 @@ mod inside;
 pub mod netlink;
 mod open;
 mod parent;
+mod places;
 pub mod protocols;
 mod record;
 mod relay;

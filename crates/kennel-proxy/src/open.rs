@@ -6,12 +6,11 @@ use std::io;
 use std::net::{TcpListener as StdListener, UdpSocket as StdUdpSocket};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UdpSocket};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
 use crate::client::{CLIENT, Client, Transport, Who};
@@ -19,6 +18,7 @@ use crate::clock;
 use crate::doors;
 use crate::gate::Gate;
 use crate::inside::Source;
+use crate::places::Share;
 use crate::relay::Wire;
 use crate::sockets;
 
@@ -122,13 +122,16 @@ impl Gate {
         let (gate, who) = (self.clone(), doors.who);
         let work = move || {
             let tasks = LocalSet::new();
-            let places = Arc::new(Semaphore::new(room(gate.settings().most_connections)));
+            let most = gate.settings().most_connections;
+            let (from_inside, from_outside) = (Share::new(most), Share::new(most));
             let sources: Rc<[Source]> = sources.into();
             for (listener, kind) in listeners {
-                let (places, sources) = (Arc::clone(&places), Rc::clone(&sources));
+                let published = matches!(kind, Kind::Published(_));
+                let share = if published { &from_outside } else { &from_inside };
+                let (share, sources) = (share.clone(), Rc::clone(&sources));
                 // A client of this side is nobody inside.
-                let who = who.clone().filter(|_| !matches!(kind, Kind::Published(_)));
-                tasks.spawn_local(accept(gate.clone(), listener, kind, places, sources, who));
+                let who = who.clone().filter(|_| !published);
+                tasks.spawn_local(accept(gate.clone(), listener, kind, share, sources, who));
             }
             for socket in packets {
                 let (gate, who) = (gate.clone(), who.clone());
@@ -146,18 +149,6 @@ impl Gate {
     }
 }
 
-/// So many connections, or as many as there are descriptors for: a place without them would be a connection that is
-/// accepted and then dropped. Each takes two, and three while its host is looked up (a question for each address family)
-/// or connected to (the next address is tried while the last one is slow).
-fn room(most: usize) -> usize {
-    const FOR_THE_REST: u64 = 64;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let fit = limit.map_or(usize::MAX, |limit| {
-        usize::try_from(limit.saturating_sub(FOR_THE_REST) / 3).unwrap_or(usize::MAX)
-    });
-    most.min(fit).max(1)
-}
-
 fn listener(socket: OwnedFd) -> io::Result<TcpListener> {
     let listener = StdListener::from(socket);
     listener.set_nonblocking(true)?;
@@ -170,18 +161,18 @@ fn packet_socket(socket: OwnedFd) -> io::Result<UdpSocket> {
     UdpSocket::from_std(socket)
 }
 
-/// Takes connections for as long as there are places. One that finds none waits in the listener's queue.
+/// Takes connections for as long as there are places. One that finds none waits, and those behind it wait in the listener's
+/// queue; no place is held for one that has not come.
 async fn accept(
     gate: Gate,
     listener: TcpListener,
     kind: Kind,
-    places: Arc<Semaphore>,
+    share: Share,
     sources: Rc<[Source]>,
     who: Option<Who>,
 ) {
     let gate = Rc::new(gate);
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
             // Out of descriptors: connections that end give some back.
@@ -190,6 +181,7 @@ async fn accept(
                 continue;
             }
         };
+        let place = share.take().await;
         let (gate, sources) = (Rc::clone(&gate), Rc::clone(&sources));
         clock::expect_deadlines();
         let client = Client { who: who.clone(), transport: Transport::Tcp, address };
