@@ -203,6 +203,38 @@ except OSError: print('reset')";
 }
 
 #[test]
+fn a_flood_of_refused_hosts_leaves_stderr_and_the_report_small() {
+    if world().is_none() {
+        return;
+    }
+    let script = "
+import base64, os, socket, urllib.parse
+url = urllib.parse.urlsplit(os.environ['HTTP_PROXY']); auth = base64.b64encode(f'{url.username}:{url.password}'.encode()).decode()
+def ask(target, name=b''):
+    s = socket.create_connection((url.hostname, url.port), 20)
+    try:
+        s.sendall(f'CONNECT {target}:1 HTTP/1.1\\r\\nProxy-Authorization: Basic {auth}\\r\\n\\r\\n'.encode('utf-8')); s.recv(100)
+    except OSError: pass
+    s.close()
+for i in range(1200): ask(('%05d' % i + 'x' * 55 + '.') * 4 + 'test')
+for i in range(800): ask('%05d' % i + 'http://' + 'y' * 50000)
+for i in range(300): ask('%05d' % i + '%1b%9b' * 5000)
+print('tried')
+os.system('curl -s -o /dev/null http://flood.web.test/hello')";
+    let Some(told) = python_inside(Way::Proxy, &["flood.web.test"], script) else { return };
+    let told = told.ok();
+    assert_eq!(told.ran.stdout, "tried\n");
+    assert!(told.ran.stderr.len() < 32 << 10, "{} bytes: {:.2000}", told.ran.stderr.len(), told.ran.stderr);
+    assert!(told.ran.stderr.contains(" more hosts\n") && told.ran.stderr.contains("not kept one by one"), "{told:#?}");
+    let report = serde_json::to_string(&told.network).expect("it was JSON");
+    assert!(report.len() < 1 << 20, "{} bytes", report.len());
+    assert!(told.not_listed > 1000, "{}", told.not_listed);
+    // What was let through is there, though the table of refusals was full.
+    assert!(told.passed("flood.web.test", "http"));
+    assert!(report.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ' || byte >= 0x80), "{report:.2000}");
+}
+
+#[test]
 fn an_upstream_that_never_answers_holds_up_nobody_else() {
     if world().is_none() {
         return;

@@ -65,6 +65,8 @@ pub struct Told {
     pub ran: Ran,
     /// What was decided about hosts.
     pub network: Vec<Value>,
+    /// How many decisions there were beyond those.
+    pub not_listed: u64,
 }
 
 impl Told {
@@ -123,7 +125,8 @@ pub fn told_by<F: AsRef<OsStr>, W: AsRef<OsStr>>(
     let ran = ran_within(LONG, &mut command);
     let text = std::fs::read_to_string(report).unwrap_or_default();
     let report: Value = serde_json::from_str(&text).unwrap_or_default();
-    Told { network: report["network"].as_array().cloned().unwrap_or_default(), ran }
+    let not_listed = report["network_not_listed"].as_u64().unwrap_or_default();
+    Told { network: report["network"].as_array().cloned().unwrap_or_default(), not_listed, ran }
 }
 
 /// A command that may reach these hosts, by this way.

@@ -245,6 +245,12 @@ impl Gate {
         lock(&self.0.ledger).records()
     }
 
+    /// How many decisions there were beyond those that are kept one by one.
+    #[must_use]
+    pub fn unkept(&self) -> u64 {
+        lock(&self.0.ledger).unkept()
+    }
+
     /// What was blocked so far, for the user's terminal; empty when nothing was.
     #[must_use]
     pub fn summary(&self) -> String {
@@ -275,10 +281,8 @@ impl Gate {
         rule: Option<&HostRule>,
     ) {
         let rule = rule.map(ToString::to_string);
-        // What is no host is kept as it came, but not all of it.
-        let host = host.chars().take(260).collect();
         let refused = verdict != Verdict::Allowed;
-        let record = Record { host, port, door, verdict, rule, count: 0, program: None };
+        let record = Record { host: host.to_owned(), port, door, verdict, rule, count: 0, program: None };
         let place = lock(&self.0.ledger).note(record);
         if let (Some(place), true) = (place, refused) {
             let program = client::program();
@@ -294,6 +298,7 @@ impl Gate {
         reason: DenyReason,
         rule: Option<Arc<HostRule>>,
     ) -> Denial {
+        let reason = reason.cut();
         let verdict = Verdict::Denied(reason.clone());
         self.note(&target.host.to_string(), Some(target.port), door, verdict, rule.as_deref());
         Denial { target: target.to_string(), reason, rule }
@@ -301,8 +306,10 @@ impl Gate {
 
     /// Records a text that was given as a host and is none.
     pub(crate) fn deny_text(&self, host: &str, port: u16, door: Door, why: impl fmt::Display) -> Denial {
-        let reason = DenyReason::Malformed(why.to_string());
-        self.note(host, Some(port), door, Verdict::Denied(reason.clone()), None);
+        let reason = DenyReason::Malformed(why.to_string()).cut();
+        // Not as it came: whoever reads the report may show it on a terminal.
+        let host = record::cut(&crate::rules::Printable(&record::cut(host)).to_string());
+        self.note(&host, Some(port), door, Verdict::Denied(reason.clone()), None);
         Denial { target: format!("{host}:{port}"), reason, rule: None }
     }
 

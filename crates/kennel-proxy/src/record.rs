@@ -8,9 +8,21 @@ use kennel_policy::domain::{Host, Protocol};
 use crate::client::Program;
 use crate::rules::{DenyReason, Printable};
 
-/// The most different decisions that are kept. A program that tries a million names fills this table once; what
-/// comes after is only counted.
-pub const MOST_RECORDS: usize = 1024;
+/// The most different decisions that are kept, of each kind: what was let through is not crowded out by what was refused. A
+/// program that tries a million names fills this table once; what comes after is only counted.
+pub const MOST_RECORDS: usize = 512;
+/// The most hosts that the summary names.
+const MOST_LINES: usize = 20;
+/// The most characters of a text that a program inside chose: a name has 253, and what is none is not worth more.
+const MOST_TEXT: usize = 260;
+
+/// A text that a program inside chose, as it is kept.
+pub(crate) fn cut(text: &str) -> String {
+    match text.char_indices().nth(MOST_TEXT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
 
 /// The way by which a connection came to the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -73,6 +85,8 @@ pub(crate) struct Ledger {
     records: Vec<Record>,
     /// Where in `records` each one is, with its count left at zero and no program.
     places: HashMap<Record, usize>,
+    /// How many of them were refused.
+    refused: usize,
     /// Decisions that found the table full.
     unkept: u64,
 }
@@ -86,10 +100,13 @@ impl Ledger {
             return None;
         }
         let place = self.records.len();
-        if place >= MOST_RECORDS {
+        let is_refused = key.verdict != Verdict::Allowed;
+        let own_kind = if is_refused { self.refused } else { place - self.refused };
+        if own_kind >= MOST_RECORDS {
             self.unkept += 1;
             return None;
         }
+        self.refused += usize::from(is_refused);
         self.places.insert(key.clone(), place);
         self.records.push(Record { count: 1, ..key });
         Some(place)
@@ -97,8 +114,10 @@ impl Ledger {
 
     /// Adds whose it was.
     pub(crate) fn attribute(&mut self, place: usize, program: Option<Program>) {
+        // A program is called what it calls itself.
+        let shown = |program: Program| Program { name: Printable(&program.name).to_string(), ..program };
         if let Some(record) = self.records.get_mut(place) {
-            record.program = program;
+            record.program = program.map(shown);
         }
     }
 
@@ -147,10 +166,10 @@ pub fn summary(records: &[Record], unkept: u64, advice: &str) -> String {
         return String::new();
     }
     let mut text = String::from("kennel: blocked by the network policy:\n");
-    for Line { record, count, program } in &lines {
+    for Line { record, count, program } in lines.iter().take(MOST_LINES) {
         let Record { host, port, verdict: Verdict::Denied(reason), .. } = record else { continue };
         let target = target(host, *port);
-        let by = program.map(|program| format!("by {}", Printable(&program.name)));
+        let by = program.map(|program| format!("by {}", program.name));
         let times = (*count > 1).then(|| format!("{count} times"));
         let more: Vec<String> = by.into_iter().chain(times).collect();
         let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
@@ -159,6 +178,10 @@ pub fn summary(records: &[Record], unkept: u64, advice: &str) -> String {
             let _ = write!(text, "; {advice}{host}");
         }
         text.push('\n');
+    }
+    let more = lines.len().saturating_sub(MOST_LINES);
+    if more > 0 {
+        let _ = writeln!(text, "  and {more} more hosts");
     }
     if unkept > 0 {
         let _ = writeln!(text, "  and {unkept} more that were not kept one by one");
@@ -252,5 +275,18 @@ mod tests {
         }
         assert_eq!(ledger.records().len(), MOST_RECORDS);
         assert_eq!(ledger.unkept(), 10);
+        // What is let through afterwards is kept all the same.
+        let passed = denied("good.test", Some(443), Door::Connect, DenyReason::NotListed);
+        assert!(ledger.note(Record { verdict: Verdict::Allowed, ..passed }).is_some());
+        let text = summary(&ledger.records(), ledger.unkept(), BY_FLAG);
+        assert_eq!(text.lines().count(), 1 + MOST_LINES + 2, "{text}");
+        assert!(text.contains("  and 492 more hosts\n  and 10 more that were not kept one by one\n"), "{text}");
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        let long = "ä".repeat(100_000);
+        assert_eq!(cut(&long).chars().count(), MOST_TEXT + 1);
+        assert_eq!(cut("short"), "short");
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use kennel_policy::domain::{Host, HostPattern, HostRule, Protocol};
 
 use crate::address::{self, AddressClass};
+use crate::record::cut;
 
 /// The name under which a sandbox reaches the loopback of its host, when a rule allows it.
 pub const HOST_ALIAS: &str = "host.kennel.internal";
@@ -95,6 +96,18 @@ pub enum DenyReason {
     Refused,
     /// Whoever was asked did not answer in time.
     NoAnswer,
+}
+
+impl DenyReason {
+    /// Without the rest of a text that is longer than anybody reads.
+    pub(crate) fn cut(self) -> Self {
+        match self {
+            DenyReason::Malformed(why) => DenyReason::Malformed(cut(&why)),
+            DenyReason::NameMismatch(told) => DenyReason::NameMismatch(cut(&told)),
+            DenyReason::Request(why) => DenyReason::Request(cut(&why)),
+            other => other,
+        }
+    }
 }
 
 impl fmt::Display for DenyReason {

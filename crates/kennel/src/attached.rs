@@ -31,8 +31,10 @@ pub use kennel_proxy::BY_FLAG;
 pub struct Ran {
     /// How it ended.
     pub outcome: Outcome,
-    /// Every decision of the network gate.
+    /// Every decision of the network gate, up to 512 that let something through and 512 that did not.
     pub network: Vec<NetworkDecision>,
+    /// How many decisions there were beyond those.
+    pub network_not_listed: u64,
     /// What was blocked, for a person; empty when nothing was.
     pub blocked: String,
 }
@@ -81,11 +83,11 @@ where
     let outcome = unsafe {
         kennel_linux::sandbox::run_attached(policy, command, cwd, environment, memory, network, watch)
     }?;
-    let (network, blocked) = match &filtered {
-        Some(filtered) => (filtered.decisions(), filtered.summary(advice)),
+    let (network, network_not_listed, blocked) = match &filtered {
+        Some(filtered) => (filtered.decisions(), filtered.undetailed(), filtered.summary(advice)),
         None => Default::default(),
     };
-    Ok(Ran { outcome, network, blocked })
+    Ok(Ran { outcome, network, network_not_listed, blocked })
 }
 
 /// Who has a say in the network while a command runs.

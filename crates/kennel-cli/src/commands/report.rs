@@ -37,7 +37,7 @@ fn write_value(file: &HeldFile, value: &Value) -> io::Result<()> {
 
 fn report(result: &Result<Ran, Error>, exit_code: i32) -> Value {
     match result {
-        Ok(Ran { outcome, network, .. }) => {
+        Ok(Ran { outcome, network, network_not_listed, .. }) => {
             let ended = match outcome.ended {
                 Ended::Exited(_) => "exited",
                 Ended::Signalled(_) => "signalled",
@@ -65,6 +65,7 @@ fn report(result: &Result<Ran, Error>, exit_code: i32) -> Value {
                 "peak_memory_bytes": outcome.peak_memory,
                 "peak_memory_of": if outcome.memory_counted { "all" } else { "largest-process" },
                 "network": network.iter().map(decision).collect::<Vec<_>>(),
+                "network_not_listed": network_not_listed,
                 "violations": outcome.violations.list.iter().map(violation).collect::<Vec<_>>(),
                 "violations_not_listed": outcome.violations.more,
                 "not_enforced": outcome.not_enforced,

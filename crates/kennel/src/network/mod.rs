@@ -223,6 +223,11 @@ impl Filtered {
         self.gate.records().into_iter().map(decision).collect()
     }
 
+    /// How many decisions there were beyond those.
+    pub(crate) fn undetailed(&self) -> u64 {
+        self.gate.unkept()
+    }
+
     /// What was blocked, for a person; empty when nothing was.
     pub(crate) fn summary(&self, advice: &str) -> String {
         match &self.failure {
