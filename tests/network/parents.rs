@@ -42,6 +42,33 @@ fn the_callers_own_proxy_carries_everything_and_looks_the_names_up() {
 }
 
 #[test]
+fn the_password_of_the_callers_proxy_does_not_come_back() {
+    let Some(world) = world() else { return };
+    let proxy = format!("http://user:a-long-password@{THERE}:{OPEN_PROXY}");
+    // user:a-long-password
+    let secret = "dXNlcjphLWxvbmctcGFzc3dvcmQ";
+    // This proxy returns what it is sent, to whoever asks it to.
+    let echo = "http://returned.parent.web.test/head";
+    let outside = ran_within(LONG, std::process::Command::new("curl").args(["-s", "-x", &proxy, echo])).ok();
+    assert!(outside.stdout.contains(secret), "{outside:?}");
+    let variables = [("HTTP_PROXY", proxy.as_str()), ("HTTPS_PROXY", &proxy)];
+    for way in BOTH {
+        let script = format!(
+            "curl -s -m 20 {echo}; curl -s -m 20 -X TRACE -H 'Max-Forwards: 0' {echo}; curl -s -m 20 -X track {echo}
+             curl -s -m 20 -X OPTIONS -H 'Max-Forwards: 0' {echo}; curl -s -m 20 -X POST -d x {echo}; curl -s -p {echo}
+             curl -s -m 20 http://returned.parent.web.test/hello"
+        );
+        let told = told_by(&allowing(&["*.web.test"]), &by(way, &["sh", "-c", &script]), |command| {
+            command.envs(variables);
+        })
+        .ok();
+        assert!(!told.ran.stdout.contains(&secret[..12]), "{way:?}: {told:#?}");
+        assert!(told.ran.stdout.ends_with("hello from returned.parent.web.test\n"), "{told:#?}");
+    }
+    assert!(!world.seen("GET http://returned.parent.web.test/head").is_empty(), "it was asked by the proxy's door");
+}
+
+#[test]
 fn a_refused_host_is_not_told_to_the_callers_proxy_and_neither_is_a_metadata_address() {
     let Some(world) = world() else { return };
     let proxy = proxy();
@@ -78,6 +105,65 @@ fn the_setting_wins_over_the_variables_and_none_takes_them_away() {
     let mut command = kennel(["run", "--no-settings", "--allow-domain", "x.test", "--parent-proxy"]);
     let ran = ran_within(LONG, command.args(["socks5://x.test", "--", "true"])).expect_code(125);
     assert!(ran.stderr.contains("network.parent_proxy") && ran.stderr.contains("help: "), "{}", ran.stderr);
+}
+
+#[test]
+fn no_login_of_a_proxy_is_shown_inside_in_errors_or_in_plans() {
+    let Some(_) = world() else { return };
+    let secret = "hunter2-hunter2";
+    let address = format!("http://me:{secret}@proxy.test:3128");
+    let login = format!("me:{secret}");
+    let variables = [
+        ("HTTP_PROXY", address.as_str()),
+        ("Http_Proxy", &address),
+        ("WSS_PROXY", &address),
+        ("ws_proxy", &login),
+        ("NPM_CONFIG_HTTPS_PROXY", &address),
+        ("GLOBAL_AGENT_HTTP_PROXY", &address),
+        ("CORPORATE_PROXY_PASSWORD", secret),
+        ("JAVA_TOOL_OPTIONS", secret),
+        ("GIT_CONFIG_VALUE_0", &address),
+        ("GIT_CONFIG_KEY_0", "http.proxy"),
+        ("GIT_CONFIG_COUNT", "1"),
+        ("UNRELATED", "passes"),
+    ];
+    let env = ["sh", "-c", "env; git config --get http.proxy; cat /proc/1/environ /proc/1/cmdline 2>/dev/null"];
+    for mode in ["allow-list", "none"] {
+        let told = told_by(&["--net", mode], &env, |command| {
+            command.envs(variables);
+        });
+        assert!(told.ran.stdout.contains("UNRELATED=passes"), "{told:#?}");
+        assert!(!told.ran.stdout.contains(secret), "{mode}: {told:#?}");
+    }
+    // What is asked for by its name passes, and so does everything where the network is the host's.
+    for flags in [&["--net", "allow-list", "--pass-env", "WSS_PROXY"][..], &["--net", "host"]] {
+        let told = told_by(flags, &env, |command| {
+            command.envs(variables);
+        });
+        assert!(told.ran.stdout.contains(&format!("WSS_PROXY={address}")), "{told:#?}");
+    }
+    // Nor in errors: with strange schemes, and as entries of lists.
+    for (flag, value) in [
+        ("--parent-proxy", format!("ftp://{login}@p.test")),
+        ("--parent-proxy", format!("{login}@p.test://x")),
+        ("--parent-proxy", format!("{login}@p.test/://")),
+        ("--parent-proxy", format!("http://{login}@")),
+        ("--allow-domain", format!("https://{login}@p.test")),
+        ("--allow-domain", format!("postgres://{login}@p.test:5432/db")),
+        ("--deny-domain", format!("{login}@p.test")),
+    ] {
+        let mut command = kennel(["run", "--no-settings", "--net", "allow-list", flag]);
+        let ran = ran_within(LONG, command.arg(&value).args(["--", "true"])).expect_code(125);
+        assert!(!ran.stderr.contains("hunter2"), "{flag} {value}: {}", ran.stderr);
+    }
+    for command in [&["plan", "--json"][..], &["plan"], &["run", "--verbose"]] {
+        let mut command = kennel(command);
+        command.args(["--no-settings", "--allow-domain", "x.test", "--parent-proxy", &address, "--", "true"]);
+        let ran = ran_within(LONG, &mut command).ok();
+        assert!(!ran.stdout.contains("hunter2") && !ran.stderr.contains("hunter2"), "{ran:?}");
+    }
+    let library = kennel::Sandbox::builder().parent_proxy(address.as_str(), "");
+    assert!(!format!("{library:?}").contains("hunter2"), "{library:?}");
 }
 
 #[test]

@@ -47,7 +47,9 @@ impl ParentProxy {
     pub fn parse(text: &str) -> Result<Self, ParentProxyError> {
         let rest = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            Some((scheme, _)) => return Err(ParentProxyError::Scheme(scheme.escape_debug().to_string())),
+            // Only a word: what stands before the first `://` could hold the password.
+            Some((scheme, _)) if is_scheme(scheme) => return Err(ParentProxyError::Scheme(scheme.to_owned())),
+            Some(_) => return Err(ParentProxyError::Host),
             None => text,
         };
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -62,6 +64,10 @@ impl ParentProxy {
         });
         Ok(ParentProxy { host, port, credentials })
     }
+}
+
+fn is_scheme(text: &str) -> bool {
+    (1..=10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// `host`, `host:port`, `[v6]` or `[v6]:port`. Without a default the port has to be there.
@@ -156,6 +162,10 @@ mod tests {
         assert_eq!(ParentProxy::parse("proxy.test").unwrap().port, 80);
         assert_eq!(ParentProxy::parse("[::1]:8080").unwrap().port, 8080);
         assert!(matches!(ParentProxy::parse("socks5://p"), Err(ParentProxyError::Scheme(_))));
+        for strange in ["me:secret@p.test://", "me:secret@p.test/?u=http://x", "secret+x://p"] {
+            let error = ParentProxy::parse(strange).unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
         for bad in ["http://", "http://p:x", "http://p:0", "http://a b", "[::1"] {
             assert_eq!(ParentProxy::parse(bad), Err(ParentProxyError::Host), "{bad}");
         }

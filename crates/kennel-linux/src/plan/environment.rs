@@ -5,6 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use kennel_policy::policy::{EnvironmentBase, Policy, TmpMode};
 
+use super::proxy_variables::{Fate, ProxyLogins};
+
 /// What passes even when the environment is cleared: who and where the user is, and how to speak to the terminal.
 const BASIC: &[&str] =
     &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "NO_COLOR"];
@@ -13,7 +15,7 @@ const BASIC: &[&str] =
 /// is never copied, so that no secret of the caller's lies about in the memory that PID 1 is cloned with.
 pub fn environment<'a>(
     policy: &Policy,
-    inherited: impl Iterator<Item = (&'a OsStr, &'a OsStr)>,
+    inherited: impl Iterator<Item = (&'a OsStr, &'a OsStr)> + Clone,
     network: &[(OsString, OsString)],
 ) -> Vec<(OsString, OsString)> {
     let wanted = &policy.environment;
@@ -26,9 +28,18 @@ pub fn environment<'a>(
             || BASIC.iter().any(|basic| OsStr::new(basic) == name)
             || name.as_bytes().starts_with(b"LC_")
     };
+    let logins = ProxyLogins::find(policy, inherited.clone());
+    let fate = |name: &OsStr, value: &OsStr| match wanted.pass.iter().any(|pass| pass == name) {
+        true => Fate::Passes,
+        false => logins.fate(name, value),
+    };
     let mut variables: Vec<(OsString, OsString)> = inherited
         .filter(|(name, _)| passes(name) && !name.is_empty())
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .filter_map(|(name, value)| match fate(name, value) {
+            Fate::Passes => Some((name.to_owned(), value.to_owned())),
+            Fate::Emptied => Some((name.to_owned(), OsString::new())),
+            Fate::Withheld => None,
+        })
         .collect();
     let mut set = |name: &OsStr, value: &OsStr| {
         variables.retain(|(other, _)| other != name);

@@ -3,6 +3,7 @@
 mod devices;
 mod environment;
 mod files;
+mod proxy_variables;
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

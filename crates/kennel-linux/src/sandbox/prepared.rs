@@ -152,7 +152,7 @@ impl<'a> Prepared<'a> {
         request: Request<'a>,
         command: &'a [OsString],
         cwd: &Path,
-        inherited: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+        inherited: impl Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
         caller: Caller,
     ) -> Result<Prepared<'a>, Error> {
         let resolved = resolve(request.policy, cwd)?;
