@@ -90,6 +90,62 @@ fn a_control_descriptor_that_is_none_is_an_error() {
     );
 }
 
+#[test]
+fn a_control_descriptor_that_the_sandbox_could_open_is_refused() {
+    let Some(_) = world() else { return };
+    let scratch = kennel_tests::Scratch::new();
+    let fifo = scratch.join("rules.fifo");
+    let file = scratch.write("rules.json", "{\"network\": {\"allow\": [\"late.web.test\"]}}\n");
+    let inside_tmp = format!("/tmp/kennel-rules-{}", std::process::id());
+    let shell = |script: &str, place: &str, flags: &str| {
+        let mut command = Command::new("bash");
+        command.args(["-c", script, "bash", place, &kennel_tests::kennel_bin().display().to_string(), flags]);
+        command.current_dir(scratch.path()).env("XDG_CONFIG_HOME", "/nonexistent");
+        ran_within(LONG, &mut command)
+    };
+    let run = "\"$2\" run --no-settings --net allow-list --control-fd 9 $3 -- true";
+    let (fifo, file) = (fifo.display().to_string(), file.display().to_string());
+    let mine = format!("--allow-write {}", scratch.path().display());
+    for flags in [mine.as_str(), ""] {
+        let ran = shell(&format!("mkfifo \"$1\"; exec 9<>\"$1\"; {run}"), &fifo, flags).expect_code(125);
+        assert!(ran.stderr.contains("that the sandbox can open itself") && ran.stderr.contains("help: "), "{ran:?}");
+    }
+    // Removed, below a /tmp that is another inside, without a name, or a file that can only be read.
+    shell(&format!("exec 9<>\"$1\"; rm \"$1\"; {run}"), &fifo, &mine).ok();
+    shell(&format!("mkfifo \"$1\"; exec 9<>\"$1\"; {run}"), &inside_tmp, &mine).ok();
+    shell(&format!("exec 9<> <(:); {run}"), "", &mine).ok();
+    shell(&format!("exec 9<\"$1\"; {run}"), &file, "").ok();
+    // But not one that it can write, nor a /tmp that is the host's.
+    shell(&format!("exec 9<\"$1\"; {run}"), &file, &mine).expect_code(125);
+    shell(&format!("exec 9<>\"$1\"; {run}"), &inside_tmp, "--host-tmp").expect_code(125);
+    let _ = std::fs::remove_file(inside_tmp);
+}
+
+#[test]
+fn the_example_of_the_documentation_works_and_nobody_inside_finds_the_pipe() {
+    let Some(_) = world() else { return };
+    let page = include_str!("../../docs/network.md");
+    let example = page.split("```bash\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example in bash");
+    assert!(example.contains("exec 9<> <(:)") && example.contains("my-agent"), "{example}");
+    let scratch = kennel_tests::Scratch::new();
+    // An agent that waits until it may connect, and looks for a way to allow itself more.
+    let agent = "#!/bin/sh
+        for fd in /proc/*/fd/9; do echo '{\"network\": {\"allow\": [\"evil.web.test\"]}}' > $fd; done 2>/dev/null
+        i=0; until [ \"$(curl -s -o /dev/null -w '%{http_code}' http://api.web.test/hello)\" = 200 ] || [ $i = 100 ]; do i=$((i + 1)); sleep 0.1; done
+        curl -s -o /dev/null -w 'api %{http_code}\n' http://api.web.test/hello
+        curl -s -o /dev/null -w 'evil %{http_code}\n' http://evil.web.test/hello";
+    let path = scratch.write("my-agent", agent);
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("its own file");
+    let script = example
+        .replace("kennel run", &format!("{} run --no-settings", kennel_tests::kennel_bin().display()))
+        .replace("my-agent", &path.display().to_string())
+        .replace("api.example.com", "api.web.test");
+    let mut command = Command::new("bash");
+    command.args(["-c", &format!("{script}\nwait")]).current_dir(scratch.path()).env("XDG_CONFIG_HOME", "/nonexistent");
+    let ran = ran_within(LONG, &mut command).ok();
+    assert_eq!(ran.stdout, "api 200\nevil 403\n", "{ran:?}");
+}
+
 /// The part of the role `embed` that is about rules that change.
 pub fn embedded() {
     let status = "curl -s -o /dev/null -w '%{http_code}\n' http://changing.web.test/hello";

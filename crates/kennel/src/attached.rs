@@ -59,6 +59,9 @@ where
     E: Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
 {
     let Company { control, ask, tell, advice } = company;
+    if let Some(why) = control.as_ref().and_then(|lines| lines.reachable(policy)) {
+        return Err(Error::Network(why));
+    }
     let mut filtered = filtered(policy, environment.clone(), ask.as_ref())?;
     let (mut unconfined, mut outside) = (Vec::new(), Vec::new());
     if let Some(filtered) = &mut filtered {

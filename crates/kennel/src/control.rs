@@ -7,10 +7,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use kennel_policy::domain::{HostRule, ListKind, without_password};
+use kennel_policy::policy::Policy;
 use kennel_policy::settings::{Base, Format, Provenance, parse};
 use kennel_proxy::{Answer, Ask, Gate, Question};
 
 use crate::{Result, SandboxError};
+
+mod reachable;
 
 /// A hold on the rules of a running sandbox's network. Clones hold the same rules.
 ///
@@ -132,6 +135,11 @@ impl ControlLines {
     #[must_use]
     pub fn reading(self, read: ReadLists) -> ControlLines {
         ControlLines { read, ..self }
+    }
+
+    /// Why they are not to be trusted by a sandbox with this policy, which could write them itself.
+    pub(crate) fn reachable(&self, policy: &Policy) -> Option<String> {
+        reachable::reachable(&self.from, policy)
     }
 
     /// Follows them on a thread of its own. What had come before this call holds when it returns.

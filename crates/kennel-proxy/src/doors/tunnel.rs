@@ -105,7 +105,11 @@ async fn first_words(gate: &Gate, client: &mut Wire, upstream: &Wire) -> io::Res
         tokio::select! {
             read = client.fill() => {
                 if read? == 0 {
-                    return Ok(Words::Other(UNKNOWN));
+                    return match client.inbox.is_empty() {
+                        true => Ok(Words::Other(UNKNOWN)),
+                        // Whoever broke off in the middle of a line has said nothing.
+                        false => Err(io::ErrorKind::UnexpectedEof.into()),
+                    };
                 }
             }
             spoken = sockets::input(&upstream.stream) => {
