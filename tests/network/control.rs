@@ -108,7 +108,10 @@ fn a_control_descriptor_that_the_sandbox_could_open_is_refused() {
     let mine = format!("--allow-write {}", scratch.path().display());
     for flags in [mine.as_str(), ""] {
         let ran = shell(&format!("mkfifo \"$1\"; exec 9<>\"$1\"; {run}"), &fifo, flags).expect_code(125);
-        assert!(ran.stderr.contains("that the sandbox can open itself") && ran.stderr.contains("help: "), "{ran:?}");
+        assert!(
+            ran.stderr.contains("that the sandbox can open itself") && ran.stderr.contains("help: "),
+            "{ran:?}"
+        );
     }
     // Removed, below a /tmp that is another inside, without a name, or a file that can only be read.
     shell(&format!("exec 9<>\"$1\"; rm \"$1\"; {run}"), &fifo, &mine).ok();
@@ -125,7 +128,8 @@ fn a_control_descriptor_that_the_sandbox_could_open_is_refused() {
 fn the_example_of_the_documentation_works_and_nobody_inside_finds_the_pipe() {
     let Some(_) = world() else { return };
     let page = include_str!("../../docs/network.md");
-    let example = page.split("```bash\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example in bash");
+    let example =
+        page.split("```bash\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example in bash");
     assert!(example.contains("exec 9<> <(:)") && example.contains("my-agent"), "{example}");
     let scratch = kennel_tests::Scratch::new();
     // An agent that waits until it may connect, and looks for a way to allow itself more.
@@ -135,13 +139,17 @@ fn the_example_of_the_documentation_works_and_nobody_inside_finds_the_pipe() {
         curl -s -o /dev/null -w 'api %{http_code}\n' http://api.web.test/hello
         curl -s -o /dev/null -w 'evil %{http_code}\n' http://evil.web.test/hello";
     let path = scratch.write("my-agent", agent);
-    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("its own file");
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("its own file");
     let script = example
         .replace("kennel run", &format!("{} run --no-settings", kennel_tests::kennel_bin().display()))
         .replace("my-agent", &path.display().to_string())
         .replace("api.example.com", "api.web.test");
     let mut command = Command::new("bash");
-    command.args(["-c", &format!("{script}\nwait")]).current_dir(scratch.path()).env("XDG_CONFIG_HOME", "/nonexistent");
+    command
+        .args(["-c", &format!("{script}\nwait")])
+        .current_dir(scratch.path())
+        .env("XDG_CONFIG_HOME", "/nonexistent");
     let ran = ran_within(LONG, &mut command).ok();
     assert_eq!(ran.stdout, "api 200\nevil 403\n", "{ran:?}");
 }

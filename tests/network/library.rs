@@ -69,7 +69,8 @@ print(len(held), flush=True); sys.stdin.readline()"
     };
     let mut children = Vec::new();
     for _ in 0..4 {
-        let mut child = listed("idle.web.test").expect("a list").spawn(&python, &["-c", &idle]).expect("it starts");
+        let mut child =
+            listed("idle.web.test").expect("a list").spawn(&python, &["-c", &idle]).expect("it starts");
         let mut said = [0; 3];
         let mut stdout = child.take_stdout().expect("piped");
         std::io::Read::read_exact(&mut stdout, &mut said).expect("a count");
@@ -78,11 +79,13 @@ print(len(held), flush=True); sys.stdin.readline()"
     }
     // The gates have taken what they take.
     std::thread::sleep(std::time::Duration::from_millis(500));
-    let files: std::io::Result<Vec<std::fs::File>> = (0..40).map(|_| std::fs::File::open("/dev/null")).collect();
+    let files: std::io::Result<Vec<std::fs::File>> =
+        (0..40).map(|_| std::fs::File::open("/dev/null")).collect();
     let files = files.expect("descriptors for the program itself");
     // What is published is reached past all who wait inside.
     for (child, _) in &children {
-        let mut client = std::net::TcpStream::connect(("127.0.0.1", child.published()[0].host)).expect("it listens");
+        let mut client =
+            std::net::TcpStream::connect(("127.0.0.1", child.published()[0].host)).expect("it listens");
         let mut said = [0; 6];
         let _ = client.set_read_timeout(Some(std::time::Duration::from_secs(20)));
         std::io::Read::read_exact(&mut client, &mut said).expect("somebody inside answers");

@@ -225,13 +225,19 @@ os.system('curl -s -o /dev/null http://flood.web.test/hello')";
     let told = told.ok();
     assert_eq!(told.ran.stdout, "tried\n");
     assert!(told.ran.stderr.len() < 32 << 10, "{} bytes: {:.2000}", told.ran.stderr.len(), told.ran.stderr);
-    assert!(told.ran.stderr.contains(" more hosts\n") && told.ran.stderr.contains("not kept one by one"), "{told:#?}");
+    assert!(
+        told.ran.stderr.contains(" more hosts\n") && told.ran.stderr.contains("not kept one by one"),
+        "{told:#?}"
+    );
     let report = serde_json::to_string(&told.network).expect("it was JSON");
     assert!(report.len() < 1 << 20, "{} bytes", report.len());
     assert!(told.not_listed > 1000, "{}", told.not_listed);
     // What was let through is there, though the table of refusals was full.
     assert!(told.passed("flood.web.test", "http"));
-    assert!(report.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ' || byte >= 0x80), "{report:.2000}");
+    assert!(
+        report.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ' || byte >= 0x80),
+        "{report:.2000}"
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod fallback;
 mod library;
 mod loads;
 mod names;
+mod none;
 mod online;
 mod parents;
 mod programs;

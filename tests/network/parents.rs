@@ -65,7 +65,10 @@ fn the_password_of_the_callers_proxy_does_not_come_back() {
         assert!(!told.ran.stdout.contains(&secret[..12]), "{way:?}: {told:#?}");
         assert!(told.ran.stdout.ends_with("hello from returned.parent.web.test\n"), "{told:#?}");
     }
-    assert!(!world.seen("GET http://returned.parent.web.test/head").is_empty(), "it was asked by the proxy's door");
+    assert!(
+        !world.seen("GET http://returned.parent.web.test/head").is_empty(),
+        "it was asked by the proxy's door"
+    );
 }
 
 #[test]
@@ -127,7 +130,8 @@ fn no_login_of_a_proxy_is_shown_inside_in_errors_or_in_plans() {
         ("GIT_CONFIG_COUNT", "1"),
         ("UNRELATED", "passes"),
     ];
-    let env = ["sh", "-c", "env; git config --get http.proxy; cat /proc/1/environ /proc/1/cmdline 2>/dev/null"];
+    let env =
+        ["sh", "-c", "env; git config --get http.proxy; cat /proc/1/environ /proc/1/cmdline 2>/dev/null"];
     for mode in ["allow-list", "none"] {
         let told = told_by(&["--net", mode], &env, |command| {
             command.envs(variables);

@@ -41,7 +41,8 @@ fn serving(scratch: &Scratch, command: &mut Command, port: u16) -> Server {
 
 /// Whether all of these are installed; says so where one is not.
 fn installed(names: &[&str]) -> bool {
-    let missing = names.iter().find(|name| program(name).is_none() && !Path::new("/usr/sbin").join(name).is_file());
+    let missing =
+        names.iter().find(|name| program(name).is_none() && !Path::new("/usr/sbin").join(name).is_file());
     if let Some(name) = missing {
         skipped(&format!("{name} is not installed"));
     }
@@ -78,12 +79,16 @@ fn redis_on_its_own_port_and_where_a_rule_names_it() {
         return;
     }
     let scratch = Scratch::new();
-    for (port, rule) in [(6379, at(6379)), (6400, format!("redis://{}", at(6400))), (6400, format!("tcp://{}", at(6400)))]
+    for (port, rule) in
+        [(6379, at(6379)), (6400, format!("redis://{}", at(6400))), (6400, format!("tcp://{}", at(6400)))]
     {
         let mut command = Command::new("redis-server");
-        command.args(["--bind", "127.0.0.1", "--save", "", "--port", &port.to_string(), "--dir"]).arg(scratch.path());
+        command
+            .args(["--bind", "127.0.0.1", "--save", "", "--port", &port.to_string(), "--dir"])
+            .arg(scratch.path());
         let server = serving(&scratch, &mut command, port);
-        let script = format!("redis-cli -h {HOST} -p {port} set kept value; redis-cli -h {HOST} -p {port} get kept");
+        let script =
+            format!("redis-cli -h {HOST} -p {port} set kept value; redis-cli -h {HOST} -p {port} get kept");
         let told = plainly(&[&rule], &script).ok();
         assert_eq!(told.ran.stdout, "OK\nvalue\n", "{rule}: {told:#?}");
         assert!(told.passed(HOST, "direct"));
@@ -114,11 +119,21 @@ fn postgres_in_plain_and_over_tls_for_its_own_name() {
     make.args(["--auth=trust", "--username=me", "--no-sync", "-D"]).arg(&data).current_dir(scratch.path());
     ran(make.env("LC_ALL", "C")).ok();
     // It wants a key that nobody else can read.
-    let copy = format!("umask 077; cp '{0}/server.pem' '{0}/server.key' '{1}'", world.file("").display(), data.display());
+    let copy = format!(
+        "umask 077; cp '{0}/server.pem' '{0}/server.key' '{1}'",
+        world.file("").display(),
+        data.display()
+    );
     ran(unprivileged("sh").args(["-c", &copy])).ok();
     let mut command = unprivileged("postgres");
     command.arg("-D").arg(&data).current_dir(scratch.path()).env("LC_ALL", "C");
-    for setting in ["ssl=on", "ssl_cert_file=server.pem", "listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"] {
+    for setting in [
+        "ssl=on",
+        "ssl_cert_file=server.pem",
+        "listen_addresses=127.0.0.1",
+        "unix_socket_directories=",
+        "fsync=off",
+    ] {
         command.args(["-c", setting]);
     }
     let server = serving(&scratch, &mut command, 5432);
@@ -146,7 +161,9 @@ for name in ('{HOST}', 'evil.web.test'):
 
 #[test]
 fn mysql_in_plain_and_over_tls() {
-    let Some(world) = world().filter(|_| installed(&["mariadbd", "mariadb", "mariadb-install-db"])) else { return };
+    let Some(world) = world().filter(|_| installed(&["mariadbd", "mariadb", "mariadb-install-db"])) else {
+        return;
+    };
     if world.https().is_none() {
         return;
     }
@@ -163,9 +180,17 @@ fn mysql_in_plain_and_over_tls() {
     command.arg(format!("--ssl-cert={}", pem.display())).arg(format!("--ssl-key={}", key.display()));
     let server = serving(&scratch, &mut command, 3306);
     let user = "create user me@'127.0.0.1'";
-    ran(Command::new("mariadb").args(["--no-defaults", "-uroot", &format!("--socket={data}/socket"), "-e", user])).ok();
+    ran(Command::new("mariadb").args([
+        "--no-defaults",
+        "-uroot",
+        &format!("--socket={data}/socket"),
+        "-e",
+        user,
+    ]))
+    .ok();
     for (flag, cipher) in [("--skip-ssl", false), ("--ssl", true)] {
-        let script = format!("mariadb --no-defaults -ume -h {HOST} {flag} -Ne \"show status like 'ssl_cipher'\"");
+        let script =
+            format!("mariadb --no-defaults -ume -h {HOST} {flag} -Ne \"show status like 'ssl_cipher'\"");
         let told = plainly(&[&at(3306)], &script).ok();
         let found = told.ran.stdout.split_whitespace().nth(1).is_some();
         assert_eq!(found, cipher, "{flag}: {told:#?}");
@@ -186,7 +211,9 @@ fn gits_own_protocol_is_for_its_own_host() {
     ran(make.args(["-c", script]).current_dir(scratch.path()).env("GIT_CONFIG_GLOBAL", "/dev/null")).ok();
     let mut command = Command::new("git");
     command.args(["daemon", "--export-all", "--listen=127.0.0.1", "--reuseaddr"]);
-    command.arg(format!("--base-path={}", scratch.join("all").display())).env("GIT_CONFIG_GLOBAL", "/dev/null");
+    command
+        .arg(format!("--base-path={}", scratch.join("all").display()))
+        .env("GIT_CONFIG_GLOBAL", "/dev/null");
     let server = serving(&scratch, &mut command, 9418);
     let clone = format!("export HOME=/tmp; git clone -q git://{HOST}/x.git /tmp/x && cat /tmp/x/file");
     let told = plainly(&[&at(9418)], &clone).ok();

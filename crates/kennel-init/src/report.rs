@@ -51,6 +51,8 @@ pub enum Report {
     },
     /// All names of a request are covered.
     Mended,
+    /// Something inside tried to reach a network that is not there. Said before the end of a command that failed.
+    TriedNetwork,
     /// A descriptor travels with this message.
     Descriptor {
         /// How the plan calls it.
@@ -125,6 +127,7 @@ impl Report {
             Report::Descriptor { tag } => message(7, [tag]),
             Report::Starting => message(8, []),
             Report::Begun => message(9, []),
+            Report::TriedNetwork => message(20, []),
             Report::Covered { index } => message(10, [index]),
             Report::Mended => message(11, []),
         }
@@ -145,6 +148,7 @@ impl Report {
             7 => Report::Descriptor { tag: a },
             8 => Report::Starting,
             9 => Report::Begun,
+            20 => Report::TriedNetwork,
             10 => Report::Covered { index: a },
             11 => Report::Mended,
             _ => return None,

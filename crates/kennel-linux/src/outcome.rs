@@ -50,6 +50,9 @@ pub struct Outcome {
     pub output_truncated: bool,
     /// What was tried at protected paths that do not exist.
     pub violations: Violations,
+    /// Whether something inside tried to reach a network that is not there. Only looked for when the command failed, in a
+    /// network of the sandbox's own.
+    pub tried_network: bool,
     /// What the policy asked for and this host could not enforce (only with best effort).
     pub not_enforced: Vec<String>,
 }

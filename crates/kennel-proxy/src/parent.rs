@@ -48,7 +48,9 @@ impl ParentProxy {
         let rest = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
             // Only a word: what stands before the first `://` could hold the password.
-            Some((scheme, _)) if is_scheme(scheme) => return Err(ParentProxyError::Scheme(scheme.to_owned())),
+            Some((scheme, _)) if is_scheme(scheme) => {
+                return Err(ParentProxyError::Scheme(scheme.to_owned()));
+            }
             Some(_) => return Err(ParentProxyError::Host),
             None => text,
         };

@@ -280,7 +280,10 @@ mod tests {
         assert!(ledger.note(Record { verdict: Verdict::Allowed, ..passed }).is_some());
         let text = summary(&ledger.records(), ledger.unkept(), BY_FLAG);
         assert_eq!(text.lines().count(), 1 + MOST_LINES + 2, "{text}");
-        assert!(text.contains("  and 492 more hosts\n  and 10 more that were not kept one by one\n"), "{text}");
+        assert!(
+            text.contains("  and 492 more hosts\n  and 10 more that were not kept one by one\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -131,7 +131,9 @@ impl fmt::Display for DenyReason {
             ),
             DenyReason::Tls(why) => write!(f, "the TLS hello is malformed: {why}"),
             DenyReason::Request(why) => write!(f, "the HTTP request is not carried: {}", Printable(why)),
-            DenyReason::Protocol(what) => write!(f, "the client speaks {what}, which only a tcp:// rule carries"),
+            DenyReason::Protocol(what) => {
+                write!(f, "the client speaks {what}, which only a tcp:// rule carries")
+            }
             DenyReason::Answer(what) => write!(f, "the server does not answer in {what}"),
             DenyReason::Leak => f.write_str("the answer held the parent proxy's password"),
             DenyReason::UnknownName => f.write_str("that address stands for no name"),

@@ -133,13 +133,11 @@ pub fn record_between(bytes: &[u8]) -> Between {
         [] => Between::Incomplete,
         [RECORD_HANDSHAKE, ..] => Between::Handshake,
         [RECORD_CHANGE_CIPHER_SPEC | RECORD_ALERT | RECORD_APPLICATION_DATA, rest @ ..] => match rest {
-            [3, _, high, low, after @ ..] => {
-                match usize::from(u16::from_be_bytes([*high, *low])) {
-                    length if length > MOST_RECORD => Between::Malformed,
-                    length if after.len() >= length => Between::Harmless(5 + length),
-                    _ => Between::Incomplete,
-                }
-            }
+            [3, _, high, low, after @ ..] => match usize::from(u16::from_be_bytes([*high, *low])) {
+                length if length > MOST_RECORD => Between::Malformed,
+                length if after.len() >= length => Between::Harmless(5 + length),
+                _ => Between::Incomplete,
+            },
             [] | [3, ..] => Between::Incomplete,
             _ => Between::Malformed,
         },
@@ -164,8 +162,8 @@ pub enum Answer {
 
 /// The random of a ServerHello that asks for another hello (RFC 8446 §4.1.3).
 const RETRY: [u8; 32] = [
-    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2, 0xa2, 0x11,
-    0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2,
+    0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
 /// Reads the first bytes with which a server answers a hello.

@@ -103,7 +103,8 @@ fn what_a_server_could_read_in_another_way_is_malformed() {
     assert!(malformed(&records(&hello_of(&[3, 0], &good), 999)));
     assert!(malformed(&records(&hello_of(&[2, 0], &good), 999)));
     assert!(malformed(&records(&hello(&[&good[..], &[0, 10, 0, 0, 0, 10, 0, 0]].concat()), 999)));
-    let many: Vec<u8> = (0..300u16).flat_map(|kind| [&(kind + 100).to_be_bytes()[..], &[0, 0]].concat()).collect();
+    let many: Vec<u8> =
+        (0..300u16).flat_map(|kind| [&(kind + 100).to_be_bytes()[..], &[0, 0]].concat()).collect();
     assert!(malformed(&records(&hello(&many), 9999)));
     let mut odd = hello(&good);
     odd[40] = 1;
@@ -157,7 +158,9 @@ fn a_server_takes_a_hello_or_asks_for_another() {
         assert_eq!(server_answer(&bytes[..first]), Answer::Retry);
     }
     assert_eq!(server_answer(&[21, 3, 3, 0, 2, 2, 40]), Answer::Alert);
-    for other in [&b"HTTP/1.1 400 Bad Request"[..], b"220 ", &[22, 2], &[22, 3, 3, 0, 4, 11, 0, 0, 0], &[23, 3, 3]] {
+    for other in
+        [&b"HTTP/1.1 400 Bad Request"[..], b"220 ", &[22, 2], &[22, 3, 3, 0, 4, 11, 0, 0, 0], &[23, 3, 3]]
+    {
         assert_eq!(server_answer(other), Answer::NotTls, "{other:?}");
     }
 }

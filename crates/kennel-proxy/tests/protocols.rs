@@ -126,22 +126,25 @@ fn what_only_a_kind_server_would_take_for_tls_never_reaches_it() {
 fn a_hello_that_names_nobody_or_hides_a_name_is_refused_unless_that_is_allowed() {
     let (port, seen) = answering(b"");
     let hidden = with_extension("a.test", [0xfe, 0x0d]);
-    let nameless = with_extension("a.test", [0xaa, 0xaa]).windows(6).position(|part| part == b"a.test").map(|at| {
-        // The name's extension becomes one that nobody knows.
-        let mut bytes = with_extension("a.test", [0xaa, 0xaa]);
-        (bytes[at - 9], bytes[at - 8]) = (0xba, 0xba);
-        bytes
-    });
+    let nameless =
+        with_extension("a.test", [0xaa, 0xaa]).windows(6).position(|part| part == b"a.test").map(|at| {
+            // The name's extension becomes one that nobody knows.
+            let mut bytes = with_extension("a.test", [0xaa, 0xaa]);
+            (bytes[at - 9], bytes[at - 8]) = (0xba, 0xba);
+            bytes
+        });
     let nameless = nameless.unwrap();
     let world = world_of(&["a.test"]);
-    for (bytes, reason) in
-        [(&hidden, DenyReason::EncryptedName), (&nameless, DenyReason::NoServerName)]
-    {
+    for (bytes, reason) in [(&hidden, DenyReason::EncryptedName), (&nameless, DenyReason::NoServerName)] {
         assert_eq!(sent(&world, port, bytes).unwrap(), [21, 3, 3, 0, 2, 2, 49]);
         assert!(reasons(&world).contains(&reason), "{:?}", reasons(&world));
     }
     assert!(seen.lock().unwrap().is_empty());
-    assert!(world.gate.summary().contains(&format!("--allow-domain tcp://a.test:{port}")), "{}", world.gate.summary());
+    assert!(
+        world.gate.summary().contains(&format!("--allow-domain tcp://a.test:{port}")),
+        "{}",
+        world.gate.summary()
+    );
     assert!(world.gate.summary().contains("network.allow_ech"), "{}", world.gate.summary());
     let open = World::with(Rules { allow_ech: true, ..rules(&["a.test", "127.0.0.1"], &[]) }, |_| {});
     open.names.set("a.test", &["127.0.0.1"]);
@@ -240,7 +243,9 @@ fn through_a_parent_proxy_names_are_compared_as_well() {
         let proxy = ParentProxy::parse(&format!("http://127.0.0.1:{parent}")).unwrap();
         settings.parents = ParentProxies { https: Some(proxy), ..ParentProxies::default() };
     });
-    for bytes in [&b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"[..], &client_hello("evil.test", 9999), b"get / x\r\n"] {
+    for bytes in
+        [&b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"[..], &client_hello("evil.test", 9999), b"get / x\r\n"]
+    {
         let answer = sent(&world, 80, bytes).unwrap_or_default();
         assert!(!answer.windows(6).any(|part| part == b"secret"), "{:?}", answer.escape_ascii().to_string());
     }
@@ -257,7 +262,9 @@ fn echoing_parent() -> u16 {
         let head = client.head();
         let one_line = head.replace("\r\n", " ");
         match head.split(' ').nth(1).unwrap_or_default().rsplit('/').next().unwrap_or_default() {
-            "field" => client.send(format!("HTTP/1.1 200 OK\r\nX-Asked: {one_line}\r\nContent-Length: 0\r\n\r\n")),
+            "field" => {
+                client.send(format!("HTTP/1.1 200 OK\r\nX-Asked: {one_line}\r\nContent-Length: 0\r\n\r\n"))
+            }
             "chunks" => {
                 client.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
                 for part in head.as_bytes().chunks(3) {
@@ -318,6 +325,8 @@ fn the_parent_proxys_password_does_not_come_back() {
     // A parent without a password has nothing to tell, and answers come as they are.
     let world = through("");
     let mut client = world.client();
-    client.send("TRACE http://far.test/ HTTP/1.1\r\nMax-Forwards: 7\r\nX-Mine: here\r\nConnection: close\r\n\r\n");
+    client.send(
+        "TRACE http://far.test/ HTTP/1.1\r\nMax-Forwards: 7\r\nX-Mine: here\r\nConnection: close\r\n\r\n",
+    );
     assert!(client.rest_text().contains("X-Mine: here"));
 }

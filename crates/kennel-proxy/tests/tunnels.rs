@@ -395,7 +395,8 @@ fn an_answer_for_one_connection_admits_one_of_those_that_wait() {
             client
         })
         .collect();
-    let admitted = clients.into_iter().map(|mut client| client.head()).filter(|head| head.contains(" 200 ")).count();
+    let admitted =
+        clients.into_iter().map(|mut client| client.head()).filter(|head| head.contains(" 200 ")).count();
     assert_eq!((admitted, asked.load(Ordering::SeqCst)), (3, 4));
 }
 

@@ -47,6 +47,8 @@ pub struct ExecutionResult {
     /// Every decision of the network gate, refusals included.
     #[cfg(target_os = "linux")]
     pub network: Vec<crate::NetworkDecision>,
+    /// Without a network: whether something inside tried to reach one. Only looked for when the command failed.
+    pub tried_network: bool,
     /// What was tried at denied paths that do not exist.
     #[cfg(target_os = "linux")]
     pub violations: Vec<crate::Violation>,
@@ -106,6 +108,7 @@ impl ExecutionResult {
             violations: outcome.violations.list.clone(),
             killed_by_broken_rule: outcome.ended == Ended::RuleBroken,
             network: Vec::new(),
+            tried_network: outcome.tried_network,
             stdout_bytes: stdout.bytes,
             stderr_bytes: stderr.bytes,
         }

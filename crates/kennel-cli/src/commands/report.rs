@@ -66,6 +66,7 @@ fn report(result: &Result<Ran, Error>, exit_code: i32) -> Value {
                 "peak_memory_of": if outcome.memory_counted { "all" } else { "largest-process" },
                 "network": network.iter().map(decision).collect::<Vec<_>>(),
                 "network_not_listed": network_not_listed,
+                "tried_network": outcome.tried_network,
                 "violations": outcome.violations.list.iter().map(violation).collect::<Vec<_>>(),
                 "violations_not_listed": outcome.violations.more,
                 "not_enforced": outcome.not_enforced,

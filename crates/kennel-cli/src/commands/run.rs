@@ -67,6 +67,9 @@ pub fn run(args: &RunArgs) -> i32 {
         Ok(ran) => {
             if !args.quiet {
                 tell(ran, &merged.policy.limits);
+                if ran.outcome.tried_network && merged.policy.network.mode == NetworkMode::None {
+                    say("kennel: no network in this sandbox; --allow-domain HOST lets it reach a host");
+                }
             }
             if args.stats.is_some() {
                 say(&stats::at_exit(&ran.outcome));

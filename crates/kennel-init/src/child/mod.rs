@@ -16,6 +16,7 @@ pub mod mend;
 pub mod mounts;
 pub mod network;
 pub mod orders;
+mod outbound;
 pub mod reaper;
 pub mod remount;
 pub mod restrict;
@@ -134,12 +135,13 @@ pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
         Ok(started) => started,
         Err(errno) => fail(link, past, errno),
     };
+    let own_network = aside.count() > 0;
     // SAFETY: nothing of the plan is used from here on.
     unsafe {
         opening.wipe();
         main.wipe();
     }
-    Reaper { command, terminal, link, used: sys::Usage::default() }.serve()
+    Reaper { command, terminal, link, own_network, used: sys::Usage::default() }.serve()
 }
 
 fn fail(link: i32, step: u32, Errno(errno): Errno) -> ! {

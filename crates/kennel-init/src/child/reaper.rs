@@ -2,6 +2,7 @@
 //! control, and ends when the command ends or the controller is gone.
 
 use super::command::give_terminal;
+use super::outbound;
 use super::sys::{self, AT_FDCWD, ChildState, Errno, Fd, POLLIN, PollFd, Usage, open};
 use crate::report::{LENGTH, Order, Report, Used};
 
@@ -21,6 +22,8 @@ pub(super) struct Reaper {
     pub(super) terminal: Option<Fd>,
     /// The socket to the controller.
     pub(super) link: i32,
+    /// Whether the network is the sandbox's own.
+    pub(super) own_network: bool,
     /// What those that ended have used. Counted here, because the kernel's own count of this process's children has
     /// whoever made the network in it.
     pub(super) used: Usage,
@@ -115,6 +118,10 @@ impl Reaper {
     }
 
     fn finish(&self, report: Report) -> ! {
+        let failed = !matches!(report, Report::Exited { code: 0, .. });
+        if failed && self.own_network && outbound::tried() {
+            let _ = sys::send(self.link, &Report::TriedNetwork.encode());
+        }
         let _ = sys::send(self.link, &report.encode());
         end(0)
     }

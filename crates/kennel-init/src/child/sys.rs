@@ -244,6 +244,7 @@ pub mod open {
     pub const CREAT: u64 = 0o100;
     pub const EXCL: u64 = 0o200;
     pub const NOCTTY: u64 = 0o400;
+    pub const NONBLOCK: u64 = 0o4000;
     #[cfg(target_arch = "x86_64")]
     pub const DIRECTORY: u64 = 0o200000;
     #[cfg(target_arch = "aarch64")]

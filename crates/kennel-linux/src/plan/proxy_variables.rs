@@ -57,12 +57,19 @@ impl<'v, 'p> ProxyLogins<'v, 'p> {
         }
         if is_about_proxies(name) {
             let leads = self.mode == NetworkMode::Whitelist && ends_with(name, "proxy");
-            if leads || value.as_bytes().contains(&b'@') || ABOUT_A_LOGIN.iter().any(|end| ends_with(name, end)) {
+            if leads
+                || value.as_bytes().contains(&b'@')
+                || ABOUT_A_LOGIN.iter().any(|end| ends_with(name, end))
+            {
                 return Fate::Withheld;
             }
         }
         let holds = |text: &&[u8]| value.as_bytes().windows(text.len()).any(|part| part == *text);
-        if self.inherited.iter().any(holds) || self.set.iter().any(holds) { Fate::Emptied } else { Fate::Passes }
+        if self.inherited.iter().any(holds) || self.set.iter().any(holds) {
+            Fate::Emptied
+        } else {
+            Fate::Passes
+        }
     }
 }
 
@@ -111,14 +118,27 @@ mod tests {
     #[test]
     fn every_spelling_of_a_proxy_variable_stays_out_of_a_filtered_sandbox() {
         let names = [
-            "Http_Proxy", "WSS_PROXY", "ws_proxy", "npm_config_proxy", "NPM_CONFIG_HTTPS_PROXY", "yarn_http_proxy",
-            "SOCKS5_PROXY", "GLOBAL_AGENT_HTTP_PROXY", "No_Proxy", "PROXY", "PROXY_PASSWORD", "CLOUDSDK_PROXY_USERNAME",
+            "Http_Proxy",
+            "WSS_PROXY",
+            "ws_proxy",
+            "npm_config_proxy",
+            "NPM_CONFIG_HTTPS_PROXY",
+            "yarn_http_proxy",
+            "SOCKS5_PROXY",
+            "GLOBAL_AGENT_HTTP_PROXY",
+            "No_Proxy",
+            "PROXY",
+            "PROXY_PASSWORD",
+            "CLOUDSDK_PROXY_USERNAME",
         ];
         let variables: Vec<_> = names.map(|name| (name, "http://proxy.test")).into();
         assert!(fates(NetworkMode::Whitelist, &variables).iter().all(|fate| *fate == Fate::Withheld));
         assert!(fates(NetworkMode::Host, &variables).iter().all(|fate| *fate == Fate::Passes));
         // Without a network only what holds a login.
-        let none = fates(NetworkMode::None, &[("HTTP_PROXY", "p.test:1"), ("Http_Proxy", "u:p@p.test:1"), ("KUBE_PROXY_PORT", "1")]);
+        let none = fates(
+            NetworkMode::None,
+            &[("HTTP_PROXY", "p.test:1"), ("Http_Proxy", "u:p@p.test:1"), ("KUBE_PROXY_PORT", "1")],
+        );
         assert_eq!(none, [Fate::Passes, Fate::Withheld, Fate::Passes]);
     }
 

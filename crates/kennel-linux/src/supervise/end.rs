@@ -59,6 +59,7 @@ impl Running {
             pids_refused: stats.pids_max_hits.unwrap_or(0),
             output_truncated,
             violations,
+            tried_network: self.tried_network,
             not_enforced: Vec::new(),
         }
     }

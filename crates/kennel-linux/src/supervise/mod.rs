@@ -61,6 +61,8 @@ pub struct Running {
     sentry: Sentry,
     /// What init counted.
     used: Option<Used>,
+    /// Something inside tried to reach a network that is not there.
+    tried_network: bool,
     /// Init has closed its end of the link and is on its way out.
     link_ended: bool,
     timed_out: bool,
@@ -97,6 +99,7 @@ impl Running {
             doors: Vec::new(),
             sentry: Sentry::default(),
             used: None,
+            tried_network: false,
             link_ended: false,
             timed_out: false,
             reaped: false,
@@ -213,6 +216,7 @@ impl Running {
         match report {
             Report::Exited { code, used } => self.note_end(Ended::Exited(code), used),
             Report::Killed { signal, cpu, used } => self.note_end(self.killed(signal, cpu), used),
+            Report::TriedNetwork => self.tried_network = true,
             Report::Stopped { signal } => {
                 // Without a terminal there is nobody to continue it but whoever stopped it.
                 if let Some(terminal) = &mut attended.terminal {

@@ -51,7 +51,9 @@ pub(crate) async fn carry(gate: &Gate, tunnel: Tunnel) {
         Ok(Words::Http) => return Box::pin(forward::server(gate, client, upstream, &target, door)).await,
         Ok(Words::Other(unknown)) => {
             let opening = Opening::new(terms, unknown);
-            let Err(error) = Box::pin(judged(gate, opening, &mut client, &mut upstream)).await else { return };
+            let Err(error) = Box::pin(judged(gate, opening, &mut client, &mut upstream)).await else {
+                return;
+            };
             sockets::reset_on_close(&upstream.stream);
             match error.get_ref().and_then(|inner| inner.downcast_ref::<Refused>()) {
                 Some(Refused(reason)) => {

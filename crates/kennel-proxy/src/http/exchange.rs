@@ -128,7 +128,9 @@ pub(super) async fn exchange(
                     Failure::Slow => Page::no_answer(),
                     Failure::BadAnswer(error) => Page::bad_answer(&error.to_string()),
                     Failure::BadRequest(error) => Page::malformed(error),
-                    Failure::Leak { begun: false } => Page::bad_answer("it holds the parent proxy's password"),
+                    Failure::Leak { begun: false } => {
+                        Page::bad_answer("it holds the parent proxy's password")
+                    }
                     Failure::Cut | Failure::Leak { .. } => {
                         sockets::reset_on_close(&client.stream);
                         return None;

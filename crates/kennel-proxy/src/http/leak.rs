@@ -43,7 +43,8 @@ impl LeakSearch {
         all.extend_from_slice(part);
         self.check(&all)?;
         let most = all.len().min(self.needle.len() - 1);
-        let keep = (1..=most).rev().find(|count| self.needle.starts_with(&all[all.len() - count..])).unwrap_or(0);
+        let keep =
+            (1..=most).rev().find(|count| self.needle.starts_with(&all[all.len() - count..])).unwrap_or(0);
         self.held = all.split_off(all.len() - keep);
         Ok(all)
     }

@@ -28,7 +28,9 @@ pub(super) fn first(bytes: &[u8], name: &str, port: u16) -> Seen {
     match host(&packet[service.len()..]) {
         Ok(None) => Seen::Mine(State::Open),
         Ok(Some(told)) => match split_authority(told, Some(port)) {
-            Some((host, own)) if host == Host::Name(name.to_owned()) && own == port => Seen::Mine(State::Open),
+            Some((host, own)) if host == Host::Name(name.to_owned()) && own == port => {
+                Seen::Mine(State::Open)
+            }
             _ => Seen::Refused(DenyReason::NameMismatch(told.to_owned())),
         },
         Err(()) => Seen::Refused(DenyReason::Protocol("a git request that is none")),

@@ -129,7 +129,9 @@ impl Handshake {
         match name {
             None if self.before == Before::Nothing => Step::Refuse(DenyReason::NoServerName),
             // In exactly this spelling but for its case (RFC 6066 §3); other spellings are other names to some servers.
-            Some(told) if !told.eq_ignore_ascii_case(&self.name) => Step::Refuse(DenyReason::NameMismatch(told)),
+            Some(told) if !told.eq_ignore_ascii_case(&self.name) => {
+                Step::Refuse(DenyReason::NameMismatch(told))
+            }
             _ if encrypted && !self.allow_ech => Step::Refuse(DenyReason::EncryptedName),
             _ => {
                 // The next one is another message.

@@ -68,7 +68,9 @@ impl Exchange {
                         _ => unlike,
                     };
                 }
-                (Request::Gssapi, Some(b'G')) | (Request::Tls | Request::Gssapi, Some(b'E')) => return Step::Open,
+                (Request::Gssapi, Some(b'G')) | (Request::Tls | Request::Gssapi, Some(b'E')) => {
+                    return Step::Open;
+                }
                 (Request::Tls | Request::Gssapi, Some(b'N')) => {
                     self.answers += 1;
                     self.waiting = None;

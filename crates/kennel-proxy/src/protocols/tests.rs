@@ -135,7 +135,8 @@ fn ssh_tells_itself_on_every_port_and_waits_for_its_server() {
         assert_eq!(opening.server(b"welcome\r\nSSH-1.99-x\r\n"), Ok(()));
         assert_eq!(opening.client(b"\0\0"), Step::Open);
     }
-    for bad in [&b"SSH-1.5-x\r\n"[..], b"SSH-2.0-\x01\r\n", &[b"SSH-2.0-".to_vec(), vec![b'x'; 300]].concat()] {
+    for bad in [&b"SSH-1.5-x\r\n"[..], b"SSH-2.0-\x01\r\n", &[b"SSH-2.0-".to_vec(), vec![b'x'; 300]].concat()]
+    {
         assert!(refused(&on(22).client(bad)), "{:?}", bad.escape_ascii().to_string());
     }
     let mut opening = on(22);
@@ -205,7 +206,15 @@ fn redis_is_known_by_the_form_of_its_commands() {
         assert_eq!(on(6379).client(good), Step::Open);
         assert!(refused(&on(6380).client(good)));
     }
-    for bad in [&b"PING\r\n"[..], b"*0\r\n$4\r\nPING", b"*1\r\n$4\r\nGET ", b"*x", b"*1\n$4", b"*12345678\r\n", b"*1\r\n+"] {
+    for bad in [
+        &b"PING\r\n"[..],
+        b"*0\r\n$4\r\nPING",
+        b"*1\r\n$4\r\nGET ",
+        b"*x",
+        b"*1\n$4",
+        b"*12345678\r\n",
+        b"*1\r\n+",
+    ] {
         assert!(refused(&on(6379).client(bad)), "{:?}", bad.escape_ascii().to_string());
     }
 }
@@ -219,8 +228,14 @@ fn git_names_its_host_in_its_first_packet() {
         assert_eq!(on(9418).client(&bytes), Step::Open, "{good:?}");
         assert!(refused(&on(80).client(&bytes)));
     }
-    for bad in ["host=b.test\0", "host=a.test:1\0", "host=a.test\0host=b.test\0", "host=\0", "hosts=x\0", "host=a.test\0\0x=y\0"]
-    {
+    for bad in [
+        "host=b.test\0",
+        "host=a.test:1\0",
+        "host=a.test\0host=b.test\0",
+        "host=\0",
+        "hosts=x\0",
+        "host=a.test\0\0x=y\0",
+    ] {
         let step = on(9418).client(&packet(&format!("git-upload-pack /x.git\0{bad}")));
         assert!(refused(&step), "{bad:?} {step:?}");
     }
@@ -271,7 +286,13 @@ fn line(bytes: &[u8]) -> Line {
 
 #[test]
 fn http_is_known_by_its_first_line() {
-    for text in [&b"GET / HTTP/1.1\r\n"[..], b"\r\nGET / HTTP/1.0\r\n", b"M-SEARCH * HTTP/1.1\r\n", b"get / HTTP/1.1\r\n", b"G3T / HTTP/1.1\r\n"] {
+    for text in [
+        &b"GET / HTTP/1.1\r\n"[..],
+        b"\r\nGET / HTTP/1.0\r\n",
+        b"M-SEARCH * HTTP/1.1\r\n",
+        b"get / HTTP/1.1\r\n",
+        b"G3T / HTTP/1.1\r\n",
+    ] {
         assert_eq!(line(text), Line::Http, "{:?}", text.escape_ascii().to_string());
         for end in 0..text.len() {
             assert_eq!(line(&text[..end]), Line::More);

@@ -22,7 +22,8 @@ pub(super) fn reachable(lines: impl AsFd, policy: &Policy) -> Option<String> {
     if status.st_nlink == 0 || !matches!(kind, FileType::Fifo | FileType::RegularFile) {
         return None;
     }
-    if kind == FileType::Fifo && rustix::fs::fstatfs(lines).is_ok_and(|system| system.f_type as u32 == PIPEFS) {
+    if kind == FileType::Fifo && rustix::fs::fstatfs(lines).is_ok_and(|system| system.f_type as u32 == PIPEFS)
+    {
         return None;
     }
     let path = fs::read_link(format!("/proc/self/fd/{}", lines.as_raw_fd())).unwrap_or_default();
