@@ -101,7 +101,8 @@ fn a_look_up_by_a_name_server_on_the_loopback_is_evidence_too() {
 fn the_report_and_the_library_say_it_as_well() {
     let Some(_) = world() else { return };
     let scratch = Scratch::new();
-    for (script, expected) in [(format!("curl -s -m 20 http://{THERE}/"), true), ("false".to_owned(), false)] {
+    for (script, expected) in [(format!("curl -s -m 20 http://{THERE}/"), true), ("false".to_owned(), false)]
+    {
         let path = scratch.join(&format!("{expected}.json"));
         run(&["--report", &path.display().to_string()], &script);
         let text = std::fs::read_to_string(path).expect("a report");

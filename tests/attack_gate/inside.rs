@@ -1,0 +1,93 @@
+//! The part that runs in the sandbox: it makes tries and sends them, or sends those that it is handed.
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::client::{Ways, is_canary};
+use crate::servers::{Kind, Place};
+use crate::{file, tries};
+
+/// How many are under way at a time: most of the time they wait.
+const THREADS: usize = 24;
+
+/// The places as words, for the one inside.
+pub fn words(places: &[Place]) -> String {
+    let word = |place: &Place| {
+        let kind = match place.kind {
+            Kind::Http => "http",
+            Kind::Tls => "tls",
+            Kind::Both => "both",
+        };
+        format!("{}:{kind}{}", place.port, if place.exact { "!" } else { "" })
+    };
+    places.iter().map(word).collect::<Vec<_>>().join(",")
+}
+
+fn places(words: &str) -> Vec<Place> {
+    let place = |word: &str| {
+        let (port, kind) = word.split_once(':')?;
+        let exact = kind.ends_with('!');
+        let kind = match kind.trim_end_matches('!') {
+            "http" => Kind::Http,
+            "tls" => Kind::Tls,
+            _ => Kind::Both,
+        };
+        Some(Place { name: "", port: port.parse().ok()?, kind, proxied: false, exact })
+    };
+    words.split(',').filter_map(place).collect()
+}
+
+/// Does what the words say: `fuzz SEED SECONDS PLACES`, or `serve`.
+pub fn run(arguments: &[String]) -> i32 {
+    let ways = match Ways::inside() {
+        Ok(ways) => ways,
+        Err(error) => {
+            eprintln!("no way out: {error}");
+            return 2;
+        }
+    };
+    match arguments {
+        [word, seed, seconds, list] if word == "fuzz" => {
+            let (seed, seconds) = (seed.parse().unwrap_or(0), seconds.parse().unwrap_or(0));
+            fuzz(&ways, seed, Duration::from_secs(seconds), &places(list));
+        }
+        _ => serve(&ways),
+    }
+    0
+}
+
+fn fuzz(ways: &Ways, seed: u64, time: Duration, places: &[Place]) {
+    let next = AtomicU64::new(0);
+    let deadline = Instant::now() + time;
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while Instant::now() < deadline {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if is_canary(&ways.send(&tries::make(seed, number, places))) {
+                        println!("found {number}");
+                    }
+                }
+            });
+        }
+    });
+    println!("tries {}", next.load(Ordering::Relaxed));
+}
+
+/// Sends the files whose names come in, and says how it went.
+fn serve(ways: &Ways) {
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        let said = match file::read(Path::new(&line)) {
+            Ok(attempt) => {
+                let answer = ways.send(&attempt);
+                let canary = if is_canary(&answer) { "canary" } else { "other" };
+                format!("{canary} {}", answer.escape_ascii())
+            }
+            Err(error) => format!("error {error}"),
+        };
+        println!("{said}");
+        let _ = std::io::stdout().flush();
+    }
+}
