@@ -1,7 +1,8 @@
-//! The first bytes of a TLS client: no beginning of a hello names another server than the whole.
+//! The first bytes of a TLS client and of its server, as they come, as they would be inside records, and cut in two.
+
 #![no_main]
 
-use kennel_proxy::tls::{Hello, client_hello, hello_end, record_between, second_hello};
+use kennel_proxy::tls::{Hello, HelloReader, client_hello, record_between, server_answer};
 use libfuzzer_sys::fuzz_target;
 
 /// Bytes as handshake records, since a fuzzer does not guess their lengths soon.
@@ -11,24 +12,30 @@ fn records(message: &[u8], size: usize) -> Vec<u8> {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = record_between(bytes);
-    for read in [client_hello, second_hello] {
-        let whole = read(bytes);
-        for cut in [bytes.len() / 3, bytes.len() / 2, bytes.len().saturating_sub(1)] {
-            let part = read(&bytes[..cut]);
-            assert!(part == Hello::Incomplete || part == whole, "{part:?}, then {whole:?}");
+    let whole = client_hello(bytes);
+    if let Hello::Read(hello) = &whole {
+        assert!(hello.length <= bytes.len());
+        // What is behind a hello does not change it, and a part of it is never another.
+        assert_eq!(client_hello(&bytes[..hello.length]), whole);
+        let mut reader = HelloReader::default();
+        for end in 0..hello.length {
+            assert_eq!(reader.read(&bytes[..end]), Hello::Incomplete);
         }
+        assert_eq!(reader.read(&bytes[..hello.length]), whole);
     }
-    // What follows a hello is not part of it, and has to be judged by itself.
-    if let Hello::Named(name) = client_hello(bytes) {
-        let end = hello_end(bytes);
-        assert!((5..=bytes.len()).contains(&end));
-        assert_eq!(client_hello(&bytes[..end]), Hello::Named(name));
-    }
+    let _ = record_between(bytes);
+    let _ = server_answer(bytes);
     // However a message is cut into records, it is the same message. Its length is made to fit.
-    let Some((&size, [kind, _, _, _, body @ ..])) = bytes.split_first() else { return };
-    let message = [&[*kind], &(body.len() as u32).to_be_bytes()[1..], body].concat();
-    let whole = client_hello(&records(&message, 1 << 14));
-    let cut = client_hello(&records(&message, usize::from(size).max(1)));
-    assert_eq!(whole, cut);
+    if let Some((&size, [kind, _, _, _, body @ ..])) = bytes.split_first() {
+        let message = [&[*kind], &(body.len() as u32).to_be_bytes()[1..], body].concat();
+        let said = |size: usize| match client_hello(&records(&message, size)) {
+            Hello::Read(hello) => Ok((hello.name, hello.encrypted)),
+            other => Err(other),
+        };
+        assert_eq!(said(1 << 14), said(usize::from(size).max(1)));
+    }
+    for size in [1, 7, 300] {
+        let _ = client_hello(&records(bytes, size));
+        let _ = server_answer(&records(bytes, size));
+    }
 });
