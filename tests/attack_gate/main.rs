@@ -43,7 +43,7 @@ fn main() {
     if arguments.iter().any(|word| word == "--list") {
         return println!("{NAME}: test");
     }
-    match attack() {
+    match the_gate_lets_nobody_through_to_another_host() {
         Ok(0) => println!("test {NAME} ... ok"),
         Ok(_) => {
             println!("test {NAME} ... FAILED");
@@ -69,7 +69,8 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.trim().parse().ok()
 }
 
-fn attack() -> Result<usize, Stop> {
+/// How many tries led to the other host.
+fn the_gate_lets_nobody_through_to_another_host() -> Result<usize, Stop> {
     leave_the_host().map_err(|error| Stop::Lacks(format!("a network of the test's own: {error}")))?;
     if kennel_tests::program("openssl").is_none() {
         return Err(Stop::Lacks("openssl is not installed".into()));

@@ -154,6 +154,44 @@ fn the_example_of_the_documentation_works_and_nobody_inside_finds_the_pipe() {
     assert_eq!(ran.stdout, "api 200\nevil 403\n", "{ran:?}");
 }
 
+#[test]
+fn an_answer_for_one_connection_is_not_for_those_that_wait_beside_it() {
+    if world().is_none() {
+        return;
+    }
+    let mut command = kennel_tests::role::play("ask-once");
+    for name in ["http_proxy", "https_proxy", "all_proxy", "no_proxy"] {
+        command.env_remove(name).env_remove(name.to_uppercase());
+    }
+    assert_eq!(ran_within(LONG, &mut command).ok().stdout, "one of eight\n");
+}
+
+/// The role `ask-once`: eight connections wait for one answer, which is for one of them.
+pub fn ask_once(_: &[std::ffi::OsString]) -> i32 {
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let own = std::sync::Arc::clone(&asked);
+    let sandbox = Sandbox::builder()
+        .network_mode(NetworkMode::Whitelist)
+        .ask_about_hosts(move |_| {
+            // All eight have come by then.
+            std::thread::sleep(std::time::Duration::from_secs(1));
+            match own.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+                0 => HostAnswer::AllowOnce,
+                _ => HostAnswer::Deny,
+            }
+        })
+        .build()
+        .expect("a list");
+    let get = "curl -s -o /dev/null -w '%{http_code}\n' http://once.web.test/hello";
+    let script = format!("for i in 1 2 3 4 5 6 7 8; do {get} & done; wait");
+    let result = sandbox.run("sh", &["-c", &script]).expect("it runs");
+    let count = |code: &str| result.stdout.lines().filter(|line| *line == code).count();
+    assert_eq!((count("200"), count("403")), (1, 7), "{result:?}");
+    assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 2);
+    println!("one of eight");
+    0
+}
+
 /// The part of the role `embed` that is about rules that change.
 pub fn embedded() {
     let status = "curl -s -o /dev/null -w '%{http_code}\n' http://changing.web.test/hello";

@@ -32,6 +32,7 @@ use serde_json::Value;
 kennel_tests::roles! {
     "dial" => programs::dial,
     "crowd" => loads::crowd,
+    "ask-once" => control::ask_once,
     "embed" => library::embed,
     "host-four" => library::host_four,
     "serve" => publish::serve,

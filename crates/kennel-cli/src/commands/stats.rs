@@ -153,6 +153,7 @@ mod tests {
             pids_refused: 0,
             output_truncated: false,
             violations: Default::default(),
+            tried_network: false,
             not_enforced: Vec::new(),
         };
         assert_eq!(
