@@ -282,7 +282,7 @@ fn a_control_descriptor_changes_the_lists() {
             .map(|word| word.to_str().expect("these are text").to_owned())
             .collect();
         let mut shell = std::process::Command::new("bash");
-        let outer = r#"mkfifo pipe; exec 7<>pipe; (while ! test -e ready; do sleep 0.05; done; echo nonsense; cat ../line; echo) > pipe & (while ! test -e ready; do sleep 0.05; done; sleep 0.5; touch told) & "$@" --control-fd 7 -c "$SCRIPT"; kill $(jobs -p) 2>/dev/null; true"#;
+        let outer = r#"exec 7<> <(:); (while ! test -e ready; do sleep 0.05; done; echo nonsense; cat ../line; echo) >&7 & (while ! test -e ready; do sleep 0.05; done; sleep 0.5; touch told) & "$@" --control-fd 7 -c "$SCRIPT"; kill $(jobs -p) 2>/dev/null; true"#;
         shell.args(["-c", outer, "bash"]).args(&words).env("SCRIPT", &script);
         let ran = run(place.dressed(&mut shell));
         let lines: Vec<&str> = ran.stdout.lines().collect();
