@@ -43,6 +43,6 @@ pub fn read(path: &Path) -> Result<Try, String> {
 
 fn bytes(hex: &str) -> Option<Vec<u8>> {
     let digits = hex.as_bytes();
-    (digits.len() % 2 == 0).then_some(())?;
+    digits.len().is_multiple_of(2).then_some(())?;
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }

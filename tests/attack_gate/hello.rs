@@ -79,12 +79,12 @@ fn other_names(rng: &mut Rng, name: &str) -> Vec<Vec<u8>> {
         2 => vec![names(&[own]), names(&[other])],
         3 => vec![names(&[other]), names(&[own])],
         4 => vec![names(&[entry(1, ALLOWED), other])],
-        5 => vec![names(&[entry(0, &format!("{}.", name))])],
+        5 => vec![names(&[entry(0, &format!("{name}."))])],
         6 => vec![names(&[entry(0, &name.to_uppercase())])],
         7 => vec![extension(0, &[vector(&other), vector(&own)].concat())],
         8 => vec![extension(0, &other)],
-        9 => vec![names(&[entry(0, &format!("{ALLOWED}\0.{}", name))])],
-        10 => vec![names(&[entry(0, &format!("{}\0{ALLOWED}", name))])],
+        9 => vec![names(&[entry(0, &format!("{ALLOWED}\0.{name}"))])],
+        10 => vec![names(&[entry(0, &format!("{name}\0{ALLOWED}"))])],
         _ => vec![names(&[other])],
     }
 }

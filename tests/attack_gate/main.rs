@@ -277,7 +277,9 @@ fn fuzz(servers: &Servers, seed: u64, seconds: u64) -> Result<(u64, BTreeMap<u64
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         match line.split_once(' ') {
             Some(("found", number)) => {
-                drop(found.insert(number.parse().unwrap_or(0), "the other host's page or certificate".into()))
+                drop(
+                    found.insert(number.parse().unwrap_or(0), "the other host's page or certificate".into()),
+                );
             }
             Some(("tries", number)) => count = number.parse().unwrap_or(0),
             _ => {}

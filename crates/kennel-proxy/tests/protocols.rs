@@ -263,7 +263,7 @@ fn echoing_parent() -> u16 {
         let one_line = head.replace("\r\n", " ");
         match head.split(' ').nth(1).unwrap_or_default().rsplit('/').next().unwrap_or_default() {
             "field" => {
-                client.send(format!("HTTP/1.1 200 OK\r\nX-Asked: {one_line}\r\nContent-Length: 0\r\n\r\n"))
+                client.send(format!("HTTP/1.1 200 OK\r\nX-Asked: {one_line}\r\nContent-Length: 0\r\n\r\n"));
             }
             "chunks" => {
                 client.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
