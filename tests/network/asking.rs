@@ -49,6 +49,7 @@ fn no_answer_in_time_and_an_interrupt_are_a_no() {
     screen.line(&format!("{run} -- sh -c \"{}; echo late-\\$((1+1))\"", get("late")));
     let shown = screen.wait_for("late-2");
     assert!(shown.contains("connect to late.web.test:80?") && shown.contains("status-403"), "{shown}");
+    screen.wait_for("nobody answered the question in time; to allow it: --allow-domain late.web.test:80");
     assert_eq!(screen.exit_code(), "0");
     screen.line(&format!(
         "$K run --no-settings --ask -- sh -c \"{}; echo int-\\$((1+1))\"",

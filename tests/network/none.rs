@@ -46,7 +46,7 @@ fn a_command_that_failed_and_had_tried_to_reach_a_network_is_told_that_there_is_
         "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('{THERE}', 53))"
     )));
     for script in &tries {
-        for flags in [&[][..], &["--reads", "listed", "--allow-read", "/root/.pyenv"]] {
+        for flags in [&[][..], &["--reads", "listed"]] {
             let ran = run(flags, script);
             assert_ne!(ran.code, 0, "{script}: {ran:?}");
             assert!(ran.stderr.ends_with(HINT), "{flags:?} {script}: {ran:?}");

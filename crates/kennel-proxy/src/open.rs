@@ -18,7 +18,7 @@ use crate::clock;
 use crate::doors;
 use crate::gate::Gate;
 use crate::inside::Source;
-use crate::places::Share;
+use crate::places::{Company, Share};
 use crate::relay::Wire;
 use crate::sockets;
 
@@ -41,6 +41,8 @@ pub struct Doors {
     pub inside: Vec<(OwnedFd, OwnedFd)>,
     /// Tells which program a client is.
     pub who: Option<Who>,
+    /// Whether this process has no other gate, and nothing else that needs many descriptors.
+    pub alone: bool,
 }
 
 /// A gate could not be opened.
@@ -120,10 +122,11 @@ impl Gate {
         }
         let (stop, stopped) = oneshot::channel();
         let (gate, who) = (self.clone(), doors.who);
+        let company = if doors.alone { Company::Nobody } else { Company::Others };
         let work = move || {
             let tasks = LocalSet::new();
             let most = gate.settings().most_connections;
-            let (from_inside, from_outside) = (Share::new(most), Share::new(most));
+            let (from_inside, from_outside) = (Share::new(most, company), Share::new(most, company));
             let sources: Rc<[Source]> = sources.into();
             for (listener, kind) in listeners {
                 let published = matches!(kind, Kind::Published(_));

@@ -3,7 +3,8 @@
 //! Descriptors are the process's, not a gate's: what the clients of one sandbox hold, other sandboxes and the program
 //! around them lack. So there is one budget, and each gate a share of it which is no larger than what is left: one greedy
 //! gate gets half of all, two get a third each, and so on. There is always as much left as the largest share, for whoever
-//! comes next. What comes in from outside (published ports) has a share of its own, which what is inside cannot use up.
+//! comes next. A gate that is the only one in its process takes all but an eighth. What comes in from outside (published
+//! ports) has a share of its own, which what is inside cannot use up.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -32,10 +33,20 @@ fn budget() -> MutexGuard<'static, Budget> {
     BUDGET.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Who else needs descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Company {
+    /// Other gates, and the program that they are part of.
+    Others,
+    /// Nobody but the other share of this gate.
+    Nobody,
+}
+
 /// What one gate holds of the budget.
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
     most: usize,
+    company: Company,
     /// Changed only by who holds the budget.
     held: Arc<Mutex<usize>>,
 }
@@ -46,12 +57,12 @@ pub(crate) struct Place(Arc<Mutex<usize>>);
 
 impl Share {
     /// A share of at most so many places.
-    pub(crate) fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize, company: Company) -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let fit = limit.map_or(u64::MAX, |limit| limit.saturating_sub(FOR_THE_REST) / EACH);
         // The limit may have changed since the last gate was opened.
         budget().capacity = usize::try_from(fit).unwrap_or(usize::MAX);
-        Share { most, held: Arc::default() }
+        Share { most, company, held: Arc::default() }
     }
 
     /// Waits for a place.
@@ -72,7 +83,11 @@ impl Share {
         let mut budget = budget();
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let left = budget.capacity.saturating_sub(budget.used);
-        let fair = *held < left || (*held < LEAST && left > 0);
+        let fair = match self.company {
+            Company::Others => *held < left,
+            Company::Nobody => left > budget.capacity / 8,
+        };
+        let fair = fair || (*held < LEAST.max(budget.capacity / 32) && left > 0);
         // Should there be no descriptors at all, then one connection after the other.
         if *held > 0 && (*held >= self.most || !fair) {
             return None;
@@ -101,7 +116,8 @@ mod tests {
     #[test]
     fn no_share_takes_what_others_need() {
         // The budget is this process's, and no other test here opens a gate.
-        let (greedy, other, third) = (Share::new(usize::MAX), Share::new(usize::MAX), Share::new(3));
+        let share = |most| Share::new(most, Company::Others);
+        let (greedy, other, third) = (share(usize::MAX), share(usize::MAX), share(3));
         budget().capacity = 60;
         let fill = |share: &Share| std::iter::from_fn(|| share.try_take()).collect::<Vec<_>>();
         let mut all = fill(&greedy);
@@ -114,6 +130,12 @@ mod tests {
         assert_eq!(fill(&other).len(), 5, "what is given back is shared anew");
         drop((all, second));
         assert_eq!(budget().used, 0);
+        // Alone, nearly all, and something for what comes from outside.
+        let alone = [Share::new(usize::MAX, Company::Nobody), Share::new(usize::MAX, Company::Nobody)];
+        budget().capacity = 320;
+        let inside = fill(&alone[0]);
+        assert_eq!((inside.len(), fill(&alone[1]).len()), (280, 10));
+        drop(inside);
         // With next to nothing, one after the other.
         budget().capacity = 0;
         let one = greedy.try_take();

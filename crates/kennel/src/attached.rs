@@ -78,7 +78,7 @@ where
         // PID 1 was cloned before, so what is inside keeps the limit that the caller has.
         use_all_descriptors();
         if let Some(filtered) = &mut filtered {
-            filtered.open(doors, init);
+            filtered.open(doors, init, true);
         }
     };
     let network = plan.as_ref().map(|plan| Network { plan, outside, unconfined, open: &mut open });

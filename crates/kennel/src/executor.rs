@@ -103,7 +103,7 @@ mod linux {
             drop(ends);
             let mut open = |doors, init| {
                 if let Some(filtered) = &mut filtered {
-                    filtered.open(doors, init);
+                    filtered.open(doors, init, false);
                 }
             };
             let attended =
@@ -124,7 +124,7 @@ mod linux {
                 Linux::start(command, args, config, stdio)?;
             // Nobody waits for the first client, so the gate opens at once.
             if let Some(filtered) = &mut filtered {
-                filtered.open(running.take_doors(), running.init_pid());
+                filtered.open(running.take_doors(), running.init_pid(), false);
             }
             Child::new(running, not_enforced, filtered, to_stdin, from_stdout, from_stderr)
         }

@@ -167,7 +167,8 @@ impl Filtered {
     }
 
     /// Starts to serve the sandbox whose PID 1 is `init` out here.
-    pub(crate) fn open(&mut self, sockets: Doors, init: i32) {
+    /// `alone` says that this process has no other gate, and needs few descriptors itself.
+    pub(crate) fn open(&mut self, sockets: Doors, init: i32, alone: bool) {
         let who = Who::new(move |transport, address| {
             let protocol = match transport {
                 Transport::Tcp => "tcp",
@@ -176,7 +177,7 @@ impl Filtered {
             let Holder { name, pid } = holder(init, protocol, address)?;
             Some(Program { name, pid })
         });
-        let mut doors = kennel_proxy::Doors { who: Some(who), ..kennel_proxy::Doors::default() };
+        let mut doors = kennel_proxy::Doors { who: Some(who), alone, ..kennel_proxy::Doors::default() };
         let mut connectors = Vec::new();
         for (tag, socket) in sockets {
             match tag {
