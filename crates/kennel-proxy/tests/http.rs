@@ -265,6 +265,21 @@ fn a_websocket_is_carried_and_http_2_is_not_offered() {
     let head = client.head();
     let seen = body(&mut client, &head).to_lowercase();
     assert!(!seen.contains("h2c") && !seen.contains("http2-settings"), "{seen}");
+    // Nor what else names its servers out of sight, or is known to nobody; but what carries streams.
+    for (protocol, offered) in [
+        ("TLS/1.0", false),
+        ("anything", false),
+        ("websocket, TLS/1.0", false),
+        ("tcp", true),
+        ("SPDY/3.1", true),
+    ] {
+        let mut client = world.client();
+        client.send(format!(
+            "GET http://127.0.0.1:{port}/ HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
+        ));
+        let head = client.head();
+        assert_eq!(body(&mut client, &head).contains("Upgrade:"), offered, "{protocol}");
+    }
 }
 
 #[test]
