@@ -29,7 +29,7 @@ struct Offer {
 }
 
 /// The message, with these extensions for the name.
-fn message(rng: &mut Rng, offer: Offer, name: &[Vec<u8>]) -> Vec<u8> {
+fn message(rng: &mut Rng, offer: Offer, name: &[Vec<u8>], request: Option<&str>) -> Vec<u8> {
     let mut extensions = vec![
         extension(10, &vector(&[0, 29, 0, 23])),
         extension(11, &[1, 0]),
@@ -53,6 +53,11 @@ fn message(rng: &mut Rng, offer: Offer, name: &[Vec<u8>]) -> Vec<u8> {
     }
     if rng.one_in(10) {
         extensions.push(extension(21, &vec![0; rng.below(300)]));
+    }
+    if let Some(name) = request {
+        // A request in the hello, for servers that pass over what they do not understand.
+        let text = format!("\r\nGET / HTTP/1.1\r\nHost: {name}\r\n\r\n");
+        extensions.push(extension(0x7777, text.as_bytes()));
     }
     let mut body = vec![3, if rng.one_in(8) { [1, 2, 0, 4][rng.below(4)] } else { 3 }];
     body.extend((0..32).map(|_| rng.byte()));
@@ -120,12 +125,12 @@ fn records(rng: &mut Rng, message: &[u8]) -> Vec<u8> {
 pub fn make(rng: &mut Rng, name: &str) -> Vec<u8> {
     let offer = Offer { newest: rng.one_in(2), share: !rng.one_in(3) };
     let names = other_names(rng, name);
-    let second = message(rng, offer, &names);
+    let second = message(rng, offer, &names, None);
     let own = [self::names(&[entry(0, ALLOWED)])];
     let mut bytes = match rng.below(8) {
         // A server that has no use for the key share of the first asks for another hello.
         0 | 1 => {
-            let first = message(rng, Offer { newest: true, share: false }, &own);
+            let first = message(rng, Offer { newest: true, share: false }, &own, None);
             let between: &[u8] = rng.pick(&[
                 &[][..],
                 &[20, 3, 3, 0, 1, 1],
@@ -136,7 +141,7 @@ pub fn make(rng: &mut Rng, name: &str) -> Vec<u8> {
         }
         // Both in one record, or the second behind the first.
         2 => {
-            let first = message(rng, offer, &own);
+            let first = message(rng, offer, &own, None);
             records(rng, &[first, second].concat())
         }
         // SSL 2.0's, which has no name; some servers then take theirs from elsewhere.
@@ -144,6 +149,13 @@ pub fn make(rng: &mut Rng, name: &str) -> Vec<u8> {
             let body = [&[1, 3, 3, 0, 6, 0, 0, 0, 16, 0, 0, 0x2f, 0, 0, 0x35][..], &[7; 16]].concat();
             let first = [&[0x80, body.len() as u8][..], &body].concat();
             [first, records(rng, &second)].concat()
+        }
+        // One for the allowed host, with a request for the other in it or behind it.
+        4 => {
+            let first = message(rng, offer, &own, Some(name));
+            let early = format!("\r\nGET / HTTP/1.1\r\nHost: {name}\r\n\r\n");
+            let early = [&[23, 3, 3][..], &vector(early.as_bytes())].concat();
+            [records(rng, &first), early].concat()
         }
         _ => records(rng, &second),
     };

@@ -84,7 +84,7 @@ pub fn make(seed: u64, number: u64, places: &[Place]) -> Try {
     let mut rng = Rng::new(seed, number);
     let place = &places[rng.below(places.len())];
     let tls = match place.kind {
-        Kind::Http => rng.one_in(20),
+        Kind::Http => rng.one_in(8),
         Kind::Tls => !rng.one_in(20),
         Kind::Both => rng.one_in(2),
     };

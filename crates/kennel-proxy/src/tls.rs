@@ -112,7 +112,7 @@ impl HelloReader {
     }
 }
 
-/// What a record is that comes from a client between its first hello and the server's answer.
+/// What a record is that comes from a client between its first hello and the second one that the server asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
     /// Not enough bytes to tell.

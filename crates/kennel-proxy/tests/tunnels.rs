@@ -144,7 +144,7 @@ fn the_ssh_program_shows_the_reason() {
 
 #[test]
 fn a_hello_for_the_host_is_carried_however_it_is_cut() {
-    let (port, seen) = recorder(b"");
+    let (port, seen) = answering(&SERVER_HELLO);
     let world = World::new(&["a.test"]);
     world.names.set("a.test", &["127.0.0.1"]);
     for record in [1000, 7, 1] {
@@ -157,7 +157,7 @@ fn a_hello_for_the_host_is_carried_however_it_is_cut() {
         }
         client.send([23, 3, 3, 0, 1, 9]);
         client.0.shutdown(std::net::Shutdown::Write).unwrap();
-        client.rest().unwrap();
+        assert_eq!(client.rest().unwrap(), SERVER_HELLO);
         assert_eq!(*seen.lock().unwrap(), [hello, vec![23, 3, 3, 0, 1, 9]].concat());
     }
 }

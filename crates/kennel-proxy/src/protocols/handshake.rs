@@ -78,14 +78,16 @@ impl Handshake {
                 step
             }
             Stage::Taken => self.after(bytes),
-            Stage::Sent | Stage::Second => match record_between(bytes) {
+            // Nothing more until the server has answered in TLS: to one that speaks something else these bytes could be a
+            // request. Early data waits too, and loses only time.
+            Stage::Sent if bytes.is_empty() => Step::More,
+            Stage::Sent => Step::Hold,
+            Stage::Second => match record_between(bytes) {
                 Between::Incomplete => Step::More,
                 Between::Harmless(length) => {
                     self.changed_cipher |= bytes.first() == Some(&RECORD_CHANGE_CIPHER_SPEC);
                     Step::Pass(length)
                 }
-                // Nobody has anything to say in plain before the server has answered.
-                Between::Handshake if self.stage == Stage::Sent => Step::Hold,
                 Between::Handshake => {
                     let step = self.hello(bytes);
                     if matches!(step, Step::Pass(_)) {

@@ -107,5 +107,10 @@ fn packet(bytes: &[u8]) -> Packet {
         (0x0003_0000..=0x0003_ffff, 9..) => Request::Startup,
         _ => return Packet::None,
     };
-    if bytes.len() < length { Packet::Incomplete } else { Packet::Whole(request, length) }
+    let Some(rest) = bytes.get(8..length) else { return Packet::Incomplete };
+    // Names and values are texts that end in NUL; with line ends among them it could be a request to somebody else.
+    if request == Request::Startup && !rest.iter().all(|byte| matches!(byte, 0 | b' '..)) {
+        return Packet::None;
+    }
+    Packet::Whole(request, length)
 }

@@ -53,6 +53,8 @@ impl Exchange {
     }
 }
 
+/// Software, version and comment, as everybody writes them: without what an address has, since a line with one could be a
+/// request to somebody.
 fn is_text(line: &[u8]) -> bool {
-    line.iter().all(|byte| (b' '..=b'~').contains(byte))
+    line.iter().all(|byte| byte.is_ascii_alphanumeric() || b" -_.,+~()".contains(byte))
 }

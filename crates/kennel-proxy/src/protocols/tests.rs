@@ -58,8 +58,8 @@ fn tls_is_carried_for_the_name_and_opens_when_the_server_has_taken_it() {
     let bytes = hello(Some("A.test"));
     assert_eq!(opening.client(&bytes[..9]), Step::More);
     assert_eq!(opening.client(&bytes), Step::Pass(bytes.len()));
-    // Early data goes, and a second hello waits for the server's word.
-    assert_eq!(opening.client(&[23, 3, 3, 0, 1, 9, 22]), Step::Pass(6));
+    // Early data and a second hello wait for the server's word.
+    assert_eq!(opening.client(&[23, 3, 3, 0, 1, 9, 22]), Step::Hold);
     assert_eq!(opening.client(&hello(Some("b.test"))), Step::Hold);
     assert_eq!(opening.server(&taken()[..20]), Ok(()));
     assert_eq!(opening.client(&[22, 3, 3, 0, 1, 16]), Step::Hold);
@@ -135,8 +135,13 @@ fn ssh_tells_itself_on_every_port_and_waits_for_its_server() {
         assert_eq!(opening.server(b"welcome\r\nSSH-1.99-x\r\n"), Ok(()));
         assert_eq!(opening.client(b"\0\0"), Step::Open);
     }
-    for bad in [&b"SSH-1.5-x\r\n"[..], b"SSH-2.0-\x01\r\n", &[b"SSH-2.0-".to_vec(), vec![b'x'; 300]].concat()]
-    {
+    assert_eq!(on(22).client(b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u7\r\n"), Step::Pass(40));
+    for bad in [
+        &b"SSH-1.5-x\r\n"[..],
+        b"SSH-2.0-\x01\r\n",
+        b"SSH-2.0-x http://evil.test/\r\n",
+        &[b"SSH-2.0-".to_vec(), vec![b'x'; 300]].concat(),
+    ] {
         assert!(refused(&on(22).client(bad)), "{:?}", bad.escape_ascii().to_string());
     }
     let mut opening = on(22);
@@ -175,6 +180,8 @@ fn postgres_begins_on_its_port_and_where_a_rule_says_so() {
     assert_eq!(opening.server(b"HTTP/1.1 400"), Ok(()));
     assert!(refused(&opening.client(b"GET / HTTP/1.1\r\n")));
     assert!(refused(&on(5433).client(&start)));
+    let lines = [&[0, 0, 0, 23, 0, 3, 0, 0][..], b"user\0\nGET /\r\n\0\0"].concat();
+    assert!(refused(&on(5432).client(&lines)), "a request of another protocol in it");
     let mut named = Opening::new(terms(5433, &[Protocol::Postgres]), UNKNOWN);
     assert_eq!(named.client(&start), Step::Pass(16));
 }

@@ -250,6 +250,18 @@ fn recording(answer: &'static [u8], speaks_first: bool) -> (u16, Arc<Mutex<Vec<u
     (port, seen)
 }
 
+/// What a TLS server says that takes a hello, as far as anybody looks at it.
+pub const SERVER_HELLO: [u8; 79] = {
+    let mut bytes = [5; 79];
+    let head = [22, 3, 3, 0, 74, 2, 0, 0, 70, 3, 3];
+    let mut at = 0;
+    while at < head.len() {
+        bytes[at] = head[at];
+        at += 1;
+    }
+    bytes
+};
+
 /// What a TLS server says that wants another hello (RFC 8446 §4.1.4): a ServerHello with this random.
 pub const HELLO_RETRY_REQUEST: [u8; 11 + 32 + 6] = {
     const RANDOM: [u8; 32] = [
