@@ -3,26 +3,7 @@
 use std::ffi::CString;
 
 use kennel_init::plan::{Access, Step};
-
-/// A name that a stranger may have chosen, safe to print: control characters cannot move the cursor or colour the
-/// terminal.
-#[must_use]
-pub fn show(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            if character.is_control() || ('\u{202a}'..='\u{202e}').contains(&character) {
-                out.extend(character.escape_default());
-            } else {
-                out.push(character);
-            }
-        }
-        for byte in chunk.invalid() {
-            out.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    out
-}
+pub use kennel_policy::printed::show;
 
 fn name(path: &CString) -> String {
     show(path.as_bytes())

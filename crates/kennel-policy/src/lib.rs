@@ -11,6 +11,7 @@ pub mod nearest;
 pub mod ostext;
 pub mod pattern;
 pub mod policy;
+pub mod printed;
 pub mod profiles;
 pub mod quantity;
 pub mod settings;

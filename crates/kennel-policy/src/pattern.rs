@@ -15,6 +15,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::printed;
+
 /// An absolute path, or a glob over absolute paths.
 ///
 /// ```
@@ -209,7 +211,7 @@ impl PathPattern {
 
 impl std::fmt::Display for PathPattern {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.path.display().fmt(f)
+        f.pad(&printed::show(self.path.as_os_str().as_encoded_bytes()))
     }
 }
 

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 
 use kennel_policy::codex::{Invocation, Surroundings, USAGE, command_line, through_proxies};
 use kennel_policy::policy::Policy;
+use kennel_policy::printed::show_lines;
 
 use crate::attached::{self, BY_FLAG, Company, Error, Memory, StartError, Watch};
 
@@ -136,6 +137,5 @@ fn print(text: &str) -> i32 {
 /// Writes a message to standard error. Codex takes a failed run for one that the sandbox denied if its output speaks of
 /// a sandbox, and this name does.
 fn say(message: &str) {
-    let safe: Vec<String> = message.split('\n').map(|line| attached::show(line.as_bytes())).collect();
-    let _ = writeln!(std::io::stderr(), "codex-linux-sandbox: {}", safe.join("\n"));
+    let _ = writeln!(std::io::stderr(), "codex-linux-sandbox: {}", show_lines(message));
 }

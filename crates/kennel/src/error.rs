@@ -56,7 +56,8 @@ impl From<kennel_linux::sandbox::Error> for SandboxError {
     fn from(error: kennel_linux::sandbox::Error) -> Self {
         use kennel_linux::sandbox::Error;
         use kennel_linux::supervise::StartError;
-        let text = error.to_string();
+        // Names in it may be a stranger's, and whoever gets this prints it.
+        let text = kennel_policy::printed::show_lines(&error.to_string());
         match error {
             Error::NotEnforced(_) | Error::Resolve(_) | Error::Plan(_) => {
                 SandboxError::ConfigValidation(text)

@@ -1,9 +1,10 @@
 //! `kennel doctor`: what this host offers, and what to do about what it does not.
 
 use kennel::attached::{self, State};
+use kennel_policy::printed::show_lines;
 use serde_json::json;
 
-use super::print;
+use super::{json_text, print};
 
 /// Prints the findings. The exit code is 0 when `kennel run` works here, else 1.
 pub fn doctor(as_json: bool) -> i32 {
@@ -22,7 +23,7 @@ pub fn doctor(as_json: bool) -> i32 {
                 })
             })
             .collect();
-        return print(&format!("{:#}\n", json!({ "works": works, "findings": list }))).max(code);
+        return print(&json_text(&json!({ "works": works, "findings": list }))).max(code);
     }
     let mut text = String::new();
     for finding in &findings {
@@ -36,5 +37,5 @@ pub fn doctor(as_json: bool) -> i32 {
             text.push_str(&format!("{:21}→ {remedy}\n", ""));
         }
     }
-    print(&text).max(code)
+    print(&show_lines(&text)).max(code)
 }

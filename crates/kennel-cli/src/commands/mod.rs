@@ -11,6 +11,7 @@ mod stats;
 use std::ffi::OsString;
 use std::io::Write;
 
+use kennel_policy::printed::{show_json, show_lines};
 pub use run::{end_like, not_started, tell};
 
 use crate::flags::{self, Invocation};
@@ -49,6 +50,15 @@ pub fn print(text: &str) -> i32 {
 /// Writes a message to standard error. What it quotes may be a stranger's: a settings file that was found, a name on
 /// the disk. Nothing of it reaches the terminal as a control sequence.
 pub fn say(message: &str) {
-    let safe: Vec<String> = message.split('\n').map(|line| kennel::attached::show(line.as_bytes())).collect();
-    let _ = writeln!(std::io::stderr(), "{}", safe.join("\n"));
+    let _ = writeln!(std::io::stderr(), "{}", show_lines(message));
+}
+
+/// The same for lines that end where they should.
+fn say_lines(lines: &str) {
+    let _ = std::io::stderr().write_all(show_lines(lines).as_bytes());
+}
+
+/// A value as text that shows all of it.
+fn json_text(value: &serde_json::Value) -> String {
+    format!("{}\n", show_json(&format!("{value:#}")))
 }

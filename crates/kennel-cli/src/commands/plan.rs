@@ -4,9 +4,10 @@ use std::path::Path;
 
 use kennel::attached;
 use kennel_policy::policy::Policy;
+use kennel_policy::printed::show_lines;
 use serde_json::json;
 
-use super::{FAILED, policy, print, say};
+use super::{FAILED, json_text, policy, print, say};
 use crate::flags::RunArgs;
 use crate::memory;
 
@@ -28,7 +29,7 @@ pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
     if as_json {
         let steps: Vec<_> =
             steps.iter().map(|(step, reason)| json!({ "step": step, "reason": reason })).collect();
-        return print(&format!("{:#}\n", json!({ "steps": steps })));
+        return print(&json_text(&json!({ "steps": steps })));
     }
     print(&numbered(&steps))
 }
@@ -44,5 +45,5 @@ fn numbered(steps: &[(String, String)]) -> String {
     for (index, (step, reason)) in steps.iter().enumerate() {
         text.push_str(&format!("{:>4}  {step:width$}  # {reason}\n", index + 1));
     }
-    text
+    show_lines(&text)
 }

@@ -30,9 +30,7 @@ pub fn write_failure(file: &HeldFile, error: &str, exit_code: i32) -> io::Result
 }
 
 fn write_value(file: &HeldFile, value: &Value) -> io::Result<()> {
-    let mut text = format!("{value:#}");
-    text.push('\n');
-    file.write(text.as_bytes())
+    file.write(super::json_text(value).as_bytes())
 }
 
 fn report(result: &Result<Ran, Error>, exit_code: i32) -> Value {

@@ -11,7 +11,7 @@ use kennel::attached::{
 
 use kennel_policy::policy::{Limits, NetworkMode, Policy};
 
-use super::{FAILED, ask, plan, policy, report, say, stats};
+use super::{FAILED, ask, plan, policy, report, say, say_lines, stats};
 use crate::flags::{RunArgs, Stats};
 use crate::memory;
 
@@ -32,7 +32,7 @@ pub fn run(args: &RunArgs) -> i32 {
     let fail = |message: &str| report_failure(file.as_ref(), message);
     if args.verbose {
         match plan::steps(&merged.policy, args, &cwd) {
-            Ok(steps) => eprint!("{steps}"),
+            Ok(steps) => say_lines(&steps),
             Err(error) => return fail(&error.to_string()),
         }
     }
@@ -107,7 +107,7 @@ fn report_not_written(file: &HeldFile, error: &io::Error) -> i32 {
 /// Says what was refused and what limit was hit.
 pub fn tell(ran: &Ran, limits: &Limits) {
     explain(&ran.outcome, limits);
-    eprint!("{}", ran.blocked);
+    say_lines(&ran.blocked);
 }
 
 /// Ends as the command did, if that was by the terminal's own signals; otherwise returns its exit code.

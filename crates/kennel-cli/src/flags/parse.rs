@@ -5,6 +5,7 @@ use std::fmt;
 
 use kennel_policy::nearest::nearest;
 use kennel_policy::ostext::split_once;
+use kennel_policy::printed;
 use kennel_policy::settings::ValueError;
 
 use super::table::{COMMANDS, Command, Effect, FLAGS, Flag, Scope};
@@ -279,8 +280,5 @@ impl Typed {
 
 /// A word for a message: on one line, whatever it holds.
 fn show(word: &OsStr) -> String {
-    word.to_string_lossy()
-        .chars()
-        .flat_map(|c| if c.is_control() { c.escape_debug().collect() } else { vec![c] })
-        .collect()
+    printed::show(word.as_encoded_bytes())
 }

@@ -209,9 +209,7 @@ impl<'a> Writable<'a> {
 }
 
 fn describe(rule: &PathRule) -> String {
-    let shown = rule.pattern.as_path().display().to_string();
-    let shown: String = shown.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    format!("allow_unix_sockets {shown} ({})", rule.origin)
+    format!("allow_unix_sockets {} ({})", rule.pattern, rule.origin)
 }
 
 /// The devices of the file systems in memory that the host has now. One that shows inside and is none of these is the

@@ -21,6 +21,7 @@ use kennel_policy::policy::KeptNames;
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags};
 
+use super::said::shown;
 use super::{crew, tree};
 use folder::{Opened, Walk};
 use leaf::Counted;
@@ -33,10 +34,10 @@ pub const MOST_ENTRIES: usize = 2_000_000;
 #[derive(Debug, thiserror::Error)]
 pub enum WalkError {
     /// Too much to look at.
-    #[error("more than {MOST_ENTRIES} files below {}", .0.display())]
+    #[error("more than {MOST_ENTRIES} files below {}", shown(.0))]
     TooWide(PathBuf),
     /// A folder that is there could not be opened.
-    #[error("looking through {}: {}", .0.display(), .1)]
+    #[error("looking through {}: {}", shown(.0), .1)]
     Open(PathBuf, #[source] io::Error),
     /// The mount table could not be read.
     #[error("reading the mount table: {0}")]
