@@ -7,7 +7,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kennel_tests::{Ran, am_root, skipped};
@@ -22,11 +22,14 @@ pub enum Host {
     Fuse,
     /// A trigger of the automounter whose daemon never answers.
     Autofs,
+    /// Something of the host's, with all that is mounted below it.
+    Bind(PathBuf),
 }
 
 struct Prepared {
     at: CString,
     what: Host,
+    source: CString,
 }
 
 /// Runs `command` where `mounts` stand; `None`, after saying so, where they cannot be made.
@@ -53,7 +56,13 @@ pub fn outcome(command: &mut Command) -> Option<Ran> {
 pub fn around(command: &mut Command, mounts: impl IntoIterator<Item = (impl AsRef<OsStr>, Host)>) {
     let mounts: Vec<Prepared> = mounts
         .into_iter()
-        .map(|(at, what)| Prepared { at: CString::new(at.as_ref().as_bytes()).unwrap(), what })
+        .map(|(at, what)| {
+            let source = match &what {
+                Host::Bind(source) => CString::new(source.as_os_str().as_bytes()).unwrap(),
+                _ => CString::default(),
+            };
+            Prepared { at: CString::new(at.as_ref().as_bytes()).unwrap(), what, source }
+        })
         .collect();
     // SAFETY: plain getters.
     let (root, uid, gid) = unsafe { (am_root(), libc::getuid(), libc::getgid()) };
@@ -91,6 +100,12 @@ impl Prepared {
         // systems live, and stay silent, as long as the command.
         unsafe {
             let (kind, flags) = match self.what {
+                Host::Bind(_) => {
+                    let (source, at) = (self.source.as_ptr(), self.at.as_ptr());
+                    let flags = libc::MS_BIND | libc::MS_REC;
+                    return told(libc::mount(source, at, std::ptr::null(), flags, std::ptr::null()))
+                        .map(drop);
+                }
                 Host::Tmpfs(flags) => (c"tmpfs", flags),
                 Host::Fuse => {
                     let fd = told(libc::open(c"/dev/fuse".as_ptr(), libc::O_RDWR))?;

@@ -3,6 +3,7 @@
 
 mod globs;
 mod held;
+mod homes;
 mod host_mounts;
 mod models;
 mod mounts;

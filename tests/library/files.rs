@@ -1,7 +1,9 @@
 //! File rules and mounts by the builder. The suite `filesystem` tries every rule; here is that each method says it.
 
 use kennel::{GitLevel, MountPoint, Permission, ReadModel, Sandbox, SandboxBuilder};
-use kennel_tests::Scratch;
+use kennel_tests::{Scratch, ran, role};
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 fn sh(builder: SandboxBuilder, script: &str) -> kennel::ExecutionResult {
     builder.build().expect("a plain configuration").run("sh", &["-c", script]).expect("it runs")
@@ -107,4 +109,96 @@ fn relative_paths_are_the_caller_s() {
     let policy = rule.config().policy().expect("plain");
     let shown = format!("{:?}", policy.files.deny_read[0]);
     assert!(shown.contains(&*own.join("some/name").to_string_lossy()), "{shown}");
+}
+
+/// The role: says rules with relative paths, goes elsewhere, and runs. Arguments: where from, where to.
+pub fn moving(arguments: &[OsString]) -> i32 {
+    let [from, to] = arguments else { return 98 };
+    std::env::set_current_dir(from).expect("the first folder is there");
+    let by_builder = Sandbox::builder()
+        .deny_read("secret")
+        .deny_read("*.key")
+        .allow_write("out")
+        .deny_write("out/kept")
+        .mount(MountPoint::read_only("data", "/data"))
+        .working_dir("out")
+        .build()
+        .expect("a plain configuration");
+    let config = kennel::SandboxConfig {
+        deny_read: vec!["secret".into(), PathBuf::from("*.key")],
+        allow_write: vec!["out".into()],
+        deny_write: vec!["out/kept".into()],
+        mounts: vec![MountPoint::read_only("data", "/data")],
+        working_dir: Some("out".into()),
+        ..kennel::SandboxConfig::default()
+    };
+    let by_config = Sandbox::with_config(config).expect("a plain configuration");
+    std::env::set_current_dir(to).expect("the second folder is there");
+    let script = format!(
+        "cat {0}/secret {0}/a.key; cat {1}/secret {1}/a.key; (echo x >> {0}/out/kept) 2>/dev/null; \
+         (echo x > {1}/out/new) 2>/dev/null; echo x > {0}/out/new && cat /data/name && pwd",
+        from.display(),
+        to.display()
+    );
+    for sandbox in [by_builder, by_config] {
+        let result = sandbox.run("sh", &["-c", &script]).expect("it runs");
+        print!("{}", result.stdout);
+    }
+    0
+}
+
+#[test]
+fn relative_rules_mean_what_they_meant_when_they_were_said() {
+    let scratch = Scratch::new();
+    for part in ["a", "b"] {
+        for name in ["secret", "a.key", "data/name", "out/kept"] {
+            scratch.write(&format!("{part}/{name}"), &format!("{part}/{name}\n"));
+        }
+    }
+    let (from, to) = (scratch.join("a"), scratch.join("b"));
+    let told = ran(role::play("moving-caller").arg(&from).arg(&to)).ok().stdout;
+    let once = format!("b/secret\nb/a.key\na/data/name\n{}\n", from.join("out").display());
+    assert_eq!(told, once.repeat(2));
+    assert_eq!(std::fs::read_to_string(from.join("out/kept")).unwrap(), "a/out/kept\n");
+    assert!(!to.join("out/new").exists());
+}
+
+#[test]
+fn a_deny_of_the_home_hides_it_and_one_that_nobody_expanded_is_an_error() {
+    // The home of this very process, whose key is made here and removed again.
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
+    let Some(home) = home else { return kennel_tests::skipped("HOME is no folder") };
+    let name = format!(".kennel-test-{}", std::process::id());
+    let file = home.join(&name);
+    if std::fs::write(&file, "key\n").is_err() {
+        return kennel_tests::skipped("the home cannot be written");
+    }
+    let script = format!("cat {}", file.display());
+    let shown = sh(Sandbox::builder(), &script).stdout;
+    let hidden: Vec<String> = ["~", "$HOME", "${HOME}"]
+        .map(|start| sh(Sandbox::builder().deny_read(format!("{start}/{name}")), &script).stdout)
+        .to_vec();
+    let glob = sh(Sandbox::builder().deny_read("~/.kennel-tes[t]-*"), &script).stdout;
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!((shown.as_str(), glob.as_str()), ("key\n", ""));
+    assert_eq!(hidden, ["", "", ""]);
+    for wrong in ["$XDG_CONFIG_HOME/x", "~nobody/.ssh", "/home/$USER", "x "] {
+        let error = Sandbox::builder().deny_read(wrong).build().unwrap_err();
+        assert!(matches!(error, kennel::SandboxError::ConfigValidation(_)), "{wrong}: {error}");
+        let config = kennel::SandboxConfig { deny_write: vec![wrong.into()], ..Default::default() };
+        assert!(Sandbox::with_config(config).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn special_characters_of_the_working_directory_mean_themselves() {
+    let scratch = Scratch::new();
+    for name in ["[slug]/secret", "[slug]/data/name", "s/secret", "s/data/name", "[slug]/out/x"] {
+        scratch.write(name, &format!("{name}\n"));
+    }
+    let folder = scratch.join("[slug]");
+    let agent = Sandbox::builder().working_dir(&folder).profile("agent");
+    let result = sh(agent, "echo x > made && cat made");
+    assert_eq!(result.stdout, "x\n", "{}", result.stderr);
+    assert!(folder.join("made").exists());
 }

@@ -15,4 +15,5 @@ kennel_tests::roles! {
     "reading-caller" => output::reading_a_flood,
     "ephemeral-caller" => callers::ephemeral,
     "probe" => configuration::probe,
+    "moving-caller" => files::moving,
 }

@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use kennel::attached::{self, Company, ControlLines, Watch};
+use kennel::home::Homes;
 use kennel_policy::policy::Policy;
 
 use crate::commands;
@@ -70,7 +71,7 @@ pub fn variable(name: &str) -> Option<&'static OsStr> {
     memory::environment().find(|(own, _)| *own == name).map(|(_, value)| value)
 }
 
-/// The caller's home.
-pub fn home() -> Option<PathBuf> {
-    variable("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
+/// The caller's homes.
+pub fn homes() -> Homes {
+    Homes::of_caller(variable)
 }

@@ -119,7 +119,7 @@ fn typed(words: impl Iterator<Item = OsString>) -> Result<Typed, String> {
 fn run(typed: &Typed) -> Result<i32, String> {
     let command = command(typed)?;
     let folder = dropin::folder()?;
-    let base = Base { folder: folder.clone(), home: dropin::home() };
+    let base = dropin::homes().base(folder.clone());
     let debug = |message: &str| {
         if typed.debug || dropin::variable("SRT_DEBUG").is_some() {
             say(&format!("[SandboxDebug] {message}"));
@@ -247,7 +247,7 @@ fn control_lines(typed: &OsStr) -> Result<ControlLines, String> {
 
 /// The network lists of a line.
 fn lists(line: &[u8]) -> Result<(Vec<HostRule>, Vec<HostRule>), String> {
-    let base = Base { folder: "/".into(), home: None };
+    let base = Base::new("/", None);
     let settings = parse(line, "control line", &base).map_err(|error| error.to_string())?;
     Ok((settings.allowed, settings.denied))
 }

@@ -155,8 +155,9 @@ pub fn merge(sources: Sources) -> Result<Merged, MergeError> {
 
     let mut whole = defaults();
     if let Some(profile) = said.profile.take() {
-        let start = said.process.workdir.as_ref().map_or(base.folder, |stated| stated.value.clone());
-        let settings = profiles::settings(&profile.value, &Base { folder: start, home: base.home });
+        let start = said.process.workdir.as_ref().map(|stated| stated.value.clone());
+        let base = start.map_or(base.clone(), |start| base.in_folder(start));
+        let settings = profiles::settings(&profile.value, &base);
         let Some(settings) = settings else {
             let hint = nearest(&profile.value, profiles::NAMES);
             return Err(MergeError::UnknownProfile { name: profile.value, origin: profile.origin, hint });
@@ -202,7 +203,7 @@ fn overlay(under: &mut Settings, mut over: Settings) {
                     choices.state(under, stated.value, stated.origin);
                 }
             }
-            Kind::Paths(list) => list(under).append(list(&mut over)),
+            Kind::Paths(list, _) => list(under).append(list(&mut over)),
             Kind::Hosts(list, _) => list(under).append(list(&mut over)),
             Kind::Mounts(list) => list(under).append(list(&mut over)),
             Kind::Tmpfs(list) => list(under).append(list(&mut over)),

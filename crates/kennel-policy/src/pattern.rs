@@ -12,8 +12,8 @@
 //! Cost is bounded: a match backtracks only to the last `*` (or `**`) it passed, so it takes at most the product
 //! of the two lengths, whatever the pattern.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path, PathBuf};
 
 use crate::printed;
 
@@ -120,25 +120,78 @@ impl PathPattern {
         }
         let text = Path::new(text);
         // `join` leaves a text that is absolute as it is.
-        let path = tidy(&folder.join(text));
         if !is_special(bytes) {
-            return Ok(Self::literal(path));
+            return Ok(Self::literal(folder.join(text)));
         }
 
         let folder = if text.has_root() { tidy(Path::new("/")) } else { tidy(folder) };
-        let mut prefix = folder.clone();
-        prefix.extend(tidy(text).iter().take_while(|c| !is_special(c.as_encoded_bytes())));
         let mut segments: Vec<_> = components(&folder).map(|c| Segment::Literal(c.into())).collect();
-        for component in components(text) {
-            match component {
-                b".." => return Err(PatternError::ParentInGlob),
-                b"**" if segments.last() == Some(&Segment::AnyDepth) => {}
-                b"**" => segments.push(Segment::AnyDepth),
-                plain if !is_special(plain) => segments.push(Segment::Literal(plain.into())),
-                special => segments.push(Segment::Glob(tokens(special)?)),
+        let (mut path, mut prefix, mut glob) = (folder.clone(), folder, false);
+        for component in text.components() {
+            let Component::Normal(component) = component else {
+                if component == Component::ParentDir {
+                    return Err(PatternError::ParentInGlob);
+                }
+                continue;
+            };
+            let segment = match component.as_encoded_bytes() {
+                b"**" if segments.last() == Some(&Segment::AnyDepth) => continue,
+                b"**" => Segment::AnyDepth,
+                plain if !is_special(plain) => Segment::Literal(plain.into()),
+                special => match tokens(special)? {
+                    // A name all of whose special characters are said literally is a name.
+                    tokens if tokens.iter().all(Token::is_literal) => Segment::Literal(literally(special)),
+                    tokens => Segment::Glob(tokens),
+                },
+            };
+            if let Segment::Literal(name) = &segment {
+                // SAFETY: the component's own bytes, less ASCII characters.
+                path.push(unsafe { OsStr::from_encoded_bytes_unchecked(name) });
+            } else {
+                glob = true;
+                path.push(component);
+            }
+            if !glob {
+                prefix.clone_from(&path);
+            }
+            segments.push(segment);
+        }
+        Ok(PathPattern { path, prefix, segments, glob })
+    }
+
+    /// A text that [`Self::parse`] reads as this very pattern.
+    ///
+    /// ```
+    /// use kennel_policy::pattern::PathPattern;
+    /// let page = PathPattern::parse_in("/app/[slug]".as_ref(), "*.ts")?;
+    /// assert_eq!(page.to_text(), "/app/[[]slug]/*.ts");
+    /// # Ok::<(), kennel_policy::pattern::PatternError>(())
+    /// ```
+    #[must_use]
+    pub fn to_text(&self) -> OsString {
+        let names = self.path.components().filter(|part| *part != Component::RootDir);
+        let mut text = OsString::new();
+        for (name, segment) in names.zip(&self.segments) {
+            text.push("/");
+            match segment {
+                Segment::Literal(_) => text.push(said_literally(name.as_os_str())),
+                Segment::AnyDepth | Segment::Glob(_) => text.push(name),
             }
         }
-        Ok(PathPattern { path, prefix: tidy(&prefix), segments, glob: true })
+        if text.is_empty() { "/".into() } else { text }
+    }
+
+    /// The same pattern with another folder in the place of [`Self::literal_prefix`], whose special characters mean
+    /// themselves.
+    #[must_use]
+    pub fn moved_to(&self, folder: &Path) -> PathPattern {
+        let prefix = tidy(folder);
+        let rest = self.path.strip_prefix(&self.prefix).unwrap_or(Path::new(""));
+        let path = if rest.as_os_str().is_empty() { prefix.clone() } else { prefix.join(rest) };
+        let kept = &self.segments[components(&self.prefix).count().min(self.segments.len())..];
+        let segments =
+            components(&prefix).map(|name| Segment::Literal(name.into())).chain(kept.iter().cloned());
+        PathPattern { segments: segments.collect(), path, prefix, glob: self.glob }
     }
 
     /// Whether it can stand for more than one path.
@@ -226,6 +279,17 @@ impl Segment {
 }
 
 impl Token {
+    /// Whether it stands for one certain character.
+    fn is_literal(&self) -> bool {
+        match self {
+            Token::Unit(_) => true,
+            Token::One | Token::Run => false,
+            Token::Set { negated, ranges } => {
+                !negated && ranges.iter().all(|(low, high)| low == high && *low == ranges[0].0)
+            }
+        }
+    }
+
     fn takes(&self, unit: Unit) -> bool {
         match self {
             Token::Unit(own) => *own == unit,
@@ -335,6 +399,42 @@ fn set(text: &[u8]) -> Result<(Token, &[u8]), PatternError> {
         }
         ranges.push((low, high));
     }
+}
+
+/// A name without the brackets of its sets, each of which holds one character.
+fn literally(component: &[u8]) -> Box<[u8]> {
+    let mut name = Vec::with_capacity(component.len());
+    let mut rest = component;
+    while let Some((&byte, mut after)) = rest.split_first() {
+        if byte == b'['
+            && let Some((_, behind)) = next_unit(after)
+        {
+            name.extend_from_slice(&after[..after.len() - behind.len()]);
+            // What is left of the set says the same character again.
+            after = set(after).map_or(behind, |(_, behind)| behind);
+        } else {
+            name.push(byte);
+        }
+        rest = after;
+    }
+    name.into()
+}
+
+/// A name with its special characters in brackets, so that they mean themselves. So do a `$` at the start and blanks at
+/// the ends, which settings refuse.
+fn said_literally(name: &OsStr) -> OsString {
+    let name = name.as_encoded_bytes();
+    let mut bytes = Vec::with_capacity(name.len() + 8);
+    for (at, byte) in name.iter().enumerate() {
+        let blank_end = byte.is_ascii_whitespace() && (at == 0 || at + 1 == name.len());
+        if is_special(&[*byte]) || blank_end || (*byte == b'$' && at == 0) {
+            bytes.extend_from_slice(&[b'[', *byte, b']']);
+        } else {
+            bytes.push(*byte);
+        }
+    }
+    // SAFETY: the bytes of an `OsStr` with ASCII characters before and after some of its ASCII characters.
+    unsafe { OsString::from_encoded_bytes_unchecked(bytes) }
 }
 
 fn is_special(bytes: &[u8]) -> bool {

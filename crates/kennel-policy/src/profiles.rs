@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn every_profile_reads() {
-        let base = Base { folder: "/work".into(), home: Some("/home/me".into()) };
+        let base = Base::new("/work", Some("/home/me".into()));
         for name in NAMES {
             settings(name, &base).unwrap().unwrap_or_else(|error| panic!("{error}"));
         }
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn an_agent_writes_where_it_starts_and_sees_no_keys() {
-        let base = Base { folder: "/work".into(), home: Some("/home/me".into()) };
+        let base = Base::new("/work", Some("/home/me".into()));
         let agent = settings("agent", &base).unwrap().unwrap();
         let paths = |list: &[crate::settings::PathEntry]| -> Vec<String> {
             list.iter().map(|entry| entry.pattern.to_string()).collect()

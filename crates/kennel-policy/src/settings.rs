@@ -23,7 +23,8 @@ mod schema;
 mod text;
 pub(crate) mod tree;
 
-pub use place::Base;
+pub(crate) use place::below_home;
+pub use place::{Base, Sense};
 pub use read::{Provenance, parse};
 pub use schema::schema;
 pub use text::ValueError;

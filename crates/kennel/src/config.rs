@@ -11,7 +11,10 @@ use kennel_policy::policy::{
     EnvironmentBase, GitLevel, Look, Missing, MountAccess, NetworkMode, OnReplace, Origin, PathRule, Policy,
     ProxyAddress, PublishedPort, ReadModel, SeccompProfile, UnixSockets, UserMode,
 };
+use kennel_policy::printed::{show, show_lines};
+use kennel_policy::settings::{Base, Sense};
 
+use crate::home::Homes;
 use crate::{Result, Sandbox, SandboxError};
 
 /// Whether a mount can be written.
@@ -176,7 +179,36 @@ impl Default for SandboxConfig {
 }
 
 impl SandboxConfig {
-    /// The policy that says the same.
+    /// Makes every path what it means now, so that neither a later change of the working directory nor of `HOME` changes
+    /// what is protected.
+    ///
+    /// # Errors
+    /// [`SandboxError::ConfigValidation`] when one means nothing.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        for (list, name) in [
+            (&mut self.allow_read, "allow_read"),
+            (&mut self.deny_read, "deny_read"),
+            (&mut self.allow_write, "allow_write"),
+            (&mut self.deny_write, "deny_write"),
+            (&mut self.allowed_unix_sockets, "allow_unix_socket"),
+        ] {
+            let mut settled = Vec::with_capacity(list.len());
+            for path in &*list {
+                settled.extend(said(path, name)?);
+            }
+            *list = settled;
+        }
+        for mount in &mut self.mounts {
+            mount.source = said_path(&mount.source)?;
+        }
+        if let Some(folder) = &mut self.working_dir {
+            *folder = said_path(folder)?;
+        }
+        Ok(())
+    }
+
+    /// The policy that says the same. Paths that are relative, or start with `~` or `$HOME`, are what they mean at the
+    /// time of this call; a [`Sandbox`] asks once, when it is made.
     ///
     /// # Errors
     /// [`SandboxError::ConfigValidation`] when a path, a host or a limit makes no sense.
@@ -192,7 +224,7 @@ impl SandboxConfig {
         files.on_replace = self.on_replace;
         for mount in &self.mounts {
             files.mounts.push(kennel_policy::policy::MountPoint {
-                source: absolute(&mount.source)?,
+                source: said_path(&mount.source)?,
                 target: target(&mount.target)?,
                 access: match mount.permission {
                     Permission::ReadOnly => MountAccess::ReadOnly,
@@ -262,7 +294,7 @@ impl SandboxConfig {
             }
             policy.environment.set.push((OsString::from(name), OsString::from(value)));
         }
-        policy.process.workdir = self.working_dir.as_deref().map(absolute).transpose()?;
+        policy.process.workdir = self.working_dir.as_deref().map(said_path).transpose()?;
         policy.process.seccomp = self.seccomp_profile;
         if self.root_inside {
             policy.process.user = UserMode::Root;
@@ -280,32 +312,55 @@ fn positive<T: PartialEq + From<u8>>(limit: Option<T>, name: &str) -> Result<Opt
     }
 }
 
-fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path)
-        .map_err(|error| SandboxError::ConfigValidation(format!("{}: {error}", path.display())))
+fn invalid(what: &str, path: &Path, error: &dyn std::fmt::Display) -> SandboxError {
+    let path = show(path.as_os_str().as_encoded_bytes());
+    SandboxError::ConfigValidation(show_lines(&format!("{what} {path}: {error}")))
+}
+
+/// What a path is relative to that is said now.
+fn base(path: &Path) -> Result<Base> {
+    // The user database is looked at only where a home is spoken of.
+    let of_home = matches!(path.as_os_str().as_encoded_bytes().first(), Some(b'~' | b'$'));
+    let homes = if of_home { Homes::of_this_process() } else { Homes::default() };
+    let folder = if path.has_root() { "/".into() } else { std::env::current_dir()? };
+    Ok(homes.base(folder))
+}
+
+/// A path as it is meant now: absolute, and with the home for `~`. A later change of the working directory does not
+/// move it.
+pub(crate) fn said_path(path: &Path) -> Result<PathBuf> {
+    base(path)?.path(path.as_os_str()).map_err(|error| invalid("path", path, &error))
+}
+
+/// The same for an entry of a list, which may be a glob, and a deny of more than one path.
+fn said_patterns(path: &Path, list: &str) -> Result<Vec<PathPattern>> {
+    let sense = if list.starts_with("deny") { Sense::Deny } else { Sense::Allow };
+    base(path)?.patterns(path.as_os_str(), sense).map_err(|error| invalid(list, path, &error))
+}
+
+/// The same as texts that mean this at any time.
+fn said(path: &Path, list: &str) -> Result<Vec<PathBuf>> {
+    Ok(said_patterns(path, list)?.iter().map(|pattern| pattern.to_text().into()).collect())
 }
 
 fn target(path: &Path) -> Result<PathBuf> {
     if path.is_absolute() && path.components().all(|part| part != std::path::Component::ParentDir) {
-        return absolute(path);
+        return said_path(path);
     }
-    Err(SandboxError::ConfigValidation(format!("mount at {}: not an absolute path", path.display())))
+    Err(invalid("mount at", path, &"not an absolute path"))
 }
 
 fn rules(paths: &[PathBuf], list: &str) -> Result<Vec<PathRule>> {
-    let wrong = |path: &Path, error: &dyn std::fmt::Display| {
-        SandboxError::ConfigValidation(format!("{list} {}: {error}", path.display()))
+    let missing = if list == "allow_write" { Missing::Error } else { Missing::Skip };
+    let rule = |pattern| {
+        let origin = Origin(list.into());
+        PathRule { pattern, missing, follow_link: true, look: Look::Everywhere, origin }
     };
-    paths
-        .iter()
-        .map(|path| {
-            let pattern =
-                PathPattern::parse(absolute(path)?.as_os_str()).map_err(|error| wrong(path, &error))?;
-            let missing = if list == "allow_write" { Missing::Error } else { Missing::Skip };
-            let origin = Origin(list.into());
-            Ok(PathRule { pattern, missing, follow_link: true, look: Look::Everywhere, origin })
-        })
-        .collect()
+    let mut rules = Vec::with_capacity(paths.len());
+    for path in paths {
+        rules.extend(said_patterns(path, list)?.into_iter().map(rule));
+    }
+    Ok(rules)
 }
 
 /// Says what a sandbox is to be, bit by bit.
@@ -349,6 +404,22 @@ macro_rules! lists {
             #[must_use]
             pub fn $name(mut self, item: impl Into<$type>) -> Self {
                 self.config.$field.push(item.into());
+                self
+            }
+        )*
+    };
+}
+
+macro_rules! paths {
+    ($($(#[$doc:meta])* $name:ident => $field:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $name(mut self, path: impl Into<PathBuf>) -> Self {
+                match said(&path.into(), stringify!($name)) {
+                    Ok(paths) => self.config.$field.extend(paths),
+                    Err(error) => self.mistaken(&error),
+                }
                 self
             }
         )*
@@ -410,22 +481,39 @@ impl SandboxBuilder {
     }
 
     lists! {
-        /// A host path that appears inside.
-        mount(MountPoint) => mounts;
-        /// A path or glob that can be read.
-        allow_read(PathBuf) => allow_read;
-        /// A path or glob that is hidden.
-        deny_read(PathBuf) => deny_read;
-        /// A path or glob that can be written.
-        allow_write(PathBuf) => allow_write;
-        /// A path or glob that cannot be written.
-        deny_write(PathBuf) => deny_write;
         /// A host that can be reached in [`NetworkMode::Whitelist`].
         allow_domain(String) => allowed_domains;
         /// A host that cannot be reached even so; looked at first.
         deny_domain(String) => denied_domains;
+    }
+
+    paths! {
+        /// A path or glob that can be read. Here as in the other lists a relative path is one of the working directory at
+        /// the time of this call, `~` and `$HOME` are the caller's home, and other variables are an error.
+        allow_read => allow_read;
+        /// A path or glob that is hidden. Below `~` it is hidden in the home that `HOME` says and in that of the user
+        /// database.
+        deny_read => deny_read;
+        /// A path or glob that can be written.
+        allow_write => allow_write;
+        /// A path or glob that cannot be written.
+        deny_write => deny_write;
         /// A unix socket of the host's, or a glob, that can be connected to.
-        allow_unix_socket(PathBuf) => allowed_unix_sockets;
+        allow_unix_socket => allowed_unix_sockets;
+    }
+
+    /// A host path that appears inside.
+    #[must_use]
+    pub fn mount(mut self, mount: MountPoint) -> Self {
+        match said_path(&mount.source) {
+            Ok(source) => self.config.mounts.push(MountPoint { source, ..mount }),
+            Err(error) => self.mistaken(&error),
+        }
+        self
+    }
+
+    fn mistaken(&mut self, error: &SandboxError) {
+        self.mistake.get_or_insert(error.to_string());
     }
 
     /// Starts from a built-in profile: `judge` for a stranger's program, `agent` for a coding agent, `build` for a
@@ -440,7 +528,7 @@ impl SandboxBuilder {
     #[must_use]
     pub fn profile(mut self, name: &str) -> Self {
         if let Err(error) = self.config.apply_profile(name) {
-            self.mistake.get_or_insert(error.to_string());
+            self.mistaken(&error);
         }
         self
     }
@@ -479,10 +567,13 @@ impl SandboxBuilder {
         self
     }
 
-    /// Where commands start.
+    /// Where commands start; a relative path is one of the working directory at the time of this call.
     #[must_use]
     pub fn working_dir(mut self, path: impl Into<PathBuf>) -> Self {
-        self.config.working_dir = Some(path.into());
+        match said_path(&path.into()) {
+            Ok(path) => self.config.working_dir = Some(path),
+            Err(error) => self.mistaken(&error),
+        }
         self
     }
 

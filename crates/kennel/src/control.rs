@@ -200,7 +200,7 @@ impl Lines {
 }
 
 fn lists(line: &[u8]) -> std::result::Result<(Vec<HostRule>, Vec<HostRule>), String> {
-    let base = Base { folder: "/".into(), home: None };
+    let base = Base::new("/", None);
     let settings = parse(line, Format::Json, Provenance::File("control line"), &base);
     let network = settings.map_err(|error| error.to_string())?.network;
     Ok((network.allow, network.deny))

@@ -21,6 +21,7 @@ mod child;
 mod config;
 mod error;
 mod executor;
+pub mod home;
 mod profile;
 mod result;
 mod sandbox;

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use kennel_policy::profiles;
-use kennel_policy::settings::{Base, PathEntry, Settings, Stated};
+use kennel_policy::settings::{PathEntry, Settings, Stated};
 
+use crate::config::said_path;
+use crate::home::Homes;
 use crate::{Result, SandboxConfig, SandboxError};
 
 impl SandboxConfig {
@@ -16,11 +18,10 @@ impl SandboxConfig {
     /// [`SandboxError::ConfigValidation`] when there is no such profile.
     pub fn apply_profile(&mut self, name: &str) -> Result<()> {
         let folder = match &self.working_dir {
-            Some(folder) => std::path::absolute(folder)?,
+            Some(folder) => said_path(folder)?,
             None => std::env::current_dir()?,
         };
-        let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-        let base = Base { folder, home };
+        let base = Homes::of_this_process().base(folder);
         let settings = profiles::settings(name, &base).ok_or_else(|| {
             let known = profiles::NAMES.join(", ");
             SandboxError::ConfigValidation(format!("there is no profile `{name}`; there are {known}"))
@@ -38,7 +39,7 @@ impl SandboxConfig {
             (&mut self.allow_write, files.allow_write),
             (&mut self.deny_write, files.deny_write),
         ] {
-            list.extend(entries.into_iter().map(|entry: PathEntry| entry.pattern.as_path().to_owned()));
+            list.extend(entries.into_iter().map(|entry: PathEntry| PathBuf::from(entry.pattern.to_text())));
         }
         say(&mut self.git, files.git);
         say(&mut self.on_replace, files.on_replace);
@@ -91,8 +92,7 @@ mod tests {
     #[test]
     fn a_profile_means_the_same_as_on_the_command_line() {
         for name in profiles::NAMES {
-            let home = std::env::var_os("HOME").map(PathBuf::from);
-            let base = Base { folder: std::env::current_dir().unwrap(), home };
+            let base = Homes::of_this_process().base(std::env::current_dir().unwrap());
             let profile = Some(Stated { value: name.to_owned(), origin: Origin::default() });
             let flags = Settings { profile, ..Settings::default() };
             let expected = merge(Sources::flags(base, flags)).unwrap().policy;

@@ -38,8 +38,9 @@ impl Sandbox {
     ///
     /// # Errors
     /// As [`SandboxBuilder::build`].
-    pub fn with_config(config: SandboxConfig) -> Result<Sandbox> {
+    pub fn with_config(mut config: SandboxConfig) -> Result<Sandbox> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
+        config.settle()?;
         config.policy()?;
         let executor = executor::of_this_platform()?;
         Ok(Sandbox { id: NEXT.fetch_add(1, Ordering::Relaxed), config, executor })

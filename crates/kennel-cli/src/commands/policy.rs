@@ -1,10 +1,13 @@
 //! From what was typed to a policy: finds the settings files, reads them, and merges everything.
 
+use std::cell::OnceCell;
+use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use kennel::home::Homes;
 use kennel_policy::merge::{Merged, Sources, merge};
 use kennel_policy::settings::{Base, Format, Provenance, Settings, parse};
 
@@ -20,39 +23,61 @@ type Failure = Box<dyn std::error::Error>;
 /// The policy for `args`, and the folder that the caller is in.
 pub fn policy(args: &RunArgs) -> Result<(Merged, PathBuf), Failure> {
     let cwd = std::env::current_dir().map_err(|error| format!("reading the working directory: {error}"))?;
-    let home = memory::environment().find(|(name, _)| *name == "HOME").map(|(_, home)| PathBuf::from(home));
-    let home = home.filter(|home| home.is_absolute());
-    let base = Base { folder: cwd.clone(), home: home.clone() };
-    let flags = args.settings(&base)?;
+    let homes = Lazy::default();
+    let flags =
+        args.settings(&if args.may_speak_of_home() { homes.base(&cwd) } else { Base::new(&cwd, None) })?;
+    // A profile speaks of it.
+    let base = if flags.profile.is_some() { homes.base(&cwd) } else { Base::new(&cwd, None) };
     let mut sources = Sources::flags(base, flags);
     for path in &args.settings_files {
-        let settings = read(path, &cwd, home.as_deref())?;
+        let settings = read(path, &cwd, &homes)?;
         let settings =
             settings.ok_or_else(|| format!("reading settings: {}: no such file", path.display()))?;
         sources.files.push(settings);
     }
     if !args.no_settings {
-        sources.user = first(&user_files(home.as_deref()), &cwd, home.as_deref())?;
+        sources.user = first(&user_files(&homes), &cwd, &homes)?;
         let folder = sources.flags.process.workdir.as_ref().map_or(cwd.as_path(), |stated| &stated.value);
         let named = |name: &str| if folder == cwd { PathBuf::from(name) } else { folder.join(name) };
-        sources.project = first(&[named("kennel.toml"), named("kennel.json")], &cwd, home.as_deref())?;
+        sources.project = first(&[named("kennel.toml"), named("kennel.json")], &cwd, &homes)?;
+    }
+    // A file may name a profile as well.
+    if sources.user.is_some() || !sources.files.is_empty() {
+        sources.base = homes.base(&cwd);
     }
     Ok((merge(sources)?, cwd))
 }
 
+/// The caller's homes, looked for once, and only if something speaks of them: the user database is a file.
+#[derive(Default)]
+struct Lazy(OnceCell<Homes>);
+
+impl Lazy {
+    fn get(&self) -> &Homes {
+        self.0.get_or_init(|| Homes::of_caller(variable))
+    }
+
+    fn base(&self, folder: &Path) -> Base {
+        self.get().base(folder)
+    }
+}
+
+fn variable(name: &str) -> Option<&'static OsStr> {
+    memory::environment().find(|(own, _)| *own == name).map(|(_, value)| value)
+}
+
 /// Where the user's own settings may be.
-fn user_files(home: Option<&Path>) -> Vec<PathBuf> {
-    let config = memory::environment()
-        .find(|(name, value)| *name == "XDG_CONFIG_HOME" && Path::new(value).is_absolute())
-        .map(|(_, value)| PathBuf::from(value))
-        .or_else(|| home.map(|home| home.join(".config")));
+fn user_files(homes: &Lazy) -> Vec<PathBuf> {
+    let said = variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let home = || Homes::of_variable(variable("HOME")).or_else(|| homes.get().first().map(Path::to_path_buf));
+    let config = said.or_else(|| home().map(|home| home.join(".config")));
     let Some(config) = config else { return Vec::new() };
     ["kennel/settings.toml", "kennel/settings.json"].iter().map(|name| config.join(name)).collect()
 }
 
-fn first(paths: &[PathBuf], cwd: &Path, home: Option<&Path>) -> Result<Option<Settings>, Failure> {
+fn first(paths: &[PathBuf], cwd: &Path, homes: &Lazy) -> Result<Option<Settings>, Failure> {
     for path in paths {
-        if let Some(settings) = read(path, cwd, home)? {
+        if let Some(settings) = read(path, cwd, homes)? {
             return Ok(Some(settings));
         }
     }
@@ -60,7 +85,7 @@ fn first(paths: &[PathBuf], cwd: &Path, home: Option<&Path>) -> Result<Option<Se
 }
 
 /// Reads one settings file; `None` when it is not there.
-fn read(path: &Path, cwd: &Path, home: Option<&Path>) -> Result<Option<Settings>, Failure> {
+fn read(path: &Path, cwd: &Path, homes: &Lazy) -> Result<Option<Settings>, Failure> {
     let said = |error: io::Error| format!("reading settings: {}: {error}", path.display());
     // Whoever wrote the working directory may have put a FIFO there, which a plain open would wait for.
     let file = match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
@@ -76,8 +101,7 @@ fn read(path: &Path, cwd: &Path, home: Option<&Path>) -> Result<Option<Settings>
     let mut text = Vec::new();
     file.take(MOST_BYTES).read_to_end(&mut text).map_err(said)?;
     let folder = cwd.join(path);
-    let folder = folder.parent().unwrap_or(cwd).to_path_buf();
-    let base = Base { folder, home: home.map(Path::to_path_buf) };
+    let base = homes.base(folder.parent().unwrap_or(cwd));
     let name = path.display().to_string();
     Ok(Some(parse(&text, Format::of(path, &text), Provenance::File(&name), &base)?))
 }

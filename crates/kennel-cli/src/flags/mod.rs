@@ -102,6 +102,16 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
+    /// Whether a value of a flag may start with the home.
+    #[must_use]
+    pub fn may_speak_of_home(&self) -> bool {
+        let of_home = |value: &OsString| matches!(value.as_encoded_bytes().first(), Some(b'~' | b'$'));
+        // A mount has two paths.
+        let second =
+            |value: &OsString| value.as_encoded_bytes().windows(2).any(|two| matches!(two, b":~" | b":$"));
+        self.typed.iter().any(|(_, value)| of_home(value) || second(value))
+    }
+
     /// What the flags say. Relative paths are relative to the base's folder, which is the caller's working directory.
     pub fn settings(&self, base: &Base) -> Result<Settings, UsageError> {
         let mut settings = Settings::default();

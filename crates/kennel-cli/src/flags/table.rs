@@ -109,7 +109,7 @@ impl Flag {
             Effect::Says(key) => match keys::find(key).map(|key| &key.kind) {
                 Some(Kind::Choice(choices)) => Offer::Words(choices.words()),
                 Some(Kind::Profile(_)) => Offer::Words(profiles::NAMES.to_vec()),
-                Some(Kind::Paths(_) | Kind::Mounts(_)) => Offer::Files,
+                Some(Kind::Paths(..) | Kind::Mounts(_)) => Offer::Files,
                 Some(Kind::Folder(_)) => Offer::Folders,
                 Some(Kind::Names(_)) => Offer::Variables,
                 _ => Offer::Nothing,

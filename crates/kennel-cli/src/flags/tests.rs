@@ -9,7 +9,7 @@ use super::*;
 mod reference;
 
 fn base() -> Base {
-    Base { folder: "/work".into(), home: Some("/home/me".into()) }
+    Base::new("/work", Some("/home/me".into()))
 }
 
 fn typed(line: &str) -> Result<Invocation, UsageError> {
@@ -80,7 +80,7 @@ fn every_flag_has_its_effect() {
             keys::Kind::Time(slot) => slot(&mut said).is_some(),
             keys::Kind::Cpus(slot) => slot(&mut said).is_some(),
             keys::Kind::Count(slot) => slot(&mut said).is_some(),
-            keys::Kind::Paths(list) => !list(&mut said).is_empty(),
+            keys::Kind::Paths(list, _) => !list(&mut said).is_empty(),
             keys::Kind::Hosts(list, _) => !list(&mut said).is_empty(),
             keys::Kind::Mounts(list) => !list(&mut said).is_empty(),
             keys::Kind::Tmpfs(list) => !list(&mut said).is_empty(),
@@ -230,7 +230,7 @@ fn the_table_is_sound() {
             let kind = &keys::find(key).unwrap().kind;
             let grows = matches!(
                 kind,
-                Paths(_) | Hosts(..) | Mounts(_) | Tmpfs(_) | Names(_) | Variables(_) | Ports(_)
+                Paths(..) | Hosts(..) | Mounts(_) | Tmpfs(_) | Names(_) | Variables(_) | Ports(_)
             );
             assert_eq!(flag.repeatable, grows, "{}", flag.name);
         }

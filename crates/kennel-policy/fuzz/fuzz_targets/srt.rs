@@ -6,7 +6,7 @@ use kennel_policy::srt::{SrtSettings, Surroundings, parse};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let base = Base { folder: "/work".into(), home: Some("/home/me".into()) };
+    let base = Base::new("/work", Some("/home/me".into()));
     match parse(data, "srt.json", &base) {
         Ok(settings) => {
             let around = Surroundings { folder: "/work".into(), ..Surroundings::default() };

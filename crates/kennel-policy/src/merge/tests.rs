@@ -4,7 +4,7 @@ use super::*;
 use crate::settings::{Format, Provenance, parse};
 
 fn base() -> Base {
-    Base { folder: "/work".into(), home: Some("/home/me".into()) }
+    Base::new("/work", Some("/home/me".into()))
 }
 
 fn file(name: &str, text: &str) -> Settings {

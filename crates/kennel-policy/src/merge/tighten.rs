@@ -46,7 +46,7 @@ pub(super) fn tighten(whole: &mut Settings, mut project: Settings) -> Vec<Note> 
             Kind::Time(slot) => single(slot(whole), slot(&mut project).take(), lower),
             Kind::Cpus(slot) => single(slot(whole), slot(&mut project).take(), lower),
             Kind::Count(slot) => single(slot(whole), slot(&mut project).take(), lower),
-            Kind::Paths(list) => {
+            Kind::Paths(list, _) => {
                 entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
             }
             Kind::Hosts(list, _) => {

@@ -126,6 +126,27 @@ fn a_literal_keeps_its_special_characters() {
 }
 
 #[test]
+fn a_name_whose_special_characters_are_said_literally_is_a_name() {
+    let named = glob("/app/[[]slug]/[*][?]");
+    assert!(!named.is_glob());
+    assert_eq!(named, PathPattern::literal("/app/[slug]/*?"));
+    assert_eq!(glob("/app/[[]slug]/*").literal_prefix(), Path::new("/app/[slug]"));
+    assert!(glob("/[!a]").is_glob() && glob("/[ab]").is_glob());
+    assert_eq!(glob("/[ää]x").as_path(), Path::new("/äx"));
+}
+
+#[test]
+fn a_pattern_moves_with_the_folder_it_starts_from() {
+    let moved = glob("/lnk/sub/*.conf").moved_to(Path::new("/real/[x]"));
+    assert!(moved.is_glob() && moved.matches(Path::new("/real/[x]/a.conf")));
+    assert!(!moved.matches(Path::new("/lnk/sub/a.conf")) && !moved.matches(Path::new("/real/x/a.conf")));
+    assert_eq!(moved.literal_prefix(), Path::new("/real/[x]"));
+    assert_eq!(moved.as_path(), Path::new("/real/[x]/*.conf"));
+    assert_eq!(glob("/*").moved_to(Path::new("/a")), glob("/a/*"));
+    assert_eq!(glob("/a/**").moved_to(Path::new("/")), glob("/**"));
+}
+
+#[test]
 fn a_relative_glob_takes_its_folder_literally() {
     let glob = PathPattern::parse_in(Path::new("/app/[slug]/"), "./src//*.ts").unwrap();
     assert!(glob.matches(Path::new("/app/[slug]/src/x.ts")));
@@ -263,7 +284,17 @@ proptest! {
     #[test]
     fn a_parsed_pattern_parses_to_itself(text in "/[a/*.?\\[\\]!-]{0,20}") {
         if let Ok(pattern) = PathPattern::parse(&text) {
-            prop_assert_eq!(PathPattern::parse(pattern.as_path()).unwrap(), pattern);
+            prop_assert_eq!(PathPattern::parse(pattern.to_text()).unwrap(), pattern);
+        }
+    }
+
+    #[test]
+    fn a_relative_pattern_parses_to_itself_when_it_is_written_in_full(
+        folder in "/[a*\\[\\]]{0,6}/[a?\\[!]{1,6}",
+        text in "[a/*.?\\[\\]!-]{1,20}",
+    ) {
+        if let Ok(pattern) = PathPattern::parse_in(Path::new(&folder), &text) {
+            prop_assert_eq!(PathPattern::parse(pattern.to_text()).unwrap(), pattern);
         }
     }
 }

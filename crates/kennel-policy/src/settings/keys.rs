@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{PathEntry, Settings, Stated};
+use super::{PathEntry, Sense, Settings, Stated};
 use crate::domain::{HostRule, ListKind};
 use crate::policy::{
     GitLevel, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress, PublishedPort, ReadModel,
@@ -64,7 +64,7 @@ pub enum Kind {
     /// A positive number.
     Count(Slot<Option<u32>>),
     /// Paths and globs.
-    Paths(List<PathEntry>),
+    Paths(List<PathEntry>, Sense),
     /// Hosts.
     Hosts(List<HostRule>, ListKind),
     /// Mounts.
@@ -212,28 +212,28 @@ pub static SECTIONS: &[Section] = &[
             },
             Key {
                 name: "deny_read",
-                kind: Kind::Paths(|s| &mut s.files.deny_read),
+                kind: Kind::Paths(|s| &mut s.files.deny_read, Sense::Deny),
                 default: "",
                 tighten: Tighten::Add,
                 doc: "Paths that are hidden, with everything below.",
             },
             Key {
                 name: "allow_read",
-                kind: Kind::Paths(|s| &mut s.files.allow_read),
+                kind: Kind::Paths(|s| &mut s.files.allow_read, Sense::Allow),
                 default: "",
                 tighten: Tighten::No,
                 doc: "Paths that can be read: carved out of deny_read, or listed under listed reads.",
             },
             Key {
                 name: "allow_write",
-                kind: Kind::Paths(|s| &mut s.files.allow_write),
+                kind: Kind::Paths(|s| &mut s.files.allow_write, Sense::Allow),
                 default: "",
                 tighten: Tighten::No,
                 doc: "Paths that can be written, with everything below.",
             },
             Key {
                 name: "deny_write",
-                kind: Kind::Paths(|s| &mut s.files.deny_write),
+                kind: Kind::Paths(|s| &mut s.files.deny_write, Sense::Deny),
                 default: "",
                 tighten: Tighten::Add,
                 doc: "Paths that stay read-only: carved out of allow_write.",
@@ -313,7 +313,7 @@ pub static SECTIONS: &[Section] = &[
             },
             Key {
                 name: "devices",
-                kind: Kind::Paths(|s| &mut s.files.devices),
+                kind: Kind::Paths(|s| &mut s.files.devices, Sense::Allow),
                 default: "",
                 tighten: Tighten::No,
                 doc: "Devices of the host's /dev to add to the minimal set, such as /dev/kvm.",
@@ -431,7 +431,7 @@ pub static SECTIONS: &[Section] = &[
             },
             Key {
                 name: "allow_unix_sockets",
-                kind: Kind::Paths(|s| &mut s.network.allow_unix_sockets),
+                kind: Kind::Paths(|s| &mut s.network.allow_unix_sockets, Sense::Allow),
                 default: "",
                 tighten: Tighten::No,
                 doc: "Unix sockets of the host's that the command can connect to; named as the host names them.",

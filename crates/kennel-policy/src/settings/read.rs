@@ -5,9 +5,8 @@ use std::ffi::OsStr;
 use super::keys::{self, Field, FieldKind, Key, Kind, SECTIONS, Section, Shape, Zero};
 use super::text::{self, UNLIMITED, ValueError};
 use super::tree::{self, Entry, Fault, Node, Value};
-use super::{Base, Format, PathEntry, Problem, Settings, SettingsError, Stated};
+use super::{Base, Format, PathEntry, Problem, Sense, Settings, SettingsError, Stated};
 use crate::nearest::nearest;
-use crate::pattern::PathPattern;
 use crate::policy::{Missing, MountAccess, MountPoint, Origin, TmpfsMount};
 
 /// Far above any real settings file, far below what could hurt.
@@ -29,7 +28,7 @@ pub enum Provenance<'a> {
 /// ```
 /// use kennel_policy::settings::{Base, Format, Provenance, parse};
 ///
-/// let base = Base { folder: "/work".into(), home: None };
+/// let base = Base::new("/work", None);
 /// let text = "[files]\nallow_write = [\"out\"]\n";
 /// let settings = parse(text.as_bytes(), Format::Toml, Provenance::File("kennel.toml"), &base)?;
 /// assert_eq!(settings.files.allow_write[0].pattern.as_path().to_str(), Some("/work/out"));
@@ -136,10 +135,10 @@ impl Reader<'_> {
                 Value::Text(text) if text != UNLIMITED => return Err(wrong_type(name, NUMBER, node)),
                 _ => self.limit(key, name, node, NUMBER)?,
             },
-            Kind::Paths(list) => {
+            Kind::Paths(list, sense) => {
                 for item in items(name, node)? {
-                    let entry = self.path(name, item)?;
-                    list(&mut self.settings).push(entry);
+                    let entries = self.paths(name, item, *sense)?;
+                    list(&mut self.settings).extend(entries);
                 }
             }
             Kind::Hosts(list, kind) => {
@@ -216,7 +215,7 @@ impl Reader<'_> {
             .map_err(|error| value(name, node, error))
     }
 
-    fn path(&mut self, name: &str, item: &Node<'_>) -> Result<PathEntry, Fault> {
+    fn paths(&mut self, name: &str, item: &Node<'_>, sense: Sense) -> Result<Vec<PathEntry>, Fault> {
         let [path, literal, missing] = fields(name, item, &keys::PATH)?;
         let is_literal = matches!(literal, Some(Node { value: Value::Bool(true), .. }));
         let missing = match text_of(missing) {
@@ -225,10 +224,12 @@ impl Reader<'_> {
             _ => None,
         };
         let text = OsStr::new(text_of(path));
-        let pattern =
-            if is_literal { self.base.path(text).map(PathPattern::literal) } else { self.base.pattern(text) };
-        let pattern = pattern.map_err(|error| value(name, item, error))?;
-        Ok(PathEntry { pattern, missing, origin: self.origin(item) })
+        let patterns =
+            if is_literal { self.base.literals(text, sense) } else { self.base.patterns(text, sense) };
+        let patterns = patterns.map_err(|error| value(name, item, error))?;
+        let origin = self.origin(item);
+        let entry = |pattern| PathEntry { pattern, missing, origin: origin.clone() };
+        Ok(patterns.into_iter().map(entry).collect())
     }
 
     fn mount(&mut self, name: &str, item: &Node<'_>) -> Result<MountPoint, Fault> {

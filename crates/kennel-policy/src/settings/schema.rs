@@ -66,7 +66,7 @@ fn of_key(key: &Key) -> Value {
         Kind::Time(_) => limit(reference("duration")),
         Kind::Cpus(_) => limit(json!({ "type": "number", "minimum": 0.01, "maximum": 65536 })),
         Kind::Count(_) => limit(json!({ "type": "integer", "minimum": 1, "maximum": 1 << 22 })),
-        Kind::Paths(_) => list_of(reference("path")),
+        Kind::Paths(..) => list_of(reference("path")),
         Kind::Hosts(..) => list_of(reference("host")),
         Kind::Mounts(_) => list_of(reference("mount")),
         Kind::Tmpfs(_) => list_of(reference("tmpfs")),

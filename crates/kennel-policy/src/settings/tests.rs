@@ -7,7 +7,7 @@ use super::*;
 use crate::policy::MountAccess;
 
 fn base() -> Base {
-    Base { folder: "/work/app".into(), home: Some("/home/me".into()) }
+    Base::new("/work/app", Some("/home/me".into()))
 }
 
 fn toml(text: &str) -> Settings {
@@ -375,11 +375,65 @@ fn broken_files_are_refused_with_the_line() {
 
 #[test]
 fn no_home_is_an_error_only_where_it_is_needed() {
-    let base = Base { folder: "/".into(), home: None };
+    let base = Base::new("/", None);
     let read = |text: &str| parse(text.as_bytes(), Format::Toml, Provenance::File("f"), &base);
     assert!(read("[files]\nallow_write = [\"/x\"]").is_ok());
     let message = read("[files]\nallow_write = [\"~/x\"]").unwrap_err().to_string();
-    assert_eq!(message, "f:2: `files.allow_write`: `~` stands for the home folder, and HOME is not set");
+    assert_eq!(
+        message,
+        "f:2: `files.allow_write`: `~` stands for the home folder, and neither HOME nor the user database says where \
+         that is"
+    );
+}
+
+#[test]
+fn the_home_is_expanded_however_it_is_spelt_and_other_variables_are_refused() {
+    let settings = toml("[files]\ndeny_read = [\"$HOME/.ssh\", \"${HOME}/.aws/*\", \"$HOME\", \"~\"]");
+    let paths: Vec<_> = settings.files.deny_read.iter().map(|entry| entry.pattern.to_string()).collect();
+    assert_eq!(paths, ["/home/me/.ssh", "/home/me/.aws/*", "/home/me", "/home/me"]);
+    for (text, name) in [
+        ("$XDG_CONFIG_HOME/x", "$XDG_CONFIG_HOME"),
+        ("${XDG_DATA_HOME}", "${XDG_DATA_HOME}"),
+        ("/home/$USER/.ssh", "$USER"),
+        ("$HOME.bak", "$HOME.bak"),
+        ("~/$DIR", "$DIR"),
+        ("$(pwd)/x", "$(pwd)"),
+        ("${X:-y}", "${X:-y}"),
+        ("$HOME/*/$KEYS", "$KEYS"),
+    ] {
+        for list in ["deny_read", "deny_write", "allow_read", "allow_write"] {
+            let message = error(&format!("files.{list} = [\"{text}\"]"));
+            let told = format!(
+                "kennel.toml:1: `files.{list}`: `{text}`: kennel expands `$HOME` at the start and no other variable; write \
+                 out what `{name}` stands for, or `[$]` for the character itself"
+            );
+            assert_eq!(message, told);
+        }
+    }
+    // Names that only hold a `$` are names, and so is what is said literally.
+    let plain = toml(
+        "files.deny_read = [\"a$b.class\", \"$\", \"[$]x\", { path = \"$x\", literal = true }, \"/1/$2\"]",
+    );
+    let paths: Vec<_> = plain.files.deny_read.iter().map(|entry| entry.pattern.to_string()).collect();
+    assert_eq!(paths, ["/work/app/a$b.class", "/work/app/$", "/work/app/$x", "/work/app/$x", "/1/$2"]);
+    assert!(error("files.deny_read = [\"~/.ssh \"]").contains("starts or ends with a blank"));
+    assert!(error("files.deny_read = [\"\\n/x\"]").contains("starts or ends with a blank"));
+    assert!(error("files.deny_read = [\"~me/.ssh\"]").contains("only `~` and `~/…` are known"));
+}
+
+#[test]
+fn a_deny_below_the_home_holds_in_every_home_and_an_allow_in_one() {
+    let base = Base { other_homes: vec!["/root".into()], ..base() };
+    let text = "[files]\ndeny_read = [\"~/.ssh\", { path = \"$HOME/*\", literal = true }, \"x\"]\nallow_read = [\"~/a\"]";
+    let files = parse(text.as_bytes(), Format::Toml, Provenance::File("f"), &base).unwrap().files;
+    let paths = |list: &[PathEntry]| list.iter().map(|entry| entry.pattern.to_string()).collect::<Vec<_>>();
+    assert_eq!(
+        paths(&files.deny_read),
+        ["/home/me/.ssh", "/root/.ssh", "/home/me/*", "/root/*", "/work/app/x"]
+    );
+    assert!(files.deny_read.iter().all(|entry| entry.origin.to_string() == "f:2"));
+    assert!(!files.deny_read[3].pattern.is_glob());
+    assert_eq!(paths(&files.allow_read), ["/home/me/a"]);
 }
 
 #[test]

@@ -36,13 +36,27 @@ pub enum ValueError {
         error: PatternError,
     },
     /// A `~` and no home.
-    #[error("`~` stands for the home folder, and HOME is not set")]
+    #[error("`~` stands for the home folder, and neither HOME nor the user database says where that is")]
     NoHome,
     /// `~someone`
     #[error(
         "`{0}`: only `~` and `~/…` are known; write another user's home in full, or `./~…` for such a name"
     )]
     OtherHome(String),
+    /// `$NAME`
+    #[error(
+        "`{text}`: kennel expands `$HOME` at the start and no other variable; write out what `{name}` stands for, or \
+         `[$]` for the character itself"
+    )]
+    NotExpanded {
+        /// The path as it was typed.
+        text: String,
+        /// The part that was to be expanded.
+        name: String,
+    },
+    /// A blank at one of the ends.
+    #[error("`{0}` starts or ends with a blank; if that is part of the name, write it as `[ ]`")]
+    Blank(String),
     /// A place inside the sandbox that is not absolute, or goes up.
     #[error("`{0}` is not a place inside the sandbox; write an absolute path without `..`")]
     Target(String),
@@ -148,8 +162,9 @@ impl Kind {
                 let value = limit(text, |text| Ok(quantity::count(text, 1, 1 << 22)?))?;
                 *slot(settings) = Some(Stated { value, origin });
             }
-            Kind::Paths(list) => {
-                list(settings).push(PathEntry { pattern: base.pattern(text)?, missing: None, origin });
+            Kind::Paths(list, sense) => {
+                let entry = |pattern| PathEntry { pattern, missing: None, origin: origin.clone() };
+                list(settings).extend(base.patterns(text, *sense)?.into_iter().map(entry));
             }
             Kind::Hosts(list, kind) => list(settings).push(host(utf8(text)?, *kind, origin)?),
             Kind::Mounts(list) => list(settings).push(mount(text, base, origin)?),

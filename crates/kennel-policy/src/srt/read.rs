@@ -8,7 +8,7 @@ use crate::domain::{HostRule, ListKind};
 use crate::pattern::{PathPattern, PatternError};
 use crate::policy::{Origin, ProxyAddress};
 use crate::settings::tree::{self, Fault, Node, Value};
-use crate::settings::{Base, Problem, SettingsError, ValueError, json};
+use crate::settings::{Base, Problem, Sense, SettingsError, ValueError, below_home, json};
 
 /// Far above any real settings file.
 const MAX_SIZE: usize = 1 << 20;
@@ -50,7 +50,7 @@ const NO_EFFECT: &[&str] = &[
 ///
 /// ```
 /// use kennel_policy::settings::Base;
-/// let base = Base { folder: "/work".into(), home: Some("/home/me".into()) };
+/// let base = Base::new("/work", Some("/home/me".into()));
 /// let text = r#"{"network": {"allowedDomains": ["example.com"], "deniedDomains": []},
 ///                "filesystem": {"denyRead": ["~/.ssh"], "allowWrite": ["."], "denyWrite": []}}"#;
 /// let settings = kennel_policy::srt::parse(text.as_bytes(), "srt.json", &base)?;
@@ -174,8 +174,9 @@ impl Reader<'_> {
             let file = Table::of("credentials.files", item)?;
             match file.word("mode", &["deny", "mask"])? {
                 "deny" => {
-                    let entry = self.entry("credentials.files.path", file.required("path")?)?;
-                    self.settings.deny_read.push(entry);
+                    let path = file.required("path")?;
+                    let entries = self.entry("credentials.files.path", path, Sense::Deny)?;
+                    self.settings.deny_read.extend(entries);
                 }
                 _ => return Err(refused("credentials.files with mode \"mask\"", item, masked)),
             }
@@ -211,11 +212,16 @@ impl Reader<'_> {
             Required::No => table.list(key)?,
         };
         let name = table.name(key);
-        items.iter().map(|item| self.entry(&name, item)).collect()
+        let sense = if key.starts_with("deny") { Sense::Deny } else { Sense::Allow };
+        let mut entries = Vec::new();
+        for item in items {
+            entries.extend(self.entry(&name, item, sense)?);
+        }
+        Ok(entries)
     }
 
-    /// `"path"`, or `{"path": "path", "literal": true}` and nothing else.
-    fn entry(&self, name: &str, item: &Node<'_>) -> Result<Entry, Fault> {
+    /// `"path"`, or `{"path": "path", "literal": true}` and nothing else. A deny below the home is one for each home.
+    fn entry(&self, name: &str, item: &Node<'_>, sense: Sense) -> Result<Vec<Entry>, Fault> {
         let expected = "a path, or { \"path\": \"…\", \"literal\": true }";
         let (text, literal) = match &item.value {
             Value::Text(text) => (text, false),
@@ -233,26 +239,39 @@ impl Reader<'_> {
         // `dir/**` is `dir`: what is said of a folder is said of all that is in it.
         let plain = if literal { text.as_ref() } else { text.trim_end_matches("/**") };
         let plain = if plain.is_empty() && !text.is_empty() { "/" } else { plain };
-        let path = lexical(&self.base.path(OsStr::new(plain)).map_err(error)?);
-        let glob = if literal || !plain.contains(['*', '?', '[']) {
-            None
-        } else {
-            self.glob(plain).map_err(error)?
+        // There a `$` means itself. Who denies `$HOME/…` means the home, though, and it costs nothing to deny both.
+        let itself = format!("./{plain}");
+        let of_home = plain.starts_with('$') && below_home(Path::new(plain)).is_some();
+        let texts = match (of_home, sense) {
+            (true, Sense::Deny) => vec![plain, &itself],
+            (true, Sense::Allow) => vec![itself.as_str()],
+            (false, _) => vec![plain],
         };
-        Ok(Entry { path, glob, origin: self.origin(item) })
+        let mut entries = Vec::new();
+        for text in texts {
+            let is_glob = !literal && text.contains(['*', '?', '[']);
+            let mut globs =
+                if is_glob { self.globs(text, sense).map_err(error)? } else { Vec::new() }.into_iter();
+            for path in self.base.literals(OsStr::new(text), sense).map_err(error)? {
+                let (path, origin) = (lexical(path.as_path()), self.origin(item));
+                entries.push(Entry { path, glob: globs.next().flatten(), origin });
+            }
+        }
+        Ok(entries)
     }
 
-    /// A text as a glob; `None` where it makes none, and only names the path.
-    fn glob(&self, text: &str) -> Result<Option<PathPattern>, ValueError> {
-        match self.base.pattern(OsStr::new(text)) {
-            Ok(pattern) => Ok(Some(pattern)),
+    /// A text as a glob, for each home; `None` where it makes none, and only names the path.
+    fn globs(&self, text: &str, sense: Sense) -> Result<Vec<Option<PathPattern>>, ValueError> {
+        match self.base.globs(OsStr::new(text), sense) {
+            Ok(patterns) => Ok(patterns.into_iter().map(Some).collect()),
             Err(ValueError::Path { error: PatternError::ParentInGlob, .. }) => {
-                let path = lexical(&self.base.path(OsStr::new(text))?);
-                Ok(PathPattern::parse(path.as_os_str()).ok())
+                let literals = self.base.literals(OsStr::new(text), sense)?;
+                let parse = |path: PathPattern| PathPattern::parse(lexical(path.as_path())).ok();
+                Ok(literals.into_iter().map(parse).collect())
             }
             // Brackets that spell no set mean themselves.
             Err(ValueError::Path { error: PatternError::OpenSet | PatternError::EmptyRange(_), .. }) => {
-                Ok(None)
+                Ok(Vec::new())
             }
             Err(error) => Err(error),
         }

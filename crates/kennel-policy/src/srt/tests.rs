@@ -5,7 +5,7 @@ use crate::policy::{GitLevel, Missing, NetworkMode, Policy, Precedence, SeccompP
 use crate::settings::Base;
 
 fn base() -> Base {
-    Base { folder: "/work".into(), home: Some("/home/me".into()) }
+    Base::new("/work", Some("/home/me".into()))
 }
 
 fn around() -> Surroundings {
@@ -231,4 +231,23 @@ fn variables_are_srts() {
             .iter()
             .any(|rule| rule.pattern.to_string() == "/tmp/claude" && !rule.follow_link)
     );
+}
+
+#[test]
+fn a_deny_of_the_home_is_one_of_every_home_and_a_dollar_means_itself_besides() {
+    let base = Base { other_homes: vec!["/root".into()], ..base() };
+    let lists = r#"{"denyRead": ["~/.ssh", "$HOME/.aws", "$(x)"], "allowWrite": ["~/a", "$HOME/b"], "denyWrite": ["~/*.c"]}"#;
+    let text =
+        format!(r#"{{"network": {{"allowedDomains": [], "deniedDomains": []}}, "filesystem": {lists}}}"#);
+    let settings = parse(text.as_bytes(), "srt.json", &base).unwrap();
+    let paths =
+        |list: &[Entry]| list.iter().map(|entry| entry.path.display().to_string()).collect::<Vec<_>>();
+    assert_eq!(
+        paths(&settings.deny_read),
+        ["/home/me/.ssh", "/root/.ssh", "/home/me/.aws", "/root/.aws", "/work/$HOME/.aws", "/work/$(x)"]
+    );
+    assert_eq!(paths(&settings.allow_write), ["/home/me/a", "/work/$HOME/b"]);
+    let globs: Vec<_> =
+        settings.deny_write.iter().map(|entry| entry.glob.clone().unwrap().to_string()).collect();
+    assert_eq!(globs, ["/home/me/*.c", "/root/*.c"]);
 }

@@ -28,7 +28,7 @@ fn the_settings_page_has_every_key_as_it_is() {
 fn the_examples_of_the_settings_page_are_settings() {
     let page =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md")).unwrap();
-    let base = Base { folder: "/work".into(), home: Some("/home/me".into()) };
+    let base = Base::new("/work", Some("/home/me".into()));
     let examples: Vec<&str> =
         page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(examples.len() >= 2);
@@ -90,7 +90,7 @@ fn value_of(key: &Key) -> String {
         Kind::Time(_) => "a duration".to_owned(),
         Kind::Cpus(_) => "a number".to_owned(),
         Kind::Count(_) => "a whole number".to_owned(),
-        Kind::Paths(_) => "paths".to_owned(),
+        Kind::Paths(..) => "paths".to_owned(),
         Kind::Hosts(..) => "hosts".to_owned(),
         Kind::Mounts(_) => "mounts".to_owned(),
         Kind::Tmpfs(_) => "tmpfs folders".to_owned(),
