@@ -233,10 +233,19 @@ fn a_process_cannot_leave_its_cgroup() {
             args![libc::AT_FDCWD, &place.with_file_name("kennel-test-escape"), 0o755],
         );
     }
-    for more in EVERY_WAY {
+    // Not even who may write everything else, or shows the host's tree at another place as well.
+    let open: [&[&str]; 3] =
+        [&["--allow-write", "/"], &["--allow-write", "/", "--user", "root"], &["--mount", "/:/mnt:rw"]];
+    for more in EVERY_WAY.into_iter().chain(open) {
         let told = script.inside(more);
         for index in 0..places.len() * 2 {
             told.refused(1 + index, &[EROFS, EACCES, EPERM]);
         }
     }
+    let mut elsewhere = Script::new();
+    for place in &places {
+        elsewhere = elsewhere.open(Path::new("/mnt").join(place.strip_prefix("/").unwrap()), libc::O_WRONLY);
+    }
+    let told = elsewhere.inside(&["--mount", "/:/mnt:rw"]);
+    told.refused_all(0..places.len(), &[ENOENT]);
 }

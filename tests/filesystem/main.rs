@@ -11,6 +11,7 @@ mod names;
 mod old_kernel;
 mod precedence;
 mod race;
+mod special;
 mod stalled;
 mod symlinks;
 mod vanished;

@@ -182,7 +182,7 @@ fn a_deny_of_the_home_hides_it_and_one_that_nobody_expanded_is_an_error() {
     std::fs::remove_file(&file).unwrap();
     assert_eq!((shown.as_str(), glob.as_str()), ("key\n", ""));
     assert_eq!(hidden, ["", "", ""]);
-    for wrong in ["$XDG_CONFIG_HOME/x", "~nobody/.ssh", "/home/$USER", "x "] {
+    for wrong in ["$XDG_CONFIG_HOME/x", "~nobody/.ssh", "/home/$USER", " ~/.ssh"] {
         let error = Sandbox::builder().deny_read(wrong).build().unwrap_err();
         assert!(matches!(error, kennel::SandboxError::ConfigValidation(_)), "{wrong}: {error}");
         let config = kennel::SandboxConfig { deny_write: vec![wrong.into()], ..Default::default() };

@@ -5,14 +5,14 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use crate::read::read_whole;
+use crate::read::read_to_end;
 
 /// The table as it stands now. It answers at once, whatever the file systems in it do.
 ///
 /// # Errors
 /// When there is no /proc.
 pub fn table() -> io::Result<Vec<u8>> {
-    read_whole("/proc/self/mountinfo")
+    read_to_end("/proc/self/mountinfo")
 }
 
 /// One line of the table.

@@ -15,6 +15,30 @@ pub(crate) fn read_whole(path: &str) -> io::Result<Vec<u8>> {
     read_from_start(file.as_fd())
 }
 
+/// Reads a file of `/proc` whose lines may be longer than half a page, so that a short read is not yet the end: the
+/// options of an overlay, in the table of mounts.
+pub(crate) fn read_to_end(path: &str) -> io::Result<Vec<u8>> {
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut text = vec![0; 8192];
+    let mut filled = 0;
+    loop {
+        match rustix::io::read(&file, &mut text[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        if filled == text.len() {
+            if filled >= MOST {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            text.resize(filled * 4, 0);
+        }
+    }
+    text.truncate(filled);
+    Ok(text)
+}
+
 /// Reads a file that is held open anew; the kernel produces the text at each read from the start.
 pub(crate) fn read_from_start(file: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     let mut text = vec![0; 4096];

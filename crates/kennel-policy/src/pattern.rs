@@ -279,14 +279,16 @@ impl Segment {
 }
 
 impl Token {
-    /// Whether it stands for one certain character.
+    /// Whether it is a character, or one that has to be put in brackets to mean itself.
     fn is_literal(&self) -> bool {
         match self {
             Token::Unit(_) => true,
             Token::One | Token::Run => false,
-            Token::Set { negated, ranges } => {
-                !negated && ranges.iter().all(|(low, high)| low == high && *low == ranges[0].0)
-            }
+            Token::Set { negated: true, .. } => false,
+            Token::Set { ranges, .. } => match **ranges {
+                [(low, high)] => low == high && u8::try_from(low).is_ok_and(means_itself_in_brackets),
+                _ => false,
+            },
         }
     }
 
@@ -401,33 +403,32 @@ fn set(text: &[u8]) -> Result<(Token, &[u8]), PatternError> {
     }
 }
 
-/// A name without the brackets of its sets, each of which holds one character.
+/// A name without the brackets of its sets, each of which holds one ASCII character.
 fn literally(component: &[u8]) -> Box<[u8]> {
     let mut name = Vec::with_capacity(component.len());
     let mut rest = component;
-    while let Some((&byte, mut after)) = rest.split_first() {
-        if byte == b'['
-            && let Some((_, behind)) = next_unit(after)
-        {
-            name.extend_from_slice(&after[..after.len() - behind.len()]);
-            // What is left of the set says the same character again.
-            after = set(after).map_or(behind, |(_, behind)| behind);
-        } else {
-            name.push(byte);
-        }
-        rest = after;
+    while let Some((byte, after)) = rest.split_first() {
+        rest = match (byte, after) {
+            (b'[', [inner, b']', after @ ..]) => {
+                name.push(*inner);
+                after
+            }
+            _ => {
+                name.push(*byte);
+                after
+            }
+        };
     }
     name.into()
 }
 
-/// A name with its special characters in brackets, so that they mean themselves. So do a `$` at the start and blanks at
-/// the ends, which settings refuse.
+/// A name with its special characters in brackets, so that they mean themselves. So do a `$` and a blank at the start, which
+/// settings refuse.
 fn said_literally(name: &OsStr) -> OsString {
     let name = name.as_encoded_bytes();
     let mut bytes = Vec::with_capacity(name.len() + 8);
     for (at, byte) in name.iter().enumerate() {
-        let blank_end = byte.is_ascii_whitespace() && (at == 0 || at + 1 == name.len());
-        if is_special(&[*byte]) || blank_end || (*byte == b'$' && at == 0) {
+        if is_special(&[*byte]) || (at == 0 && means_itself_in_brackets(*byte)) {
             bytes.extend_from_slice(&[b'[', *byte, b']']);
         } else {
             bytes.push(*byte);
@@ -435,6 +436,11 @@ fn said_literally(name: &OsStr) -> OsString {
     }
     // SAFETY: the bytes of an `OsStr` with ASCII characters before and after some of its ASCII characters.
     unsafe { OsString::from_encoded_bytes_unchecked(bytes) }
+}
+
+/// Whether settings give a character another meaning in some place.
+fn means_itself_in_brackets(byte: u8) -> bool {
+    is_special(&[byte]) || byte == b'$' || byte.is_ascii_whitespace()
 }
 
 fn is_special(bytes: &[u8]) -> bool {

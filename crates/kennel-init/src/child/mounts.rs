@@ -30,6 +30,7 @@ impl Setup<'_> {
     /// Attaches an empty root over `/`. Paths of this process still start from the old one, below it, until
     /// [`Setup::pivot_root`]; no folder on the host's disk is needed to mount on.
     pub(super) fn tmpfs_root(&mut self, fields: &mut Reader) -> Result<()> {
+        self.hold_early()?;
         let tree = new_tmpfs(fields.u64()?, 0, 0o755)?;
         sys::attach(tree.raw(), AT_FDCWD, c"/")?;
         self.root = tree;

@@ -9,6 +9,9 @@ use super::{Caller, PlanError, Steps, c_path};
 /// The nodes. Bound from the host, because a user namespace may not make devices.
 pub const NODES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 
+/// All that can be named in it.
+pub const OWN: &[&str] = &["null", "zero", "full", "random", "urandom", "tty", "shm", "pts"];
+
 const LINKS: &[(&str, &str)] = &[
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
@@ -21,18 +24,15 @@ fn inside(name: &str) -> CString {
     CString::new(format!("/dev/{name}")).unwrap_or_default()
 }
 
-/// Makes /dev, and below it the store of all private folders, which holds `scratch` bytes. `early` says that the host's
-/// nodes lie below the new /dev.
-pub(super) fn make(
-    steps: &mut Steps,
-    caller: &Caller,
-    scratch: u64,
-    inodes: u64,
-    early: bool,
-) -> Result<(), PlanError> {
-    let reason = "every sandbox has a minimal /dev of its own";
+/// Makes the store of all private folders, which holds `scratch` bytes, at /dev, where something covers it later.
+pub(super) fn store(steps: &mut Steps, scratch: u64, inodes: u64) {
     let store = Step::Store { target: c"/dev".into(), size: scratch, inodes };
     steps.add(store, "the private folders of the sandbox, and what hides files");
+}
+
+/// Makes /dev, above the store. `early` says that the host's nodes lie below the new /dev.
+pub(super) fn make(steps: &mut Steps, caller: &Caller, early: bool) -> Result<(), PlanError> {
+    let reason = "every sandbox has a minimal /dev of its own";
     steps.add(Step::Private { target: c"/dev".into(), name: c"dev".into(), mode: 0o755 }, reason);
     for node in NODES {
         device(steps, inside(node), inside(node), Identity::default(), early, reason);

@@ -29,17 +29,19 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
     let mut above: Vec<&Point> = Vec::new();
     let anew = points.first().is_some_and(|point| point.path == Path::new("/") && point.is_made_anew());
     let covering = covering(points, anew);
-    // First, because what hides other things waits below /dev until that is mounted over it.
-    if points.iter().any(|point| point.state == State::Fresh(Zone::Dev)) {
-        if anew {
-            steps.add(Step::MakeDir { path: c"/dev".into(), mode: 0o755 }, Zone::Dev.reason());
-        }
-        devices::make(steps, caller, scratch, SCRATCH_INODES, !anew)?;
-        if !resolved.guard.covered.is_empty() {
-            let step = Step::HandOverStore { tag: crate::guard::mender::STORE };
-            steps.add(step, "what the host replaces is hidden again");
-        }
+    // First, because what hides other things waits below /dev until that is mounted over it, or hidden.
+    if anew {
+        steps.add(Step::MakeDir { path: c"/dev".into(), mode: 0o755 }, Zone::Dev.reason());
     }
+    devices::store(steps, scratch, SCRATCH_INODES);
+    if points.iter().any(|point| point.state == State::Fresh(Zone::Dev)) {
+        devices::make(steps, caller, !anew)?;
+    }
+    if !resolved.guard.covered.is_empty() {
+        let step = Step::HandOverStore { tag: crate::guard::mender::STORE };
+        steps.add(step, "what the host replaces is hidden again");
+    }
+    let mut hidden_last = None;
     for (index, point) in points.iter().enumerate() {
         while above.pop_if(|last| !point.path.starts_with(&last.path)).is_some() {}
         if point.path == Path::new("/") {
@@ -65,7 +67,9 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
             State::Host { source, write } => {
                 stand(source.kind, steps);
                 let access = if *write { Access::Write } else { Access::Read };
-                bind(steps, source, target, access, covered(&covering, source), &point.reason)?;
+                // A root made anew lies over the host's, which is to be seen all the same.
+                let early = covered(&covering, source) || (anew && source.path == Path::new("/"));
+                bind(steps, source, target, access, early, &point.reason)?;
                 // What lies in a writable place has its rights from there: Landlock looks at all folders above.
                 let inherits =
                     above.iter().any(|above| matches!(above.state, State::Host { write: true, .. }));
@@ -81,6 +85,12 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
                 } else {
                     devices::device(steps, c_path(&source.path)?, target, source.identity, !anew, reason);
                 }
+            }
+            // Until all mounts stand, init looks them up there.
+            State::Hidden { .. } if point.path == Path::new("/proc") => {
+                stand(Kind::Folder, steps);
+                proc(steps, resolved, tier, Zone::Proc.reason());
+                hidden_last = Some((target, &point.reason));
             }
             State::Hidden { kind: Kind::File } if !absent_from_dev(point) => {
                 steps.add(Step::MaskFile { target }, &point.reason);
@@ -117,8 +127,9 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
                         above.push(point);
                         continue;
                     }
-                    Zone::Run => {
-                        let step = Step::Private { target: target.clone(), name: c"run".into(), mode: 0o755 };
+                    Zone::Run | Zone::Sys => {
+                        let name = if *zone == Zone::Run { c"run" } else { c"sys" };
+                        let step = Step::Private { target: target.clone(), name: name.into(), mode: 0o755 };
                         steps.add(step, &point.reason);
                         sealed.push((target, &point.reason));
                         above.push(point);
@@ -144,6 +155,10 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
         let (target, contents) = (c_path(path)?, contents.as_bytes().to_vec());
         steps.add(Step::CoverFile { target, contents }, "names are asked of the network gate");
     }
+    for (path, contents) in &resolved.written {
+        let (path, contents) = (c_path(path)?, contents.clone());
+        steps.add(Step::WriteFile { path, contents, mode: 0o444 }, Zone::Sys.reason());
+    }
     links(steps, resolved)?;
     if anew {
         sealed.push((c"/".into(), &points[0].reason));
@@ -155,6 +170,9 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
         steps.add(Step::PivotRoot, "only what is listed exists: the host's own tree is gone");
     }
     steps.add(Step::SealMounts, "every sandbox");
+    if let Some((target, reason)) = hidden_last {
+        steps.add(Step::MaskDir { target }, reason);
+    }
     Ok(places)
 }
 
@@ -236,10 +254,10 @@ fn shows_something(points: &[Point], index: usize) -> bool {
 fn absent_from_dev(point: &Point) -> bool {
     let of_a_process = point.path.strip_prefix("/proc").is_ok_and(|name| {
         let first = name.components().next().map(|first| first.as_os_str().to_string_lossy().into_owned());
-        first.is_none_or(|first| first.starts_with(|c: char| c.is_ascii_digit()) || first.ends_with("self"))
+        first.is_some_and(|first| first.starts_with(|c: char| c.is_ascii_digit()) || first.ends_with("self"))
     });
-    let in_dev = point.path.strip_prefix("/dev");
-    of_a_process || in_dev.is_ok_and(|name| !devices::NODES.iter().any(|node| Path::new(node) == name))
+    let mut in_dev = point.path.strip_prefix("/dev").into_iter().filter(|name| *name != Path::new(""));
+    of_a_process || in_dev.any(|name| !devices::OWN.iter().any(|own| Path::new(own) == name))
 }
 
 /// Symlinks on the way to what is shown, wherever the tree is made anew.
@@ -279,7 +297,17 @@ pub(super) fn landlock_only(resolved: &Resolved, abi: Abi) -> Result<Vec<Place>,
     }
     for point in &resolved.points {
         let cannot = || Err(PlanError::NotWithLandlock { rule: point.reason.clone().into_owned() });
+        let in_writable = || {
+            let above = resolved.points.iter().filter(|other| point.path.starts_with(&other.path));
+            above.into_iter().any(|other| matches!(other.state, State::Host { write: true, .. }))
+        };
         match &point.state {
+            // It shows here, as all of the host's processes do; but nobody may write to it.
+            State::Hidden { .. } if point.hides_the_kernel() && !in_writable() => {}
+            State::Fresh(Zone::Proc | Zone::Sys) if in_writable() => {
+                let rule = format!("a {} that stays read-only in what can be written", point.path.display());
+                return Err(PlanError::NotWithLandlock { rule });
+            }
             State::Host { source, .. } if source.path != point.path => return cannot(),
             State::Host { source, write } => {
                 let right = if *write { Right::Write } else { Right::Read };

@@ -18,6 +18,7 @@ use crate::network::NetworkPlan;
 use crate::resolve::Resolved;
 use crate::seccomp;
 
+pub use devices::OWN as OWN_DEVICES;
 pub use environment::environment;
 
 /// What the plan needs to know of the process that asks for the sandbox.

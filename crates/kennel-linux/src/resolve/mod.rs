@@ -16,10 +16,13 @@ mod points;
 mod repositories;
 mod said;
 mod second_mounts;
+mod special;
+mod sys;
 mod tree;
 mod walk;
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
@@ -34,6 +37,7 @@ pub use locate::{Found, Kind, Location, is_link, links_on_the_way, locate};
 use points::pin;
 pub use said::SYSTEM;
 use said::{List, Resolver};
+use special::KernelMounts;
 use tree::Tree;
 pub use walk::{MOST_ENTRIES, WalkError};
 
@@ -50,6 +54,8 @@ pub struct Resolved {
     pub guard: Rules,
     /// Where the command starts; `None` when its folder does not exist inside.
     pub workdir: Option<PathBuf>,
+    /// Files that hold a copy of the host's, where its own could not be shown without more: the path and the contents.
+    pub written: Vec<(PathBuf, Vec<u8>)>,
     /// Files of /proc that show the kernel's own state to this user, and are not for a sandbox.
     pub kernel_state: Vec<CString>,
     /// Whether the command makes namespaces of its own, whose maps it writes in /proc.
@@ -68,6 +74,14 @@ pub struct Point {
     pub state: State,
     /// The rule behind it, in the user's words.
     pub reason: Reason,
+}
+
+impl Point {
+    /// Whether something of the host's kernel is hidden here, which no rule has to say.
+    #[must_use]
+    pub fn hides_the_kernel(&self) -> bool {
+        self.reason == special::HOSTS_KERNEL
+    }
 }
 
 /// What stands at a point and below it.
@@ -111,6 +125,8 @@ pub enum Zone {
     Dev,
     /// `/proc`.
     Proc,
+    /// `/sys`.
+    Sys,
     /// `/tmp`.
     Tmp,
     /// `/run`.
@@ -136,9 +152,15 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
         links: Vec::new(),
         named: BTreeMap::new(),
         workdir: None,
+        table: OnceCell::new(),
+        kernel: KernelMounts::default(),
+        asked_of_own: Vec::new(),
+        written: Vec::new(),
     };
-    if let Ok(Location::Found(found)) = locate(policy.process.workdir.as_deref().unwrap_or(cwd)) {
-        resolver.workdir = Some(found.path);
+    resolver.kernel = KernelMounts::of(resolver.mount_table()?);
+    let start = locate(policy.process.workdir.as_deref().unwrap_or(cwd));
+    if let Ok(Location::Found(found)) = &start {
+        resolver.workdir = Some(found.path.clone());
     }
     resolver.zones();
     resolver.list(List::DenyRead, &files.deny_read)?;
@@ -150,13 +172,14 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     resolver.keep_names(&looked.kept)?;
     resolver.deny_at_second_mounts()?;
     let sockets = resolver.sockets(policy)?;
-    let workdir = resolver.workdir(policy, cwd)?;
+    let workdir = resolver.workdir(policy, cwd, start)?;
     if files.reads == ReadModel::Listed && files.system {
         resolver.system();
     }
     if policy.network.mode != NetworkMode::None {
         resolver.name_servers();
     }
+    resolver.own_places(policy.network.mode == NetworkMode::Host)?;
     let mut points = resolver.points();
     resolver.mounts(&mut points)?;
     resolver.devices(&mut points)?;
@@ -176,7 +199,8 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     let kernel_state = kernel_state();
     // Root could write what is the whole kernel's in /proc; and since Linux 5.12 nobody without CAP_SETFCAP maps user 0.
     let nested = policy.process.nested_namespaces && !rustix::process::geteuid().is_root();
-    Ok(Resolved { points, links: resolver.links, covers, guard, workdir, kernel_state, nested })
+    let (links, written) = (resolver.links, resolver.written);
+    Ok(Resolved { points, links, covers, guard, workdir, written, kernel_state, nested })
 }
 
 impl Resolved {
@@ -195,6 +219,7 @@ impl Zone {
             Zone::Root => "only what is listed exists",
             Zone::Dev => "every sandbox has a minimal /dev of its own",
             Zone::Proc => "every sandbox has a /proc of its own",
+            Zone::Sys => "every sandbox has a /sys of its own",
             Zone::Tmp => "/tmp is private by default",
             Zone::Run => "/run is hidden by default",
             Zone::Rebuilt => "makes room for a mount at a place that does not exist on the host",

@@ -49,6 +49,8 @@ impl Resolver<'_> {
             _ => return None,
         };
         match &point.state {
+            // No rule hides it, and a mount point cannot be replaced.
+            State::Hidden { .. } if point.hides_the_kernel() => None,
             State::Hidden { .. } => Some((Cover::Hide, writable)),
             State::Host { write: false, .. } if writable => Some((Cover::Keep, writable)),
             State::Host { write: true, .. } if writable => Some((Cover::Hold, writable)),

@@ -5,8 +5,12 @@ use std::path::Path;
 use kennel_policy::policy::{Missing, MountAccess, MountPoint, Precedence};
 
 use super::error::{ResolveError, system_error};
+use super::locate::locate_plain;
 use super::said::{Resolver, Verdict, shown};
-use super::{Location, Point, State, Zone, locate};
+use super::{Kind, Location, Point, State, Zone, locate};
+
+/// Folders of /dev that are no devices: terminals, shared memory and message queues.
+const OWN_FOLDERS: &[&str] = &["/dev/pts", "/dev/ptmx", "/dev/shm", "/dev/mqueue"];
 
 impl Resolver<'_> {
     /// Host folders that appear at other places, and file systems in memory: outer ones first, so that one that is
@@ -23,6 +27,7 @@ impl Resolver<'_> {
             }
             if let Some(tmpfs) = tmpfs {
                 let reason = format!("tmpfs {} ({})", shown(target), tmpfs.origin);
+                self.admit_target(&reason, target)?;
                 self.make_room(points, target, &reason)?;
                 points.retain(|point| point.path != *target);
                 let state = State::Fresh(Zone::Memory { size: tmpfs.size });
@@ -42,6 +47,8 @@ impl Resolver<'_> {
                 return Err(ResolveError::Forbidden { rule: reason, path: mount.source.clone() });
             }
         };
+        self.admit_source(&reason, &found.path, found.identity.device)?;
+        self.admit_target(&reason, &mount.target)?;
         if let Verdict::Hidden(rule) = self.verdict(&found.path) {
             return Err(ResolveError::HiddenSource { mount: reason, rule: rule.clone().into_owned() });
         }
@@ -60,12 +67,25 @@ impl Resolver<'_> {
         let write = mount.access == MountAccess::ReadWrite && !denied;
         self.make_room(points, &mount.target, &reason)?;
         points.retain(|point| point.path != mount.target);
+        let mut hidden: Option<&Path> = None;
         for (path, said) in self.said.below(&found.path) {
             let Ok(below) = path.strip_prefix(&found.path) else { continue };
+            // There is nothing in what is hidden already.
+            if hidden.is_some_and(|hidden| path.starts_with(hidden)) {
+                continue;
+            }
             let inside = mount.target.join(below);
-            if let (Some(rule), Some(found)) = (&said.deny_read, &said.found) {
+            // What the sandbox has of its own does not come along with a folder around it.
+            if let (Some(zone), Ok(Some(found))) = (said.zone, locate_plain(path))
+                && found.kind == Kind::Folder
+            {
+                let (state, reason) = (State::Hidden { kind: Kind::Folder }, zone.reason().into());
+                points.push(Point { path: inside, state, reason });
+                hidden = Some(path);
+            } else if let (Some(rule), Some(found)) = (&said.deny_read, &said.found) {
                 let state = State::Hidden { kind: found.kind };
                 points.push(Point { path: inside, state, reason: rule.clone() });
+                hidden = Some(path);
             } else if let (Some(rule), Some(found), true) = (&said.deny_write, &said.found, write) {
                 let state = State::Host { source: found.clone().into(), write: false };
                 points.push(Point { path: inside, state, reason: rule.clone() });
@@ -157,6 +177,11 @@ impl Resolver<'_> {
             match locate(path).map_err(system_error(&reason, path))? {
                 Location::Found(found) if found.path == Path::new("/dev") => {
                     let (path, what) = (found.path, "all devices at once; name those that are needed");
+                    return Err(ResolveError::Unfit { rule: reason, path, what });
+                }
+                Location::Found(found) if OWN_FOLDERS.iter().any(|own| found.path.starts_with(own)) => {
+                    let (path, what) =
+                        (found.path, "is the sandbox's own, not a device\nhelp: drop the rule");
                     return Err(ResolveError::Unfit { rule: reason, path, what });
                 }
                 Location::Found(found) if found.path.starts_with("/dev") => points.push(Point {

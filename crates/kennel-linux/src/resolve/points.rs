@@ -25,7 +25,11 @@ impl Resolver<'_> {
             };
             let under = path.parent().and_then(|above| self.said.upwards(above).find_map(|said| said.zone));
             let made_up = matches!(under, Some(Zone::Dev | Zone::Proc));
-            if (same && said.zone.is_none()) || (made_up && !matches!(verdict, Verdict::Hidden(_))) {
+            // These two are made whatever hides them: one holds what hides the rest, the other tells of mounts.
+            let needed = matches!(said.zone, Some(Zone::Dev | Zone::Proc));
+            let gone = matches!((&verdict, &above), (Verdict::Hidden(_), Some(Verdict::Fresh(_)))) && !needed;
+            if (same && (said.zone.is_none() || gone)) || (made_up && !matches!(verdict, Verdict::Hidden(_)))
+            {
                 continue;
             }
             let (state, reason) = match (verdict, &said.found) {
@@ -49,9 +53,10 @@ pub(super) fn pin(points: &mut Vec<Point>) -> Result<(), ResolveError> {
     // By their text, which is quicker to compare than components.
     let writable: HashMap<&OsStr, (&Path, bool)> = points
         .iter()
-        .filter_map(|point| match &point.state {
-            State::Host { source, write } => Some((point.path.as_os_str(), (source.path.as_path(), *write))),
-            _ => None,
+        .map(|point| match &point.state {
+            State::Host { source, write } => (point.path.as_os_str(), (source.path.as_path(), *write)),
+            // What is made anew has nothing of the host's that could be moved, whatever is around it.
+            _ => (point.path.as_os_str(), (point.path.as_path(), false)),
         })
         .collect();
     let taken: HashSet<&OsStr> = points.iter().map(|point| point.path.as_os_str()).collect();

@@ -8,6 +8,7 @@ use kennel_policy::policy::{GitLevel, Look, MountAccess, PathRule};
 use super::error::{ResolveError, system_error};
 use super::locate::{Below, locate, locate_below};
 use super::said::{Linked, List, Loose, Resolver, describe};
+use super::special::Meaning;
 use super::walk::{self, Search, Seen, What};
 use super::{Found, Kind, Location, Reason, git};
 
@@ -77,7 +78,14 @@ impl Resolver<'_> {
             }
             let reason = describe(list, rule);
             match locate_below(rule.pattern.literal_prefix(), &path).map_err(system_error(&reason, &path))? {
-                Below::Found(found) => self.say(list, found, reason),
+                Below::Found(found) => {
+                    // A glob that reaches into what kennel provides is about the sandbox's own.
+                    match self.meaning(list, &found.path, Some(found.identity.device)) {
+                        Meaning::Ordinary => self.say(list, found, reason),
+                        Meaning::Hide => self.say(List::DenyRead, found, reason),
+                        Meaning::Own | Meaning::Refused(_) => {}
+                    }
+                }
                 // An earlier run may have made it: what an allow list matches is never a link.
                 Below::Link(_) if !list.denies() => {}
                 Below::Link(link) => {

@@ -1,5 +1,6 @@
 //! What the rules say of each path, and which of them decides.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use kennel_policy::policy::{
 };
 
 use super::error::{ResolveError, system_error};
+use super::special::KernelMounts;
 use super::tree::Tree;
 use super::{Found, Kind, Location, Reason, Zone, is_link, locate};
 use crate::guard::Finding;
@@ -90,6 +92,13 @@ pub(super) struct Resolver<'a> {
     pub(super) named: BTreeMap<PathBuf, Look>,
     /// Where the command starts.
     pub(super) workdir: Option<PathBuf>,
+    /// The mount table, once it has been read.
+    pub(super) table: OnceCell<Vec<u8>>,
+    pub(super) kernel: KernelMounts,
+    /// What is to be shown of the places that the sandbox has anyway, and the rules that say so.
+    pub(super) asked_of_own: Vec<(PathBuf, Reason)>,
+    /// Files to make, and what they hold.
+    pub(super) written: Vec<(PathBuf, Vec<u8>)>,
 }
 
 /// The minimal system set of listed reads: what a dynamically linked program, a shell and an interpreter need.
@@ -186,6 +195,18 @@ impl Resolver<'_> {
             if !straight && !rule.follow_link {
                 continue;
             }
+            let place = match &location {
+                Location::Found(found) => Some((&found.path, Some(found.identity.device))),
+                Location::Missing(path) => Some((path, None)),
+                Location::Forbidden => None,
+            };
+            let mut list = list;
+            if let Some((place, device)) = place {
+                match self.admit(list, rule, &reason, place, device)? {
+                    Some(applied) => list = applied,
+                    None => continue,
+                }
+            }
             match location {
                 Location::Found(found) => {
                     if list == List::AllowWrite {
@@ -245,14 +266,20 @@ impl Resolver<'_> {
         })
     }
 
-    /// The command's folder shows inside, if only to be read, even where a fresh zone would cover it.
-    pub(super) fn workdir(&mut self, policy: &Policy, cwd: &Path) -> Result<Option<PathBuf>, ResolveError> {
+    /// The command's folder shows inside, if only to be read, even where a fresh zone would cover it. `start` is what was
+    /// found there.
+    pub(super) fn workdir(
+        &mut self,
+        policy: &Policy,
+        cwd: &Path,
+        start: std::io::Result<Location>,
+    ) -> Result<Option<PathBuf>, ResolveError> {
         let asked = policy.process.workdir.as_deref();
         let path = asked.unwrap_or(cwd);
-        match locate(path).map_err(system_error("workdir", path))? {
+        match start.map_err(system_error("workdir", path))? {
             Location::Found(found) if found.kind == Kind::Folder => {
                 let place = found.path.clone();
-                if self.files.reads == ReadModel::Open {
+                if self.files.reads == ReadModel::Open && !self.is_own(&place) {
                     let said = self.at(&place);
                     said.workdir = true;
                     said.found = Some(found);
@@ -271,8 +298,15 @@ impl Resolver<'_> {
     }
 
     pub(super) fn system(&mut self) {
-        for path in SYSTEM.iter().map(Path::new) {
-            if let Ok(Location::Found(found)) = locate(path) {
+        let root = rustix::process::geteuid().is_root();
+        if root {
+            self.copy_processors();
+        }
+        for path in SYSTEM.iter().map(Path::new).filter(|path| !(root && path.starts_with("/sys"))) {
+            if let Ok(Location::Found(found)) = locate(path)
+                // Nobody wrote this list; what somebody denied stays denied.
+                && !matches!(self.verdict(&found.path), Verdict::Hidden(_))
+            {
                 self.links.extend(locate::links_on_the_way(path));
                 self.say(List::AllowRead, found, "the minimal system set");
             }
@@ -310,6 +344,10 @@ impl Resolver<'_> {
         for said in self.said.upwards(path) {
             if let Some(rule) = &said.deny_write {
                 return Verdict::Host { write: false, reason: rule };
+            }
+            // Nothing of the kernel's can be written, whatever is allowed around it.
+            if said.zone == Some(Zone::Sys) {
+                break;
             }
             if let (None, Some(rule)) = (&allowed, &said.allow_write) {
                 allowed = Some(rule);

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::{ResolveError, system_error};
+use super::error::ResolveError;
 use super::locate::locate_plain;
 use super::said::{List, Loose, Resolver};
 use super::{Found, Reason};
@@ -28,9 +28,7 @@ impl Resolver<'_> {
         if !denies && self.loose.is_empty() {
             return Ok(());
         }
-        let table =
-            mounts::table().map_err(system_error("second mounts", Path::new("/proc/self/mountinfo")))?;
-        let mounts = twice(&table);
+        let mounts = twice(self.mount_table()?);
         if mounts.is_empty() {
             return Ok(());
         }

@@ -307,6 +307,7 @@ impl<'a> Prepared<'a> {
             Tier::LandlockOnly => {
                 lacks("namespaces: processes, IPC and host names of the host can be seen");
                 lacks("a private /tmp: the host's shows, read-only unless a rule allows writing");
+                lacks("a /sys of the sandbox's own: the host's hardware and network interfaces can be seen");
                 match self.request.policy.network.mode {
                     NetworkMode::None => lacks(
                         "a network of the sandbox's own: sockets of the internet families are refused instead",

@@ -1,7 +1,7 @@
 //! From a path as it was typed to an absolute one.
 //!
 //! A path that would stand for nothing is a mistake here, not later: a deny that silently matches nothing protects
-//! nothing. `~` and `$HOME` are the home; other variables, and blanks at the ends, are refused.
+//! nothing. `~` and `$HOME` are the home; other variables, and blanks before these, are refused.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -132,8 +132,10 @@ pub(crate) fn below_home(path: &Path) -> Option<&Path> {
 /// Refuses what somebody else was to expand or to cut off, and did not.
 fn check(text: &OsStr) -> Result<(), ValueError> {
     let bytes = text.as_encoded_bytes();
-    let blank = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_whitespace);
-    if blank(bytes.first()) || blank(bytes.last()) {
+    // What is left of a list that somebody took apart at its commas.
+    if bytes.first().is_some_and(u8::is_ascii_whitespace)
+        && matches!(bytes.trim_ascii_start().first(), Some(b'~' | b'$' | b'/'))
+    {
         return Err(ValueError::Blank(text.to_string_lossy().into_owned()));
     }
     let rest = below_home(Path::new(text)).map_or(bytes, |rest| rest.as_os_str().as_encoded_bytes());

@@ -54,8 +54,8 @@ pub enum ValueError {
         /// The part that was to be expanded.
         name: String,
     },
-    /// A blank at one of the ends.
-    #[error("`{0}` starts or ends with a blank; if that is part of the name, write it as `[ ]`")]
+    /// A blank before what looks like the start.
+    #[error("`{0}` starts with a blank; drop it, or write `[ ]` if it is part of the name")]
     Blank(String),
     /// A place inside the sandbox that is not absolute, or goes up.
     #[error("`{0}` is not a place inside the sandbox; write an absolute path without `..`")]
