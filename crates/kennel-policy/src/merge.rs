@@ -397,6 +397,7 @@ enum Follow {
 fn rules(entries: Vec<PathEntry>, missing: Missing, follow: Follow) -> Vec<PathRule> {
     let rule = |entry: PathEntry| PathRule {
         follow_link: follow == Follow::Always || !entry.pattern.is_glob(),
+        lenient: false,
         look: Look::Everywhere,
         pattern: entry.pattern,
         missing: entry.missing.unwrap_or(missing),

@@ -167,6 +167,9 @@ pub struct PathRule {
     pub missing: Missing,
     /// Whether symlinks on the path are followed; otherwise an entry with one is skipped, and of a glob what is one.
     pub follow_link: bool,
+    /// Whether an allow that cannot be applied safely is left out, instead of being an error: what other programs' settings
+    /// say was not written for kennel.
+    pub lenient: bool,
     /// Where a glob looks, and where git repositories are looked for in what the rule opens for writing.
     pub look: Look,
     /// Where the rule came from.

@@ -354,7 +354,7 @@ fn rules(paths: &[PathBuf], list: &str) -> Result<Vec<PathRule>> {
     let missing = if list == "allow_write" { Missing::Error } else { Missing::Skip };
     let rule = |pattern| {
         let origin = Origin(list.into());
-        PathRule { pattern, missing, follow_link: true, look: Look::Everywhere, origin }
+        PathRule { pattern, missing, follow_link: true, lenient: false, look: Look::Everywhere, origin }
     };
     let mut rules = Vec::with_capacity(paths.len());
     for path in paths {

@@ -42,6 +42,36 @@ pub enum ResolveError {
         /// How many.
         links: u32,
     },
+    /// An allow leads through a link that an earlier run could have made.
+    #[error(
+        "resolving {rule}: leads through the symlink {}, which the command could have made, to {}\n\
+         help: name the place that is meant, or remove the link",
+        shown(.link), shown(.place)
+    )]
+    PlantedLink {
+        /// The rule.
+        rule: String,
+        /// The link.
+        link: PathBuf,
+        /// Where it leads.
+        place: PathBuf,
+    },
+    /// An allow leads through a link to what is denied.
+    #[error(
+        "resolving {rule}: leads through the symlink {} to {}, which is denied by {deny}\n\
+         help: name that place itself if it is to be allowed, or drop one of the two rules",
+        shown(.link), shown(.place)
+    )]
+    LinkToDenied {
+        /// The rule.
+        rule: String,
+        /// The link.
+        link: PathBuf,
+        /// Where it leads.
+        place: PathBuf,
+        /// The other rule.
+        deny: String,
+    },
     /// A mount would show what a rule hides.
     #[error("resolving {mount}: its source is hidden by {rule}\nhelp: drop one of the two rules")]
     HiddenSource {

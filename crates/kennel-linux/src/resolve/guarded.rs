@@ -60,7 +60,17 @@ impl Resolver<'_> {
             if !rule.follow_link && is_link(path) {
                 continue;
             }
-            match locate(path).map_err(system_error(&reason, path))? {
+            let location = locate(path).map_err(system_error(&reason, path))?;
+            if let Location::Found(Found { path: place, .. }) | Location::Missing(place) = &location
+                && place != path
+                && let Err(error) = self.refuse_planted(&reason, path, place)
+            {
+                if rule.lenient {
+                    continue;
+                }
+                return Err(error);
+            }
+            match location {
                 Location::Found(found) => {
                     if !is_socket(&found.path) {
                         let path = found.path;

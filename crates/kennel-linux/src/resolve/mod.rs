@@ -12,6 +12,7 @@ mod kept;
 mod locate;
 mod names;
 mod placed;
+mod planted;
 mod points;
 mod repositories;
 mod said;
@@ -152,6 +153,10 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
         links: Vec::new(),
         named: BTreeMap::new(),
         workdir: None,
+        cwd,
+        reach: None,
+        through: Vec::new(),
+        denied: Vec::new(),
         table: OnceCell::new(),
         kernel: KernelMounts::default(),
         asked_of_own: Vec::new(),
@@ -167,6 +172,7 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     resolver.list(List::AllowRead, &files.allow_read)?;
     resolver.list(List::AllowWrite, &files.allow_write)?;
     resolver.list(List::DenyWrite, &files.deny_write)?;
+    resolver.say_through_links()?;
     let looked = resolver.search()?;
     resolver.keep_repositories(&looked.repositories)?;
     resolver.keep_names(&looked.kept)?;
@@ -179,6 +185,7 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     if policy.network.mode != NetworkMode::None {
         resolver.name_servers();
     }
+    resolver.check_links_to_denied()?;
     resolver.own_places(policy.network.mode == NetworkMode::Host)?;
     let mut points = resolver.points();
     resolver.mounts(&mut points)?;

@@ -47,6 +47,9 @@ impl Resolver<'_> {
                 return Err(ResolveError::Forbidden { rule: reason, path: mount.source.clone() });
             }
         };
+        if found.path != mount.source {
+            self.refuse_planted(&reason, &mount.source, &found.path)?;
+        }
         self.admit_source(&reason, &found.path, found.identity.device)?;
         self.admit_target(&reason, &mount.target)?;
         if let Verdict::Hidden(rule) = self.verdict(&found.path) {
@@ -174,7 +177,17 @@ impl Resolver<'_> {
         for rule in &self.files.devices {
             let path = rule.pattern.as_path();
             let reason = format!("device {} ({})", shown(path), rule.origin);
-            match locate(path).map_err(system_error(&reason, path))? {
+            let location = locate(path).map_err(system_error(&reason, path))?;
+            if let Location::Found(found) = &location
+                && found.path != path
+                && let Err(error) = self.refuse_planted(&reason, path, &found.path)
+            {
+                if rule.lenient {
+                    continue;
+                }
+                return Err(error);
+            }
+            match location {
                 Location::Found(found) if found.path == Path::new("/dev") => {
                     let (path, what) = (found.path, "all devices at once; name those that are needed");
                     return Err(ResolveError::Unfit { rule: reason, path, what });

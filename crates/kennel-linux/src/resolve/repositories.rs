@@ -81,7 +81,12 @@ impl Resolver<'_> {
                 Below::Found(found) => {
                     // A glob that reaches into what kennel provides is about the sandbox's own.
                     match self.meaning(list, &found.path, Some(found.identity.device)) {
-                        Meaning::Ordinary => self.say(list, found, reason),
+                        Meaning::Ordinary => {
+                            if list.denies() {
+                                self.denied.push((list, found.path.clone(), rule));
+                            }
+                            self.say(list, found, reason);
+                        }
                         Meaning::Hide => self.say(List::DenyRead, found, reason),
                         Meaning::Own | Meaning::Refused(_) => {}
                     }
@@ -89,10 +94,11 @@ impl Resolver<'_> {
                 // An earlier run may have made it: what an allow list matches is never a link.
                 Below::Link(_) if !list.denies() => {}
                 Below::Link(link) => {
-                    let rule: Reason = reason.clone().into();
-                    self.linked.push(Linked { path: link.clone(), list, rule: rule.clone() });
-                    self.loose.push(Loose { path: link, list, rule, link: true });
+                    let told: Reason = reason.clone().into();
+                    self.linked.push(Linked { path: link.clone(), list, rule: told.clone() });
+                    self.loose.push(Loose { path: link, list, rule: told, link: true });
                     if let Location::Found(found) = locate(&path).map_err(system_error(&reason, &path))? {
+                        self.denied.push((list, found.path.clone(), rule));
                         self.say(list, found, reason);
                     }
                 }

@@ -10,6 +10,7 @@ use kennel_policy::policy::{
 };
 
 use super::error::{ResolveError, system_error};
+use super::planted::{Reach, Through};
 use super::special::KernelMounts;
 use super::tree::Tree;
 use super::{Found, Kind, Location, Reason, Zone, is_link, locate};
@@ -92,6 +93,14 @@ pub(super) struct Resolver<'a> {
     pub(super) named: BTreeMap<PathBuf, Look>,
     /// Where the command starts.
     pub(super) workdir: Option<PathBuf>,
+    /// Where the caller is.
+    pub(super) cwd: &'a Path,
+    /// Where links may be the work of an earlier run, once somebody had to know.
+    pub(super) reach: Option<Reach<'a>>,
+    /// Allows that lead through links.
+    pub(super) through: Vec<Through<'a>>,
+    /// What rules deny: where they led, and the rule.
+    pub(super) denied: Vec<(List, PathBuf, &'a PathRule)>,
     /// The mount table, once it has been read.
     pub(super) table: OnceCell<Vec<u8>>,
     pub(super) kernel: KernelMounts,
@@ -154,7 +163,7 @@ pub(super) fn shown(path: &Path) -> String {
     crate::describe::show(path.as_os_str().as_bytes())
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
     pub(super) fn at(&mut self, path: &Path) -> &mut Said {
         self.said.at(path)
     }
@@ -175,7 +184,7 @@ impl Resolver<'_> {
         }
     }
 
-    pub(super) fn list(&mut self, list: List, rules: &[PathRule]) -> Result<(), ResolveError> {
+    pub(super) fn list(&mut self, list: List, rules: &'a [PathRule]) -> Result<(), ResolveError> {
         for rule in rules.iter().filter(|rule| !rule.pattern.is_glob()) {
             let (path, reason) = (rule.pattern.as_path(), describe(list, rule));
             if !rule.follow_link && is_link(path) {
@@ -208,16 +217,18 @@ impl Resolver<'_> {
                 }
             }
             match location {
+                // One that is only written in a roundabout way leads through none.
+                Location::Found(found)
+                    if !straight && !list.denies() && !locate::links_on_the_way(path).is_empty() =>
+                {
+                    self.put_off(list, rule, reason, found);
+                }
                 Location::Found(found) => {
                     if list == List::AllowWrite {
-                        let look = self.named.entry(found.path.clone()).or_insert(rule.look);
-                        // Of several rules the one that looks most.
-                        if rule.look == Look::Everywhere {
-                            *look = Look::Everywhere;
-                        }
+                        self.note_named(rule, &found);
                     }
-                    if !straight && !list.denies() {
-                        self.links.extend(locate::links_on_the_way(path));
+                    if list.denies() {
+                        self.denied.push((list, found.path.clone(), rule));
                     }
                     self.say(list, found, reason);
                 }
@@ -234,6 +245,15 @@ impl Resolver<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Takes note that a rule itself names a place to write.
+    pub(super) fn note_named(&mut self, rule: &PathRule, found: &Found) {
+        let look = self.named.entry(found.path.clone()).or_insert(rule.look);
+        // Of several rules the one that looks most.
+        if rule.look == Look::Everywhere {
+            *look = Look::Everywhere;
+        }
     }
 
     /// A link on the way to what is denied that is replaced would lead around the rule.
@@ -276,6 +296,12 @@ impl Resolver<'_> {
     ) -> Result<Option<PathBuf>, ResolveError> {
         let asked = policy.process.workdir.as_deref();
         let path = asked.unwrap_or(cwd);
+        if let (Some(asked), Ok(Location::Found(found))) = (asked, &start)
+            && found.path != asked
+            && !self.is_open(List::AllowRead, &found.path)
+        {
+            self.refuse_planted("workdir", asked, &found.path)?;
+        }
         match start.map_err(system_error("workdir", path))? {
             Location::Found(found) if found.kind == Kind::Folder => {
                 let place = found.path.clone();

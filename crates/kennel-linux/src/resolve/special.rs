@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kennel_policy::policy::{Missing, PathRule, ReadModel, TmpMode};
+use kennel_policy::policy::{PathRule, ReadModel, TmpMode};
 
 use super::error::{ResolveError, system_error};
 use super::locate::locate_plain;
@@ -184,7 +184,7 @@ impl Resolver<'_> {
                 Ok(None)
             }
             // The lists of others name such places for systems that are not this one.
-            Meaning::Refused(_) if list == List::AllowWrite && rule.missing != Missing::Error => Ok(None),
+            Meaning::Refused(_) if rule.lenient && !list.denies() => Ok(None),
             Meaning::Refused(what) => Err(unfit(reason, place, what)),
         }
     }

@@ -185,5 +185,5 @@ impl Place {
 }
 
 fn rule(pattern: PathPattern, missing: Missing, look: Look, why: &str) -> PathRule {
-    PathRule { pattern, missing, follow_link: true, look, origin: Origin(why.to_owned()) }
+    PathRule { pattern, missing, follow_link: true, lenient: true, look, origin: Origin(why.to_owned()) }
 }

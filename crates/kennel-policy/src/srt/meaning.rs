@@ -199,6 +199,7 @@ fn rules(entries: &[Entry], missing: Missing, follow: Follow) -> Vec<PathRule> {
             pattern,
             missing,
             follow_link: follow == Follow::Yes,
+            lenient: true,
             look: if follow == Follow::No { Look::InWorkdir } else { Look::Everywhere },
             origin: origin.clone(),
         };
@@ -215,6 +216,7 @@ fn implied(path: &Path, why: &str) -> PathRule {
         pattern: PathPattern::literal(path),
         missing: Missing::Skip,
         follow_link: true,
+        lenient: true,
         look: Look::Everywhere,
         origin: Origin(why.to_owned()),
     }

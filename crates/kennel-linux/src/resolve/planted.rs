@@ -1,0 +1,190 @@
+//! Links on the way to what is allowed.
+//!
+//! What a rule allows is what stands at the path that somebody wrote. A symlink on the way may lead elsewhere, and an
+//! earlier run may have put it there: `rm -r data; ln -s ~/.ssh data` in one run, and `allow_read data` shows the keys in
+//! the next. So no allow follows a link that lies in what the policy lets the command write, or in the folder that the
+//! command starts in, where runs with other rules work; links elsewhere are the user's or the system's, and are followed.
+//! And whatever the link, what a rule denies stays denied: only a rule that names a part of it opens that part.
+
+use std::path::{Path, PathBuf};
+
+use kennel_policy::pattern::PathPattern;
+use kennel_policy::policy::{FilePolicy, MountAccess, PathRule};
+use rustix::fs::{Access, AtFlags, CWD, StatxFlags};
+
+use super::error::ResolveError;
+use super::locate::{links_on_the_way, locate};
+use super::said::{List, Resolver, Verdict};
+use super::{Found, Location, Reason};
+
+/// Where links may be the work of an earlier run.
+#[derive(Default)]
+pub(super) struct Reach<'a> {
+    folders: Vec<PathBuf>,
+    globs: Vec<&'a PathPattern>,
+}
+
+/// An allow that leads through links.
+pub(super) struct Through<'a> {
+    list: List,
+    rule: &'a PathRule,
+    reason: Reason,
+    found: Found,
+    /// The first link that an earlier run could have made.
+    planted: Option<PathBuf>,
+}
+
+impl Reach<'_> {
+    /// All folders that runs of this policy can write, and those in which they work.
+    fn of<'a>(files: &'a FilePolicy, workdirs: &[&Path]) -> Reach<'a> {
+        let (globs, names): (Vec<&PathRule>, Vec<&PathRule>) =
+            files.allow_write.iter().partition(|rule| rule.pattern.is_glob());
+        let names = names.iter().map(|rule| rule.pattern.as_path());
+        let mounts = files.mounts.iter().filter(|mount| mount.access == MountAccess::ReadWrite);
+        // Nobody works in the root as such; there are the system's own links.
+        let workdirs = workdirs.iter().copied().filter(|folder| *folder != Path::new("/"));
+        let folders = names.chain(mounts.map(|mount| mount.source.as_path())).chain(workdirs);
+        let folders = folders.filter_map(|folder| match locate(folder) {
+            Ok(Location::Found(found)) => Some(found.path),
+            _ => None,
+        });
+        Reach { folders: folders.collect(), globs: globs.iter().map(|rule| &rule.pattern).collect() }
+    }
+
+    /// Whether a run could have made the link.
+    fn holds(&self, link: &Path) -> bool {
+        let Some(folder) = link.parent() else { return false };
+        let top = folder.ancestors().filter(|above| {
+            self.folders.iter().any(|own| own == above) || self.globs.iter().any(|glob| glob.matches(above))
+        });
+        // As far as its user may write at all. Who owns a folder may have forbidden it since.
+        top.last().is_some_and(|top| {
+            folder.ancestors().take_while(|above| above.starts_with(top)).any(user_may_write)
+        })
+    }
+}
+
+/// Whether this user may make names in a folder, or may give itself the right to.
+fn user_may_write(folder: &Path) -> bool {
+    let quiet = AtFlags::STATX_DONT_SYNC;
+    let user = rustix::process::geteuid();
+    let owned =
+        rustix::fs::statx(CWD, folder, quiet, StatxFlags::UID).map(|stat| stat.stx_uid == user.as_raw());
+    owned.unwrap_or(true) || rustix::fs::accessat(CWD, folder, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
+}
+
+impl<'a> Resolver<'a> {
+    /// The first link on the way to `path` that an earlier run could have made.
+    pub(super) fn planted_link(&mut self, path: &Path) -> Option<PathBuf> {
+        let links = links_on_the_way(path);
+        if links.is_empty() {
+            return None;
+        }
+        let reach = self.reach.get_or_insert_with(|| {
+            let workdirs: Vec<&Path> =
+                [Some(self.cwd), self.workdir.as_deref()].into_iter().flatten().collect();
+            Reach::of(self.files, &workdirs)
+        });
+        links.into_iter().map(|(link, _)| link).find(|link| reach.holds(link))
+    }
+
+    /// Puts off an allow that leads through links until all others have been said.
+    pub(super) fn put_off(&mut self, list: List, rule: &'a PathRule, reason: String, found: Found) {
+        let planted = self.planted_link(rule.pattern.as_path());
+        self.through.push(Through { list, rule, reason: reason.into(), found, planted });
+    }
+
+    /// Says the allows that lead through links: those whose links nobody inside could have made.
+    pub(super) fn say_through_links(&mut self) -> Result<(), ResolveError> {
+        let through = std::mem::take(&mut self.through);
+        let mut said = Vec::new();
+        for through in through {
+            let Through { list, rule, reason, found, planted } = &through;
+            match planted {
+                None => {
+                    if *list == List::AllowWrite {
+                        self.note_named(rule, found);
+                    }
+                    self.links.extend(links_on_the_way(rule.pattern.as_path()));
+                    self.say(*list, found.clone(), reason.clone());
+                    said.push(through);
+                }
+                // A link to what is open anyway opens nothing.
+                Some(_) if self.is_open(*list, &found.path) || rule.lenient => {}
+                Some(link) => {
+                    let (rule, link, place) = (reason.to_string(), link.clone(), found.path.clone());
+                    return Err(ResolveError::PlantedLink { rule, link, place });
+                }
+            }
+        }
+        self.through = said;
+        Ok(())
+    }
+
+    /// Sees to it that no link led an allow around a deny. To be called when all rules have been said.
+    pub(super) fn check_links_to_denied(&mut self) -> Result<(), ResolveError> {
+        for Through { list, rule, reason, found, .. } in std::mem::take(&mut self.through) {
+            let Some((deny, _)) = self.denied_behind_link(list, rule, &found.path) else { continue };
+            if rule.lenient {
+                let said = self.at(&found.path);
+                match list {
+                    List::AllowRead => said.allow_read = None,
+                    _ => said.allow_write = None,
+                }
+                continue;
+            }
+            let link = links_on_the_way(rule.pattern.as_path()).into_iter().next();
+            let link = link.map_or_else(|| rule.pattern.as_path().to_owned(), |(link, _)| link);
+            let (rule, place) = (reason.to_string(), found.path);
+            return Err(ResolveError::LinkToDenied { rule, link, place, deny: deny.to_string() });
+        }
+        Ok(())
+    }
+
+    /// The deny that a rule would undo at `place` without having named anything in it.
+    fn denied_behind_link(
+        &self,
+        list: List,
+        rule: &PathRule,
+        place: &Path,
+    ) -> Option<(Reason, &'a PathRule)> {
+        let matter = |deny: List| deny == List::DenyRead || list == List::AllowWrite;
+        // Another rule, nearer than the deny, may have opened it.
+        let above = place.parent().unwrap_or(place);
+        let open = self.is_open(list, above)
+            && self.said.get(place).is_none_or(|said| {
+                said.deny_read.is_none() && (list == List::AllowRead || said.deny_write.is_none())
+            });
+        let denies = self.denied.iter().filter(|_| !open).filter(|(list, ..)| matter(*list));
+        let mut denies = denies.filter(|(_, denied, _)| place.starts_with(denied));
+        let named =
+            |deny: &PathRule| rule.pattern.as_path().ancestors().any(|above| deny.pattern.matches(above));
+        denies
+            .find(|(.., deny)| !named(deny))
+            .map(|(list, _, deny)| (super::said::describe(*list, deny).into(), *deny))
+    }
+
+    /// Whether a path has already what an allow gives.
+    pub(super) fn is_open(&self, list: List, path: &Path) -> bool {
+        match self.verdict(path) {
+            Verdict::Host { write, .. } => write || list == List::AllowRead,
+            _ => false,
+        }
+    }
+
+    /// Refuses a path that somebody named, if it leads through such a link.
+    pub(super) fn refuse_planted(
+        &mut self,
+        rule: &str,
+        path: &Path,
+        place: &Path,
+    ) -> Result<(), ResolveError> {
+        match self.planted_link(path) {
+            None => Ok(()),
+            Some(link) => {
+                let (rule, place) = (rule.to_owned(), place.to_path_buf());
+                Err(ResolveError::PlantedLink { rule, link, place })
+            }
+        }
+    }
+}
