@@ -213,3 +213,142 @@ fn a_broken_glob_is_an_error_that_says_how_to_write_it() {
     let ran = inside(&flags([("--deny-read", Path::new("/srv/../*"))]), "true", &[]).expect_code(125);
     assert!(ran.stderr.contains("a glob cannot hold `..`"), "{}", ran.stderr);
 }
+
+#[test]
+fn a_deny_glob_behind_a_symlinked_folder_protects_what_it_matches() {
+    let tree = Tree::new();
+    tree.scratch.write("real/a.conf", "x");
+    tree.scratch.write("real/sub/b.conf", "x");
+    symlink("real", tree.at("lnk")).unwrap();
+    symlink(tree.at("lnk"), tree.at("again")).unwrap();
+    symlink(tree.at("real"), tree.at("project/way")).unwrap();
+    for (glob, hidden) in [
+        ("lnk/*.conf", "real/a.conf"),
+        ("again/*.conf", "real/a.conf"),
+        ("project/way/*.conf", "real/a.conf"),
+        ("lnk/sub/?.conf", "real/sub/b.conf"),
+        ("lnk/**/b.*", "real/sub/b.conf"),
+        // The link comes after the first star.
+        ("*/way/*.conf", "real/a.conf"),
+        ("project/*/*.conf", "real/a.conf"),
+        ("project/**/*.conf", "real/sub/b.conf"),
+        ("project/w?y/sub/b.conf", "real/sub/b.conf"),
+        ("**/way/**/b.conf", "real/sub/b.conf"),
+    ] {
+        can_read(&[], &tree.at(hidden));
+        let rules = flags([("--deny-read", tree.at(glob))]);
+        cannot_read(&rules, &tree.at(hidden));
+        let by_link = Path::new("project/way").join(Path::new(hidden).strip_prefix("real").unwrap());
+        cannot_read(&rules, &tree.scratch.path().join(by_link));
+        let rules =
+            flags([("--allow-write", tree.scratch.path().to_owned()), ("--deny-write", tree.at(glob))]);
+        cannot_write(&rules, &tree.at(hidden));
+        can_write(&rules, &tree.at("other/file"));
+    }
+}
+
+#[test]
+fn a_link_on_the_way_to_what_a_glob_denies_cannot_be_replaced() {
+    let tree = Tree::new();
+    tree.scratch.write("other/sub/a.conf", "kept");
+    symlink("../other", tree.at("project/way")).unwrap();
+    // One that leads to where the glob looks anyway.
+    symlink("sub", tree.at("project/beside")).unwrap();
+    tree.scratch.write("project/sub/b.conf", "kept");
+    let rules =
+        flags([("--allow-write", tree.at("project")), ("--deny-write", tree.at("project/**/*.conf"))]);
+    let script = "cd \"$1\" || exit 8
+                  for link in way beside; do
+                      rm \"$link\" && exit 9
+                      mv \"$link\" gone && exit 9
+                      ln -sfn /etc \"$link\" && exit 9
+                  done; exit 7";
+    tree.same_names_after(|| drop(inside(&rules, script, &[&tree.at("project")]).expect_code(7)));
+    assert_eq!(std::fs::read_link(tree.at("project/way")).unwrap(), Path::new("../other"));
+}
+
+#[test]
+fn links_in_a_circle_up_the_tree_and_to_the_root_neither_hang_a_walk_nor_lead_it_away() {
+    let tree = Tree::new();
+    tree.scratch.write("project/a.key", "x");
+    tree.scratch.write("project/deep/er/b.key", "x");
+    for (link, to) in [
+        ("project/self", "."),
+        ("project/deep/up", ".."),
+        ("project/a", "b"),
+        ("project/b", "a"),
+        ("project/deep/er/top", "../.."),
+    ] {
+        symlink(to, tree.at(link)).unwrap();
+    }
+    symlink(tree.at("project"), tree.at("other/back")).unwrap();
+    symlink(tree.at("other"), tree.at("project/there")).unwrap();
+    tree.scratch.write("other/c.key", "x");
+    let rules = flags([("--deny-read", tree.at("project/**/*.key"))]);
+    for hidden in ["project/a.key", "project/deep/er/b.key", "other/c.key"] {
+        cannot_read(&rules, &tree.at(hidden));
+    }
+    can_read(&rules, &tree.at("home/profile"));
+    // What a run may have planted: a whole disk behind one name. It is looked through as far as that goes, or refused.
+    symlink("/", tree.at("project/disk")).unwrap();
+    let began = std::time::Instant::now();
+    let told = inside(&rules, "true", &[]);
+    assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
+    if told.code != 0 {
+        let named = format!("too much behind the symlink {}", tree.at("project/disk").display());
+        assert!(told.code == 125 && told.stderr.contains(&named), "{told:?}");
+    }
+}
+
+#[test]
+fn thousands_of_globs_neither_hold_a_start_nor_go_unheard() {
+    let tree = Tree::new();
+    for folder in 0..200 {
+        for file in 0..50 {
+            tree.scratch.write(&format!("project/{folder}/{file}.txt"), "");
+        }
+    }
+    tree.scratch.write("project/7/secret-3999", "x");
+    let settings = |count: usize, glob: &dyn Fn(usize) -> String| {
+        let globs: Vec<String> = (0..count).map(|number| format!("\"{}\"", glob(number))).collect();
+        tree.scratch.write("project/kennel.toml", &format!("[files]\ndeny_read = [{}]\n", globs.join(",\n")));
+    };
+    let run = || {
+        let mut command = crate::command(&[], "cat 7/secret-3999", &[]);
+        kennel_tests::ran_within(std::time::Duration::from_secs(60), command.current_dir(tree.at("project")))
+    };
+    let began = std::time::Instant::now();
+    settings(4000, &|number| format!("**/secret-{number}"));
+    assert_eq!(run().code, 1, "the last of them holds");
+    settings(4000, &|number| format!("**/*-{number}"));
+    assert_eq!(run().code, 1, "the last of them holds");
+    settings(4000, &|number| format!("**/s*t-{number}"));
+    assert_eq!(run().code, 1, "the last of them holds");
+    assert!(began.elapsed() < std::time::Duration::from_secs(45), "{:?}", began.elapsed());
+    settings(20_000, &|number| format!("/**/secret-{number}"));
+    let told = run().expect_code(125);
+    assert!(told.stderr.contains("20000 globs, and at most 4096 are supported\nhelp: "), "{}", told.stderr);
+}
+
+#[test]
+fn a_glob_that_an_earlier_run_led_elsewhere_allows_nothing() {
+    let tree = Tree::new();
+    tree.scratch.write("other/sub/file", "x");
+    symlink("../other", tree.at("project/out")).unwrap();
+    let rules = flags([("--allow-write", tree.at("project/out/s*"))]);
+    // Nobody inside could have made it.
+    can_write(&rules, &tree.at("other/sub/file"));
+    let rules = [flags([("--allow-write", tree.at("project"))]), rules].concat();
+    let told = inside(&rules, "true", &[]).expect_code(125);
+    assert!(told.stderr.contains("leads through the symlink"), "{}", told.stderr);
+}
+
+#[test]
+fn a_glob_over_processes_is_an_error() {
+    for glob in ["/proc/*/environ", "/proc/[0-9]*/cmdline", "/proc/*"] {
+        let told = inside(&flags([("--deny-read", Path::new(glob))]), "true", &[]).expect_code(125);
+        assert!(told.stderr.contains("speaks of a process of the host's"), "{}", told.stderr);
+    }
+    // One that comes by /proc on its way is not.
+    inside(&flags([("--deny-read", Path::new("/proc/k*"))]), "! cat /proc/kallsyms", &[]).ok();
+}

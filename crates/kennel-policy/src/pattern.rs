@@ -17,6 +17,10 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::printed;
 
+mod set;
+
+pub use set::{Alive, Looked, PatternSet};
+
 /// An absolute path, or a glob over absolute paths.
 ///
 /// ```
@@ -185,13 +189,32 @@ impl PathPattern {
     /// themselves.
     #[must_use]
     pub fn moved_to(&self, folder: &Path) -> PathPattern {
-        let prefix = tidy(folder);
-        let rest = self.path.strip_prefix(&self.prefix).unwrap_or(Path::new(""));
-        let path = if rest.as_os_str().is_empty() { prefix.clone() } else { prefix.join(rest) };
-        let kept = &self.segments[components(&self.prefix).count().min(self.segments.len())..];
-        let segments =
-            components(&prefix).map(|name| Segment::Literal(name.into())).chain(kept.iter().cloned());
-        PathPattern { segments: segments.collect(), path, prefix, glob: self.glob }
+        self.rest_in(components(&self.prefix).count(), folder)
+    }
+
+    /// What is left of the pattern when `used` of its segments have been, in a folder: see [`PatternSet`].
+    #[must_use]
+    pub fn rest_in(&self, used: usize, folder: &Path) -> PathPattern {
+        let mut path = tidy(folder);
+        let mut segments: Vec<_> = components(&path).map(|name| Segment::Literal(name.into())).collect();
+        let mut prefix = path.clone();
+        let names = self.path.components().filter(|part| *part != Component::RootDir);
+        let mut glob = false;
+        for (name, segment) in names.zip(&self.segments).skip(used) {
+            path.push(name);
+            segments.push(segment.clone());
+            glob |= !matches!(segment, Segment::Literal(_));
+            if !glob {
+                prefix.clone_from(&path);
+            }
+        }
+        PathPattern { path, prefix, segments, glob }
+    }
+
+    /// How many segments it has: names, and `**`.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.segments.len()
     }
 
     /// Whether it can stand for more than one path.

@@ -90,10 +90,22 @@ pub enum ResolveError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// Nobody means so many.
+    #[error(
+        "resolving the lists of paths: {count} globs, and at most {most} are supported\n\
+         help: name folders instead; what is said of a folder is said of all that is in it"
+    )]
+    TooManyGlobs {
+        /// How many.
+        count: usize,
+        /// How many there can be.
+        most: usize,
+    },
     /// There is too much to look through.
     #[error(
         "looking for what globs match and for git repositories: {0}\n\
-         help: start the pattern at a deeper folder, allow writing to a smaller one, or say `git = \"off\"`"
+         help: start the pattern at a deeper folder, remove a link that leads away, allow writing to a smaller folder, or say \
+         `git = \"off\"`"
     )]
     Walk(#[from] WalkError),
     /// The system failed.

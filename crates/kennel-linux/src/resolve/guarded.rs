@@ -25,7 +25,7 @@ pub(super) struct Listed {
     rule: String,
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
     /// A denied link that the sandbox could replace is held in its place by a mount on the link itself: it leads where
     /// it leads, and cannot be removed.
     pub(super) fn hold_links(&self, points: &mut Vec<Point>) -> Result<(), ResolveError> {
@@ -48,7 +48,7 @@ impl Resolver<'_> {
     }
 
     /// Looks for the listed sockets, and has each show inside where it would be hidden: the host's /run and /tmp are.
-    pub(super) fn sockets(&mut self, policy: &Policy) -> Result<Option<Vec<Listed>>, ResolveError> {
+    pub(super) fn sockets(&mut self, policy: &'a Policy) -> Result<Option<Vec<Listed>>, ResolveError> {
         if policy.network.unix_sockets != UnixSockets::Listed {
             return Ok(None);
         }
@@ -91,11 +91,17 @@ impl Resolver<'_> {
             }
         }
         if !globs.is_empty() {
-            let patterns: Vec<_> = globs.iter().map(|rule| &rule.pattern).collect();
-            for Seen { path, what } in walk::walk(&Search::of(&patterns))? {
+            let (mut placed, mut folders) = (Vec::new(), HashMap::new());
+            for rule in globs {
+                let pattern = self.placed(rule, false, || describe(rule), &mut folders)?;
+                placed.extend(pattern.map(|pattern| (rule, pattern)));
+            }
+            let patterns: Vec<_> = placed.iter().map(|(_, pattern)| &**pattern).collect();
+            for Seen { path, what } in walk::walk(&Search::of(&patterns))?.seen {
                 let What::Match(index) = what else { continue };
-                let (rule, reason) = (globs[index], describe(globs[index]));
-                let found = locate_below(rule.pattern.literal_prefix(), &path);
+                let ((rule, pattern), path) = (&placed[index], path);
+                let reason = describe(rule);
+                let found = locate_below(pattern.literal_prefix(), &path);
                 if let Below::Found(found) = found.map_err(system_error(&reason, &path))?
                     && is_socket(&found.path)
                 {

@@ -7,6 +7,7 @@ mod crew;
 mod error;
 mod folder;
 pub mod git;
+mod globs;
 mod guarded;
 mod kept;
 mod locate;

@@ -19,9 +19,9 @@ use super::{Found, Location, Reason};
 
 /// Where links may be the work of an earlier run.
 #[derive(Default)]
-pub(super) struct Reach<'a> {
+pub(super) struct Reach {
     folders: Vec<PathBuf>,
-    globs: Vec<&'a PathPattern>,
+    globs: Vec<PathPattern>,
 }
 
 /// An allow that leads through links.
@@ -34,9 +34,9 @@ pub(super) struct Through<'a> {
     planted: Option<PathBuf>,
 }
 
-impl Reach<'_> {
+impl Reach {
     /// All folders that runs of this policy can write, and those in which they work.
-    fn of<'a>(files: &'a FilePolicy, workdirs: &[&Path]) -> Reach<'a> {
+    fn of(files: &FilePolicy, workdirs: &[&Path]) -> Reach {
         let (globs, names): (Vec<&PathRule>, Vec<&PathRule>) =
             files.allow_write.iter().partition(|rule| rule.pattern.is_glob());
         let names = names.iter().map(|rule| rule.pattern.as_path());
@@ -44,11 +44,13 @@ impl Reach<'_> {
         // Nobody works in the root as such; there are the system's own links.
         let workdirs = workdirs.iter().copied().filter(|folder| *folder != Path::new("/"));
         let folders = names.chain(mounts.map(|mount| mount.source.as_path())).chain(workdirs);
-        let folders = folders.filter_map(|folder| match locate(folder) {
+        let place = |folder: &Path| match locate(folder) {
             Ok(Location::Found(found)) => Some(found.path),
             _ => None,
-        });
-        Reach { folders: folders.collect(), globs: globs.iter().map(|rule| &rule.pattern).collect() }
+        };
+        let globs = globs.iter().map(|rule| &rule.pattern);
+        let globs = globs.filter_map(|glob| Some(glob.moved_to(&place(glob.literal_prefix())?)));
+        Reach { folders: folders.filter_map(place).collect(), globs: globs.collect() }
     }
 
     /// Whether a run could have made the link.

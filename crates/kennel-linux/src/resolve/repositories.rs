@@ -1,11 +1,12 @@
 //! What is found by looking around: what globs match, and the git repositories in what can be written.
 
 use std::collections::{BTreeSet, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use kennel_policy::policy::{GitLevel, Look, MountAccess, PathRule};
+use kennel_policy::policy::{GitLevel, Look, MountAccess};
 
 use super::error::{ResolveError, system_error};
+use super::globs::{BehindLink, Glob, Links};
 use super::locate::{Below, locate, locate_below};
 use super::said::{Linked, List, Loose, Resolver, describe};
 use super::special::Meaning;
@@ -20,20 +21,10 @@ pub(super) struct Looked {
     pub kept: Vec<PathBuf>,
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
     /// Expands the globs and finds the repositories in what can be written, in one walk.
     pub(super) fn search(&mut self) -> Result<Looked, ResolveError> {
-        let lists = [
-            (List::DenyRead, &self.files.deny_read),
-            (List::AllowRead, &self.files.allow_read),
-            (List::AllowWrite, &self.files.allow_write),
-            (List::DenyWrite, &self.files.deny_write),
-        ];
-        let globs: Vec<(List, &PathRule)> = lists
-            .iter()
-            .flat_map(|(list, rules)| rules.iter().map(|rule| (*list, rule)))
-            .filter(|(_, rule)| rule.pattern.is_glob())
-            .collect();
+        let globs = self.globs()?;
         let git = self.files.git != GitLevel::Off;
         let repositories = if git { self.writable_folders() } else { BTreeSet::new() };
         let kept = self.files.kept_names.as_ref();
@@ -41,28 +32,32 @@ impl Resolver<'_> {
             return Ok(Looked::default());
         }
         let mut held = HashSet::new();
-        for (list, rule) in globs.iter().filter(|(list, _)| list.denies()) {
+        for Glob { list, rule, .. } in globs.iter().filter(|glob| glob.list.denies()) {
             if held.insert(rule.pattern.literal_prefix()) {
                 self.hold_way(rule.pattern.literal_prefix(), *list, &describe(*list, rule));
             }
         }
-        let patterns: Vec<_> = globs.iter().map(|(_, rule)| &rule.pattern).collect();
-        let writable = |(index, (list, rule)): (usize, &(List, &PathRule))| {
-            (git && *list == List::AllowWrite && rule.look != Look::Nowhere).then_some(index)
+        let patterns: Vec<_> = globs.iter().map(|glob| &*glob.pattern).collect();
+        let chosen = |choose: fn(&Glob) -> bool| -> BTreeSet<usize> {
+            globs.iter().enumerate().filter(|(_, glob)| choose(glob)).map(|(index, _)| index).collect()
         };
-        let repositories_in = globs.iter().enumerate().filter_map(writable).collect();
+        let writable = |glob: &Glob| glob.list == List::AllowWrite && glob.rule.look != Look::Nowhere;
+        let closed = self.kernel.hidden();
         let search = Search {
-            patterns: &patterns,
             kept,
             repositories: &repositories,
-            repositories_in: &repositories_in,
+            repositories_in: &if git { chosen(writable) } else { BTreeSet::new() },
+            denies: &chosen(|glob| glob.list.denies()),
+            closed: &closed,
+            ..Search::of(&patterns)
         };
+        let walked = walk::walk(&search)?;
         let (mut matches, mut looked) = (Vec::new(), Looked::default());
-        for Seen { path, what } in walk::walk(&search)? {
+        for Seen { path, what } in walked.seen {
             match what {
                 What::Match(index) => matches.push((index, path)),
                 // Who is to be kept out of what lies below is kept out of all of it.
-                What::PerhapsBelow(index) if globs[index].0.denies() => matches.push((index, path)),
+                What::PerhapsBelow(index) if globs[index].list.denies() => matches.push((index, path)),
                 What::PerhapsBelow(_) => {}
                 What::PerhapsGitBelow => looked.repositories.push(git::Place::Unknown(path)),
                 What::DotGit => looked.repositories.push(git::Place::DotGit(path)),
@@ -70,42 +65,69 @@ impl Resolver<'_> {
                 What::Kept | What::PerhapsKeptBelow => looked.kept.push(path),
             }
         }
+        let mut links = Links::default();
+        let behind_links = links.follow(&globs, walked.links, &closed)?;
+        let mut denied = BTreeSet::new();
         for (index, path) in matches {
-            let (list, rule) = globs[index];
-            // Below what another match of the same list already covers there is nothing to add.
-            if path.parent().is_some_and(|above| self.covered(list, above)) {
-                continue;
-            }
-            let reason = describe(list, rule);
-            match locate_below(rule.pattern.literal_prefix(), &path).map_err(system_error(&reason, &path))? {
-                Below::Found(found) => {
-                    // A glob that reaches into what kennel provides is about the sandbox's own.
-                    match self.meaning(list, &found.path, Some(found.identity.device)) {
-                        Meaning::Ordinary => {
-                            if list.denies() {
-                                self.denied.push((list, found.path.clone(), rule));
-                            }
-                            self.say(list, found, reason);
+            let prefix = globs[index].pattern.literal_prefix();
+            // A file system that does not answer may lie elsewhere, behind a link.
+            let prefix = if path.starts_with(prefix) { prefix } else { &path };
+            denied.extend(self.matched(&globs[index], prefix, &path)?);
+        }
+        for BehindLink { glob, path, below, by_link } in behind_links {
+            let Glob { list, rule, .. } = &globs[glob];
+            let told = describe(*list, rule).into();
+            self.linked.push(Linked { path: by_link, list: *list, rule: told });
+            denied.extend(self.matched(&globs[glob], &below, &path)?);
+        }
+        self.hold_links_to(&globs, &links, &denied);
+        Ok(looked)
+    }
+
+    /// Says what a glob says of something that it matches below `prefix`. Returns what is denied.
+    fn matched(
+        &mut self,
+        glob: &Glob<'a>,
+        prefix: &Path,
+        path: &Path,
+    ) -> Result<Option<PathBuf>, ResolveError> {
+        let (list, rule) = (glob.list, glob.rule);
+        let denied = list.denies().then(|| path.to_path_buf());
+        // Below what another match of the same list already covers there is nothing to add.
+        if path.parent().is_some_and(|above| self.covered(list, above)) {
+            return Ok(denied);
+        }
+        let reason = describe(list, rule);
+        match locate_below(prefix, path).map_err(system_error(&reason, path))? {
+            Below::Found(found) => {
+                // A glob that reaches into what kennel provides is about the sandbox's own.
+                match self.meaning(list, &found.path, Some(found.identity.device)) {
+                    Meaning::Ordinary => {
+                        if list.denies() {
+                            self.denied.push((list, found.path.clone(), rule));
                         }
-                        Meaning::Hide => self.say(List::DenyRead, found, reason),
-                        Meaning::Own | Meaning::Refused(_) => {}
-                    }
-                }
-                // An earlier run may have made it: what an allow list matches is never a link.
-                Below::Link(_) if !list.denies() => {}
-                Below::Link(link) => {
-                    let told: Reason = reason.clone().into();
-                    self.linked.push(Linked { path: link.clone(), list, rule: told.clone() });
-                    self.loose.push(Loose { path: link, list, rule: told, link: true });
-                    if let Location::Found(found) = locate(&path).map_err(system_error(&reason, &path))? {
-                        self.denied.push((list, found.path.clone(), rule));
                         self.say(list, found, reason);
                     }
+                    Meaning::Hide => self.say(List::DenyRead, found, reason),
+                    Meaning::Own | Meaning::Refused(_) => {}
                 }
-                Below::Gone => {}
             }
+            // An earlier run may have made it: what an allow list matches is never a link.
+            Below::Link(_) if !list.denies() => {}
+            Below::Link(link) => {
+                let told: Reason = reason.clone().into();
+                self.linked.push(Linked { path: link.clone(), list, rule: told.clone() });
+                self.loose.push(Loose { path: link, list, rule: told, link: true });
+                if let Location::Found(found) = locate(path).map_err(system_error(&reason, path))?
+                    && self.meaning(list, &found.path, Some(found.identity.device)) == Meaning::Ordinary
+                {
+                    self.denied.push((list, found.path.clone(), rule));
+                    self.say(list, found, reason);
+                }
+            }
+            Below::Gone => {}
         }
-        Ok(looked)
+        Ok(denied)
     }
 
     /// The folders that rules and mounts open for writing, as far as repositories are looked for there.

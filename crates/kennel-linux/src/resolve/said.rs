@@ -96,7 +96,7 @@ pub(super) struct Resolver<'a> {
     /// Where the caller is.
     pub(super) cwd: &'a Path,
     /// Where links may be the work of an earlier run, once somebody had to know.
-    pub(super) reach: Option<Reach<'a>>,
+    pub(super) reach: Option<Reach>,
     /// Allows that lead through links.
     pub(super) through: Vec<Through<'a>>,
     /// What rules deny: where they led, and the rule.

@@ -5,6 +5,7 @@
 //! mount of such a file system, wherever the host has it: a chroot's `/proc` shows all processes, and whoever can write to
 //! a cgroup file system lifts the limits that it is held to. They are told by their type, from the mount table.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use kennel_policy::policy::{PathRule, ReadModel, TmpMode};
@@ -70,6 +71,12 @@ impl KernelMounts {
         KernelMounts(own.map(|mount| KernelMount { point: mount.point(), device: number(&mount) }).collect())
     }
 
+    /// Where they are, as far as they are hidden: not where the sandbox has its own.
+    pub(super) fn hidden(&self) -> BTreeSet<PathBuf> {
+        let points = self.0.iter().map(|mount| &mount.point);
+        points.filter(|point| Resolver::kernel_zone(point).is_none()).cloned().collect()
+    }
+
     /// Whether a file of this device is on one of them.
     fn hold(&self, device: u64) -> bool {
         self.0.iter().any(|mount| mount.device == device)
@@ -95,7 +102,7 @@ pub(super) enum Meaning {
 }
 
 const READ_ONLY: &str = "is the sandbox's own, and read-only in every sandbox\nhelp: drop the rule";
-const OF_A_PROCESS: &str =
+pub(super) const OF_A_PROCESS: &str =
     "speaks of a process of the host's, and the sandbox has a /proc of its own\nhelp: deny /proc as a whole";
 const NO_DEVICE_OF_ITS_OWN: &str =
     "is not in the sandbox's own /dev\nhelp: list a device of the host's in `devices` (--device)";

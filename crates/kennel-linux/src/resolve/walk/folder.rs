@@ -5,9 +5,10 @@ use std::ffi::OsStr;
 use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock};
 
+use kennel_policy::pattern::{Alive, Looked, PatternSet};
 use kennel_policy::policy::KeptNames;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, RawDir};
@@ -15,7 +16,7 @@ use rustix::io::Errno;
 
 use super::leaf::{self, Counted, Leaf};
 use super::remote::answers;
-use super::{MOST_ENTRIES, Search, Seek, Seen, WalkError, What, open_folder};
+use super::{LinkedFolder, MOST_TIME, MOST_WORK, Search, Seek, Seen, Spent, WalkError, What, open_folder};
 
 /// A folder's entries are asked for in pieces of this size; most fit into one.
 const BUFFER: usize = 32 << 10;
@@ -27,7 +28,10 @@ const MANY: usize = 1 << 14;
 /// A walk below one root, by any number of threads.
 pub struct Walk<'a> {
     pub search: &'a Search<'a>,
+    pub patterns: &'a PatternSet<'a>,
     pub root: &'a Path,
+    /// What of the patterns is alive there.
+    pub at_root: Arc<Alive>,
     /// Mount points of file systems that may not answer, and whether there is only something that would mount one.
     pub remote: &'a BTreeMap<PathBuf, bool>,
     /// Folders in which something is looked for and that are reached from a folder above. Mostly there are none, and
@@ -35,8 +39,10 @@ pub struct Walk<'a> {
     pub inner_roots: BTreeSet<&'a Path>,
     /// The file system that the walk began on.
     pub counted: Counted,
-    /// How many entries were seen, by all threads, so far.
-    pub entries: &'a AtomicUsize,
+    /// How much was done, by all threads, so far.
+    pub spent: &'a Spent,
+    /// Links to folders that a deny goes on behind.
+    pub links: &'a Mutex<Vec<LinkedFolder>>,
     /// Why nobody looks any further.
     pub given_up: OnceLock<WalkError>,
 }
@@ -44,8 +50,8 @@ pub struct Walk<'a> {
 /// What is looked for in a folder.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The patterns that could match below it.
-    alive: Vec<usize>,
+    /// What of the patterns could match below it, if anything: thousands of folders would count on one value.
+    alive: Option<Arc<Alive>>,
     seek: Seek,
     /// How far it is from the folder whose names are kept, if it is one of these.
     level: Option<u32>,
@@ -66,17 +72,17 @@ pub struct Batch {
 
 struct Inner {
     name: Box<OsStr>,
+    alive: Option<Arc<Alive>>,
     seek: Seek,
     level: Option<u32>,
 }
 
 impl Walk<'_> {
-    /// What is looked for in the folder at `path`, given what is of the one above.
-    pub fn wanted(&self, path: &Path, alive: &[usize], seek: Seek, level: Option<u32>) -> Wanted {
-        let Search { patterns, repositories, .. } = self.search;
-        let here = self.inner_roots.contains(path) && repositories.contains(path);
+    /// What is looked for in the folder at `path`.
+    pub fn wanted(&self, path: &Path, alive: Option<Arc<Alive>>, seek: Seek, level: Option<u32>) -> Wanted {
+        let here = self.inner_roots.contains(path) && self.search.repositories.contains(path);
         Wanted {
-            alive: alive.iter().copied().filter(|&index| patterns[index].could_match_below(path)).collect(),
+            alive: alive.filter(|alive| !alive.is_empty()),
             seek: if here { Seek::Everywhere } else { seek },
             level: level.or_else(|| self.search.level_of(path)),
         }
@@ -88,9 +94,9 @@ impl Walk<'_> {
         let Batch { above, mut names } = batch;
         let mut path = above.path.clone();
         let mut inside = Vec::new();
-        while let (Some(Inner { name, seek, level }), None) = (names.next(), self.given_up.get()) {
+        while let (Some(Inner { name, alive, seek, level }), None) = (names.next(), self.given_up.get()) {
             path.push(&*name);
-            let wanted = self.wanted(&path, &above.wanted.alive, seek, level);
+            let wanted = self.wanted(&path, alive, seek, level);
             if let Some(opened) = self.open(&above.fd, &name, &path, wanted, found) {
                 self.list(opened, &mut inside, found);
                 if !inside.is_empty() {
@@ -114,7 +120,7 @@ impl Walk<'_> {
         found: &mut Vec<Seen>,
     ) -> Option<Opened> {
         let listed = self.is_listed(path, &wanted);
-        if wanted.seek == Seek::Nothing && !listed {
+        if (wanted.seek == Seek::Nothing && !listed) || self.search.closed.contains(path) {
             return None;
         }
         if !self.remote.is_empty() && self.remote.contains_key(path) && !answers(self.remote, path) {
@@ -154,31 +160,35 @@ impl Walk<'_> {
 
     /// Goes through the entries of one folder.
     pub fn list(&self, opened: Opened, later: &mut Vec<Batch>, found: &mut Vec<Seen>) {
-        let Search { patterns, kept, .. } = self.search;
+        let Search { kept, .. } = self.search;
         let opened = Arc::new(opened);
+        // Of processes the sandbox has others.
+        let processes = opened.path == Path::new("/proc");
         let Wanted { alive, seek, level } = &opened.wanted;
+        let alive = alive.as_ref();
         let mut path = opened.path.clone();
         let mut names = Vec::new();
         // A folder that cannot be listed hides nothing from the sandbox, which is the same user.
         let mut buffer = Vec::with_capacity(BUFFER);
         let mut entries = RawDir::new(&opened.fd, buffer.spare_capacity_mut());
         let mut signs = Signs::default();
-        let mut counted = 0;
+        let (mut counted, mut work) = (0, 0);
         while let Some(Ok(entry)) = entries.next() {
             let name = entry.file_name().to_bytes();
-            if name == b"." || name == b".." {
+            if name == b"." || name == b".." || (processes && is_of_a_process(name)) {
                 continue;
             }
             counted += 1;
             if counted == MANY {
-                self.count(std::mem::take(&mut counted));
+                self.count(std::mem::take(&mut counted), std::mem::take(&mut work));
                 if self.given_up.get().is_some() {
                     return;
                 }
             }
             let may_be_folder = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
             signs.note(name);
-            let candidate = alive.iter().any(|&index| patterns[index].could_end_with(name));
+            let looked = alive.map_or_else(Looked::default, |alive| self.patterns.look(alive, name));
+            work += alive.map_or(0, |alive| alive.cost() + looked.cost(alive));
             let kept_here = level.and(*kept).is_some_and(|kept| may_be_kept(kept, name));
             let repository = name == b".git" && matches!(seek, Seek::Everywhere | Seek::Packages);
             let mut below = match (seek, name) {
@@ -188,13 +198,13 @@ impl Walk<'_> {
                 (Seek::Everywhere, b"node_modules") => Seek::Packages,
                 (Seek::Everywhere, _) => Seek::Everywhere,
             };
-            if candidate || repository || kept_here {
+            if !looked.matched.is_empty() || repository || kept_here {
                 path.push(OsStr::from_bytes(name));
                 let mut tell = |what| found.push(Seen { path: path.clone(), what });
                 if repository {
                     tell(What::DotGit);
                 }
-                for &index in alive.iter().filter(|&&index| candidate && patterns[index].matches(&path)) {
+                for &index in &looked.matched {
                     tell(What::Match(index));
                     below = below.below_match(self.search, index);
                 }
@@ -205,14 +215,21 @@ impl Walk<'_> {
             }
             if may_be_folder {
                 let level = level.and_then(|level| self.search.next_level(level, name));
-                names.push(Inner { name: OsStr::from_bytes(name).into(), seek: below, level });
+                let alive = alive.map(|alive| self.patterns.below(alive, &looked));
+                names.push(Inner { name: OsStr::from_bytes(name).into(), alive, seek: below, level });
+            }
+            if let Some(alive) = alive.filter(|_| !self.search.denies.is_empty())
+                && matches!(entry.file_type(), FileType::Symlink | FileType::Unknown)
+            {
+                let alive = self.patterns.below(alive, &looked);
+                self.note_link(&opened, entry.file_name(), &alive, &looked.matched, found);
             }
             if names.len() == BATCH {
                 let names = std::mem::take(&mut names).into_iter();
                 later.push(Batch { above: Arc::clone(&opened), names });
             }
         }
-        self.count(counted);
+        self.count(counted, work);
         if *seek == Seek::Everywhere && signs.of_a_repository() {
             found.push(Seen { path: opened.path.clone(), what: What::Bare });
         }
@@ -224,7 +241,8 @@ impl Walk<'_> {
     /// What cannot be looked through may hold anything.
     pub fn passed_over(&self, path: &Path, wanted: &Wanted, found: &mut Vec<Seen>) {
         let mut tell = |what| found.push(Seen { path: path.to_path_buf(), what });
-        wanted.alive.iter().for_each(|&index| tell(What::PerhapsBelow(index)));
+        let patterns = wanted.alive.as_ref().map(|alive| alive.patterns());
+        patterns.into_iter().flatten().for_each(|index| tell(What::PerhapsBelow(index)));
         if wanted.seek != Seek::Nothing {
             tell(What::PerhapsGitBelow);
         }
@@ -235,7 +253,7 @@ impl Walk<'_> {
 
     /// Whether a folder has to be listed for something else than repositories.
     pub fn is_listed(&self, path: &Path, wanted: &Wanted) -> bool {
-        wanted.level.is_some() || !wanted.alive.is_empty() || self.leads_to_a_root(path)
+        wanted.level.is_some() || wanted.alive.is_some() || self.leads_to_a_root(path)
     }
 
     fn leads_to_a_root(&self, path: &Path) -> bool {
@@ -243,9 +261,17 @@ impl Walk<'_> {
         next.next().is_some_and(|root| root.starts_with(path))
     }
 
-    fn count(&self, entries: usize) {
-        if self.entries.fetch_add(entries, Ordering::Relaxed) + entries > MOST_ENTRIES {
-            self.give_up(WalkError::TooWide(self.root.to_path_buf()));
+    /// Counts entries, and what it took to ask the patterns about them.
+    fn count(&self, entries: usize, work: usize) {
+        let (most, root) = (self.search.most_entries, || self.root.to_path_buf());
+        if self.spent.entries.fetch_add(entries, Ordering::Relaxed) + entries > most {
+            self.give_up(WalkError::TooWide(root(), most));
+        }
+        if self.spent.work.fetch_add(work, Ordering::Relaxed) + work > MOST_WORK {
+            self.give_up(WalkError::TooMuchWork(root()));
+        }
+        if self.spent.started.elapsed() > MOST_TIME {
+            self.give_up(WalkError::TooLong(root()));
         }
     }
 
@@ -253,6 +279,11 @@ impl Walk<'_> {
         // Only the first reason is told.
         drop(self.given_up.set(why));
     }
+}
+
+/// Whether an entry of /proc is one process, or whoever looks.
+fn is_of_a_process(name: &[u8]) -> bool {
+    name.iter().all(u8::is_ascii_digit) || name == b"self" || name == b"thread-self"
 }
 
 /// What git looks for when it asks whether a folder is a repository's own: `HEAD`, `objects` and `refs`, or instead of

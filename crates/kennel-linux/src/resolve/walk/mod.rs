@@ -1,8 +1,12 @@
 //! One walk for all globs of a policy, for the names it keeps, and for the git repositories in what it lets be written:
-//! pruned where nothing below can matter, and bounded.
+//! pruned where nothing below can matter, and bounded in entries, in work and in time.
+//!
+//! A walk follows no links. It tells of those to folders in which a deny could match something, and whoever asked goes on
+//! behind them with what is left of the patterns.
 
 mod folder;
 mod leaf;
+mod link;
 mod remote;
 #[cfg(test)]
 mod tests;
@@ -12,11 +16,11 @@ use std::ffi::OsStr;
 use std::io;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
-use kennel_policy::pattern::PathPattern;
+use kennel_policy::pattern::{PathPattern, PatternSet};
 use kennel_policy::policy::KeptNames;
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags};
@@ -30,12 +34,33 @@ use remote::{answers, remote_mounts};
 /// More entries than this and the pattern is too wide to be meant.
 pub const MOST_ENTRIES: usize = 2_000_000;
 
+/// Behind links there is less that anybody means: one link that a command made, to the root, is a whole disk.
+pub const MOST_BEHIND_LINKS: usize = 200_000;
+
+/// How often a pattern may be asked about a name. Most are looked up instead, so that only many odd ones come near.
+const MOST_WORK: usize = 200_000_000;
+
+/// How long a walk may take. A file system that is that slow is better not walked at every start.
+const MOST_TIME: Duration = Duration::from_secs(60);
+
 /// Why a walk was given up.
 #[derive(Debug, thiserror::Error)]
 pub enum WalkError {
     /// Too much to look at.
-    #[error("more than {MOST_ENTRIES} files below {}", shown(.0))]
-    TooWide(PathBuf),
+    #[error("more than {} files below {}", .1, shown(.0))]
+    TooWide(PathBuf, usize),
+    /// The same, or too long, behind a link.
+    #[error("too much behind the symlink {}, which leads to {}", shown(.0), shown(.1))]
+    BehindLink(PathBuf, PathBuf),
+    /// Too many links.
+    #[error("too many symlinks to folders, such as {}", shown(.0))]
+    TooManyLinks(PathBuf),
+    /// Too many patterns for so many files.
+    #[error("too many patterns with a `*` inside a name for the files below {}", shown(.0))]
+    TooMuchWork(PathBuf),
+    /// It took too long.
+    #[error("looking through {} took longer than {} s", shown(.0), MOST_TIME.as_secs())]
+    TooLong(PathBuf),
     /// A folder that is there could not be opened.
     #[error("looking through {}: {}", shown(.0), .1)]
     Open(PathBuf, #[source] io::Error),
@@ -55,6 +80,12 @@ pub struct Search<'a> {
     pub repositories: &'a BTreeSet<PathBuf>,
     /// Patterns below whose matches repositories are told too.
     pub repositories_in: &'a BTreeSet<usize>,
+    /// Patterns that go on behind links to folders: those that deny something.
+    pub denies: &'a BTreeSet<usize>,
+    /// Folders that are not entered: what is mounted there does not show inside.
+    pub closed: &'a BTreeSet<PathBuf>,
+    /// As many entries are looked at.
+    pub most_entries: usize,
 }
 
 impl<'a> Search<'a> {
@@ -62,7 +93,15 @@ impl<'a> Search<'a> {
     pub fn of(patterns: &'a [&'a PathPattern]) -> Search<'a> {
         const NO_FOLDERS: &BTreeSet<PathBuf> = &BTreeSet::new();
         const NONE: &BTreeSet<usize> = &BTreeSet::new();
-        Search { patterns, kept: None, repositories: NO_FOLDERS, repositories_in: NONE }
+        Search {
+            patterns,
+            kept: None,
+            repositories: NO_FOLDERS,
+            repositories_in: NONE,
+            denies: NONE,
+            closed: NO_FOLDERS,
+            most_entries: MOST_ENTRIES,
+        }
     }
 
     /// Where walks have to begin. A folder below another is reached from it.
@@ -127,33 +166,62 @@ pub enum What {
     Bare,
 }
 
-/// Everything that is searched for, found in one walk: in the order of paths, parents before children, whoever found it.
-pub fn walk(search: &Search) -> Result<Vec<Seen>, WalkError> {
+/// A link to a folder in which a deny could match something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkedFolder {
+    /// The link's own path, which has no other link in it.
+    pub link: PathBuf,
+    /// The folder, by its path without links.
+    pub folder: PathBuf,
+    /// One of the patterns that go on there.
+    pub pattern: usize,
+    /// All of them, and with how many of their segments used; none where the walk comes by the folder itself.
+    pub places: Vec<(usize, usize)>,
+}
+
+/// What a walk came back with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walked {
+    /// In the order of paths, parents before children, whoever found it.
+    pub seen: Vec<Seen>,
+    /// In the same order.
+    pub links: Vec<LinkedFolder>,
+    /// How many entries were looked at.
+    pub entries: usize,
+}
+
+/// Everything that is searched for, found in one walk.
+pub fn walk(search: &Search) -> Result<Walked, WalkError> {
     walk_alone_for(crew::ALONE, search)
 }
 
-fn walk_alone_for(alone: Duration, search: &Search) -> Result<Vec<Seen>, WalkError> {
+fn walk_alone_for(alone: Duration, search: &Search) -> Result<Walked, WalkError> {
     let remote = remote_mounts().map_err(WalkError::Mounts)?;
-    let entries = AtomicUsize::new(0);
+    let patterns = PatternSet::new(search.patterns);
+    let spent = Spent { entries: AtomicUsize::new(0), work: AtomicUsize::new(0), started: Instant::now() };
+    let links = Mutex::new(Vec::new());
     let mut found = Vec::new();
     for root in search.roots() {
         let is_root = search.repositories.contains(root);
         let mut seek = if is_root { Seek::Everywhere } else { Seek::Nothing };
-        let every: Vec<usize> = (0..search.patterns.len()).collect();
-        for &index in every.iter().filter(|index| search.patterns[**index].matches(root)) {
+        let (alive, matched) = patterns.at(root);
+        for index in matched {
             found.push(Seen { path: root.to_path_buf(), what: What::Match(index) });
             seek = seek.below_match(search, index);
         }
         let mut walk = Walk {
             search,
+            patterns: &patterns,
             root,
+            at_root: Arc::clone(&alive),
             remote: &remote,
             inner_roots: search.inner_roots(root),
             counted: Counted::default(),
-            entries: &entries,
+            spent: &spent,
+            links: &links,
             given_up: OnceLock::new(),
         };
-        let wanted = walk.wanted(root, &every, seek, None);
+        let wanted = walk.wanted(root, Some(alive), seek, None);
         if seek == Seek::Nothing && !walk.is_listed(root, &wanted) {
             continue;
         }
@@ -174,7 +242,16 @@ fn walk_alone_for(alone: Duration, search: &Search) -> Result<Vec<Seen>, WalkErr
         }
     }
     found.sort_by_cached_key(|seen| (tree::key(&seen.path), seen.what));
-    Ok(found)
+    let mut links = links.into_inner().unwrap_or_else(PoisonError::into_inner);
+    links.sort_by_cached_key(|link: &LinkedFolder| tree::key(&link.link));
+    Ok(Walked { seen: found, links, entries: spent.entries.into_inner() })
+}
+
+/// What a walk has taken so far, by all threads.
+pub struct Spent {
+    entries: AtomicUsize,
+    work: AtomicUsize,
+    started: Instant,
 }
 
 /// Whether repositories are looked for.

@@ -37,13 +37,13 @@ impl Yard {
             repositories: &BTreeSet::from([self.0.clone()]),
             ..Search::of(&[])
         };
-        walk_alone_for(alone, &search)
+        walk_alone_for(alone, &search).map(|walked| walked.seen)
     }
 
     /// Repositories alone: then most folders are not listed.
     fn repositories(&self, alone: Duration) -> Vec<Seen> {
         let search = Search { repositories: &BTreeSet::from([self.0.clone()]), ..Search::of(&[]) };
-        walk_alone_for(alone, &search).unwrap()
+        walk_alone_for(alone, &search).unwrap().seen
     }
 }
 

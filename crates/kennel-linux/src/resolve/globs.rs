@@ -1,0 +1,241 @@
+//! What globs match: expanded in one walk with all else that is looked for, and behind links for those that deny.
+//!
+//! A path that is denied is denied as the thing that it leads to, and a glob is no different: links in front of its first
+//! star are followed, and so are links to folders that a walk comes by, with what is left of the pattern. A command may have
+//! made such links in an earlier run, in a circle or to the root of the disk, so each folder is gone through once for each
+//! place in a pattern, and what lies behind links is bounded.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+
+use kennel_policy::pattern::{PathPattern, PatternSet};
+use kennel_policy::policy::PathRule;
+
+use super::error::{ResolveError, system_error};
+use super::locate::locate;
+use super::said::{List, Loose, Resolver, describe};
+use super::special::OF_A_PROCESS;
+use super::walk::{self, LinkedFolder, MOST_BEHIND_LINKS, Search, Seen, WalkError, What};
+use super::{Found, Location};
+
+/// As many globs a policy may have. Nobody writes so many by hand.
+const MOST_GLOBS: usize = 4096;
+/// As many folders are gone through behind links.
+const MOST_LINKED_FOLDERS: usize = 20_000;
+/// As many of them in one walk.
+const TOGETHER: usize = 256;
+
+/// A glob of a list, and where it looks: the same with the links in front of its first star followed.
+pub(super) struct Glob<'a> {
+    pub(super) list: List,
+    pub(super) rule: &'a PathRule,
+    pub(super) pattern: Cow<'a, PathPattern>,
+}
+
+/// What is left of a glob behind a link.
+struct Rest {
+    glob: usize,
+    pattern: PathPattern,
+    /// The link that led here, and the folder that it leads to.
+    link: PathBuf,
+    folder: PathBuf,
+}
+
+/// Something that a glob matches behind a link.
+pub(super) struct BehindLink {
+    pub(super) glob: usize,
+    /// Its path without links, and a folder above it that a look may start from.
+    pub(super) path: PathBuf,
+    pub(super) below: PathBuf,
+    /// Its path by the link.
+    pub(super) by_link: PathBuf,
+}
+
+/// The links that walks came by, and what has been looked at behind them.
+#[derive(Default)]
+pub(super) struct Links {
+    /// Each with the folder that it leads to and the glob that goes on there.
+    all: Vec<(PathBuf, PathBuf, usize)>,
+    /// A folder, a glob, and how much of it is left.
+    known: HashSet<(PathBuf, usize, usize)>,
+}
+
+impl<'a> Resolver<'a> {
+    /// The globs of all lists.
+    pub(super) fn globs(&mut self) -> Result<Vec<Glob<'a>>, ResolveError> {
+        let files = self.files;
+        let lists = [
+            (List::DenyRead, &files.deny_read),
+            (List::AllowRead, &files.allow_read),
+            (List::AllowWrite, &files.allow_write),
+            (List::DenyWrite, &files.deny_write),
+        ];
+        let all = lists.iter().flat_map(|(list, rules)| rules.iter().map(|rule| (*list, rule)));
+        let all: Vec<(List, &PathRule)> = all.filter(|(_, rule)| rule.pattern.is_glob()).collect();
+        if all.len() > MOST_GLOBS {
+            return Err(ResolveError::TooManyGlobs { count: all.len(), most: MOST_GLOBS });
+        }
+        let (mut globs, mut folders) = (Vec::new(), HashMap::new());
+        for (list, rule) in all {
+            let reason = || describe(list, rule);
+            let Some(pattern) = self.placed(rule, list.denies(), reason, &mut folders)? else { continue };
+            let (prefix, process) = (pattern.literal_prefix(), Path::new("/proc/1"));
+            if list.denies()
+                && prefix.starts_with("/proc")
+                && !pattern.matches(Path::new("/proc"))
+                && (pattern.matches(process) || pattern.could_match_below(process))
+            {
+                let (rule, path) = (reason(), rule.pattern.as_path().to_owned());
+                return Err(ResolveError::Unfit { rule, path, what: OF_A_PROCESS });
+            }
+            globs.push(Glob { list, rule, pattern });
+        }
+        Ok(globs)
+    }
+
+    /// A glob where its first folder really is; `None` where an allow is not to be followed there. `folders` remembers
+    /// where they are.
+    pub(super) fn placed(
+        &mut self,
+        rule: &'a PathRule,
+        denies: bool,
+        reason: impl Fn() -> String,
+        folders: &mut HashMap<PathBuf, Option<PathBuf>>,
+    ) -> Result<Option<Cow<'a, PathPattern>>, ResolveError> {
+        let prefix = rule.pattern.literal_prefix();
+        if !folders.contains_key(prefix) {
+            let place = match locate(prefix).map_err(system_error(&reason(), prefix))? {
+                Location::Found(found) => Some(found.path),
+                // Nothing is found there then.
+                Location::Missing(_) | Location::Forbidden => None,
+            };
+            folders.insert(prefix.to_path_buf(), place);
+        }
+        let Some(place) = folders.get(prefix).and_then(Option::as_deref).filter(|place| *place != prefix)
+        else {
+            return Ok(Some(Cow::Borrowed(&rule.pattern)));
+        };
+        if !denies && let Err(error) = self.refuse_planted(&reason(), prefix, place) {
+            return if rule.lenient { Ok(None) } else { Err(error) };
+        }
+        Ok(Some(Cow::Owned(rule.pattern.moved_to(place))))
+    }
+
+    /// Keeps links in their places behind which globs match something that is denied: replaced, they would lead around it.
+    pub(super) fn hold_links_to(&mut self, globs: &[Glob<'a>], links: &Links, matches: &BTreeSet<PathBuf>) {
+        let mut held = HashSet::new();
+        for (link, folder, glob) in &links.all {
+            let first =
+                matches.range::<Path, _>((Bound::Included(folder.as_path()), Bound::Unbounded)).next();
+            if first.is_some_and(|first| first.starts_with(folder)) && held.insert(link) {
+                let Glob { list, rule, .. } = &globs[*glob];
+                let (path, rule) = (link.clone(), describe(*list, rule).into());
+                self.loose.push(Loose { path, list: *list, rule, link: true });
+            }
+        }
+    }
+}
+
+impl Links {
+    /// Goes on behind the links that a walk for `globs` came by. Returns what they match there.
+    pub(super) fn follow(
+        &mut self,
+        globs: &[Glob],
+        first: Vec<LinkedFolder>,
+        closed: &BTreeSet<PathBuf>,
+    ) -> Result<Vec<BehindLink>, ResolveError> {
+        let mut matches = Vec::new();
+        let patterns: Vec<(usize, &PathPattern)> =
+            globs.iter().enumerate().map(|(number, glob)| (number, &*glob.pattern)).collect();
+        let mut waiting = self.rests(globs, &patterns, first)?;
+        let mut left = MOST_BEHIND_LINKS;
+        while !waiting.is_empty() {
+            let part = waiting.split_off(waiting.len().saturating_sub(TOGETHER));
+            let (part, named): (Vec<Rest>, Vec<Rest>) =
+                part.into_iter().partition(|rest| rest.pattern.is_glob());
+            for rest in named {
+                let path = rest.pattern.as_path();
+                let reason = || describe(globs[rest.glob].list, globs[rest.glob].rule);
+                if let Location::Found(Found { path: place, .. }) =
+                    locate(path).map_err(|error| system_error(&reason(), path)(error))?
+                {
+                    matches.push(rest.found(place.clone(), place));
+                }
+            }
+            let patterns: Vec<(usize, &PathPattern)> =
+                part.iter().map(|rest| (rest.glob, &rest.pattern)).collect();
+            let asked: Vec<&PathPattern> = patterns.iter().map(|(_, pattern)| *pattern).collect();
+            let denies = (0..asked.len()).collect();
+            let search = Search { denies: &denies, closed, most_entries: left, ..Search::of(&asked) };
+            let walked = walk::walk(&search).map_err(|error| behind(error, &part))?;
+            left = left.saturating_sub(walked.entries);
+            for Seen { path, what } in walked.seen {
+                if let What::Match(number) | What::PerhapsBelow(number) = what {
+                    let below = part[number].pattern.literal_prefix().to_path_buf();
+                    let below = if path.starts_with(&below) { below } else { path.clone() };
+                    matches.push(part[number].found(path, below));
+                }
+            }
+            waiting.extend(self.rests(globs, &patterns, walked.links)?);
+        }
+        Ok(matches)
+    }
+
+    /// What is left of the patterns in the folders that links lead to, as far as nobody looks there anyway.
+    fn rests(
+        &mut self,
+        globs: &[Glob],
+        patterns: &[(usize, &PathPattern)],
+        links: Vec<LinkedFolder>,
+    ) -> Result<Vec<Rest>, ResolveError> {
+        let mut rests = Vec::new();
+        for LinkedFolder { link, folder, pattern, places } in links {
+            self.all.push((link.clone(), folder.clone(), patterns[pattern].0));
+            for (number, used) in places {
+                let (glob, pattern) = patterns[number];
+                let left = pattern.depth() - used;
+                if comes_by(&globs[glob].pattern, &folder, left)
+                    || !self.known.insert((folder.clone(), glob, left))
+                {
+                    continue;
+                }
+                if self.known.len() > MOST_LINKED_FOLDERS {
+                    return Err(WalkError::TooManyLinks(link).into());
+                }
+                let pattern = pattern.rest_in(used, &folder);
+                rests.push(Rest { glob, pattern, link: link.clone(), folder: folder.clone() });
+            }
+        }
+        Ok(rests)
+    }
+}
+
+impl Rest {
+    fn found(&self, path: PathBuf, below: PathBuf) -> BehindLink {
+        let rest = path.strip_prefix(&self.folder).unwrap_or(Path::new(""));
+        BehindLink { glob: self.glob, by_link: self.link.join(rest), path, below }
+    }
+}
+
+/// Whether a walk for the pattern itself comes by a folder with so much of it left.
+fn comes_by(pattern: &PathPattern, folder: &Path, left: usize) -> bool {
+    let (alive, _) = PatternSet::new(&[pattern]).at(folder);
+    PatternSet::places(&alive).any(|(_, used)| pattern.depth() - used == left)
+}
+
+/// Says which link led to where a walk was given up.
+fn behind(error: WalkError, rests: &[Rest]) -> ResolveError {
+    let place = match &error {
+        WalkError::TooWide(place, _) | WalkError::TooMuchWork(place) | WalkError::TooLong(place) => {
+            place.clone()
+        }
+        _ => return error.into(),
+    };
+    let rest = rests.iter().find(|rest| rest.pattern.literal_prefix() == place);
+    match rest {
+        Some(Rest { link, folder, .. }) => WalkError::BehindLink(link.clone(), folder.clone()).into(),
+        None => error.into(),
+    }
+}
