@@ -22,6 +22,7 @@ kennel_tests::roles! {
     "flip-address" => sockets::flip,
     "listen" => own_sockets::listen,
     "listen-on-what-was-passed" => own_sockets::listen_on_what_was_passed,
+    "connect-what-was-passed" => own_sockets::connect_what_was_passed,
     "other-families" => sockets::other_families,
 }
 

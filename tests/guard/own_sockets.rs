@@ -2,8 +2,9 @@
 //! one of a daemon's out of them.
 
 use std::ffi::OsString;
-use std::os::fd::AsRawFd;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -174,5 +175,53 @@ fn programs_with_a_socket_in_the_project_work() {
         let told = ran_within(Duration::from_secs(60), &mut command);
         assert!(told.stdout.contains(expected), "{name}: {}{}", told.stdout, told.stderr);
         assert!(!told.stderr.contains("kennel:"), "{name}: {}", told.stderr);
+    }
+}
+
+/// The role: connects standard input, a socket that was passed in, to an abstract name; then a socket of its own to one
+/// of its own.
+pub fn connect_what_was_passed(words: &[OsString]) -> i32 {
+    let name = words[0].to_str().expect("a name");
+    println!("{}", heard(connect_abstract(std::io::stdin().as_raw_fd(), name)));
+    let own = SocketAddr::from_abstract_name("kennel-test-own").expect("a name");
+    let listener = UnixListener::bind_addr(&own);
+    println!("{}", heard(UnixStream::connect_addr(&own).map(drop)));
+    drop(listener);
+    0
+}
+
+fn connect_abstract(socket: i32, name: &str) -> std::io::Result<()> {
+    let mut address = vec![0u8; 2];
+    address[..2].copy_from_slice(&(libc::AF_UNIX as u16).to_ne_bytes());
+    address.push(0);
+    address.extend(name.as_bytes());
+    // SAFETY: the address is as long as it is said to be.
+    match unsafe { libc::connect(socket, address.as_ptr().cast(), address.len() as u32) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+/// An abstract name belongs to the network that a socket was made in, whoever connects it.
+#[test]
+fn a_hosts_socket_that_was_passed_in_is_not_connected_to_the_hosts_abstract_names() {
+    let name = format!("kennel-test-{}-abstract", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let _daemon = UnixListener::bind_addr(&address).unwrap();
+    let unconnected = || {
+        // SAFETY: plain calls; the descriptor is fresh.
+        unsafe {
+            OwnedFd::from_raw_fd(libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0))
+        }
+    };
+    assert!(connect_abstract(unconnected().as_raw_fd(), &name).is_ok(), "outside it is");
+    for flags in [&[][..], &["--seccomp", "none"], &["--net", "host"]] {
+        let flags = [&["--no-settings", "--unix-sockets", "listed"], flags].concat();
+        let mut command = probe_inside("connect-what-was-passed", &flags, &[&name]);
+        let told = ran(command.stdin(Stdio::from(unconnected()))).ok();
+        let lines: Vec<&str> = told.stdout.lines().collect();
+        assert_ne!(lines[0], "ok", "{flags:?}: {told:?}");
+        // Its own names are its own, where the network is.
+        assert!(lines[1] == "ok" || flags.contains(&"host"), "{flags:?}: {told:?}");
     }
 }

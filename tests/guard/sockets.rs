@@ -432,3 +432,22 @@ fn the_library_lists_sockets_too() {
     assert_eq!(result.stdout, format!("hello\n{EACCES}\n"), "{}", result.stderr);
     assert_eq!((listed.greeted(), other.greeted(), result.violations.len()), (1, 0, 1));
 }
+
+/// The file systems of devices are in memory too, and a folder of devices shows inside when it is asked for.
+#[test]
+fn a_socket_among_the_hosts_devices_is_no_socket_of_the_sandboxes_own() {
+    if !am_root() {
+        return kennel_tests::skipped("only root can make a folder in /dev");
+    }
+    let folder = PathBuf::from(format!("/dev/kennel-test-{}", std::process::id()));
+    if std::fs::create_dir(&folder).is_err() {
+        return kennel_tests::skipped("nothing can be made in /dev here");
+    }
+    let daemon = Daemon::at(folder.join("socket"));
+    let ran = connecting(&["--unix-sockets", "listed", "--device", &text(&folder)], &[&daemon.path]);
+    let all = connecting(&["--unix-sockets", "all", "--device", &text(&folder)], &[&daemon.path]);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(ran.ok().stdout, format!("{EACCES}\n"));
+    assert_eq!(all.ok().stdout, "hello\n", "with all of them allowed it can be reached");
+    assert_eq!(daemon.greeted(), 1);
+}

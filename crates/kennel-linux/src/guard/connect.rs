@@ -41,7 +41,7 @@ pub enum Outcome {
 #[derive(Debug)]
 pub struct Connector {
     allowed: Vec<Allowed>,
-    host_memory: Vec<u64>,
+    host_devices: Vec<u64>,
     /// Whether the sandbox's network is its own, and with it all abstract names.
     own_network: bool,
     own: OwnSockets,
@@ -102,9 +102,9 @@ impl Connector {
             };
             allowed.push(Allowed { rule: rule.clone(), first });
         }
-        let host_memory = sockets.host_memory.clone();
+        let host_devices = sockets.host_devices.clone();
         let (own, waiting) = (OwnSockets::default(), Vec::new());
-        Ok(Connector { allowed, host_memory, own_network, own, started: now(), waiting })
+        Ok(Connector { allowed, host_devices, own_network, own, started: now(), waiting })
     }
 
     /// Makes the call that `notification` is about.
@@ -124,6 +124,11 @@ impl Connector {
         // Otherwise the thread may be gone and its number another's, whose memory and socket these were.
         if !listener.still_waits(notification.id) {
             return refuse(Errno::INTR);
+        }
+        // An abstract name belongs to the network that the socket was made in. One that somebody passed in may be of the
+        // host's, and Landlock, which would refuse the caller, does not hold this process.
+        if peer.is_abstract() && !own::is_of_the_callers_network(caller, &socket).unwrap_or(false) {
+            return refuse(Errno::PERM);
         }
         self.start(notification.id, socket, peer)
     }
@@ -254,7 +259,7 @@ impl Connector {
         // The sandbox's own /tmp and the like hold nothing of the host's.
         const TMPFS_MAGIC: u64 = 0x0102_1994;
         let in_memory = rustix::fs::fstatfs(&file)?.f_type as u64 == TMPFS_MAGIC;
-        if in_memory && !self.host_memory.contains(&identity.device) {
+        if in_memory && !self.host_devices.contains(&identity.device) {
             return Ok(Ok(Peer::File(file)));
         }
         Ok(Err(PathBuf::from(OsStr::from_bytes(path))))
@@ -320,6 +325,12 @@ impl Waiting {
 }
 
 impl Peer {
+    /// Whether it is a unix socket's name that no file has.
+    fn is_abstract(&self) -> bool {
+        let unix = (libc::AF_UNIX as u16).to_ne_bytes();
+        matches!(self, Peer::Address(bytes) if bytes.starts_with(&unix) && bytes.get(2) == Some(&0))
+    }
+
     fn connect(&self, socket: &OwnedFd) -> Result<(), Errno> {
         match self {
             Peer::Address(bytes) => connect(socket, bytes),

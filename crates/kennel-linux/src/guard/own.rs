@@ -51,16 +51,11 @@ impl OwnSockets {
 /// # Errors
 /// What keeps the guard from looking: the call goes on, and nothing is remembered.
 pub fn own_file(caller: Caller, number: i32) -> Result<Option<OwnedFd>, Errno> {
-    const SIOCGSKNS: libc::Ioctl = 0x894c;
     // Linux 4.11.
     const SIOCUNIXFILE: libc::Ioctl = 0x89e0;
     let socket = caller.descriptor(number)?;
-    if sockopt::socket_domain(&socket)? != AddressFamily::UNIX {
-        return Ok(None);
-    }
-    // Both ask for CAP_NET_ADMIN over that network, which the owner of the sandbox's user namespace has.
-    let network = namespace(&opened(&socket, SIOCGSKNS)?)?;
-    if network != namespace(&caller.network()?)? || network == namespace(&own_network()?)? {
+    if sockopt::socket_domain(&socket)? != AddressFamily::UNIX || !is_of_the_callers_network(caller, &socket)?
+    {
         return Ok(None);
     }
     match opened(&socket, SIOCUNIXFILE) {
@@ -69,6 +64,17 @@ pub fn own_file(caller: Caller, number: i32) -> Result<Option<OwnedFd>, Errno> {
         Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Whether a socket was made in the caller's own network, and that is not this process's.
+///
+/// # Errors
+/// What keeps the guard from looking: a socket of a network that this process has no power over is another's.
+pub fn is_of_the_callers_network(caller: Caller, socket: &OwnedFd) -> Result<bool, Errno> {
+    const SIOCGSKNS: libc::Ioctl = 0x894c;
+    // Asks for CAP_NET_ADMIN over that network, which the owner of the sandbox's user namespace has.
+    let network = namespace(&opened(socket, SIOCGSKNS)?)?;
+    Ok(network == namespace(&caller.network()?)? && network != namespace(&own_network()?)?)
 }
 
 /// Asks a socket for a descriptor.

@@ -100,8 +100,8 @@ pub struct Rules {
 pub struct Sockets {
     /// The host's.
     pub allowed: Vec<AllowedSocket>,
-    /// The devices of the host's file systems in memory: sockets on others in memory are the sandbox's own.
-    pub host_memory: Vec<u64>,
+    /// The devices of all file systems that the host has mounted: sockets on others, in memory, are the sandbox's own.
+    pub host_devices: Vec<u64>,
 }
 
 /// A socket of the host's that can be connected to.

@@ -13,10 +13,11 @@ use super::error::{ResolveError, system_error};
 use super::locate::{self, Below, locate, locate_below, locate_link};
 use super::names::Names;
 use super::said::{List, Loose, Resolver};
+use super::special::number;
 use super::walk::{self, Search, Seen, What};
 use super::{Found, Kind, Location, Point, Source, State, is_link};
 use crate::guard::{AllowedSocket, Anchor, Finding, Rules, Sockets};
-use crate::mounts::{self, Mount};
+use crate::mounts;
 
 /// A listed socket, found or not.
 pub(super) struct Listed {
@@ -130,10 +131,9 @@ impl<'a> Resolver<'a> {
         if absent.is_empty() && covered.is_empty() && self.rewritten.is_empty() && listed.is_none() {
             return Ok(Rules::default());
         }
-        let host_memory = match &listed {
+        let host_devices = match &listed {
             None => Vec::new(),
-            Some(_) => file_systems_in_memory()
-                .map_err(system_error("allow_unix_sockets", Path::new("/proc/self/mountinfo")))?,
+            Some(_) => devices(self.mount_table()?),
         };
         let writable = Writable::of(points);
         let mut last = None;
@@ -159,7 +159,7 @@ impl<'a> Resolver<'a> {
                     AllowedSocket { path, identity, replaceable, rule }
                 })
                 .collect(),
-            host_memory,
+            host_devices,
         });
         Ok(rules)
     }
@@ -228,17 +228,14 @@ fn describe(rule: &PathRule) -> String {
     format!("allow_unix_sockets {} ({})", rule.pattern, rule.origin)
 }
 
-/// The devices of the file systems in memory that the host has now. One that shows inside and is none of these is the
-/// sandbox's own.
-fn file_systems_in_memory() -> std::io::Result<Vec<u64>> {
-    let table = mounts::table()?;
-    let memory = mounts::mounts(&table).filter(|mount| mount.kind == b"tmpfs");
-    let mut devices: Vec<u64> = memory
-        .map(|Mount { device: (major, minor), .. }| u64::from(major) << 32 | u64::from(minor))
-        .collect();
+/// The devices of everything that the host has mounted now. A file system in memory that shows inside and is none of these
+/// is the sandbox's own. By their type alone they could not be told apart: a devtmpfs is one in memory as well, and so may
+/// the host's root be.
+fn devices(table: &[u8]) -> Vec<u64> {
+    let mut devices: Vec<u64> = mounts::mounts(table).map(|mount| number(&mount)).collect();
     devices.sort_unstable();
     devices.dedup();
-    Ok(devices)
+    devices
 }
 
 fn is_socket(path: &Path) -> bool {
