@@ -286,3 +286,58 @@ for path in \"{}\", \"{}\", \"\\0kennel-test\":
     // The guard connects on the command's behalf, where Landlock cannot say to which hosts.
     refused(&[&flags[..], &["--allow-domain", "example.com"]].concat(), &["listed unix sockets"]);
 }
+
+/// Landlock has no right for these, so the filter refuses them where nothing can be written; where something can, the
+/// outcome says what is not held.
+#[test]
+fn modes_owners_times_and_attributes_are_kept_or_the_outcome_says_that_they_are_not() {
+    if !landlock_at_least(1) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let file = scratch.write("file", "text\n");
+    let folder = scratch.dir("work");
+    let path = file.display().to_string();
+    let script = format!(
+        "for try in 'chmod 640 {path}' 'chown {}:{} {path}' 'touch -d @1 {path}' 'chmod u+s {path}'; do
+             $try 2>/dev/null && echo \"$try\"
+         done; exit 0",
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    );
+    let attributes = || {
+        use std::os::unix::fs::MetadataExt;
+        let data = std::fs::metadata(&file).unwrap();
+        (data.mode(), data.uid(), data.mtime())
+    };
+    let before = attributes();
+    const SAID: &str = "not enforced: modes, owners, times and extended attributes";
+    for flags in [
+        &[][..],
+        &["--seccomp", "permissive"],
+        &["--seccomp", "strict"],
+        &["--reads", "listed", "--allow-read", "/var/tmp"],
+    ] {
+        let Some(told) = run(flags, &script) else { return };
+        assert_eq!(told.stdout, "", "{flags:?}: {}", told.stderr);
+        assert!(!told.stderr.contains(SAID), "{flags:?}: {}", told.stderr);
+        assert_eq!(attributes(), before, "{flags:?}");
+    }
+    // With the protection off the same attempt works, which is what has to be told.
+    let work = folder.display().to_string();
+    for flags in [&["--seccomp", "none"][..], &["--allow-write", &work]] {
+        let Some(told) = run(flags, &script) else { return };
+        assert!(told.stdout.contains("touch -d @1"), "{flags:?}: {told:?}");
+        assert!(told.stderr.contains(SAID), "{flags:?}: {}", told.stderr);
+    }
+}
+
+#[test]
+fn a_write_root_that_is_the_whole_disk_is_refused_because_the_kernels_files_would_be_in_it() {
+    if !landlock_at_least(1) {
+        return;
+    }
+    let Some(told) = run(&["--allow-write", "/"], "echo it ran") else { return };
+    let told = told.expect_code(125);
+    assert!(told.stderr.contains("that stays read-only in what can be written"), "{}", told.stderr);
+}

@@ -123,3 +123,31 @@ fn a_run_removes_nothing_that_is_in_use_or_not_its_own() {
     kill(living);
     assert!(processes_left_with(&marker).is_empty());
 }
+
+/// It holds the number of the process that made it.
+#[test]
+fn the_name_of_its_cgroup_is_not_told_inside() {
+    if cannot_limit() {
+        return;
+    }
+    let script = "cat /proc/self/cgroup /proc/1/cgroup /proc/self/task/*/cgroup; grep -o 'kennel-sandbox[^ ]*' /proc/self/mountinfo";
+    for flags in [
+        &["--memory", "64M"][..],
+        &["--pids", "20", "--memory", "64M"],
+        &["--stats"],
+        &["--memory", "64M", "--user", "root"],
+    ] {
+        let mut command = kennel(["run"]);
+        let told = ran_within(PATIENCE, command.args(flags).args(["--", "sh", "-c", script]));
+        assert!(told.stdout.contains(":/") && !told.stdout.contains("kennel-sandbox"), "{flags:?}: {told:?}");
+    }
+    // A library's too, whose PID 1 is a program of its own.
+    let sandbox = Sandbox::builder().memory_limit(64 << 20).build().expect("a limit");
+    let told = sandbox.run("sh", &["-c", script]).expect("it runs");
+    assert!(told.stdout.contains(":/") && !told.stdout.contains("kennel-sandbox"), "{told:?}");
+    // Outside it is what tells whose it is.
+    let marker = unique_sleep();
+    let (controller, made) = sleeper(&marker);
+    kill(controller);
+    assert!(made.iter().all(|path| path.display().to_string().contains("kennel-sandbox-")), "{made:?}");
+}

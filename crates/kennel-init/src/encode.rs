@@ -154,6 +154,7 @@ fn encode_step(out: &mut Writer, step: &Step) {
         Step::Limit { resource, soft, hard } => out.u8(tag::LIMIT).u32(*resource).u64(*soft).u64(*hard),
         Step::NamespaceLimit { file, value } => out.u8(tag::NAMESPACE_LIMIT).string(file).u64(*value),
         Step::OwnKeyring => out.u8(tag::OWN_KEYRING),
+        Step::OwnCgroups => out.u8(tag::OWN_CGROUPS),
         Step::AwaitController => out.u8(tag::AWAIT_CONTROLLER),
         Step::NoNewPrivileges => out.u8(tag::NO_NEW_PRIVILEGES),
         Step::Landlock { attributes, paths, ports } => {

@@ -223,6 +223,9 @@ pub enum Step {
     },
     /// Leave the caller's keys for an empty session keyring.
     OwnKeyring,
+    /// The cgroups that init is in now are the root of what is seen of them inside. To be done after it has entered its
+    /// own: a namespace that it was born into begins at its controller's, and shows the name of its own below that.
+    OwnCgroups,
     /// Wait until the controller says go.
     AwaitController,
     /// No program started from here on gains anything from setuid bits or file capabilities.

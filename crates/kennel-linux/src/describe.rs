@@ -61,6 +61,7 @@ pub fn describe_step(step: &Step) -> String {
         Step::ChangeDir { path } => format!("change to {}", name(path)),
         Step::Limit { resource, soft, .. } => format!("limit {} to {soft}", resource_name(*resource)),
         Step::NamespaceLimit { file, value } => format!("limit {} of all inside to {value}", name(file)),
+        Step::OwnCgroups => "show its own cgroups as the root of all".into(),
         Step::OwnKeyring => "start from an empty session keyring".into(),
         Step::AwaitController => "wait for the controller".into(),
         Step::NoNewPrivileges => "forbid gaining privileges by exec".into(),

@@ -234,6 +234,7 @@ impl Setup<'_> {
             tag::LIMIT => restrict::limit(&mut fields),
             tag::NAMESPACE_LIMIT => restrict::namespace_limit(&mut fields),
             tag::OWN_KEYRING => sys::join_new_session_keyring(),
+            tag::OWN_CGROUPS => sys::unshare_cgroups(),
             tag::AWAIT_CONTROLLER => orders::await_go(self.link),
             tag::NO_NEW_PRIVILEGES => restrict::no_new_privileges(),
             tag::LANDLOCK => restrict::landlock(&mut fields, self.root.raw()),

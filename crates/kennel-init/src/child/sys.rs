@@ -838,6 +838,11 @@ pub fn unshare_network() -> Result<()> {
     call!(nr::UNSHARE, super::clone::flag::NEWNET).map(drop)
 }
 
+/// Leaves for a cgroup namespace that begins at the cgroups that this process is in.
+pub fn unshare_cgroups() -> Result<()> {
+    call!(nr::UNSHARE, super::clone::flag::NEWCGROUP).map(drop)
+}
+
 /// Goes over to the namespace open as `fd`, of the type that a flag of clone names.
 pub fn enter_namespace(fd: i32, kind: u64) -> Result<()> {
     call!(nr::SETNS, fd, kind).map(drop)

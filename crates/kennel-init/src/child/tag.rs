@@ -37,6 +37,7 @@ pub const ENTER_NETWORK: u8 = 32;
 pub const HAND_OVER_STORE: u8 = 33;
 pub const NAMESPACE_LIMIT: u8 = 34;
 pub const OWN_KEYRING: u8 = 35;
+pub const OWN_CGROUPS: u8 = 36;
 
 /// `Access` of a bind.
 pub const ACCESS_READ: u8 = 0;

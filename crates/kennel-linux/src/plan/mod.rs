@@ -147,6 +147,9 @@ pub fn plan(opening: Vec<Planned>, basis: &Basis) -> Result<Plan, PlanError> {
     }
     if basis.counted {
         steps.add(Step::AwaitController, "the limits on the whole sandbox: its cgroup");
+        if tier != Tier::LandlockOnly {
+            steps.add(Step::OwnCgroups, "the name of its cgroup on the host is not for a sandbox");
+        }
     }
     if policy.process.seccomp == SeccompProfile::None {
         steps.add(Step::OwnKeyring, "without a filter, the caller's keys could be used");
@@ -181,6 +184,7 @@ pub fn plan(opening: Vec<Planned>, basis: &Basis) -> Result<Plan, PlanError> {
             (Tier::LandlockOnly, NetworkMode::None) => seccomp::Inet::None,
         },
         writes_host: resolved.writes_host(),
+        keeps_attributes: tier == Tier::LandlockOnly && !resolved.writes_host(),
         asks,
     };
     let guarded = if asks { guard::filter_rules(&resolved.guard) } else { guard::Additions::default() };

@@ -307,6 +307,12 @@ impl<'a> Prepared<'a> {
             Tier::LandlockOnly => {
                 lacks("namespaces: processes, IPC and host names of the host can be seen");
                 lacks("a private /tmp: the host's shows, read-only unless a rule allows writing");
+                let filtered = self.request.policy.process.seccomp != SeccompProfile::None;
+                if self.resolved.writes_host() || !filtered {
+                    lacks(
+                        "modes, owners, times and extended attributes: those of all files of this user can be changed",
+                    );
+                }
                 lacks("a /sys of the sandbox's own: the host's hardware and network interfaces can be seen");
                 match self.request.policy.network.mode {
                     NetworkMode::None => lacks(

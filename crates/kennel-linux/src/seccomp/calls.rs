@@ -12,7 +12,10 @@ const SYS_map_shadow_stack: c_long = 453;
 const SYS_futex_wake: c_long = 454;
 const SYS_futex_wait: c_long = 455;
 const SYS_futex_requeue: c_long = 456;
+const SYS_setxattrat: c_long = 463;
+const SYS_removexattrat: c_long = 466;
 const SYS_open_tree_attr: c_long = 467;
+const SYS_file_setattr: c_long = 469;
 #[cfg(target_arch = "x86_64")]
 const SYS_io_pgetevents: c_long = 333;
 #[cfg(target_arch = "aarch64")]
@@ -474,4 +477,35 @@ pub const NOT_FOR_COMPUTATION: &[c_long] = &[
     SYS_vmsplice,
     #[cfg(target_arch = "x86_64")]
     SYS_mknod,
+];
+
+/// What changes a file besides its contents: mode, owner, times, extended attributes.
+pub const CHANGES_ATTRIBUTES: &[c_long] = &[
+    SYS_fchmod,
+    SYS_fchmodat,
+    SYS_fchmodat2,
+    SYS_fchown,
+    SYS_fchownat,
+    SYS_utimensat,
+    SYS_setxattr,
+    SYS_lsetxattr,
+    SYS_fsetxattr,
+    SYS_setxattrat,
+    SYS_removexattr,
+    SYS_lremovexattr,
+    SYS_fremovexattr,
+    SYS_removexattrat,
+    SYS_file_setattr,
+    #[cfg(target_arch = "x86_64")]
+    SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    SYS_futimesat,
 ];

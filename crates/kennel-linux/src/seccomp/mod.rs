@@ -29,6 +29,9 @@ pub struct Wish {
     pub inet_sockets: Inet,
     /// Whether some of the host's files can be written.
     pub writes_host: bool,
+    /// Whether nobody may change a file's mode, owner, times or extended attributes. Landlock has no right for these; where it
+    /// is the only lock, and nothing can be written, the calls are refused as on a file system that is read-only.
+    pub keeps_attributes: bool,
     /// Whether the filter can ask the guard.
     pub asks: bool,
 }
@@ -93,6 +96,9 @@ fn table(wish: &Wish) -> Option<Table> {
         table.set(&[libc::SYS_socketpair], pairs());
     }
     power::restrict(&mut table, wish);
+    if wish.keeps_attributes {
+        table.set(calls::CHANGES_ATTRIBUTES, Rule::Always(Verdict::Errno(libc::EROFS as u32)));
+    }
     Some(table)
 }
 
@@ -182,6 +188,7 @@ mod tests {
             unix_sockets: UnixSockets::None,
             inet_sockets: Inet::All,
             writes_host: true,
+            keeps_attributes: false,
             asks: true,
         }
     }
