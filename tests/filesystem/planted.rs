@@ -193,3 +193,43 @@ fn srts_lists_are_not_led_around_a_deny() {
     let told = cat(&read);
     assert!(told.stdout.is_empty() && told.code == 1, "{told:?}");
 }
+
+/// A run that still goes on may swap a link in and out while the next one looks.
+#[test]
+fn a_link_that_is_swapped_during_the_look_leads_no_named_path_elsewhere() {
+    let tree = Tree::new();
+    let victim = tree.scratch.dir("victim");
+    let (target, link) = (tree.scratch.dir("project/target"), tree.at("project/link"));
+    symlink(&victim, &link).unwrap();
+    symlink("project", tree.at("current")).unwrap();
+    let names =
+        [&target, &link].map(|path| std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap());
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                // SAFETY: two strings with their NULs.
+                unsafe {
+                    libc::renameat2(
+                        libc::AT_FDCWD,
+                        names[0].as_ptr(),
+                        libc::AT_FDCWD,
+                        names[1].as_ptr(),
+                        libc::RENAME_EXCHANGE,
+                    );
+                }
+            }
+        });
+        let mut began = 0;
+        for round in 0..80 {
+            // Straight, in a roundabout way, and by a link that is nobody's.
+            let named = ["project/target", "other/../project/target", "current/target"][round % 3];
+            let rules = flags([("--allow-write", tree.at("project")), ("--allow-write", tree.at(named))]);
+            let told = inside(&rules, "echo stolen > \"$1/file\"", &[&victim]);
+            began += usize::from(told.code != 125);
+        }
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        println!("{began} of 80 runs began");
+    });
+    assert_eq!(std::fs::read_dir(&victim).unwrap().count(), 0, "the victim was written");
+}

@@ -109,11 +109,11 @@ pub enum Below {
     Gone,
 }
 
-/// Looks at a path that a walk below `prefix` found, which follows no links: neither does this. A folder that was
-/// swapped for a link since then makes it fail, instead of leading elsewhere.
+/// Looks at a path that a walk below `prefix`, which had no links, found; it follows no links: neither does this. A folder that
+/// was swapped for a link since then makes it fail, instead of leading elsewhere.
 pub fn locate_below(prefix: &Path, path: &Path) -> io::Result<Below> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let top = rustix::fs::open(prefix, flags, Mode::empty())?;
+    let top = open_strictly(CWD, prefix, flags, ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS)?;
     let rest = path.strip_prefix(prefix).unwrap_or(Path::new(""));
     if rest.as_os_str().is_empty() {
         return describe(top.as_fd()).map(Below::Found);
@@ -202,10 +202,18 @@ fn kind_of(fd: rustix::fd::BorrowedFd) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(u32::from(stat.stx_mode)))
 }
 
-/// The symlinks that a walk along `path` passes through, each with what it says. Where a sandbox's tree is made
-/// anew, these are made too, so that the path a person wrote works inside.
+/// The way along a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The symlinks that it passes through, each with what it says.
+    pub links: Vec<(PathBuf, PathBuf)>,
+    /// Where it leads, without any.
+    pub end: PathBuf,
+}
+
+/// Goes along a path, name by name.
 #[must_use]
-pub fn links_on_the_way(path: &Path) -> Vec<(PathBuf, PathBuf)> {
+pub fn way(path: &Path) -> Way {
     let mut links = Vec::new();
     let mut rest = path.to_path_buf();
     'again: for _ in 0..MOST_LINKS {
@@ -227,7 +235,14 @@ pub fn links_on_the_way(path: &Path) -> Vec<(PathBuf, PathBuf)> {
                 continue 'again;
             }
         }
-        break;
+        return Way { links, end: here };
     }
-    links
+    Way { links, end: rest }
+}
+
+/// The symlinks on the way along a path. Where a sandbox's tree is made anew, these are made too, so that the path a person
+/// wrote works inside.
+#[must_use]
+pub fn links_on_the_way(path: &Path) -> Vec<(PathBuf, PathBuf)> {
+    way(path).links
 }

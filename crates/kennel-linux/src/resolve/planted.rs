@@ -12,8 +12,8 @@ use kennel_policy::pattern::PathPattern;
 use kennel_policy::policy::{FilePolicy, MountAccess, PathRule};
 use rustix::fs::{Access, AtFlags, CWD, StatxFlags};
 
-use super::error::ResolveError;
-use super::locate::{links_on_the_way, locate};
+use super::error::{ResolveError, system_error};
+use super::locate::{Way, links_on_the_way, locate, way};
 use super::said::{List, Resolver, Verdict};
 use super::{Found, Location, Reason};
 
@@ -76,24 +76,43 @@ fn user_may_write(folder: &Path) -> bool {
 }
 
 impl<'a> Resolver<'a> {
-    /// The first link on the way to `path` that an earlier run could have made.
-    pub(super) fn planted_link(&mut self, path: &Path) -> Option<PathBuf> {
-        let links = links_on_the_way(path);
+    /// The first link on the way along `path` to `place` that an earlier run could have made.
+    ///
+    /// # Errors
+    /// When the way leads elsewhere by now: a run that goes on meanwhile could swap a link just between two looks.
+    fn planted_link(
+        &mut self,
+        rule: &str,
+        path: &Path,
+        place: &Path,
+    ) -> Result<Option<PathBuf>, ResolveError> {
+        let Way { links, end } = way(path);
+        if end != place {
+            let changed = std::io::Error::other("changed while it was looked at; try again");
+            return Err(system_error(rule, path)(changed));
+        }
         if links.is_empty() {
-            return None;
+            return Ok(None);
         }
         let reach = self.reach.get_or_insert_with(|| {
             let workdirs: Vec<&Path> =
                 [Some(self.cwd), self.workdir.as_deref()].into_iter().flatten().collect();
             Reach::of(self.files, &workdirs)
         });
-        links.into_iter().map(|(link, _)| link).find(|link| reach.holds(link))
+        Ok(links.into_iter().map(|(link, _)| link).find(|link| reach.holds(link)))
     }
 
     /// Puts off an allow that leads through links until all others have been said.
-    pub(super) fn put_off(&mut self, list: List, rule: &'a PathRule, reason: String, found: Found) {
-        let planted = self.planted_link(rule.pattern.as_path());
+    pub(super) fn put_off(
+        &mut self,
+        list: List,
+        rule: &'a PathRule,
+        reason: String,
+        found: Found,
+    ) -> Result<(), ResolveError> {
+        let planted = self.planted_link(&reason, rule.pattern.as_path(), &found.path)?;
         self.through.push(Through { list, rule, reason: reason.into(), found, planted });
+        Ok(())
     }
 
     /// Says the allows that lead through links: those whose links nobody inside could have made.
@@ -181,7 +200,7 @@ impl<'a> Resolver<'a> {
         path: &Path,
         place: &Path,
     ) -> Result<(), ResolveError> {
-        match self.planted_link(path) {
+        match self.planted_link(rule, path, place)? {
             None => Ok(()),
             Some(link) => {
                 let (rule, place) = (rule.to_owned(), place.to_path_buf());

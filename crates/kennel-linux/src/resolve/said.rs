@@ -10,6 +10,7 @@ use kennel_policy::policy::{
 };
 
 use super::error::{ResolveError, system_error};
+use super::locate::Way;
 use super::planted::{Reach, Through};
 use super::special::KernelMounts;
 use super::tree::Tree;
@@ -158,6 +159,12 @@ pub(super) fn describe(list: List, rule: &PathRule) -> String {
     format!("{} {} ({})", list.name(), shown(rule.pattern.as_path()), rule.origin)
 }
 
+/// Whether a path leads to what was found without a link, by way of `..` alone.
+fn goes_round(path: &Path, found: &Found) -> bool {
+    let Way { links, end } = locate::way(path);
+    links.is_empty() && end == found.path
+}
+
 /// A path as it may be printed: a stranger may have chosen it.
 pub(super) fn shown(path: &Path) -> String {
     crate::describe::show(path.as_os_str().as_bytes())
@@ -218,10 +225,8 @@ impl<'a> Resolver<'a> {
             }
             match location {
                 // One that is only written in a roundabout way leads through none.
-                Location::Found(found)
-                    if !straight && !list.denies() && !locate::links_on_the_way(path).is_empty() =>
-                {
-                    self.put_off(list, rule, reason, found);
+                Location::Found(found) if !straight && !list.denies() && !goes_round(path, &found) => {
+                    self.put_off(list, rule, reason, found)?;
                 }
                 Location::Found(found) => {
                     if list == List::AllowWrite {

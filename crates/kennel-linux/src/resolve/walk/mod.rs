@@ -23,8 +23,10 @@ use std::time::{Duration, Instant};
 use kennel_policy::pattern::{PathPattern, PatternSet};
 use kennel_policy::policy::KeptNames;
 use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 
+use super::open_strictly;
 use super::said::shown;
 use super::{crew, tree};
 use folder::{Opened, Walk};
@@ -230,7 +232,13 @@ fn walk_alone_for(alone: Duration, search: &Search) -> Result<Walked, WalkError>
             walk.passed_over(root, &wanted, &mut found);
             continue;
         }
-        let Ok(fd) = open_folder(CWD, root.as_os_str()) else { continue };
+        let fd = match open_root(root) {
+            Ok(fd) => fd,
+            // It had no link when it was looked up: somebody swaps folders just now, and would be glad of a walk elsewhere.
+            Err(error @ Errno::LOOP) => return Err(WalkError::Open(root.to_path_buf(), error.into())),
+            // Not there, no folder, or nothing to see for this user, which is the sandbox's.
+            Err(_) => continue,
+        };
         walk.counted = Counted::at(&fd);
         let mut first = Vec::new();
         walk.list(Opened { fd, path: root.to_path_buf(), wanted }, &mut first, &mut found);
@@ -269,6 +277,12 @@ impl Seek {
     fn below_match(self, search: &Search, index: usize) -> Seek {
         if search.repositories_in.contains(&index) { Seek::Everywhere } else { self }
     }
+}
+
+/// Opens a folder by a path without links.
+fn open_root(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    open_strictly(CWD, path, flags, ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS)
 }
 
 fn open_folder(parent: impl std::os::fd::AsFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
