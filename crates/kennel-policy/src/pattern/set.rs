@@ -43,15 +43,18 @@ enum Below {
     Other(Arc<Alive>),
 }
 
+/// Places by the bytes of a name, or of a part of it.
+type ByBytes = HashMap<Box<[u8]>, Vec<u32>>;
+
 /// Which places could take a name, as numbers of [`Alive::places`].
 #[derive(Debug, Default)]
 struct Index {
     /// By the whole name.
-    literal: HashMap<Box<[u8]>, Vec<u32>>,
+    literal: ByBytes,
     /// By its end: for each length, by the bytes.
-    ends: Vec<(usize, HashMap<Box<[u8]>, Vec<u32>>)>,
+    ends: Vec<(usize, ByBytes)>,
     /// By its start.
-    starts: Vec<(usize, HashMap<Box<[u8]>, Vec<u32>>)>,
+    starts: Vec<(usize, ByBytes)>,
     /// Have to be asked.
     others: Vec<u32>,
 }
