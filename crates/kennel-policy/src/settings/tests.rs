@@ -34,6 +34,7 @@ allow_read = ["data", { path = "/app/[slug]", literal = true, missing = "skip" }
 allow_write = [".", "~"]
 deny_write = [".git/hooks"]
 precedence = "deny-write"
+on_replace = "end"
 git = "hooks-and-config-read-only"
 mounts = [
     { source = "models", target = "/models" },
@@ -97,6 +98,7 @@ const WHOLE_JSON: &str = r#"{
         "allow_write": [".", "~"],
         "deny_write": [".git/hooks"],
         "precedence": "deny-write",
+        "on_replace": "end",
         "git": "hooks-and-config-read-only",
         "mounts": [
             { "source": "models", "target": "/models" },

@@ -91,6 +91,8 @@ impl Guarded {
             .stdout(Stdio::null());
         if scenario == "view" {
             view::unshare(&mut command, yard);
+        } else {
+            without_capabilities(&mut command);
         }
         let child = command.spawn().expect("the probe can be started");
         drop(theirs);
@@ -141,6 +143,20 @@ impl Told {
         let found = self.attempts.iter().find(|(attempt, _)| attempt == name);
         found.unwrap_or_else(|| panic!("{name} was not tried: {:?}", self.attempts)).1
     }
+}
+
+/// Starts a command of root's without capabilities, as a sandbox does: the guard has none either, and may not look into a
+/// process of its own user namespace that has more than it.
+fn without_capabilities(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    const SECBIT_NOROOT: libc::c_ulong = 1;
+    let enter = || {
+        // SAFETY: a plain call. It fails for an ordinary user, who has no capabilities to lose.
+        unsafe { libc::prctl(libc::PR_SET_SECUREBITS, SECBIT_NOROOT, 0, 0, 0) };
+        Ok(())
+    };
+    // SAFETY: between fork and exec one system call is made.
+    unsafe { command.pre_exec(enter) };
 }
 
 fn program(rules: &Rules) -> Vec<u8> {
