@@ -179,17 +179,15 @@ fn stdin_stdout_and_stderr_are_the_runtimes() {
 fn the_agent_has_none_of_the_callers_keys() {
     const JOIN_SESSION_KEYRING: libc::c_long = 1;
     const SESSION_KEYRING: libc::c_long = -3;
+    const SET_PERMISSIONS: libc::c_long = 5;
+    /// For those who hold the key, and not for others of the same user.
+    const HOLDERS_ONLY: libc::c_long = 0x3f00_0000;
     // SAFETY: strings that outlive their calls; only this thread's credentials change.
     let made = unsafe {
-        libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, 0) >= 0
-            && libc::syscall(
-                libc::SYS_add_key,
-                c"user".as_ptr(),
-                c"kennel-canary".as_ptr(),
-                c"x".as_ptr(),
-                1,
-                SESSION_KEYRING,
-            ) >= 0
+        let joined = libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, 0) >= 0;
+        let (kind, name, value) = (c"user".as_ptr(), c"kennel-canary".as_ptr(), c"x".as_ptr());
+        let key = libc::syscall(libc::SYS_add_key, kind, name, value, 1, SESSION_KEYRING);
+        joined && key >= 0 && libc::syscall(libc::SYS_keyctl, SET_PERMISSIONS, key, HOLDERS_ONLY) >= 0
     };
     let look = "grep -o kennel-canary /proc/keys || echo none";
     let outside = std::process::Command::new("sh").args(["-c", look]).output().unwrap();
