@@ -106,8 +106,7 @@ fn mounts_appear_at_their_place_read_only_or_writable() {
 fn relative_paths_are_the_caller_s() {
     let own = std::env::current_dir().expect("a working directory");
     let rule = Sandbox::builder().deny_read("some/name").build().expect("plain");
-    let policy = rule.config().policy().expect("plain");
-    let shown = format!("{:?}", policy.files.deny_read[0]);
+    let shown = format!("{:?}", rule.policy().files.deny_read[0]);
     assert!(shown.contains(&*own.join("some/name").to_string_lossy()), "{shown}");
 }
 
@@ -125,14 +124,22 @@ pub fn moving(arguments: &[OsString]) -> i32 {
         .build()
         .expect("a plain configuration");
     let config = kennel::SandboxConfig {
-        deny_read: vec!["secret".into(), PathBuf::from("*.key")],
-        allow_write: vec!["out".into()],
-        deny_write: vec!["out/kept".into()],
         mounts: vec![MountPoint::read_only("data", "/data")],
         working_dir: Some("out".into()),
         ..kennel::SandboxConfig::default()
     };
-    let by_config = Sandbox::with_config(config).expect("a plain configuration");
+    let by_config = kennel::SandboxBuilder::from(config)
+        .deny_read("secret")
+        .deny_read("*.key")
+        .allow_write("out")
+        .deny_write("out/kept")
+        .build()
+        .expect("a plain configuration");
+    let text = "[files]\ndeny_read = [\"secret\", \"*.key\"]\nallow_write = [\"out\"]\ndeny_write = [\"out/kept\"]\n\
+                mounts = [{ source = \"data\", target = \"/data\" }]\n[process]\nworkdir = \"out\"\n";
+    let by_text = Sandbox::from_settings_text(text).expect("plain settings");
+    std::fs::write("settings.toml", text).expect("the first folder is the test's own");
+    let by_file = Sandbox::from_settings("settings.toml").expect("plain settings");
     std::env::set_current_dir(to).expect("the second folder is there");
     let script = format!(
         "cat {0}/secret {0}/a.key; cat {1}/secret {1}/a.key; (echo x >> {0}/out/kept) 2>/dev/null; \
@@ -140,7 +147,7 @@ pub fn moving(arguments: &[OsString]) -> i32 {
         from.display(),
         to.display()
     );
-    for sandbox in [by_builder, by_config] {
+    for sandbox in [by_builder, by_config, by_text, by_file] {
         let result = sandbox.run("sh", &["-c", &script]).expect("it runs");
         print!("{}", result.stdout);
     }
@@ -158,7 +165,7 @@ fn relative_rules_mean_what_they_meant_when_they_were_said() {
     let (from, to) = (scratch.join("a"), scratch.join("b"));
     let told = ran(role::play("moving-caller").arg(&from).arg(&to)).ok().stdout;
     let once = format!("b/secret\nb/a.key\na/data/name\n{}\n", from.join("out").display());
-    assert_eq!(told, once.repeat(2));
+    assert_eq!(told, once.repeat(4));
     assert_eq!(std::fs::read_to_string(from.join("out/kept")).unwrap(), "a/out/kept\n");
     assert!(!to.join("out/new").exists());
 }
@@ -185,7 +192,7 @@ fn a_deny_of_the_home_hides_it_and_one_that_nobody_expanded_is_an_error() {
     for wrong in ["$XDG_CONFIG_HOME/x", "~nobody/.ssh", "/home/$USER", " ~/.ssh"] {
         let error = Sandbox::builder().deny_read(wrong).build().unwrap_err();
         assert!(matches!(error, kennel::SandboxError::ConfigValidation(_)), "{wrong}: {error}");
-        let config = kennel::SandboxConfig { deny_write: vec![wrong.into()], ..Default::default() };
+        let config = kennel::SandboxConfig { working_dir: Some(wrong.into()), ..Default::default() };
         assert!(Sandbox::with_config(config).is_err(), "{wrong}");
     }
 }

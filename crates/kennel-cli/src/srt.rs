@@ -1,13 +1,12 @@
 //! kennel as `srt`, Anthropic's sandbox runtime: its command line, its settings files, its exit codes.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use kennel::attached::ControlLines;
+use kennel::settings_file;
 use kennel_policy::domain::HostRule;
 use kennel_policy::settings::Base;
 use kennel_policy::srt::{SrtSettings, Surroundings, parse};
@@ -134,7 +133,9 @@ fn run(typed: &Typed) -> Result<i32, String> {
     let found = folder.join(".srt-settings.json");
     let is_trusted = |file: &Path| same_file(file, &found);
     if !file.as_deref().is_some_and(is_trusted) {
-        match read(&found).map(|text| text.map(|text| parse(&text, ".srt-settings.json", &base))) {
+        match settings_file::bytes(&found)
+            .map(|text| text.map(|text| parse(&text, ".srt-settings.json", &base)))
+        {
             Ok(None) => {}
             Ok(Some(Ok(project))) => {
                 debug(".srt-settings.json was found in the working directory: only its denies are applied");
@@ -173,7 +174,7 @@ fn trusted(file: &Path, named: bool, base: &Base) -> Result<SrtSettings, String>
         Err(format!("{what}\nRefusing to run with the built-in defaults, which would drop {lost}."))
     };
     const RULES: &str = "this file's rules (its denyRead, allowRead and credential entries included)";
-    match read(file) {
+    match settings_file::bytes(file) {
         Ok(None) if named => refuse(format!("{name} does not exist."), "the rules --settings asked for"),
         Ok(None) => Ok(SrtSettings::default()),
         Ok(Some(text)) if text.trim_ascii().is_empty() => {
@@ -185,20 +186,6 @@ fn trusted(file: &Path, named: bool, base: &Base) -> Result<SrtSettings, String>
         },
         Err(error) => refuse(format!("{name} could not be read ({error})."), RULES),
     }
-}
-
-/// A file's text; `None` where there is none. Whoever wrote the working directory may have put a FIFO there.
-fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
-    let opened = match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened?,
-    };
-    if !opened.metadata()?.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    let mut text = Vec::new();
-    opened.take((1 << 20) + 1).read_to_end(&mut text)?;
-    Ok(Some(text))
 }
 
 fn same_file(one: &Path, other: &Path) -> bool {

@@ -125,6 +125,12 @@ pub enum MergeError {
         /// Where the mode was said.
         mode_origin: Origin,
     },
+    /// Swap is what comes on top of a bound on memory.
+    #[error("limits.swap ({origin}) has no meaning without limits.memory")]
+    SwapAlone {
+        /// Where it was said.
+        origin: Origin,
+    },
 }
 
 /// A rule about hosts, and a network mode under which nothing asks about hosts.
@@ -179,6 +185,7 @@ pub fn merge(sources: Sources) -> Result<Merged, MergeError> {
         whole.network.allow_unix_sockets.clear();
     }
     check_network(&whole)?;
+    check_swap(&whole)?;
     Ok(Merged { policy: policy(whole), notes })
 }
 
@@ -304,6 +311,17 @@ fn check_network(settings: &Settings) -> Result<(), MergeError> {
             let (rule, mode_origin) = (rule.clone(), mode.origin.clone());
             Err(MergeError::Ungated(Box::new(Ungated { list, rule, mode: word, mode_origin })))
         }
+    }
+}
+
+fn check_swap(settings: &Settings) -> Result<(), MergeError> {
+    let limits = &settings.limits;
+    let bounded = limits.memory.as_ref().is_some_and(|memory| memory.value.is_some());
+    match &limits.swap {
+        Some(Stated { value: Some(_), origin }) if !bounded => {
+            Err(MergeError::SwapAlone { origin: origin.clone() })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -17,14 +17,15 @@
 //! [`Sandbox`] can be used from any thread of a program of any size, by many threads at once: the calling process is
 //! never forked, and PID 1 of the sandbox holds nothing of its memory.
 
+mod builder;
 mod child;
 mod config;
 mod error;
 mod executor;
 pub mod home;
-mod profile;
 mod result;
 mod sandbox;
+pub mod settings_file;
 
 #[cfg(target_os = "linux")]
 pub mod attached;
@@ -35,16 +36,19 @@ mod control;
 #[cfg(target_os = "linux")]
 mod network;
 
+pub use builder::SandboxBuilder;
 pub use child::Child;
-pub use config::{MountPoint, Permission, SandboxBuilder, SandboxConfig};
+pub use config::{MountPoint, Permission, SandboxConfig};
 #[cfg(target_os = "linux")]
 pub use control::{AskAboutHosts, HostAnswer, HostQuestion, NetworkControl};
 pub use error::SandboxError;
-pub use executor::PlatformExecutor;
+pub use executor::{NativeExecutor, PlatformExecutor};
 #[cfg(target_os = "linux")]
 pub use kennel_linux::guard::{Mended, Violation};
 pub use kennel_policy as policy;
-pub use kennel_policy::policy::{GitLevel, NetworkMode, OnReplace, Policy, ReadModel, SeccompProfile};
+pub use kennel_policy::policy::{
+    GitLevel, NetworkMode, OnReplace, Policy, Precedence, ReadModel, SeccompProfile, TmpMode, UnixSockets,
+};
 #[cfg(target_os = "linux")]
 pub use network::{NetworkDecision, Program, Published};
 pub use result::{ExecutionResult, Usage};

@@ -1,8 +1,13 @@
 //! The sandbox as a value: configured once, used for any number of runs.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::executor::{self, PlatformExecutor};
+use kennel_policy::policy::Policy;
+
+use crate::builder::Extras;
+use crate::executor;
+use crate::settings_file;
 use crate::{Child, ExecutionResult, Result, SandboxBuilder, SandboxConfig};
 
 /// A configured sandbox. Each run is a sandbox of its own: nothing that one leaves in memory or in a private `/tmp`
@@ -16,13 +21,13 @@ use crate::{Child, ExecutionResult, Result, SandboxBuilder, SandboxConfig};
 /// ```
 pub struct Sandbox {
     id: u64,
-    config: SandboxConfig,
-    executor: Box<dyn PlatformExecutor>,
+    policy: Policy,
+    extras: Extras,
 }
 
 impl std::fmt::Debug for Sandbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Not the configuration: its variables may hold secrets.
+        // Not the policy: its variables may hold secrets.
         f.debug_struct("Sandbox").field("id", &self.id).finish_non_exhaustive()
     }
 }
@@ -34,16 +39,51 @@ impl Sandbox {
         SandboxBuilder::default()
     }
 
+    pub(crate) fn new(policy: Policy, extras: Extras) -> Result<Sandbox> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        executor::check_platform()?;
+        Ok(Sandbox { id: NEXT.fetch_add(1, Ordering::Relaxed), policy, extras })
+    }
+
     /// A sandbox with this configuration.
     ///
     /// # Errors
     /// As [`SandboxBuilder::build`].
-    pub fn with_config(mut config: SandboxConfig) -> Result<Sandbox> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        config.settle()?;
-        config.policy()?;
-        let executor = executor::of_this_platform()?;
-        Ok(Sandbox { id: NEXT.fetch_add(1, Ordering::Relaxed), config, executor })
+    pub fn with_config(config: SandboxConfig) -> Result<Sandbox> {
+        SandboxBuilder::from(config).build()
+    }
+
+    /// A sandbox with this policy, wherever it came from.
+    ///
+    /// # Errors
+    /// [`SandboxError::UnsupportedPlatform`](crate::SandboxError::UnsupportedPlatform) where kennel cannot run.
+    pub fn from_policy(policy: Policy) -> Result<Sandbox> {
+        Sandbox::new(policy, Extras::default())
+    }
+
+    /// A sandbox by a settings file, such as a `kennel.toml`. Relative paths in it are relative to its own folder. The
+    /// caller vouches for it: unlike one that the command line finds in the working directory it can loosen what holds
+    /// by default.
+    ///
+    /// # Errors
+    /// [`SandboxError::ConfigValidation`](crate::SandboxError::ConfigValidation) when it cannot be read or makes no
+    /// sense.
+    pub fn from_settings(file: impl AsRef<Path>) -> Result<Sandbox> {
+        SandboxBuilder::from_settings(file)?.build()
+    }
+
+    /// The same for a text, TOML or JSON. Relative paths in it are relative to the working directory.
+    ///
+    /// ```
+    /// let sandbox = kennel::Sandbox::from_settings_text("[limits]\ntimeout = \"10s\"\n[files]\ndeny_read = [\"/srv\"]\n")?;
+    /// assert!(sandbox.run("true", &[])?.success());
+    /// # Ok::<(), kennel::SandboxError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Sandbox::from_settings`].
+    pub fn from_settings_text(text: &str) -> Result<Sandbox> {
+        SandboxBuilder::from_settings_text(text)?.build()
     }
 
     /// Unique in this process.
@@ -52,10 +92,16 @@ impl Sandbox {
         self.id
     }
 
-    /// What the sandbox is.
+    /// What is allowed.
     #[must_use]
-    pub fn config(&self) -> &SandboxConfig {
-        &self.config
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The main things of it as plain data.
+    #[must_use]
+    pub fn config(&self) -> SandboxConfig {
+        SandboxConfig::of(&self.policy)
     }
 
     /// Runs a command to its end and captures its output. It reads an empty standard input.
@@ -64,7 +110,7 @@ impl Sandbox {
     /// When the sandbox could not be set up or the command not be executed. A command that fails is no error: see
     /// [`ExecutionResult::exit_code`].
     pub fn run(&self, command: &str, args: &[&str]) -> Result<ExecutionResult> {
-        self.executor.execute(command, args, None, &self.config)
+        executor::execute(command, args, None, &self.policy, &self.extras)
     }
 
     /// The same with something to read.
@@ -79,7 +125,7 @@ impl Sandbox {
     /// # Errors
     /// As [`Sandbox::run`].
     pub fn run_with_input(&self, command: &str, args: &[&str], input: &[u8]) -> Result<ExecutionResult> {
-        self.executor.execute(command, args, Some(input), &self.config)
+        executor::execute(command, args, Some(input), &self.policy, &self.extras)
     }
 
     /// Starts a command and returns at once, with its standard streams as pipes.
@@ -100,6 +146,27 @@ impl Sandbox {
     /// # Errors
     /// As [`Sandbox::run`].
     pub fn spawn(&self, command: &str, args: &[&str]) -> Result<Child> {
-        self.executor.spawn(command, args, &self.config)
+        executor::spawn(command, args, &self.policy, &self.extras)
+    }
+}
+
+impl SandboxBuilder {
+    /// Starts from a settings file; what else is said replaces what it says, and lists grow. See
+    /// [`Sandbox::from_settings`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_settings(file: impl AsRef<Path>) -> Result<SandboxBuilder> {
+        let (settings, base) = settings_file::settings(file.as_ref())?;
+        Ok(SandboxBuilder::of(settings, base.folder))
+    }
+
+    /// The same for a text. See [`Sandbox::from_settings_text`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_settings_text(text: &str) -> Result<SandboxBuilder> {
+        let (settings, base) = settings_file::settings_text(text)?;
+        Ok(SandboxBuilder::of(settings, base.folder))
     }
 }

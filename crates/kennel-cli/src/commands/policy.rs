@@ -2,20 +2,16 @@
 
 use std::cell::OnceCell;
 use std::ffi::OsStr;
-use std::fs::OpenOptions;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use kennel::home::Homes;
+use kennel::settings_file;
 use kennel_policy::merge::{Merged, Sources, merge};
 use kennel_policy::settings::{Base, Format, Provenance, Settings, parse};
 
 use crate::flags::RunArgs;
 use crate::memory;
-
-/// A little over what the parser accepts, so that it can say that a file is too large.
-const MOST_BYTES: u64 = (1 << 20) + 1;
 
 /// Why there is no policy.
 type Failure = Box<dyn std::error::Error>;
@@ -87,19 +83,7 @@ fn first(paths: &[PathBuf], cwd: &Path, homes: &Lazy) -> Result<Option<Settings>
 /// Reads one settings file; `None` when it is not there.
 fn read(path: &Path, cwd: &Path, homes: &Lazy) -> Result<Option<Settings>, Failure> {
     let said = |error: io::Error| format!("reading settings: {}: {error}", path.display());
-    // Whoever wrote the working directory may have put a FIFO there, which a plain open would wait for.
-    let file = match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
-        Ok(file) => file,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(said(error).into()),
-    };
-    if !file.metadata().map_err(said)?.is_file() {
-        return Err(format!("reading settings: {}: not a regular file", path.display()).into());
-    }
-    let mut text = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut text).map_err(said)?;
+    let Some(text) = settings_file::bytes(path).map_err(said)? else { return Ok(None) };
     let folder = cwd.join(path);
     let base = homes.base(folder.parent().unwrap_or(cwd));
     let name = path.display().to_string();

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use super::keys::{Choices, Kind, Zero};
+use super::keys::{self, Choices, Kind, Zero};
 use super::{Base, PathEntry, Settings, Stated};
 use crate::domain::{HostRule, HostRuleError, ListKind};
 use crate::nearest::nearest;
@@ -93,6 +93,14 @@ pub enum ValueError {
         "`{0}` is not a port to publish; write PORT, or HOST:INSIDE, both from 1 to 65535 (HOST may be 0)"
     )]
     Publish(String),
+    /// No setting.
+    #[error("there is no setting `{key}`{}", hint.as_ref().map(|hint| format!("; did you mean `{hint}`?")).unwrap_or_default())]
+    Key {
+        /// What was said.
+        key: String,
+        /// What was probably meant.
+        hint: Option<String>,
+    },
     /// A descriptor that is there anyway, or no number.
     #[error("`{0}` is not a descriptor to keep; write a number above 2")]
     Descriptor(String),
@@ -111,6 +119,51 @@ impl Settings {
         let number =
             text.to_str().and_then(|text| quantity::count(text, 3, i32::MAX as u32).ok()).ok_or_else(bad)?;
         self.process.keep_fds.push(number);
+        Ok(())
+    }
+
+    /// Says the setting with this full name, such as `limits.memory`, as [`Kind::state`] does.
+    pub fn say(&mut self, key: &str, text: &OsStr, base: &Base, origin: Origin) -> Result<(), ValueError> {
+        match keys::find(key) {
+            Some(key) => key.kind.state(self, text, base, origin),
+            None => {
+                let names: Vec<String> = keys::all().map(|(name, _)| name).collect();
+                let hint = nearest(key, names.iter().map(String::as_str)).map(str::to_owned);
+                Err(ValueError::Key { key: key.escape_debug().to_string(), hint })
+            }
+        }
+    }
+
+    /// Adds a host path that appears at another place.
+    pub fn add_mount(
+        &mut self,
+        source: &OsStr,
+        inside: &OsStr,
+        access: MountAccess,
+        base: &Base,
+        origin: Origin,
+    ) -> Result<(), ValueError> {
+        let (source, target) = (base.path(source)?, target(inside, base)?);
+        self.files.mounts.push(MountPoint { source, target, access, origin });
+        Ok(())
+    }
+
+    /// Adds a folder that lives in memory.
+    pub fn add_tmpfs(
+        &mut self,
+        inside: &OsStr,
+        size: Option<u64>,
+        base: &Base,
+        origin: Origin,
+    ) -> Result<(), ValueError> {
+        let size = size.map(|bytes| not_zero(bytes, Zero::Refused)).transpose()?;
+        self.files.tmpfs.push(TmpfsMount { target: target(inside, base)?, size, origin });
+        Ok(())
+    }
+
+    /// Sets a variable.
+    pub fn set_variable(&mut self, name: &OsStr, value: &OsStr, origin: Origin) -> Result<(), ValueError> {
+        self.environment.set.push(Stated { value: variable(name, value)?, origin });
         Ok(())
     }
 }
@@ -216,10 +269,11 @@ fn limit<T>(text: &OsStr, read: impl Fn(&str) -> Result<T, ValueError>) -> Resul
 }
 
 pub(super) fn size(text: &str, zero: Zero) -> Result<u64, ValueError> {
-    match quantity::size(text)? {
-        0 if zero == Zero::Refused => Err(ValueError::Zero),
-        bytes => Ok(bytes),
-    }
+    not_zero(quantity::size(text)?, zero)
+}
+
+fn not_zero(bytes: u64, zero: Zero) -> Result<u64, ValueError> {
+    if bytes == 0 && zero == Zero::Refused { Err(ValueError::Zero) } else { Ok(bytes) }
 }
 
 pub(super) fn host(text: &str, kind: ListKind, origin: Origin) -> Result<HostRule, ValueError> {

@@ -1,0 +1,408 @@
+//! What a sandbox is to be, said bit by bit.
+//!
+//! A builder is a front end like the command line and settings files: it fills a [`Settings`], and [`merge`] makes the
+//! policy of it. No rule, default or check is written here. Paths are what they mean at the time of the call, so that
+//! neither a later change of the working directory nor of `HOME` changes what is protected.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kennel_policy::merge::{Sources, merge};
+use kennel_policy::policy::{
+    GitLevel, MountAccess, NetworkMode, OnReplace, Origin, Policy, Precedence, ProxyAddress, ReadModel,
+    SeccompProfile, TmpMode, UnixSockets, UserMode,
+};
+use kennel_policy::printed::show_lines;
+use kennel_policy::settings::keys::{self, Kind};
+use kennel_policy::settings::{Base, Settings, Stated, ValueError};
+
+use crate::home::Homes;
+use crate::{MountPoint, Permission, Result, Sandbox, SandboxError};
+
+/// Says what a sandbox is to be, bit by bit.
+///
+/// ```
+/// use kennel::{MountPoint, Sandbox, SeccompProfile};
+///
+/// let sandbox = Sandbox::builder()
+///     .mount(MountPoint::read_only("/usr/share", "/data"))
+///     .env("GREETING", "hello")
+///     .seccomp_profile(SeccompProfile::Strict)
+///     .build()?;
+/// let result = sandbox.run("sh", &["-c", "test -d /data/doc && echo $GREETING"])?;
+/// assert_eq!(result.stdout, "hello\n");
+/// # Ok::<(), kennel::SandboxError>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct SandboxBuilder {
+    settings: Settings,
+    /// The working directory when a profile was named: its relative paths mean that one.
+    profile_folder: Option<PathBuf>,
+    extras: Extras,
+    /// The first mistake, which [`SandboxBuilder::build`] tells.
+    mistake: Option<String>,
+}
+
+/// What a sandbox of the library has beside its policy.
+#[derive(Clone, Default)]
+pub(crate) struct Extras {
+    /// Whom to ask about hosts that no rule speaks of.
+    #[cfg(target_os = "linux")]
+    pub(crate) ask: Option<crate::AskAboutHosts>,
+    /// Count what is used even where nothing limits it.
+    pub(crate) count_usage: bool,
+}
+
+impl fmt::Debug for SandboxBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not what was said: variables and proxies may hold secrets.
+        f.debug_struct("SandboxBuilder").finish_non_exhaustive()
+    }
+}
+
+/// Values whose type allows no mistake.
+macro_rules! choices {
+    ($($(#[$doc:meta])* $name:ident($argument:ident: $type:ty) => $section:ident.$field:ident = $value:expr;)*) => {
+        $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $name(mut self, $argument: $type) -> Self {
+                self.settings.$section.$field = Some(stated($value, stringify!($name)));
+                self
+            }
+        )*
+    };
+}
+
+/// Values that the table of keys has something to say about.
+macro_rules! values {
+    ($($(#[$doc:meta])* $name:ident($argument:ident: $type:ty) => $key:literal, $text:expr;)*) => {
+        $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $name(self, $argument: $type) -> Self {
+                self.say($key, $text.as_ref(), stringify!($name))
+            }
+        )*
+    };
+}
+
+impl SandboxBuilder {
+    values! {
+        /// Bytes of memory for everything inside together.
+        memory_limit(bytes: u64) => "limits.memory", bytes.to_string();
+        /// Bytes of swap on top of the memory limit; none unless said.
+        swap_limit(bytes: u64) => "limits.swap", bytes.to_string();
+        /// CPUs' worth of time: 1.5 is one and a half.
+        cpu_limit(cpus: f64) => "limits.cpus", cpus.to_string();
+        /// Wall-clock time until everything inside is killed.
+        wall_time_limit(limit: Duration) => "limits.timeout", seconds(limit);
+        /// CPU time of one process, in whole seconds; what is between is rounded up.
+        cpu_time_limit(limit: Duration) => "limits.cpu_time", seconds(limit);
+        /// Processes and threads at once.
+        max_pids(count: u32) => "limits.pids", count.to_string();
+        /// Open descriptors of one process.
+        max_open_files(count: u32) => "limits.open_files", count.to_string();
+        /// Bytes of the largest file that can be written.
+        max_file_size(bytes: u64) => "limits.file_size", bytes.to_string();
+        /// Bytes of the private `/tmp` and `/dev/shm` together.
+        tmp_size(bytes: u64) => "limits.tmp_size", bytes.to_string();
+        /// Bytes captured of each output stream; what comes after is dropped and noted. 64 MiB unless said.
+        max_output(bytes: u64) => "limits.output", bytes.to_string();
+
+        /// A path or glob that can be read. Here as in the other lists a relative path is one of the working directory at
+        /// the time of this call, `~` and `$HOME` are the caller's home, and other variables are an error.
+        allow_read(path: impl AsRef<Path>) => "files.allow_read", path.as_ref();
+        /// A path or glob that is hidden. Below `~` it is hidden in the home that `HOME` says and in that of the user
+        /// database.
+        deny_read(path: impl AsRef<Path>) => "files.deny_read", path.as_ref();
+        /// A path or glob that can be written.
+        allow_write(path: impl AsRef<Path>) => "files.allow_write", path.as_ref();
+        /// A path or glob that cannot be written.
+        deny_write(path: impl AsRef<Path>) => "files.deny_write", path.as_ref();
+        /// A device of the host's to add to the minimal set, such as `/dev/kvm`.
+        device(path: impl AsRef<Path>) => "files.devices", path.as_ref();
+        /// A unix socket of the host's, or a glob, that can be connected to.
+        allow_unix_socket(path: impl AsRef<Path>) => "network.allow_unix_sockets", path.as_ref();
+
+        /// A host that can be reached. Hosts that are allowed make the network mode an allow list unless one is said.
+        allow_domain(host: impl AsRef<str>) => "network.allow", host.as_ref();
+        /// A host that cannot be reached even so; looked at first.
+        deny_domain(host: impl AsRef<str>) => "network.deny", host.as_ref();
+        /// A port of the host's loopback whose HTTP proxy serves the command in place of kennel's.
+        http_proxy_port(port: u16) => "network.http_proxy_port", port.to_string();
+        /// The same for SOCKS.
+        socks_proxy_port(port: u16) => "network.socks_proxy_port", port.to_string();
+        /// How long whoever is asked about a host has for an answer, before it is a no. A minute unless said.
+        ask_timeout(time: Duration) => "network.ask_timeout", seconds(time);
+
+        /// A variable of the caller's that is passed on although the others are not.
+        pass_env(name: impl AsRef<OsStr>) => "environment.pass", name.as_ref();
+        /// A variable of the caller's that is not passed on.
+        unset_env(name: impl AsRef<OsStr>) => "environment.unset", name.as_ref();
+
+        /// Where commands start; a relative path is one of the working directory at the time of this call.
+        working_dir(path: impl AsRef<Path>) => "process.workdir", path.as_ref();
+        /// The host name inside.
+        hostname(name: impl AsRef<str>) => "process.hostname", name.as_ref();
+    }
+
+    choices! {
+        /// The network the sandbox lives in.
+        network_mode(mode: NetworkMode) => network.mode = mode;
+        /// Whether commands can make unix sockets, and reach the listed or all of the host's daemons.
+        unix_sockets(sockets: UnixSockets) => network.unix_sockets = sockets;
+        /// Let a TLS or HTTP client name another host than the one it connected to.
+        allow_sni_mismatch(yes: bool) => network.allow_sni_mismatch = yes;
+        /// Let a TLS client encrypt the name of the server it wants (ECH), as browsers do; it cannot be compared then.
+        allow_ech(yes: bool) => network.allow_ech = yes;
+        /// Which system calls commands can make.
+        seccomp_profile(profile: SeccompProfile) => process.seccomp = profile;
+        /// User 0 inside, without capabilities.
+        root_inside(root: bool) => process.user = if root { UserMode::Root } else { UserMode::Self_ };
+        /// What can be read when no rule speaks of it.
+        reads(model: ReadModel) => files.reads = model;
+        /// Which rule wins: the most specific one, or any deny of writing.
+        precedence(precedence: Precedence) => files.precedence = precedence;
+        /// What stays read-only of the git repositories in what can be written, of which git on the host would run
+        /// hooks and more.
+        git(level: GitLevel) => files.git = level;
+        /// What happens when the host replaces a denied path while a command runs: the new file is protected as the old
+        /// one was, or the sandbox ends.
+        on_replace(action: OnReplace) => files.on_replace = action;
+        /// What `/tmp` is inside: a fresh one, or the host's under the same rules as any other folder.
+        tmp(mode: TmpMode) => files.tmp = mode;
+        /// Whether the host's `/run` shows inside; most of the host's daemons listen there.
+        host_run(yes: bool) => files.host_run = yes;
+        /// Under listed reads: whether the minimal system set (`/usr`, `/bin`, `/lib*`, parts of `/etc`) is added.
+        system_files(yes: bool) => files.system = yes;
+        /// Keep the caller's variables out, but for the basic ones.
+        clear_env(clear: bool) => environment.clear = clear;
+    }
+
+    /// Says any setting by its name, as a settings file or a flag does: `docs/settings.md` lists them. A list grows, a
+    /// single value replaces what was said before, and `unlimited` takes a limit of a profile away.
+    ///
+    /// ```
+    /// let sandbox = kennel::Sandbox::builder().profile("judge").setting("limits.timeout", "unlimited").build()?;
+    /// assert_eq!(sandbox.policy().limits.wall_time, None);
+    /// # Ok::<(), kennel::SandboxError>(())
+    /// ```
+    #[must_use]
+    pub fn setting(self, key: &str, value: impl AsRef<OsStr>) -> Self {
+        self.say(key, value.as_ref(), key)
+    }
+
+    /// Starts from a built-in profile: `judge` for a stranger's program, `agent` for a coding agent, `build` for a
+    /// build step, `data` for looking at data. What else is said replaces what it says, and lists grow. Its relative
+    /// paths are relative to [`working_dir`](SandboxBuilder::working_dir), else to the working directory at the time of
+    /// this call.
+    ///
+    /// ```no_run
+    /// let judge = kennel::Sandbox::builder().profile("judge").memory_limit(64 << 20).build()?;
+    /// let verdict = judge.run_with_input("./submission", &[], b"3 4\n")?;
+    /// # Ok::<(), kennel::SandboxError>(())
+    /// ```
+    #[must_use]
+    pub fn profile(mut self, name: &str) -> Self {
+        self.settings.profile = Some(stated(name.to_owned(), "profile"));
+        match std::env::current_dir() {
+            Ok(folder) => self.profile_folder = Some(folder),
+            Err(error) => self.mistaken("profile", &error),
+        }
+        self
+    }
+
+    /// Go on without what this host cannot enforce; the result lists it.
+    #[must_use]
+    pub fn best_effort(mut self, yes: bool) -> Self {
+        self.settings.best_effort = Some(stated(yes, "best_effort"));
+        self
+    }
+
+    /// Count what is used even where nothing limits it, if that takes no more than a cgroup of one's own.
+    #[must_use]
+    pub fn count_usage(mut self, yes: bool) -> Self {
+        self.extras.count_usage = yes;
+        self
+    }
+
+    /// A host path that appears inside.
+    #[must_use]
+    pub fn mount(self, mount: MountPoint) -> Self {
+        let access = match mount.permission {
+            Permission::ReadOnly => MountAccess::ReadOnly,
+            Permission::ReadWrite => MountAccess::ReadWrite,
+        };
+        let (source, target) = (mount.source.into_os_string(), mount.target.into_os_string());
+        self.add("mount", &source.clone(), |settings, base, origin| {
+            // The place inside may start with a home of its own.
+            let base = if speaks_of_home(&target) { &base_of(&target)? } else { base };
+            Ok(settings.add_mount(&source, &target, access, base, origin)?)
+        })
+    }
+
+    /// A fresh, empty, writable folder that lives in memory.
+    #[must_use]
+    pub fn tmpfs(self, target: impl AsRef<Path>) -> Self {
+        let target = target.as_ref().as_os_str();
+        self.add(
+            "tmpfs",
+            target,
+            |settings, base, origin| Ok(settings.add_tmpfs(target, None, base, origin)?),
+        )
+    }
+
+    /// The same with at most so many bytes.
+    #[must_use]
+    pub fn tmpfs_of_size(self, target: impl AsRef<Path>, bytes: u64) -> Self {
+        let target = target.as_ref().as_os_str();
+        self.add("tmpfs_of_size", target, |settings, base, origin| {
+            Ok(settings.add_tmpfs(target, Some(bytes), base, origin)?)
+        })
+    }
+
+    /// Sets a variable inside.
+    #[must_use]
+    pub fn env(self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        let (name, value) = (name.as_ref(), value.as_ref());
+        self.add(
+            "env",
+            OsStr::new("/"),
+            |settings, _, origin| Ok(settings.set_variable(name, value, origin)?),
+        )
+    }
+
+    /// A descriptor of the caller's, above 2, that stays open for commands under the same number.
+    #[must_use]
+    pub fn keep_fd(self, fd: u32) -> Self {
+        let text = OsString::from(fd.to_string());
+        self.add("keep_fd", OsStr::new("/"), |settings, _, _| Ok(settings.keep_fd(&text)?))
+    }
+
+    /// Whom to ask about hosts that no rule speaks of; it makes the network mode an allow list unless one is said.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn ask_about_hosts(
+        mut self,
+        ask: impl Fn(&crate::HostQuestion) -> crate::HostAnswer + Send + Sync + 'static,
+    ) -> Self {
+        self.extras.ask = Some(crate::AskAboutHosts::new(ask));
+        self.settings.network.ask = Some(stated(true, "ask_about_hosts"));
+        self
+    }
+
+    /// Makes port `inside` of the sandbox port `host` of this host's loopback; 0 is any free one, which
+    /// [`Child::published`](crate::Child::published) tells.
+    #[must_use]
+    pub fn publish(self, host: u16, inside: u16) -> Self {
+        self.say("network.publish", format!("{host}:{inside}").as_ref(), "publish")
+    }
+
+    /// The proxy by which the gate goes out, such as `http://proxy.example.com:3128`, or `none`; and the hosts that are
+    /// reached without it, as in `NO_PROXY`. Unless said, the caller's own proxy variables hold.
+    #[must_use]
+    pub fn parent_proxy(mut self, address: impl Into<ProxyAddress>, no_proxy: impl Into<String>) -> Self {
+        self.settings.network.parent_proxy = Some(stated(address.into(), "parent_proxy"));
+        self.settings.network.no_proxy = Some(stated(no_proxy.into(), "parent_proxy"));
+        self
+    }
+
+    /// A builder that has said this already; a profile's relative paths are relative to `folder`.
+    pub(crate) fn of(settings: Settings, folder: PathBuf) -> SandboxBuilder {
+        SandboxBuilder { settings, profile_folder: Some(folder), ..SandboxBuilder::default() }
+    }
+
+    /// The policy that all of this amounts to.
+    ///
+    /// # Errors
+    /// [`SandboxError::ConfigValidation`] when something makes no sense.
+    pub fn policy(self) -> Result<Policy> {
+        self.into_policy().map(|(policy, _)| policy)
+    }
+
+    /// The sandbox.
+    ///
+    /// # Errors
+    /// [`SandboxError::ConfigValidation`] when something makes no sense; [`SandboxError::UnsupportedPlatform`] where
+    /// kennel cannot run.
+    pub fn build(self) -> Result<Sandbox> {
+        let (policy, extras) = self.into_policy()?;
+        Sandbox::new(policy, extras)
+    }
+
+    fn into_policy(self) -> Result<(Policy, Extras)> {
+        if let Some(mistake) = self.mistake {
+            return Err(SandboxError::ConfigValidation(mistake));
+        }
+        let base = match self.profile_folder {
+            // Only a profile has paths that are still relative.
+            Some(folder) => Homes::of_this_process().base(folder),
+            None => Base::default(),
+        };
+        let merged = merge(Sources::flags(base, self.settings))
+            .map_err(|error| SandboxError::ConfigValidation(show_lines(&error.to_string())))?;
+        Ok((merged.policy, self.extras))
+    }
+
+    fn say(self, key: &str, text: &OsStr, method: &str) -> Self {
+        let of_paths = keys::find(key).is_some_and(|key| {
+            matches!(key.kind, Kind::Paths(..) | Kind::Folder(_) | Kind::Mounts(_) | Kind::Tmpfs(_))
+        });
+        let path = if of_paths { text } else { OsStr::new("/") };
+        self.add(method, path, |settings, base, origin| Ok(settings.say(key, text, base, origin)?))
+    }
+
+    /// Says something of which `path` is relative to this moment.
+    fn add(
+        mut self,
+        method: &str,
+        path: &OsStr,
+        say: impl FnOnce(&mut Settings, &Base, Origin) -> std::result::Result<(), Mistake>,
+    ) -> Self {
+        let said = base_of(path).and_then(|base| say(&mut self.settings, &base, Origin(method.to_owned())));
+        if let Err(mistake) = said {
+            self.mistaken(method, &mistake);
+        }
+        self
+    }
+
+    fn mistaken(&mut self, method: &str, error: &dyn fmt::Display) {
+        self.mistake.get_or_insert_with(|| show_lines(&format!("{method}: {error}")));
+    }
+}
+
+/// Why something that was said means nothing.
+#[derive(Debug, thiserror::Error)]
+enum Mistake {
+    #[error(transparent)]
+    Value(#[from] ValueError),
+    #[error("the working directory: {0}")]
+    Folder(#[from] std::io::Error),
+}
+
+fn stated<T>(value: T, method: &str) -> Stated<T> {
+    Stated { value, origin: Origin(method.to_owned()) }
+}
+
+/// A duration as a settings file would say it, exactly.
+fn seconds(time: Duration) -> String {
+    format!("{}.{:09}s", time.as_secs(), time.subsec_nanos())
+}
+
+fn speaks_of_home(text: &OsStr) -> bool {
+    matches!(text.as_encoded_bytes().first(), Some(b'~' | b'$'))
+}
+
+/// What a path is relative to that is said now. The user database and the working directory are looked at only where
+/// the text speaks of them.
+fn base_of(text: &OsStr) -> std::result::Result<Base, Mistake> {
+    let homes = if speaks_of_home(text) { Homes::of_this_process() } else { Homes::default() };
+    let folder = if Path::new(text).has_root() { "/".into() } else { std::env::current_dir()? };
+    Ok(homes.base(folder))
+}
+
+#[cfg(test)]
+mod tests;
