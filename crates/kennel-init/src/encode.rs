@@ -36,6 +36,13 @@ impl Writer {
     fn string(&mut self, value: &CString) -> &mut Self {
         self.bytes(value.as_bytes_with_nul())
     }
+    fn numbers(&mut self, values: impl ExactSizeIterator<Item = u32>) -> &mut Self {
+        self.len(values.len());
+        for value in values {
+            self.u32(value);
+        }
+        self
+    }
     fn strings(&mut self, values: &[CString]) -> &mut Self {
         self.len(values.len());
         for value in values {
@@ -81,10 +88,9 @@ impl Plan {
             Terminal::Background => tag::TERMINAL_BACKGROUND,
             Terminal::Foreground => tag::TERMINAL_FOREGROUND,
         });
-        out.len(command.keep.len());
-        for fd in &command.keep {
-            out.u32(fd.cast_unsigned());
-        }
+        let limit = command.time_limit.map_or(0, |limit| limit.as_nanos().max(1));
+        out.u64(u64::try_from(limit).unwrap_or(0));
+        out.numbers(command.keep.iter().map(|fd| fd.cast_unsigned()));
         out.strings(&command.candidates).strings(&command.arguments).strings(&command.environment);
         out.0
     }
@@ -149,6 +155,19 @@ fn encode_step(out: &mut Writer, step: &Step) {
                 out.u32(*level).u32(*option).u32(*value);
             }
             out.u32(*name)
+        }
+        Step::Terminal { modes, size, streams } => {
+            out.u8(tag::TERMINAL).bytes(modes);
+            for number in size {
+                out.u32(u32::from(*number));
+            }
+            out.numbers(streams.iter().copied())
+        }
+        Step::DeviceStream { path, streams } => {
+            out.u8(tag::DEVICE_STREAM).string(path).numbers(streams.iter().copied())
+        }
+        Step::InputFile { source, identity, offset } => {
+            out.u8(tag::INPUT_FILE).string(source).u64(identity.device).u64(identity.inode).u64(*offset)
         }
         Step::ChangeDir { path } => out.u8(tag::CHANGE_DIR).string(path),
         Step::Limit { resource, soft, hard } => out.u8(tag::LIMIT).u32(*resource).u64(*soft).u64(*hard),

@@ -6,6 +6,7 @@
 use alloc::ffi::CString;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 pub use crate::child::sys::Identity;
 
@@ -200,6 +201,34 @@ pub enum Step {
         /// How the controller knows it.
         tag: u32,
     },
+    /// A pseudo-terminal of the sandbox's own takes the place of the streams that are the caller's terminal. The
+    /// controller gets its other side.
+    Terminal {
+        /// The kernel's `struct termios`: the modes that it starts with.
+        modes: Vec<u8>,
+        /// The kernel's `struct winsize`: rows, columns, and both in pixels.
+        size: [u16; 4],
+        /// Which descriptors it becomes.
+        streams: Vec<u32>,
+    },
+    /// A device of the sandbox's own takes the place of the caller's descriptors of the same device.
+    DeviceStream {
+        /// Where, inside.
+        path: CString,
+        /// Which descriptors it becomes.
+        streams: Vec<u32>,
+    },
+    /// The regular file behind standard input is opened again, to be read only, through a mount of the sandbox's own. The
+    /// controller gets a copy of the descriptor. Where the path does not lead to the file, a pipe takes its place, and the
+    /// controller gets the other end.
+    InputFile {
+        /// The host's path of the file.
+        source: CString,
+        /// Which file it has to be.
+        identity: Identity,
+        /// Where to read on.
+        offset: u64,
+    },
     /// The folder in which the command starts.
     ChangeDir {
         /// Where, inside.
@@ -292,20 +321,22 @@ pub struct Command {
     pub arguments: Vec<CString>,
     /// `NAME=value` pairs.
     pub environment: Vec<CString>,
-    /// How the command stands to the caller's terminal.
+    /// How the command stands to the sandbox's terminal.
     pub terminal: Terminal,
+    /// After which time init ends everything by itself, whatever becomes of the controller's clock.
+    pub time_limit: Option<Duration>,
     /// Descriptors above 2 that the command gets.
     pub keep: Vec<i32>,
 }
 
-/// How the command stands to the caller's terminal.
+/// How the command stands to the sandbox's terminal, whose session is init's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Terminal {
-    /// A session of its own, without a terminal.
+    /// There is none: a session of its own.
     #[default]
     Detached,
-    /// A process group of its own in the caller's session, in the background until it asks for the terminal.
+    /// A process group of its own, in the background until it asks for the terminal.
     Background,
-    /// A process group of its own that gets the terminal at once.
+    /// A process group of its own that has the terminal from the start.
     Foreground,
 }

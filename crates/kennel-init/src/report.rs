@@ -58,6 +58,26 @@ pub enum Report {
         /// How the plan calls it.
         tag: u32,
     },
+    /// Everything inside stands still, as ordered.
+    Held,
+    /// The command has been continued, as ordered. What was typed before that could have been lost: a process that is
+    /// continued forgets that it was to stop.
+    Continued,
+    /// The time limit passed while the controller did nothing about it, and everything inside ends.
+    TimedOut {
+        /// By all that ended inside before.
+        used: Used,
+    },
+}
+
+/// What the descriptors are that init hands over by itself; the plan names the others.
+pub mod descriptor {
+    /// The controller's side of the sandbox's terminal.
+    pub const TERMINAL: u32 = u32::MAX - 2;
+    /// The regular file behind standard input, as it was opened again inside.
+    pub const INPUT_FILE: u32 = u32::MAX - 3;
+    /// The end of a pipe by which the controller has to feed standard input, because the file could not be opened again.
+    pub const INPUT_PIPE: u32 = u32::MAX - 4;
 }
 
 /// What the processes that ended inside have used.
@@ -78,11 +98,15 @@ pub enum Order {
     Enter,
     /// Go on with the step that waits.
     Go,
-    /// Continue the stopped command.
+    /// Continue everything inside that was held, and the stopped command.
     Continue {
-        /// Give it the terminal first.
+        /// Whether it is in the foreground of its terminal from now on, or in the background.
         foreground: bool,
     },
+    /// Stop everything inside, and report when that is done.
+    Hold,
+    /// Continue what was held, and nothing that had been stopped before.
+    Release,
 }
 
 /// How long a message is.
@@ -127,9 +151,12 @@ impl Report {
             Report::Descriptor { tag } => message(7, [tag]),
             Report::Starting => message(8, []),
             Report::Begun => message(9, []),
-            Report::TriedNetwork => message(20, []),
             Report::Covered { index } => message(10, [index]),
             Report::Mended => message(11, []),
+            Report::Held => message(12, []),
+            Report::Continued => message(13, []),
+            Report::TimedOut { used } => message(14, [0, 0, used.cpu_user, used.cpu_system, used.peak]),
+            Report::TriedNetwork => message(20, []),
         }
     }
 
@@ -148,9 +175,12 @@ impl Report {
             7 => Report::Descriptor { tag: a },
             8 => Report::Starting,
             9 => Report::Begun,
-            20 => Report::TriedNetwork,
             10 => Report::Covered { index: a },
             11 => Report::Mended,
+            12 => Report::Held,
+            13 => Report::Continued,
+            14 => Report::TimedOut { used },
+            20 => Report::TriedNetwork,
             _ => return None,
         })
     }
@@ -164,6 +194,8 @@ impl Order {
             Order::Go => message(1, []),
             Order::Continue { foreground } => message(2, [u32::from(foreground)]),
             Order::Enter => message(3, []),
+            Order::Hold => message(4, []),
+            Order::Release => message(5, []),
         }
     }
 
@@ -175,6 +207,8 @@ impl Order {
             1 => Some(Order::Go),
             2 => Some(Order::Continue { foreground: a != 0 }),
             3 => Some(Order::Enter),
+            4 => Some(Order::Hold),
+            5 => Some(Order::Release),
             _ => None,
         }
     }

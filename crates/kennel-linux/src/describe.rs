@@ -58,6 +58,15 @@ pub fn describe_step(step: &Step) -> String {
             format!("configure the network ({} bytes of netlink)", messages.len())
         }
         Step::Listen { tag, .. } => format!("open door {tag} of the network gate"),
+        Step::Terminal { streams, .. } => {
+            format!("open a terminal of the sandbox's own as {}", stream_names(streams))
+        }
+        Step::DeviceStream { path, streams } => {
+            format!("open {} of the sandbox's own as {}", name(path), stream_names(streams))
+        }
+        Step::InputFile { source, .. } => {
+            format!("open {} again, read-only, as standard input", name(source))
+        }
         Step::ChangeDir { path } => format!("change to {}", name(path)),
         Step::Limit { resource, soft, .. } => format!("limit {} to {soft}", resource_name(*resource)),
         Step::NamespaceLimit { file, value } => format!("limit {} of all inside to {value}", name(file)),
@@ -72,6 +81,19 @@ pub fn describe_step(step: &Step) -> String {
             format!("filter system calls ({} instructions){asks}", program.len() / 8)
         }
     }
+}
+
+fn stream_names(streams: &[u32]) -> String {
+    let names: Vec<String> = streams
+        .iter()
+        .map(|number| match number {
+            0 => "standard input".to_owned(),
+            1 => "standard output".to_owned(),
+            2 => "standard error".to_owned(),
+            other => format!("descriptor {other}"),
+        })
+        .collect();
+    names.join(", ")
 }
 
 fn resource_name(resource: u32) -> &'static str {

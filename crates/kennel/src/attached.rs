@@ -22,7 +22,7 @@ pub use kennel_linux::plan::Tier;
 use kennel_linux::sandbox::Network;
 pub use kennel_linux::sandbox::{Error, Memory, Watch};
 pub use kennel_linux::supervise::StartError;
-pub use kennel_linux::supervise::terminal::converse;
+pub use kennel_linux::supervise::terminal::{Asker, Questions, Reply, questions};
 pub use kennel_linux::supervise::ticker::{Audience, Ticker};
 pub use kennel_proxy::BY_FLAG;
 
@@ -130,7 +130,7 @@ pub fn plan<'e>(
     cwd: &Path,
     environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
 ) -> Result<Vec<(String, String)>, Error> {
-    let (caller, _) = kennel_linux::supervise::terminal::caller();
+    let caller = kennel_linux::sandbox::standard_streams(policy)?.caller;
     let filtered = filtered(policy, environment.clone(), None)?;
     let network = filtered.as_ref().map(Filtered::plan);
     let prepared = {

@@ -50,15 +50,50 @@ pub fn print(text: &str) -> i32 {
 /// Writes a message to standard error. What it quotes may be a stranger's: a settings file that was found, a name on
 /// the disk. Nothing of it reaches the terminal as a control sequence.
 pub fn say(message: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", show_lines(message));
+    put(&format!("{}\n", show_lines(message)));
 }
 
 /// The same for lines that end where they should.
 fn say_lines(lines: &str) {
-    let _ = std::io::stderr().write_all(show_lines(lines).as_bytes());
+    put(&show_lines(lines));
 }
 
 /// A value as text that shows all of it.
 fn json_text(value: &serde_json::Value) -> String {
     format!("{}\n", show_json(&format!("{value:#}")))
+}
+
+/// Writes to standard error. A terminal that hangs is not waited for: whoever waits for kennel's end would wait for it too.
+fn put(text: &str) {
+    use std::io::IsTerminal;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut stderr = std::io::stderr();
+    let own = stderr.is_terminal().then(|| {
+        // An open file of this process's own: the flag would hold for everybody who shares the caller's.
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        std::fs::OpenOptions::new().write(true).custom_flags(flags).open("/proc/self/fd/2")
+    });
+    match own {
+        Some(Ok(terminal)) => put_in_time(&terminal, text.as_bytes()),
+        _ => drop(stderr.write_all(text.as_bytes())),
+    }
+}
+
+fn put_in_time(mut terminal: &std::fs::File, mut text: &[u8]) {
+    use std::os::fd::AsRawFd;
+    const PATIENCE: libc::c_int = 1000;
+    while !text.is_empty() {
+        match terminal.write(text) {
+            Ok(count) => text = &text[count..],
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                let mut ready = libc::pollfd { fd: terminal.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+                // SAFETY: one structure, which the kernel fills in.
+                if unsafe { libc::poll(&raw mut ready, 1, PATIENCE) } == 0 {
+                    return;
+                }
+            }
+            Err(_) => return,
+        }
+    }
 }

@@ -53,11 +53,15 @@ pub fn run(args: &RunArgs) -> i32 {
     if asking && !args.quiet && std::fs::File::open("/dev/tty").is_err() {
         say("kennel: note: --ask: there is no terminal to ask on; what no rule speaks of is refused");
     }
-    let ask = asking.then(|| ask::on_terminal(policy.ask_timeout));
+    let (ask, questions) = match asking.then(attached::questions).transpose() {
+        Ok(None) => (None, None),
+        Ok(Some((asker, questions))) => (Some(ask::on_terminal(asker, policy.ask_timeout)), Some(questions)),
+        Err(error) => return fail(&format!("making a place to ask: {error}")),
+    };
     let company = Company { control, ask, tell: tell_published, advice: BY_FLAG };
     let mut row = (args.stats == Some(Stats::Live)).then(stats::LiveRow::new).flatten();
     let ticker = row.as_mut().map(|row| Ticker::new(row as &mut dyn Audience, stats::EVERY));
-    let watch = Watch { count: args.stats.is_some(), ticker };
+    let watch = Watch { count: args.stats.is_some(), ticker, questions };
     let (environment, inherited) = (memory::environment(), memory::inherited());
     // SAFETY: no thread has been started, and the memory is this process's own.
     let result =

@@ -6,14 +6,14 @@
 use core::ffi::CStr;
 
 use super::clone::vfork_on_stack;
-use super::sys::{self, AT_FDCWD, Errno, Fd, Result, open};
+use super::sys::{self, Errno, Result};
 use super::tag;
+use super::terminal::{self, Terminal};
 use super::wire::Reader;
 use crate::report::Report;
 
 const STACK: usize = 64 * 1024;
 const SIGKILL: usize = 9;
-const TIOCSPGRP: usize = 0x5410;
 
 /// What the child of the clone needs, all of it built before.
 struct Launch<'a> {
@@ -23,6 +23,7 @@ struct Launch<'a> {
     arguments: *mut *const u8,
     environment: *const *const u8,
     terminal: u8,
+    /// The terminal, or -1.
     tty: i32,
     umask: u32,
     /// Whether the child must die with init by itself, because no PID namespace does it.
@@ -30,17 +31,17 @@ struct Launch<'a> {
     failure: Option<(u32, Errno)>,
 }
 
-/// Starts the command, with this mask of permissions. Returns its pid, and the terminal if it has one.
-pub(super) fn start(reader: &mut Reader, link: i32, umask: u32) -> Result<(i32, Option<Fd>)> {
-    let terminal = reader.u8()?;
-    keep_only(reader, link)?;
-    let tty = if terminal == tag::TERMINAL_DETACHED {
-        None
-    } else {
-        // Without a /dev/tty the command simply runs without job control of ours. Not openat2, whose flags no filter
-        // can read: a filter with a listener would ask the controller, which may not look into this process.
-        sys::openat(AT_FDCWD, c"/dev/tty", open::RDWR | open::NOCTTY).ok()
-    };
+/// Starts the command, with this mask of permissions. Returns its pid, and when its time is up.
+pub(super) fn start(
+    reader: &mut Reader,
+    link: i32,
+    terminal: Option<&Terminal>,
+    umask: u32,
+) -> Result<(i32, Option<u64>)> {
+    let (stand, limit) = (reader.u8()?, reader.u64()?);
+    let tty = terminal.map_or(-1, Terminal::raw);
+    keep_only(reader, [link, tty])?;
+    let deadline = (limit != 0).then(|| sys::now().saturating_add(limit));
     let candidate_count = reader.count()?;
     let candidates = *reader;
     for _ in 0..candidate_count {
@@ -53,8 +54,8 @@ pub(super) fn start(reader: &mut Reader, link: i32, umask: u32) -> Result<(i32, 
         candidate_count,
         arguments,
         environment: environment.cast_const(),
-        terminal,
-        tty: tty.as_ref().map_or(-1, Fd::raw),
+        terminal: if terminal.is_some() { stand } else { tag::TERMINAL_DETACHED },
+        tty,
         umask,
         die_with_init: sys::getpid() != 1,
         failure: None,
@@ -70,21 +71,28 @@ pub(super) fn start(reader: &mut Reader, link: i32, umask: u32) -> Result<(i32, 
         sys::exit(1);
     }
     sys::send(link, &Report::Started.encode())?;
-    Ok((pid, tty))
+    Ok((pid, deadline))
 }
 
-/// Closes every descriptor but the standard three, the link and those the command asked for.
-fn keep_only(reader: &mut Reader, link: i32) -> Result<()> {
+/// Closes every descriptor but the standard three, those of `own` and those the command asked for.
+fn keep_only(reader: &mut Reader, own: [i32; 2]) -> Result<()> {
     let count = reader.count()?;
     let kept = *reader;
     for _ in 0..count {
         sys::set_cloexec(reader.u32()?.cast_signed(), false)?;
     }
-    sys::set_cloexec(link, true)?;
+    for fd in own.into_iter().filter(|fd| *fd >= 0) {
+        sys::set_cloexec(fd, true)?;
+    }
     let mut from = 3u32;
     loop {
         // The lowest descriptor at or above `from` that stays.
-        let mut next = if link.cast_unsigned() >= from { link.cast_unsigned() } else { u32::MAX };
+        let mut next = u32::MAX;
+        for fd in own.into_iter().filter(|fd| *fd >= 0).map(i32::cast_unsigned) {
+            if fd >= from && fd < next {
+                next = fd;
+            }
+        }
         let mut list = kept;
         for _ in 0..count {
             let fd = list.u32()?;
@@ -134,10 +142,10 @@ unsafe extern "C" fn become_command(argument: *mut u8) -> ! {
     let launch = unsafe { &mut *argument.cast::<Launch>() };
     match launch.terminal {
         tag::TERMINAL_DETACHED => drop(sys::setsid()),
-        terminal => {
+        stand => {
             let _ = sys::setpgid(0, 0);
-            if terminal == tag::TERMINAL_FOREGROUND && launch.tty >= 0 {
-                give_terminal(launch.tty, sys::getpid());
+            if stand == tag::TERMINAL_FOREGROUND {
+                terminal::give(launch.tty, sys::getpid());
             }
         }
     }
@@ -194,9 +202,4 @@ unsafe fn execute(path: &CStr, launch: &Launch) -> Errno {
         }
         errno
     }
-}
-
-/// Makes `group` the foreground process group. SIGTTOU is blocked here, so this works from the background too.
-pub(super) fn give_terminal(tty: i32, group: i32) {
-    let _ = sys::ioctl(tty, TIOCSPGRP, &raw const group as usize);
 }

@@ -12,6 +12,7 @@ mod aside;
 pub mod clone;
 pub mod command;
 pub mod files;
+mod hold;
 pub mod mend;
 pub mod mounts;
 pub mod network;
@@ -20,14 +21,18 @@ mod outbound;
 pub mod reaper;
 pub mod remount;
 pub mod restrict;
+mod streams;
 pub mod sys;
 pub mod tag;
+mod terminal;
 pub mod wire;
 
 use crate::report::Report;
 use aside::Aside;
+use hold::Hold;
 use reaper::Reaper;
 use sys::{Errno, Fd, Result};
+use terminal::Terminal;
 use wire::Reader;
 
 /// Memory that PID 1 was born with and does not need: the caller's arguments, environment and heap.
@@ -83,6 +88,8 @@ pub struct Setup<'a> {
     held: *mut i32,
     /// The step being performed, counted within its part.
     index: usize,
+    /// The sandbox's terminal, once there is one.
+    terminal: Option<Terminal>,
     /// Whether this kernel lacks mount_setattr (before 5.12).
     remount: bool,
     /// Whether writable trees hold mounts that must stay read-only.
@@ -120,7 +127,7 @@ pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
     // SAFETY: it stays where it is, because this function never returns.
     unsafe { aside.begin() };
     let main = receive(link, aside.count());
-    let (mut reader, past) = match perform(main.reader(), link, &aside) {
+    let Performed { mut rest, past, terminal } = match perform(main.reader(), link, &aside) {
         Ok(performed) => performed,
         Err((step, errno)) => fail(link, step, errno),
     };
@@ -131,7 +138,7 @@ pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
         fail(link, past, errno);
     }
     reaper::adopt_orphans();
-    let (command, terminal) = match command::start(&mut reader, link, umask) {
+    let (command, deadline) = match command::start(&mut rest, link, terminal.as_ref(), umask) {
         Ok(started) => started,
         Err(errno) => fail(link, past, errno),
     };
@@ -141,7 +148,8 @@ pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
         opening.wipe();
         main.wipe();
     }
-    Reaper { command, terminal, link, own_network, used: sys::Usage::default() }.serve()
+    let (used, hold) = (sys::Usage::default(), Hold::none());
+    Reaper { command, terminal, deadline, hold, owes_stop: false, link, own_network, used }.serve()
 }
 
 fn fail(link: i32, step: u32, Errno(errno): Errno) -> ! {
@@ -164,13 +172,21 @@ fn begin(reader: &mut Reader) -> Result<usize> {
     reader.count()
 }
 
-/// Goes through the steps of the main part while `aside` takes care of the opening's. Returns what follows them, and how
-/// many steps there were; an error names the step.
+/// What is left of the main part when its steps have been performed.
+struct Performed<'p> {
+    /// What follows the steps: the command.
+    rest: Reader<'p>,
+    /// How many steps there were, the opening's included.
+    past: u32,
+    terminal: Option<Terminal>,
+}
+
+/// Goes through the steps of the main part while `aside` takes care of the opening's; an error names the step.
 fn perform<'p>(
     mut reader: Reader<'p>,
     link: i32,
     aside: &Aside,
-) -> core::result::Result<(Reader<'p>, u32), (u32, Errno)> {
+) -> core::result::Result<Performed<'p>, (u32, Errno)> {
     let done = aside.count();
     let step_count = begin(&mut reader).map_err(|errno| (done, errno))?;
     let root = sys::openat2(sys::AT_FDCWD, c"/", sys::open::PATH | sys::open::DIRECTORY, 0, 0)
@@ -186,6 +202,7 @@ fn perform<'p>(
         folder,
         held,
         index: 0,
+        terminal: None,
         remount: false,
         one_by_one: false,
         part,
@@ -203,7 +220,7 @@ fn perform<'p>(
     let past = done + step_count as u32;
     // Or the command would find itself in the network that PID 1 was born in.
     aside.entered().map_err(|errno| (past, errno))?;
-    Ok((reader, past))
+    Ok(Performed { rest: reader, past, terminal: setup.terminal })
 }
 
 impl Setup<'_> {
@@ -230,6 +247,7 @@ impl Setup<'_> {
             tag::WRITE_FILE => self.write_file(&mut fields),
             tag::HOSTNAME => sys::sethostname(fields.string()?.to_bytes()),
             tag::SEAL_MOUNTS => self.seal(),
+            tag::TERMINAL | tag::DEVICE_STREAM | tag::INPUT_FILE => self.stream(tag, &mut fields),
             tag::CHANGE_DIR => self.change_dir(&mut fields),
             tag::LIMIT => restrict::limit(&mut fields),
             tag::NAMESPACE_LIMIT => restrict::namespace_limit(&mut fields),

@@ -95,7 +95,9 @@ impl Setup<'_> {
         match access {
             tag::ACCESS_WRITE => self.make_writable(&tree)?,
             tag::ACCESS_DEVICE => {
-                self.set_attributes(tree.raw(), 0, mount::ATTR_NODEV | mount::ATTR_RDONLY, false)?;
+                // A device on a read-only mount can be written to; but the node stays as it is. The host's root could
+                // otherwise change the mode of the host's /dev/null from inside.
+                self.set_attributes(tree.raw(), mount::ATTR_RDONLY, mount::ATTR_NODEV, false)?;
             }
             _ => self.set_attributes(tree.raw(), READ_ONLY, 0, true)?,
         }

@@ -1,9 +1,10 @@
 //! PID 1 while the command runs: reaps orphans, forwards signals to the command's process group, follows job
-//! control, and ends when the command ends or the controller is gone.
+//! control, and ends when the command ends, its time is up or the controller is gone.
 
-use super::command::give_terminal;
+use super::hold::Hold;
 use super::outbound;
 use super::sys::{self, AT_FDCWD, ChildState, Errno, Fd, POLLIN, PollFd, Usage, open};
+use super::terminal::Terminal;
 use crate::report::{LENGTH, Order, Report, Used};
 
 const CLD_EXITED: i32 = 1;
@@ -13,13 +14,19 @@ const CLD_STOPPED: i32 = 5;
 const SIGKILL: i32 = 9;
 const SIGCHLD: i32 = 17;
 const SIGCONT: i32 = 18;
+const SIGSTOP: i32 = 19;
 
 /// What PID 1 knows while the command runs.
 pub(super) struct Reaper {
     /// The command's process.
     pub(super) command: i32,
     /// Its terminal, if it has one.
-    pub(super) terminal: Option<Fd>,
+    pub(super) terminal: Option<Terminal>,
+    /// When everything has to end, by [`sys::now`]. The controller keeps the same time; but it may have been stopped.
+    pub(super) deadline: Option<u64>,
+    pub(super) hold: Hold,
+    /// The command had stopped itself when everything was held, and the controller has not been told.
+    pub(super) owes_stop: bool,
     /// The socket to the controller.
     pub(super) link: i32,
     /// Whether the network is the sandbox's own.
@@ -43,7 +50,7 @@ impl Reaper {
         // A child that ended before the signal descriptor existed is found without a signal.
         self.reap();
         loop {
-            match sys::poll(&mut ready) {
+            match self.wait(&mut ready) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(_) => end(1),
             }
@@ -56,21 +63,50 @@ impl Reaper {
         }
     }
 
+    fn wait(&self, ready: &mut [PollFd]) -> sys::Result<usize> {
+        let Some(deadline) = self.deadline else { return sys::poll(ready) };
+        let now = sys::now();
+        if now >= deadline {
+            self.finish(Report::TimedOut { used: self.used.report() });
+        }
+        sys::poll_for(ready, deadline - now)
+    }
+
     /// Reads the order that waits on the link. No controller, no sandbox.
-    fn obey(&self) {
+    fn obey(&mut self) {
         let mut message = [0; LENGTH];
         match sys::recv(self.link, &mut message) {
             Ok(0) => end(1),
-            Ok(n) => {
-                if let Some(Order::Continue { foreground }) = Order::decode(&message[..n]) {
-                    if let Some(terminal) = self.terminal.as_ref().filter(|_| foreground) {
-                        give_terminal(terminal.raw(), self.command);
-                    }
-                    let _ = sys::kill(-self.command, SIGCONT);
-                }
-            }
+            Ok(n) => self.follow(Order::decode(&message[..n])),
             Err(Errno::EINTR | Errno::EAGAIN) => {}
             Err(_) => end(1),
+        }
+    }
+
+    fn follow(&mut self, order: Option<Order>) {
+        match order {
+            Some(Order::Continue { foreground }) => {
+                match &mut self.terminal {
+                    Some(terminal) if foreground => terminal.to_foreground(self.command),
+                    Some(terminal) => terminal.to_background(),
+                    None => {}
+                }
+                self.owes_stop = false;
+                self.hold.end(self.command);
+                let _ = sys::kill(-self.command, SIGCONT);
+                let _ = sys::send(self.link, &Report::Continued.encode());
+            }
+            Some(Order::Hold) => {
+                self.hold.begin(self.command);
+                let _ = sys::send(self.link, &Report::Held.encode());
+            }
+            Some(Order::Release) => {
+                self.hold.end(self.command);
+                if core::mem::take(&mut self.owes_stop) {
+                    let _ = sys::send(self.link, &Report::Stopped { signal: SIGSTOP }.encode());
+                }
+            }
+            Some(Order::Go | Order::Enter) | None => {}
         }
     }
 
@@ -109,6 +145,10 @@ impl Reaper {
             CLD_KILLED | CLD_DUMPED => {
                 let cpu = child.usage.milliseconds();
                 self.finish(Report::Killed { signal: child.status, cpu, used })
+            }
+            // It is told of what it did itself, not of what it ordered.
+            CLD_STOPPED if child.status == SIGSTOP && self.hold.is_active() => {
+                self.owes_stop = self.hold.found_stopped(self.command);
             }
             CLD_STOPPED => {
                 let _ = sys::send(self.link, &Report::Stopped { signal: child.status }.encode());

@@ -125,7 +125,7 @@ fn wanted(mut steps: Reader, count: usize, path: &[u8]) -> Result<Option<usize>>
             tag::TMPFS_ROOT | tag::TMPFS | tag::STORE | tag::PRIVATE | tag::PROC | tag::DEVPTS => None,
             tag::BIND | tag::HOST_ROOT => Some(match fields.u8()? {
                 tag::ACCESS_WRITE => mount::MS_NOSUID | mount::MS_NODEV,
-                tag::ACCESS_DEVICE => mount::MS_NOSUID | mount::MS_NOEXEC,
+                tag::ACCESS_DEVICE => mount::MS_RDONLY | mount::MS_NOSUID | mount::MS_NOEXEC,
                 _ => READ,
             }),
             _ => Some(READ),

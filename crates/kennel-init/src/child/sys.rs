@@ -39,6 +39,7 @@ pub mod nr {
     pub const READ: usize = 0;
     pub const WRITE: usize = 1;
     pub const CLOSE: usize = 3;
+    pub const LSEEK: usize = 8;
     pub const MMAP: usize = 9;
     pub const BRK: usize = 12;
     pub const UNSHARE: usize = 272;
@@ -46,6 +47,7 @@ pub mod nr {
     pub const MUNMAP: usize = 11;
     pub const RT_SIGACTION: usize = 13;
     pub const RT_SIGPROCMASK: usize = 14;
+    pub const RT_SIGTIMEDWAIT: usize = 128;
     pub const IOCTL: usize = 16;
     pub const GETPID: usize = 39;
     pub const SOCKET: usize = 41;
@@ -71,6 +73,8 @@ pub mod nr {
     pub const MOUNT: usize = 165;
     pub const UMOUNT2: usize = 166;
     pub const SETHOSTNAME: usize = 170;
+    pub const GETDENTS64: usize = 217;
+    pub const CLOCK_GETTIME: usize = 228;
     pub const EXIT_GROUP: usize = 231;
     pub const WAITID: usize = 247;
     pub const OPENAT: usize = 257;
@@ -79,9 +83,11 @@ pub mod nr {
     pub const MKNODAT: usize = 259;
     pub const FCHMOD: usize = 91;
     pub const SYMLINKAT: usize = 266;
+    pub const READLINKAT: usize = 267;
     pub const PPOLL: usize = 271;
     pub const SIGNALFD4: usize = 289;
     pub const DUP3: usize = 292;
+    pub const PIPE2: usize = 293;
     pub const PRLIMIT64: usize = 302;
     pub const SECCOMP: usize = 317;
     pub const EXECVEAT: usize = 322;
@@ -94,6 +100,7 @@ pub mod nr {
     pub const READ: usize = 63;
     pub const WRITE: usize = 64;
     pub const CLOSE: usize = 57;
+    pub const LSEEK: usize = 62;
     pub const MMAP: usize = 222;
     pub const BRK: usize = 214;
     pub const UNSHARE: usize = 97;
@@ -101,6 +108,7 @@ pub mod nr {
     pub const MUNMAP: usize = 215;
     pub const RT_SIGACTION: usize = 134;
     pub const RT_SIGPROCMASK: usize = 135;
+    pub const RT_SIGTIMEDWAIT: usize = 137;
     pub const IOCTL: usize = 29;
     pub const GETPID: usize = 172;
     pub const SOCKET: usize = 198;
@@ -126,6 +134,8 @@ pub mod nr {
     pub const MOUNT: usize = 40;
     pub const UMOUNT2: usize = 39;
     pub const SETHOSTNAME: usize = 161;
+    pub const GETDENTS64: usize = 61;
+    pub const CLOCK_GETTIME: usize = 113;
     pub const EXIT_GROUP: usize = 94;
     pub const WAITID: usize = 95;
     pub const OPENAT: usize = 56;
@@ -134,9 +144,11 @@ pub mod nr {
     pub const MKNODAT: usize = 33;
     pub const FCHMOD: usize = 52;
     pub const SYMLINKAT: usize = 36;
+    pub const READLINKAT: usize = 78;
     pub const PPOLL: usize = 73;
     pub const SIGNALFD4: usize = 74;
     pub const DUP3: usize = 24;
+    pub const PIPE2: usize = 59;
     pub const PRLIMIT64: usize = 261;
     pub const SECCOMP: usize = 277;
     pub const EXECVEAT: usize = 281;
@@ -353,6 +365,30 @@ pub fn write_all(fd: i32, mut bytes: &[u8]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+pub fn readlinkat(dir: i32, path: &CStr, buffer: &mut [u8]) -> Result<usize> {
+    call!(nr::READLINKAT, dir, at(path), buffer.as_mut_ptr(), buffer.len())
+}
+
+/// Reads entries of a folder, as the kernel lays them out.
+pub fn getdents(folder: &Fd, buffer: &mut [u8]) -> Result<usize> {
+    call!(nr::GETDENTS64, folder.0, buffer.as_mut_ptr(), buffer.len())
+}
+
+/// Sets where a file is read on.
+pub fn seek(fd: &Fd, offset: u64) -> Result<()> {
+    const SEEK_SET: usize = 0;
+    call!(nr::LSEEK, fd.0, offset, SEEK_SET).map(drop)
+}
+
+/// A pipe: the end to read from, and the end to write to.
+pub fn pipe() -> Result<(Fd, Fd)> {
+    let mut ends = [-1i32; 2];
+    call!(nr::PIPE2, ends.as_mut_ptr(), open::CLOEXEC)?;
+    // SAFETY: a local value, which the kernel has written.
+    let ends = unsafe { core::ptr::read_volatile(&raw const ends) };
+    Ok((Fd(ends[0]), Fd(ends[1])))
 }
 
 pub fn read(fd: i32, buffer: &mut [u8]) -> Result<usize> {
@@ -719,6 +755,11 @@ pub fn set_signal_mask(mask: u64) -> Result<()> {
 
 /// The highest number of a signal.
 pub const LAST_SIGNAL: i32 = 64;
+/// Forgets the signals that are blocked and have come.
+pub fn drop_signals() {
+    let (all, no_time) = (u64::MAX, [0u64; 2]);
+    while call!(nr::RT_SIGTIMEDWAIT, &raw const all, 0, no_time.as_ptr(), 8).is_ok() {}
+}
 
 /// Puts a signal's action back to the default.
 pub fn default_action(signal: i32) {
@@ -749,6 +790,22 @@ pub const POLLHUP: i16 = 16;
 /// Waits, without a time limit, until one of `fds` is ready.
 pub fn poll(fds: &mut [PollFd]) -> Result<usize> {
     call!(nr::PPOLL, fds.as_mut_ptr(), fds.len(), 0, 0, 0)
+}
+
+/// The same for at most so many nanoseconds; 0 when the time has passed.
+pub fn poll_for(fds: &mut [PollFd], nanoseconds: u64) -> Result<usize> {
+    let time = [nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000];
+    call!(nr::PPOLL, fds.as_mut_ptr(), fds.len(), time.as_ptr(), 0, 0)
+}
+
+/// The time in nanoseconds, by the clock that nobody sets.
+pub fn now() -> u64 {
+    const CLOCK_MONOTONIC: usize = 1;
+    let mut time = [0u64; 2];
+    let _ = call!(nr::CLOCK_GETTIME, CLOCK_MONOTONIC, time.as_mut_ptr());
+    // SAFETY: a local value, which the kernel has written.
+    let time = unsafe { core::ptr::read_volatile(&raw const time) };
+    time[0] * 1_000_000_000 + time[1]
 }
 
 /// What processes have used.

@@ -38,6 +38,9 @@ pub const HAND_OVER_STORE: u8 = 33;
 pub const NAMESPACE_LIMIT: u8 = 34;
 pub const OWN_KEYRING: u8 = 35;
 pub const OWN_CGROUPS: u8 = 36;
+pub const TERMINAL: u8 = 37;
+pub const DEVICE_STREAM: u8 = 38;
+pub const INPUT_FILE: u8 = 39;
 
 /// `Access` of a bind.
 pub const ACCESS_READ: u8 = 0;

@@ -11,7 +11,16 @@ use super::{Init, Launch, LaunchError, link, raw};
 /// The step number under which the child reports that its id maps were refused.
 pub const ID_MAPS: u32 = u32::MAX;
 
-/// Clones PID 1 off this process. `outputs` become its standard output and error, where they are not this process's.
+/// What PID 1 of a command line gets in place of the caller's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Surroundings<'a> {
+    /// Standard input, output and error, where they are not this process's.
+    pub streams: [Option<BorrowedFd<'a>>; 3],
+    /// Whether it is going to lead a session, which is to have a terminal.
+    pub session: bool,
+}
+
+/// Clones PID 1 off this process.
 ///
 /// # Safety
 /// This process must have a single thread. `inherited` must describe this process's own memory: PID 1 gives up the
@@ -19,7 +28,7 @@ pub const ID_MAPS: u32 = u32::MAX;
 pub unsafe fn launch(
     launch: &Launch,
     inherited: Inherited,
-    outputs: Option<[BorrowedFd; 2]>,
+    around: Surroundings,
 ) -> Result<Init, LaunchError> {
     let (ours, theirs) = link()?;
     let mut pidfd: i32 = -1;
@@ -39,11 +48,13 @@ pub unsafe fn launch(
     // SAFETY: a single thread, as the caller promises.
     match unsafe { clone_copy(&args) } {
         Ok(0) => {
-            for (fd, number) in outputs.into_iter().flatten().zip(1..) {
-                let _ = sys::dup3(raw(&fd), number, false);
+            for (fd, number) in around.streams.into_iter().zip(0..) {
+                if let Some(fd) = fd {
+                    let _ = sys::dup3(raw(&fd), number, false);
+                }
             }
             // SAFETY: this is the child; the caller's promise covers what is left of its memory.
-            unsafe { become_init(launch, raw(&ours), raw(&theirs), inherited) }
+            unsafe { become_init(launch, around.session, raw(&ours), raw(&theirs), inherited) }
         }
         Ok(pid) => {
             // SAFETY: the kernel has just put a fresh descriptor there.
@@ -58,7 +69,7 @@ pub unsafe fn launch(
 ///
 /// # Safety
 /// Must be the only thread of a fresh child.
-unsafe fn become_init(launch: &Launch, ours: i32, theirs: i32, inherited: Inherited) -> ! {
+unsafe fn become_init(launch: &Launch, session: bool, ours: i32, theirs: i32, inherited: Inherited) -> ! {
     const PR_SET_PDEATHSIG: usize = 1;
     const SIGKILL: usize = 9;
     // The controller is one thread, so its death is the process's. The link tells of it as well; this is at once.
@@ -66,8 +77,11 @@ unsafe fn become_init(launch: &Launch, ours: i32, theirs: i32, inherited: Inheri
     if launch.namespaces & flag::NEWPID != 0 {
         let _ = sys::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     }
-    // Out of the caller's process group, so that what the terminal or `kill 0` sends there is not forwarded twice.
-    let _ = sys::setpgid(0, 0);
+    // Out of the caller's process group, so that what the terminal or `kill 0` sends there is not forwarded twice. Not if it
+    // is to lead a session later, which the leader of a group cannot.
+    if !session {
+        let _ = sys::setpgid(0, 0);
+    }
     // Or the link would never close: its other end would live on in here.
     sys::close(ours);
     if launch.namespaces & flag::NEWUSER != 0

@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use kennel_init::plan::{Access, Identity, Step};
 
-use super::{Caller, PlanError, Steps, c_path};
+use super::{Caller, PlanError, Steps, TerminalStreams, c_path};
 
 /// The nodes. Bound from the host, because a user namespace may not make devices.
 pub const NODES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
@@ -20,23 +20,54 @@ const LINKS: &[(&str, &str)] = &[
     ("ptmx", "pts/ptmx"),
 ];
 
+const DEVICE_STREAM: &str = "no descriptor of the host's devices is inside";
+
 fn inside(name: &str) -> CString {
     CString::new(format!("/dev/{name}")).unwrap_or_default()
 }
 
 /// Makes the store of all private folders, which holds `scratch` bytes, at /dev, where something covers it later.
-pub(super) fn store(steps: &mut Steps, scratch: u64, inodes: u64) {
+pub(super) fn store(
+    steps: &mut Steps,
+    caller: &Caller,
+    scratch: u64,
+    inodes: u64,
+) -> Result<(), PlanError> {
     let store = Step::Store { target: c"/dev".into(), size: scratch, inodes };
     steps.add(store, "the private folders of the sandbox, and what hides files");
+    if let Some(input) = &caller.input {
+        // While the host's paths mean what they did; and after the store, which holds the place to mount it on.
+        let (source, identity, offset) = (c_path(&input.path)?, input.identity, input.offset);
+        steps
+            .add(Step::InputFile { source, identity, offset }, "no descriptor of the host's files is inside");
+    }
+    Ok(())
+}
+
+/// Where /dev is hidden: the devices that the command has as streams, until something covers them.
+pub(super) fn streams_only(steps: &mut Steps, caller: &Caller, early: bool) {
+    for (node, _) in &caller.devices {
+        device(steps, inside(node), inside(node), Identity::default(), early, DEVICE_STREAM);
+    }
+    streams(steps, caller);
+}
+
+fn streams(steps: &mut Steps, caller: &Caller) {
+    for (node, streams) in &caller.devices {
+        let step = Step::DeviceStream { path: inside(node), streams: streams.clone() };
+        steps.add(step, DEVICE_STREAM);
+    }
 }
 
 /// Makes /dev, above the store. `early` says that the host's nodes lie below the new /dev.
-pub(super) fn make(steps: &mut Steps, caller: &Caller, early: bool) -> Result<(), PlanError> {
+pub(super) fn make(steps: &mut Steps, caller: &Caller, early: bool) {
     let reason = "every sandbox has a minimal /dev of its own";
     steps.add(Step::Private { target: c"/dev".into(), name: c"dev".into(), mode: 0o755 }, reason);
     for node in NODES {
         device(steps, inside(node), inside(node), Identity::default(), early, reason);
     }
+    // Before a rule hides the node: what the caller has opened is there all the same.
+    streams(steps, caller);
     for (name, points_to) in LINKS {
         let points_to = CString::new(*points_to).unwrap_or_default();
         steps.add(Step::Symlink { path: inside(name), points_to }, reason);
@@ -45,12 +76,15 @@ pub(super) fn make(steps: &mut Steps, caller: &Caller, early: bool) -> Result<()
     steps.add(Step::Devpts { target: inside("pts") }, reason);
     steps.add(Step::MakeDir { path: inside("shm"), mode: 0o755 }, reason);
     steps.add(Step::Private { target: inside("shm"), name: c"shm".into(), mode: 0o1777 }, reason);
-    if let Some((path, identity)) = &caller.tty {
-        // Programs ask for the name of their terminal; the host's name for it does not exist inside.
-        let reason = "the caller's terminal, for programs that ask for its name";
-        device(steps, c_path(path)?, inside("console"), *identity, early, reason);
+}
+
+/// What takes the place of the caller's terminal. When all mounts stand, and before Landlock.
+pub(super) fn terminal(steps: &mut Steps, caller: &Caller) {
+    if let Some(TerminalStreams { modes, size, streams }) = &caller.tty {
+        let step = Step::Terminal { modes: modes.clone(), size: *size, streams: streams.clone() };
+        steps
+            .add(step, "the caller's terminal is not inside: the controller carries what is typed and shown");
     }
-    Ok(())
 }
 
 pub(super) fn device(

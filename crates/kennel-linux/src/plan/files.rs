@@ -33,9 +33,10 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
     if anew {
         steps.add(Step::MakeDir { path: c"/dev".into(), mode: 0o755 }, Zone::Dev.reason());
     }
-    devices::store(steps, scratch, SCRATCH_INODES);
-    if points.iter().any(|point| point.state == State::Fresh(Zone::Dev)) {
-        devices::make(steps, caller, !anew)?;
+    devices::store(steps, caller, scratch, SCRATCH_INODES)?;
+    match points.iter().any(|point| point.state == State::Fresh(Zone::Dev)) {
+        true => devices::make(steps, caller, !anew),
+        false => devices::streams_only(steps, caller, !anew),
     }
     if !resolved.guard.covered.is_empty() {
         let step = Step::HandOverStore { tag: crate::guard::mender::STORE };

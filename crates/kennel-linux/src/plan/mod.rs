@@ -21,13 +21,39 @@ use crate::seccomp;
 pub use devices::OWN as OWN_DEVICES;
 pub use environment::environment;
 
-/// What the plan needs to know of the process that asks for the sandbox.
+/// What the plan needs to know of the process that asks for the sandbox: its standard streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// How the command stands to the caller's terminal.
+    /// How the command stands to its terminal.
     pub terminal: Terminal,
-    /// The terminal's device, to be known inside as /dev/console.
-    pub tty: Option<(PathBuf, Identity)>,
+    /// Where streams are a terminal.
+    pub tty: Option<TerminalStreams>,
+    /// Streams that are a device which every sandbox has: its name below /dev, and which they are.
+    pub devices: Vec<(&'static str, Vec<u32>)>,
+    /// Where standard input is a regular file that can be opened again.
+    pub input: Option<InputFile>,
+}
+
+/// The streams that are a terminal, and how the sandbox's own terminal is to begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TerminalStreams {
+    /// The kernel's `struct termios`.
+    pub modes: Vec<u8>,
+    /// The kernel's `struct winsize`.
+    pub size: [u16; 4],
+    /// Which descriptors.
+    pub streams: Vec<u32>,
+}
+
+/// A regular file behind standard input.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InputFile {
+    /// Where it lies, without links.
+    pub path: PathBuf,
+    /// Which it is.
+    pub identity: Identity,
+    /// How far it has been read.
+    pub offset: u64,
 }
 
 /// How much of a sandbox this host gives.
@@ -138,6 +164,7 @@ pub fn plan(opening: Vec<Planned>, basis: &Basis) -> Result<Plan, PlanError> {
     if let Some(name) = policy.process.hostname.as_ref().filter(|_| tier != Tier::LandlockOnly) {
         steps.add(Step::Hostname { name: c_string(OsStr::new(name), "the host name")? }, "hostname");
     }
+    devices::terminal(&mut steps, basis.caller);
     let workdir = resolved.workdir.as_deref().unwrap_or(Path::new("/"));
     steps.add(Step::ChangeDir { path: c_path(workdir)? }, "the working directory");
     limits(&mut steps, policy, basis.rlimits);
@@ -305,6 +332,7 @@ fn start(basis: &Basis) -> Result<Command, PlanError> {
         arguments: command.iter().map(|word| c_string(word, "an argument")).collect::<Result<_, _>>()?,
         environment,
         terminal: caller.terminal,
+        time_limit: policy.limits.wall_time,
         keep: policy.process.keep_fds.iter().filter_map(|fd| i32::try_from(*fd).ok()).collect(),
     })
 }

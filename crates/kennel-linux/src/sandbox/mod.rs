@@ -16,10 +16,12 @@ use crate::network::{Doors, NetworkPlan};
 use crate::outcome::Outcome;
 use crate::plan::{Caller, PlanError, Tier};
 use crate::resolve::ResolveError;
-use crate::supervise::signals::Signals;
-use crate::supervise::streams::Streams;
+use crate::supervise::carry::Carried;
+use crate::supervise::signals::{Signals, WritesFailQuietly};
+use crate::supervise::standard::{Standard, StreamRules};
+use crate::supervise::terminal::Questions;
 use crate::supervise::ticker::Ticker;
-use crate::supervise::{Attended, Running, StartError, terminal};
+use crate::supervise::{Attended, Running, StartError};
 pub use prepared::{Prepared, Request};
 
 /// Why there is no sandbox.
@@ -113,6 +115,8 @@ pub struct Watch<'a> {
     pub count: bool,
     /// Who is told meanwhile.
     pub ticker: Option<Ticker<'a>>,
+    /// What the user is asked meanwhile, on the terminal.
+    pub questions: Option<Questions>,
 }
 
 /// Runs a command attached to this process's terminal and standard streams, and waits for it.
@@ -132,8 +136,9 @@ pub unsafe fn run_attached<'e>(
     network: Option<Network>,
     watch: Watch,
 ) -> Result<Outcome, Error> {
-    let (caller, mut terminal) = terminal::caller();
     (0..3).try_for_each(refuse_folder)?;
+    let mut standard = standard_streams(policy)?;
+    let caller = std::mem::take(&mut standard.caller);
     let (network, outside, unconfined, mut open_doors) = match network {
         Some(network) => (Some(network.plan), network.outside, network.unconfined, Some(network.open)),
         None => (None, Doors::new(), Doors::new(), None),
@@ -141,49 +146,66 @@ pub unsafe fn run_attached<'e>(
     let request = Request::new(policy, network, watch.count)?;
     // Before the clone: a signal that comes meanwhile is forwarded once the command runs.
     let signals = Signals::take().map_err(system("taking signals over"))?;
-    let (mut streams, ends) = match policy.limits.output {
-        None => (None, None),
-        Some(cap) => {
-            let cap = usize::try_from(cap).unwrap_or(usize::MAX);
-            let (streams, ends) = Streams::passing_on(cap).map_err(system("making pipes for the output"))?;
-            (Some(streams), Some(ends))
-        }
+    let ends = std::mem::take(&mut standard.ends);
+    let around = launch::copy::Surroundings {
+        streams: ends.each_ref().map(|end| end.as_ref().map(AsFd::as_fd)),
+        session: standard.terminal.is_some(),
     };
-    let outputs = ends.as_ref().map(|ends| [ends.fds[1].as_fd(), ends.fds[2].as_fd()]);
     let mut launch = |launch: &Launch| {
         if launch.namespaces == 0 {
             adopt_orphans();
         }
         // SAFETY: the caller's promises.
-        unsafe { launch::copy::launch(launch, inherited, outputs) }
+        unsafe { launch::copy::launch(launch, inherited, around) }
     };
     // PID 1 makes its network while this process looks at the disk and plans the rest.
     let born = request.bear(Tier::Full, &mut launch);
     let prepared = Prepared::new(request, command, cwd, environment, caller)?;
     let (mut running, not_enforced) = prepared.start(born, launch)?;
     drop(ends);
+    let _quietly = (standard.carried.is_some() || standard.terminal.is_some()).then(WritesFailQuietly::new);
     running.watch_too(if running.namespaced() { outside } else { unconfined });
     let mut open = |doors, init| {
         if let Some(open) = &mut open_doors {
             open(doors, init);
         }
     };
+    let Watch { ticker, mut questions, .. } = watch;
     let attended = Attended {
         signals: Some(&signals),
-        terminal: terminal.as_mut(),
-        streams: streams.as_mut(),
+        terminal: standard.terminal.as_mut(),
+        carried: standard.carried.as_mut(),
+        questions: questions.as_mut(),
         open_doors: network.is_some().then_some(&mut open),
-        ticker: watch.ticker,
+        ticker,
+        ..Attended::default()
     };
     let waited = running.wait(attended);
-    terminal::end_conversation();
+    // Whoever still waits for an answer is told that there is none.
+    drop(questions);
     let mut outcome = waited.map_err(system("waiting for the sandbox"))?;
+    if let Some((doing, source)) = standard.carried.as_mut().and_then(Carried::failure) {
+        return Err(Error::System { doing, source });
+    }
     if !running.namespaced() {
         // What init left because it was killed itself.
         kennel_init::child::reaper::kill_descendants();
     }
     outcome.not_enforced = not_enforced;
     Ok(outcome)
+}
+
+/// What the command gets in the place of this process's standard streams.
+///
+/// # Errors
+/// When the system has no descriptors left.
+pub fn standard_streams(policy: &Policy) -> Result<Standard, Error> {
+    let rules = StreamRules {
+        output: policy.limits.output,
+        file_size: policy.limits.file_size,
+        keep: policy.process.keep_fds.clone(),
+    };
+    Standard::of_this_process(&rules).map_err(system("looking at the standard streams"))
 }
 
 /// Without a PID namespace nobody but its parent notices when init is killed: what was inside becomes this process's.

@@ -6,10 +6,13 @@
 //! has to answer; without it such a call waits, and is never let through.
 
 pub mod attendant;
+pub mod carry;
 mod end;
+mod job;
 pub mod meter;
 mod sentry;
 pub mod signals;
+pub mod standard;
 mod start;
 pub mod streams;
 pub mod terminal;
@@ -20,7 +23,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kennel_init::report::{Order, Report, Used};
+use kennel_init::report::{Report, Used, descriptor};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -34,12 +37,14 @@ use crate::link::{self, Received};
 use crate::network::Doors;
 use crate::outcome::{Ended, Outcome};
 use crate::reap::reap;
+use carry::Carried;
+use job::Job;
 use meter::Meter;
 use sentry::Sentry;
 use signals::Signals;
 pub use start::{Refused, StartError};
 use streams::Streams;
-use terminal::Terminal;
+use terminal::{Questions, Terminal};
 use ticker::Ticker;
 
 /// How long init gets to end what is inside before it is killed.
@@ -59,6 +64,13 @@ pub struct Running {
     /// Sockets that init made inside the sandbox's network.
     doors: Doors,
     sentry: Sentry,
+    /// The controller's side of the sandbox's terminal, until somebody carries it.
+    terminal: Option<OwnedFd>,
+    /// What init made of the file behind standard input, until somebody takes care of it: how it is called, and the
+    /// descriptor.
+    input: Option<(u32, OwnedFd)>,
+    /// Whether the job is being stopped, or held for a question.
+    job: Job,
     /// What init counted.
     used: Option<Used>,
     /// Something inside tried to reach a network that is not there.
@@ -74,10 +86,14 @@ pub struct Running {
 pub struct Attended<'a> {
     /// Signals to forward.
     pub signals: Option<&'a Signals>,
-    /// The terminal to share.
+    /// The caller's terminal, to be carried to and from the sandbox's.
     pub terminal: Option<&'a mut Terminal>,
     /// Output to capture and input to feed.
     pub streams: Option<&'a mut Streams>,
+    /// Streams to carry to and from the caller's own.
+    pub carried: Option<&'a mut Carried>,
+    /// Questions to put to the user.
+    pub questions: Option<&'a mut Questions>,
     /// Called once, with the sockets made inside and PID 1's pid out here, when the first client knocks.
     pub open_doors: Option<&'a mut (dyn FnMut(Doors, i32) + 'a)>,
     /// Who is told what is used meanwhile.
@@ -98,6 +114,9 @@ impl Running {
             pressure: None,
             doors: Vec::new(),
             sentry: Sentry::default(),
+            terminal: None,
+            input: None,
+            job: Job::default(),
             used: None,
             tried_network: false,
             link_ended: false,
@@ -139,18 +158,23 @@ impl Running {
     /// # Errors
     /// Only when the system fails this process itself; the sandbox is ended then.
     pub fn wait(&mut self, mut attended: Attended) -> io::Result<Outcome> {
+        self.begin_carrying(&mut attended)?;
         let result = self.watch(&mut attended);
         if result.is_err() {
             self.end();
         }
+        if let Some(carried) = attended.carried {
+            carried.finish();
+        }
         if let Some(terminal) = attended.terminal {
-            terminal.take_back();
+            terminal.finish();
         }
         result
     }
 
     fn watch(&mut self, attended: &mut Attended) -> io::Result<Outcome> {
         self.meter.sweep();
+        let mut usage = None;
         loop {
             let ready = self.poll(attended)?;
             if ready.link {
@@ -169,14 +193,18 @@ impl Running {
             if ready.signals
                 && let Some(signals) = attended.signals
             {
-                signals.each(|signal| self.signal(signal));
+                let mut taken = Vec::new();
+                signals.each(|signal| taken.push(signal));
+                for signal in taken {
+                    self.take_signal(signal, attended)?;
+                }
             }
             if ready.knocked
                 && let Some(open) = attended.open_doors.take()
             {
                 open(self.take_doors(), self.init.pid);
             }
-            if let Some(ticker) = &mut attended.ticker {
+            if let Some(ticker) = attended.ticker.as_mut().filter(|_| !self.job.is_asking()) {
                 ticker.tick(|| self.meter.usage().unwrap_or_default());
             }
             if ready.pressed && self.pressure.as_ref().is_some_and(|pressure| pressure.relieve().is_err()) {
@@ -185,20 +213,22 @@ impl Running {
             if let Some(streams) = &mut attended.streams {
                 streams.carry();
             }
-            if ready.gone {
-                let usage = reap(self.init.pidfd.as_fd())?;
+            self.carry(&ready, attended)?;
+            if ready.gone && usage.is_none() {
+                usage = Some(reap(self.init.pidfd.as_fd())?);
                 self.reaped = true;
-                if let Some(streams) = &mut attended.streams {
-                    streams.drain();
-                }
-                let truncated = attended.streams.as_ref().is_some_and(|streams| streams.truncated());
-                return Ok(self.outcome(&usage, truncated));
+                self.inside_ended(attended);
             }
-            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            if let Some(usage) = usage.as_ref().filter(|_| !self.still_carries(attended)) {
+                let truncated = attended.streams.as_ref().is_some_and(|streams| streams.truncated())
+                    || attended.carried.as_ref().is_some_and(|carried| carried.truncated());
+                return Ok(self.outcome(usage, truncated));
+            }
+            if usage.is_none() && self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 self.deadline = None;
-                self.timed_out = true;
-                self.kill();
+                self.time_is_up();
             }
+            self.mind_times(attended)?;
         }
     }
 
@@ -214,17 +244,17 @@ impl Running {
 
     fn hear(&mut self, report: Report, attended: &mut Attended) -> io::Result<()> {
         match report {
-            Report::Exited { code, used } => self.note_end(Ended::Exited(code), used),
-            Report::Killed { signal, cpu, used } => self.note_end(self.killed(signal, cpu), used),
+            Report::Exited { code, used } => self.note_end(Ended::Exited(code), used, attended),
+            Report::Killed { signal, cpu, used } => self.note_end(self.killed(signal, cpu), used, attended),
             Report::TriedNetwork => self.tried_network = true,
-            Report::Stopped { signal } => {
-                // Without a terminal there is nobody to continue it but whoever stopped it.
-                if let Some(terminal) = &mut attended.terminal {
-                    attended.ticker.iter_mut().for_each(Ticker::pause);
-                    if let Some(foreground) = terminal.stopped(signal) {
-                        link::order(&self.init.link, Order::Continue { foreground }, &[])?;
-                    }
-                }
+            Report::Stopped { signal } => self.command_stopped(signal, attended)?,
+            Report::Held => self.held(attended)?,
+            Report::Continued => {
+                attended.terminal.iter_mut().for_each(|terminal| terminal.command_continued())
+            }
+            Report::TimedOut { used } => {
+                self.timed_out = true;
+                self.used = Some(used);
             }
             _ => {}
         }
@@ -232,8 +262,11 @@ impl Running {
     }
 
     /// The command has ended, and PID 1 takes its leave. What has to be cleared away here is, meanwhile.
-    fn note_end(&mut self, ended: Ended, used: Used) {
+    fn note_end(&mut self, ended: Ended, used: Used, attended: &mut Attended) {
         (self.ended, self.used) = (Some(ended), Some(used));
+        if let Some(terminal) = &mut attended.terminal {
+            terminal.command_ended();
+        }
         self.meter.prepare_end();
         self.doors.clear();
     }
@@ -286,6 +319,13 @@ impl Running {
                 Received::Report(Some(Report::Descriptor { tag: guard::mender::STORE }), fds) => {
                     fds.into_iter().for_each(|store| self.sentry.keep_store(store));
                 }
+                Received::Report(Some(Report::Descriptor { tag: descriptor::TERMINAL }), fds) => {
+                    self.terminal = fds.into_iter().next();
+                }
+                Received::Report(
+                    Some(Report::Descriptor { tag: tag @ (descriptor::INPUT_FILE | descriptor::INPUT_PIPE) }),
+                    fds,
+                ) => self.input = fds.into_iter().next().map(|fd| (tag, fd)),
                 Received::Report(Some(Report::Descriptor { tag }), fds) => {
                     self.doors.extend(fds.into_iter().map(|door| (tag, door)));
                 }
@@ -300,9 +340,14 @@ impl Running {
     }
 
     fn poll(&self, attended: &Attended) -> io::Result<Ready> {
-        let mut fds = vec![PollFd::new(&self.init.pidfd, PollFlags::IN)];
+        let mut fds = Vec::with_capacity(16);
+        // Once it has been reaped it would keep this loop spinning while the rest is carried.
+        if !self.reaped {
+            fds.push(PollFd::new(&self.init.pidfd, PollFlags::IN));
+        }
+        let link_at = fds.len();
         // A link that has ended is always ready, and would keep this loop spinning while init exits.
-        if !self.link_ended {
+        if !self.link_ended && !self.reaped {
             fds.push(PollFd::new(&self.init.link, PollFlags::IN));
         }
         let signals_at = fds.len();
@@ -322,8 +367,24 @@ impl Running {
         if let Some(streams) = &attended.streams {
             streams.register(&mut fds);
         }
-        let times = [self.deadline, attended.ticker.as_ref().map(Ticker::next), self.sentry.begin()];
-        let next = times.into_iter().flatten().min();
+        let carried_at = fds.len();
+        let asking = self.job.is_asking();
+        if let Some(carried) = attended.carried.as_ref().filter(|_| !asking) {
+            carried.register(&mut fds);
+        }
+        let terminal_at = fds.len();
+        if let Some(terminal) = &attended.terminal {
+            terminal.register(&mut fds, asking);
+        }
+        let questions_at = fds.len();
+        if let Some(questions) = &attended.questions {
+            questions.register(&mut fds, attended.terminal.as_deref());
+        }
+        let questions = attended.questions.as_ref().and_then(|questions| questions.next());
+        let terminal = attended.terminal.as_ref().filter(|_| !asking).and_then(|terminal| terminal.next());
+        let next = [self.deadline, self.sentry.begin(), self.job.next(), questions, terminal];
+        let ticker = attended.ticker.as_ref().filter(|_| !asking).map(Ticker::next);
+        let next = next.into_iter().flatten().chain(ticker).min();
         let timeout = next.map(|next| timespec(next.saturating_duration_since(Instant::now())));
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -331,12 +392,15 @@ impl Running {
         }
         let hit = |fd: &PollFd| !fd.revents().is_empty();
         Ok(Ready {
-            gone: hit(&fds[0]),
-            link: fds[1..signals_at].iter().any(hit),
+            gone: fds[..link_at].iter().any(hit),
+            link: fds[link_at..signals_at].iter().any(hit),
             signals: fds[signals_at..doors_at].iter().any(hit),
             knocked: fds[doors_at..guard_at].iter().any(hit),
             guard: fds[guard_at..pressure_at].iter().map(PollFd::revents).collect(),
             pressed: self.pressure.is_some() && hit(&fds[pressure_at]),
+            carried: fds[carried_at..terminal_at].iter().map(PollFd::revents).collect(),
+            terminal: fds[terminal_at..questions_at].iter().map(PollFd::revents).collect(),
+            questions: fds[questions_at..].iter().map(PollFd::revents).collect(),
         })
     }
 }
@@ -354,6 +418,9 @@ struct Ready {
     knocked: bool,
     guard: PollFlags,
     pressed: bool,
+    carried: Vec<PollFlags>,
+    terminal: Vec<PollFlags>,
+    questions: Vec<PollFlags>,
 }
 
 /// Kills everything inside: with PID 1 gone the kernel leaves nothing. Without a PID namespace init has to do it: the

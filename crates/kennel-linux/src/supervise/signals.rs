@@ -17,11 +17,15 @@ const FORWARDED: &[Signal] = &[
     Signal::TSTP,
 ];
 
+/// Signals that are for this process itself: who has continued it may have given it the terminal.
+const OWN: &[Signal] = &[Signal::CONT];
+
 /// A descriptor from which the forwarded signals are read. While it exists they are blocked in this thread; the
 /// controller of a command line is its only one.
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,
+    read: libc::sigset_t,
     before: libc::sigset_t,
 }
 
@@ -32,7 +36,7 @@ impl Signals {
         unsafe {
             let (mut read, mut before) = (std::mem::zeroed(), std::mem::zeroed());
             libc::sigemptyset(&raw mut read);
-            for signal in FORWARDED {
+            for signal in FORWARDED.iter().chain(OWN) {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 libc::sigaction(signal.as_raw(), std::ptr::null(), &raw mut action);
                 if action.sa_sigaction != libc::SIG_IGN {
@@ -40,8 +44,9 @@ impl Signals {
                 }
             }
             let mut blocked = read;
-            // Taking the terminal back from the background would otherwise stop this process.
+            // What this process does with its terminal from the background would otherwise stop it, and not the inside.
             libc::sigaddset(&raw mut blocked, libc::SIGTTOU);
+            libc::sigaddset(&raw mut blocked, libc::SIGTTIN);
             if libc::sigprocmask(libc::SIG_BLOCK, &raw const blocked, &raw mut before) != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -49,8 +54,15 @@ impl Signals {
             if fd < 0 {
                 return Err(io::Error::last_os_error());
             }
-            Ok(Signals { fd: OwnedFd::from_raw_fd(fd), before })
+            Ok(Signals { fd: OwnedFd::from_raw_fd(fd), read, before })
         }
+    }
+
+    /// Whether a signal is taken, and not ignored.
+    #[must_use]
+    pub fn takes(&self, signal: Signal) -> bool {
+        // SAFETY: the set was filled in when this value was made.
+        unsafe { libc::sigismember(&raw const self.read, signal.as_raw()) == 1 }
     }
 
     /// Calls `take` for every signal that has arrived.
@@ -82,5 +94,61 @@ impl Drop for Signals {
     fn drop(&mut self) {
         // SAFETY: the set that was in force before.
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
+    }
+}
+
+/// Stops this process's group as the terminal would by `signal`; returns when somebody continues it, and whether it was
+/// stopped at all: in a group that no shell watches the kernel discards the stop.
+pub(super) fn stop_this_job(signal: i32) -> bool {
+    // SAFETY: plain calls; the sets are memory that they fill in.
+    unsafe {
+        let (mut set, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::kill(0, signal);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, &raw mut before);
+        // Here it stands.
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        // Blocked, so that it waits to be read: nothing else continues a process.
+        let mut pending = std::mem::zeroed();
+        libc::sigpending(&raw mut pending);
+        libc::sigismember(&raw const pending, libc::SIGCONT) == 1
+    }
+}
+
+/// Signals that a failing write sends are ignored while this value lives: the error tells the same. To be made when PID 1
+/// has been cloned, because a command would inherit it.
+#[derive(Debug)]
+pub struct WritesFailQuietly([(i32, libc::sigaction); 2]);
+
+impl WritesFailQuietly {
+    /// SIGPIPE, and SIGXFSZ for who has a limit on the size of files.
+    #[must_use]
+    pub fn new() -> WritesFailQuietly {
+        WritesFailQuietly([libc::SIGPIPE, libc::SIGXFSZ].map(|signal| {
+            // SAFETY: both structures are plain memory; ignoring runs no code.
+            unsafe {
+                let (mut ignore, mut before): (libc::sigaction, libc::sigaction) =
+                    (std::mem::zeroed(), std::mem::zeroed());
+                ignore.sa_sigaction = libc::SIG_IGN;
+                libc::sigaction(signal, &raw const ignore, &raw mut before);
+                (signal, before)
+            }
+        }))
+    }
+}
+
+impl Default for WritesFailQuietly {
+    fn default() -> Self {
+        WritesFailQuietly::new()
+    }
+}
+
+impl Drop for WritesFailQuietly {
+    fn drop(&mut self) {
+        for (signal, before) in &self.0 {
+            // SAFETY: what was in force before.
+            unsafe { libc::sigaction(*signal, &raw const *before, std::ptr::null_mut()) };
+        }
     }
 }

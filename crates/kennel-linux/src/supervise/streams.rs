@@ -1,7 +1,7 @@
 //! The command's standard streams, carried by the controller: input fed, output captured up to a cap.
 //!
 //! Output beyond the cap is read and dropped, so that the command goes on as it would, while the controller's memory
-//! stays bounded whatever it writes. A command line passes the output on instead of keeping it.
+//! stays bounded whatever it writes.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,8 +25,6 @@ pub struct Streams {
     input: Option<(OwnedFd, Vec<u8>, usize)>,
     outputs: [Option<OwnedFd>; 2],
     captured: [Captured; 2],
-    /// Whether output goes on to this process's own streams instead of being kept, and how much has.
-    passed_on: Option<[usize; 2]>,
     cap: usize,
 }
 
@@ -52,17 +50,9 @@ impl Streams {
             input,
             outputs: [Some(from_stdout), Some(from_stderr)],
             captured: [Captured::default(), Captured::default()],
-            passed_on: None,
             cap,
         };
         Ok((streams, ChildEnds { fds: [stdin, stdout, stderr] }))
-    }
-
-    /// The same for a command line: output up to the cap goes on to this process's own streams.
-    pub fn passing_on(cap: usize) -> io::Result<(Streams, ChildEnds)> {
-        let (mut streams, ends) = Streams::new(None, cap)?;
-        streams.passed_on = Some([0, 0]);
-        Ok((streams, ends))
     }
 
     pub(super) fn register<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
@@ -100,19 +90,8 @@ impl Streams {
     /// Reads once from one stream; true while there may be more to come.
     fn read_some(&mut self, index: usize) -> bool {
         let (Some(fd), captured) = (&self.outputs[index], &mut self.captured[index]) else { return false };
-        let kept = self.passed_on.map_or(captured.bytes.len(), |passed| passed[index]);
-        let more = read_some(fd, captured, self.cap.saturating_sub(kept)).is_continue();
-        if let Some(passed) = &mut self.passed_on {
-            passed[index] += captured.bytes.len();
-            // A reader that went away gets nothing more, and the command does not notice: like a full pipe, not an
-            // error of its own.
-            let bytes = std::mem::take(&mut captured.bytes);
-            let _ = if index == 0 {
-                write_all(rustix::stdio::stdout(), &bytes)
-            } else {
-                write_all(rustix::stdio::stderr(), &bytes)
-            };
-        }
+        let room = self.cap.saturating_sub(captured.bytes.len());
+        let more = read_some(fd, captured, room).is_continue();
         if !more {
             self.outputs[index] = None;
         }
@@ -143,17 +122,6 @@ impl Streams {
     pub fn into_captured(self) -> [Captured; 2] {
         self.captured
     }
-}
-
-fn write_all(to: impl AsFd, mut bytes: &[u8]) -> rustix::io::Result<()> {
-    while !bytes.is_empty() {
-        match rustix::io::write(&to, bytes) {
-            Ok(n) => bytes = &bytes[n..],
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// Reads once; of what comes, keeps as much as there is `room` for.
