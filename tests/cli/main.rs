@@ -9,6 +9,7 @@ mod pages;
 mod plans;
 mod process;
 mod sources;
+mod streams;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -40,4 +41,8 @@ impl Said for Ran {
         assert_eq!(self.stderr, message, "exit code {}", self.code);
         self
     }
+}
+
+kennel_tests::roles! {
+    "calls" => kennel_tests::probe::calls::run,
 }

@@ -18,6 +18,7 @@ mod procfs;
 mod programs;
 mod report;
 mod signals;
+mod streams;
 mod sysfs;
 mod terminal;
 mod yard;

@@ -8,6 +8,7 @@ mod embedding;
 mod fail_closed;
 mod landlock_files;
 mod landlock_processes;
+mod landlock_terminal;
 mod masked_proc;
 mod world;
 

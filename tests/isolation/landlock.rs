@@ -29,7 +29,7 @@ fn exactly_one_layer_of_landlock_holds_inside() {
     }
 }
 
-/// The caller's file comes in through a descriptor, and with it the host's own mount, on which it can be written.
+/// A kept descriptor brings the host's own mount in, on which the caller's file can be written.
 #[test]
 fn a_file_on_a_mount_of_the_hosts_cannot_be_opened_for_writing() {
     if version() < 1 {
@@ -38,22 +38,39 @@ fn a_file_on_a_mount_of_the_hosts_cannot_be_opened_for_writing() {
     let scratch = Scratch::new();
     let path = scratch.write("file", "contents");
     let script =
-        Script::new().open("/proc/self/fd/0", libc::O_WRONLY).open("/proc/self/fd/0", libc::O_RDONLY);
-    let run =
-        |mut command: std::process::Command| script.told(ran(command.stdin(File::open(&path).unwrap())));
+        Script::new().open("/proc/self/fd/7", libc::O_WRONLY).open("/proc/self/fd/7", libc::O_RDONLY);
+    let file = File::open(&path).unwrap();
+    let run = |mut command: std::process::Command| script.told(ran(with_descriptor(&mut command, &file)));
     run(probe_outside("calls", script.words())).ok(0).ok(1);
-    for flags in [&[][..], &["--user", "root"], &["--seccomp", "none"]] {
-        run(probe_inside("calls", flags, script.words())).refused(0, &[libc::EACCES]).ok(1);
+    for more in [&[][..], &["--user", "root"], &["--seccomp", "none"]] {
+        let flags = [&["--keep-fd", "7"], more].concat();
+        run(probe_inside("calls", &flags, script.words())).refused(0, &[libc::EACCES]).ok(1);
     }
     // That no mount of the sandbox is in the way: the descriptor's is none of them.
-    let look = "grep mnt_id /proc/self/fdinfo/0 | cut -f2; cut -d' ' -f1 /proc/self/mountinfo";
-    let told = ran(kennel(["run", "--", "sh", "-c", look]).stdin(File::open(&path).unwrap())).ok();
+    let look = "grep mnt_id /proc/self/fdinfo/7 | cut -f2; cut -d' ' -f1 /proc/self/mountinfo";
+    let mut command = kennel(["run", "--keep-fd", "7", "--", "sh", "-c", look]);
+    let told = ran(with_descriptor(&mut command, &file)).ok();
     let mut ids = told.stdout.lines();
     let own = ids.next().unwrap();
     assert!(ids.all(|id| id != own), "{told:?}");
     // And that it is the rules that decide: below a write root the same is allowed.
     let folder = scratch.path().to_str().unwrap();
-    run(probe_inside("calls", &["--allow-write", folder], script.words())).ok(0);
+    run(probe_inside("calls", &["--keep-fd", "7", "--allow-write", folder], script.words())).ok(0);
+}
+
+/// Lets a command inherit a file as descriptor 7.
+fn with_descriptor<'a>(command: &'a mut std::process::Command, file: &File) -> &'a mut std::process::Command {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::process::CommandExt;
+    // Out of the way first: its own number may be the one it is to get.
+    let file = rustix::io::fcntl_dupfd_cloexec(file, 500).unwrap();
+    // SAFETY: dup2 is safe between fork and exec; the copy is inherited, since it has no close-on-exec flag.
+    unsafe {
+        command.pre_exec(move || match libc::dup2(file.as_raw_fd(), 7) {
+            -1 => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        })
+    }
 }
 
 /// Under listed reads the same way does not even read.
@@ -66,11 +83,11 @@ fn a_file_that_is_not_listed_cannot_be_opened_again_through_a_descriptor() {
     let path = scratch.write("file", "contents");
     let executable = kennel_tests::probe::executable().to_str().unwrap();
     let script = Script::new()
-        .open("/proc/self/fd/0", libc::O_RDONLY)
-        .call(libc::SYS_read, args![0, kennel_tests::probe::Arg::Zeros(8), 8]);
-    let flags = ["--reads", "listed", "--allow-read", executable];
+        .open("/proc/self/fd/7", libc::O_RDONLY)
+        .call(libc::SYS_read, args![7, kennel_tests::probe::Arg::Zeros(8), 8]);
+    let flags = ["--keep-fd", "7", "--reads", "listed", "--allow-read", executable];
     let mut command = probe_inside("calls", &flags, script.words());
-    let told = script.told(ran(command.stdin(File::open(&path).unwrap())));
+    let told = script.told(ran(with_descriptor(&mut command, &File::open(&path).unwrap())));
     told.refused(0, &[libc::EACCES]);
     assert_eq!(told.text(1), "contents", "what was handed in can be read");
 }

@@ -7,6 +7,7 @@ pub mod crowd;
 pub mod filter;
 pub mod leftovers;
 pub mod probe;
+pub mod pty;
 pub mod role;
 
 use std::ffi::OsStr;

@@ -102,12 +102,15 @@ fn a_shell_inside_has_job_control_of_its_own() {
     screen.wait_for("Stopped");
     screen.line("kill %1; wait; echo killed-$((1+2))");
     screen.wait_for("killed-3");
-    screen.line("cat");
+    // What is typed while the shell still reads its own line would reach cat as the shell's modes have it.
+    screen.line("echo cat-$((1+4)); cat");
+    screen.wait_for("cat-5");
     screen.line("typed");
     // Once by the terminal, once by cat: now it has the terminal.
     screen
         .wait_until("what cat says", |shown| shown.lines().filter(|line| line.trim() == "typed").count() > 1);
     screen.key("C-c");
+    screen.wait_until("the prompt again", |shown| shown.trim_end().ends_with("inside>"));
     screen.line("echo still-inside-$?-$((1+3))");
     screen.wait_for("still-inside-130-4");
     screen.line("exit 9");
