@@ -27,12 +27,7 @@ fn inside(name: &str) -> CString {
 }
 
 /// Makes the store of all private folders, which holds `scratch` bytes, at /dev, where something covers it later.
-pub(super) fn store(
-    steps: &mut Steps,
-    caller: &Caller,
-    scratch: u64,
-    inodes: u64,
-) -> Result<(), PlanError> {
+pub(super) fn store(steps: &mut Steps, caller: &Caller, scratch: u64, inodes: u64) -> Result<(), PlanError> {
     let store = Step::Store { target: c"/dev".into(), size: scratch, inodes };
     steps.add(store, "the private folders of the sandbox, and what hides files");
     if let Some(input) = &caller.input {
