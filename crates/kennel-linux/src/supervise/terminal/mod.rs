@@ -130,6 +130,8 @@ impl Terminal {
     /// Takes the controller's side of the terminal inside, and begins.
     pub(super) fn begin(&mut self, inner: OwnedFd) {
         self.inner = Some(inner);
+        // The window may have changed since the plan was made, before anybody listened for that.
+        self.resize();
         self.attach_at = self.wanted.then(|| Instant::now() + WITHOUT_KEYBOARD);
     }
 
