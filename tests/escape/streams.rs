@@ -195,6 +195,22 @@ fn the_hosts_devices_behind_streams_cannot_be_changed() {
     }
 }
 
+/// Where /dev is hidden there is no node to take: the streams are the sandbox's own all the same.
+#[test]
+fn the_hosts_devices_behind_streams_cannot_be_changed_where_dev_is_hidden_either() {
+    let modes = Modes::of(&["/dev/null"]);
+    let script = Script::new()
+        .call(libc::SYS_fchmod, args![0, 0o600])
+        .call(libc::SYS_utimensat, args![2, 0, vec![0u8; 32], 0])
+        .open("/dev/null", O_RDWR)
+        .call(libc::SYS_write, args![2, "x", 1]);
+    let mut command = probe_inside("calls", &["--deny-read", "/dev"], script.words());
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    let inside = script.told(Ran::from(command.output().unwrap()));
+    inside.refused_all(0..2, &[EROFS, EPERM]).refused_all(2..3, &[EACCES, libc::ENOENT]).ok(3);
+    modes.check();
+}
+
 /// A FIFO that has a name is a file with a mode and owners like any other.
 #[test]
 fn a_fifo_with_a_name_cannot_be_changed_or_opened_for_the_other_direction() {
