@@ -201,7 +201,8 @@ fn programs_that_make_terminals_of_their_own_work() {
         [true; 3],
     );
     assert_eq!(exit_code(&mut child), 0);
-    let shown = terminal.wait_for("in-2");
+    // The test's terminal may take a moment to show what it was sent.
+    let shown = terminal.wait_until("both sizes", |shown| shown.matches("33 99\r\n").count() == 2);
     let lines: Vec<&str> = shown.split("\r\n").collect();
     assert_eq!(lines, ["/dev/pts/1", "33 99", "in-2", "/dev/pts/0", "33 99", ""], "{shown:?}");
 }

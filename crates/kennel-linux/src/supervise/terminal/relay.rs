@@ -109,8 +109,14 @@ impl Terminal {
                 if self.gone {
                     // For nobody; but read, so that a command that outlives its terminal goes on.
                     self.to_outside.clear();
-                } else if self.attach_at.is_some() && self.uses_terminal(&waiting[waiting.len() - count..]) {
-                    self.attach();
+                } else if (self.attach_at.is_some() || self.shows_last_words())
+                    && self.uses_terminal(&waiting[waiting.len() - count..])
+                {
+                    match self.attach_at {
+                        Some(_) => drop(self.attach()),
+                        // The keyboard is the shell's by now; but what was written is shown as it would have been.
+                        None => self.outer.change(|before| before.processing(Output::Raw)),
+                    }
                 }
                 true
             }
@@ -121,6 +127,11 @@ impl Terminal {
                 false
             }
         }
+    }
+
+    /// Whether the command has ended before what it wrote was read, and without ever having had the keyboard.
+    fn shows_last_words(&self) -> bool {
+        self.deaf && !self.attached && !self.shared && self.begun.is_some()
     }
 
     pub(super) fn show(&mut self) {
