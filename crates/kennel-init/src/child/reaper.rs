@@ -87,8 +87,8 @@ impl Reaper {
         match order {
             Some(Order::Continue { foreground }) => {
                 match &mut self.terminal {
-                    Some(terminal) if foreground => terminal.to_foreground(self.command),
-                    Some(terminal) => terminal.to_background(),
+                    Some(terminal) if foreground => terminal.enter_foreground(self.command),
+                    Some(terminal) => terminal.enter_background(),
                     None => {}
                 }
                 self.owes_stop = false;

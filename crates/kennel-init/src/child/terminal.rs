@@ -67,7 +67,7 @@ impl Terminal {
     }
 
     /// Puts the group that had the foreground back there, or the command's.
-    pub(super) fn to_foreground(&mut self, command: i32) {
+    pub(super) fn enter_foreground(&mut self, command: i32) {
         if self.group() == Some(own_group()) {
             let before = core::mem::take(&mut self.before);
             if before == 0 || set_group(self.fd.raw(), before).is_err() {
@@ -77,7 +77,7 @@ impl Terminal {
     }
 
     /// Takes the foreground for init's own group, which wants nothing of the terminal.
-    pub(super) fn to_background(&mut self) {
+    pub(super) fn enter_background(&mut self) {
         if let Some(group) = self.group().filter(|group| *group != own_group()) {
             self.before = group;
             give(self.fd.raw(), own_group());

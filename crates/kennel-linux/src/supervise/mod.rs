@@ -250,7 +250,7 @@ impl Running {
             Report::Stopped { signal } => self.command_stopped(signal, attended)?,
             Report::Held => self.held(attended)?,
             Report::Continued => {
-                attended.terminal.iter_mut().for_each(|terminal| terminal.command_continued())
+                attended.terminal.iter_mut().for_each(|terminal| terminal.command_continued());
             }
             Report::TimedOut { used } => {
                 self.timed_out = true;

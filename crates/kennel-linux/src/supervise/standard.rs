@@ -54,6 +54,9 @@ pub struct StreamRules {
     pub keep: Vec<u32>,
 }
 
+/// Device and number.
+type Inode = (u64, u64);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Terminal,
@@ -111,7 +114,7 @@ impl Standard {
         kinds: &mut [Kind; 3],
         rules: &StreamRules,
     ) -> io::Result<()> {
-        let mut found: Vec<(u32, BorrowedFd, Option<(u64, u64)>)> = Vec::new();
+        let mut found: Vec<(u32, BorrowedFd, Option<Inode>)> = Vec::new();
         for (index, stream) in streams.into_iter().enumerate() {
             let capped = index > 0 && rules.output.is_some();
             if kinds[index] == Kind::Terminal && !capped {
@@ -240,12 +243,12 @@ fn is_other_side(stream: BorrowedFd) -> bool {
 
 /// Whether a FIFO lies in a folder. What pipe(2) makes lies in a file system of the kernel's own.
 fn has_name(stream: BorrowedFd) -> bool {
-    const PIPEFS: i64 = 0x5049_5045;
-    rustix::fs::fstatfs(stream).is_ok_and(|of| of.f_type as i64 != PIPEFS)
+    const PIPEFS: rustix::fs::FsWord = 0x5049_5045;
+    rustix::fs::fstatfs(stream).is_ok_and(|of| of.f_type != PIPEFS)
 }
 
 /// Which terminal this is: `None` for the session's own, which has several names.
-fn which_terminal(stream: BorrowedFd, stat: &Stat) -> Option<(u64, u64)> {
+fn which_terminal(stream: BorrowedFd, stat: &Stat) -> Option<Inode> {
     rustix::termios::tcgetsid(stream).is_err().then_some((stat.st_dev, stat.st_ino))
 }
 
