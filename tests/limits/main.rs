@@ -29,6 +29,7 @@ kennel_tests::roles! {
     "fill-tmp" => roles::fill_tmp,
     "fill-sockets" => roles::fill_sockets,
     "spin" => roles::spin,
+    "burn" => roles::burn,
     "stubborn-spin" => roles::stubborn_spin,
     "flood" => roles::flood,
     "fork-until-refused" => roles::fork_until_refused,

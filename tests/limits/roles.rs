@@ -94,6 +94,29 @@ pub fn spin(words: &[OsString]) -> i32 {
     0
 }
 
+/// `burn MILLISECONDS` uses so much CPU time in this process, in a child, and in a grandchild whose session is its own;
+/// each says so, and none ends.
+pub fn burn(words: &[OsString]) -> i32 {
+    use std::io::Write;
+    let most = Duration::from_millis(number(words, 0));
+    let clock = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
+    };
+    // SAFETY: one thread; the children only compute, write and wait.
+    unsafe {
+        if libc::fork() == 0 && libc::fork() == 0 {
+            libc::setsid();
+        }
+    }
+    while clock() < most {}
+    let _ = std::io::stdout().write_all(b"burnt\n");
+    loop {
+        // SAFETY: waits for a signal.
+        unsafe { libc::pause() };
+    }
+}
+
 /// The same in one process, for a minute, deaf to SIGXCPU.
 pub fn stubborn_spin(_: &[OsString]) -> i32 {
     // SAFETY: sets an action that runs no code.

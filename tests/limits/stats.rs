@@ -138,3 +138,50 @@ fn another_word_than_live_is_a_mistake() {
     let ran = ran_within(PATIENCE, command.stdin(Stdio::null())).expect_code(125);
     assert!(ran.stderr.contains("--stats=often: it is --stats or --stats=live"), "{}", ran.stderr);
 }
+
+/// What three processes of the role `burn` use at least, in milliseconds, when each is told to use a hundred.
+const BURNT: f64 = 290.0;
+
+#[test]
+fn what_was_used_is_counted_when_time_is_up() {
+    for flags in [&["--timeout", "4s"][..], &["--timeout", "4s", "--memory", "64M"]] {
+        if flags.len() > 2 && cannot_limit() {
+            continue;
+        }
+        let told = crate::told_of("burn", flags, &["100"]);
+        if told.ran.stdout.lines().count() < 3 {
+            kennel_tests::skipped("this machine is too busy for 300 ms of CPU time in 4 s");
+            continue;
+        }
+        let told = told.ended(124, "killed_by_timeout");
+        let used = told.number("cpu_user_ms") + told.number("cpu_system_ms");
+        assert!((BURNT..60_000.0).contains(&used), "{:#}", told.report);
+        let of = if flags.len() > 2 { "all" } else { "largest-process" };
+        assert_eq!(told.report["peak_memory_of"], of, "{:#}", told.report);
+    }
+}
+
+#[test]
+fn what_was_used_is_counted_when_a_program_kills_its_child() {
+    use std::io::BufRead;
+    let sandbox = Sandbox::builder().env(role::VARIABLE, "burn").build().unwrap();
+    let mut child = sandbox.spawn(executable().to_str().unwrap(), &["100"]).unwrap();
+    let lines = std::io::BufReader::new(child.take_stdout().unwrap()).lines();
+    assert_eq!(lines.take(3).map(Result::unwrap).collect::<Vec<_>>(), ["burnt"; 3]);
+    child.kill();
+    let result = child.wait_timeout(PATIENCE).unwrap();
+    let used = result.cpu_time.unwrap().as_secs_f64() * 1000.0;
+    assert!((BURNT..60_000.0).contains(&used), "{used} ms");
+    assert_eq!((result.exit_code, result.killed_by_timeout), (137, false));
+    assert!(!result.peak_memory_of_all);
+}
+
+#[test]
+fn what_outlives_the_command_is_counted_too() {
+    let me = executable();
+    let burn = format!("{}=burn {} 100", role::VARIABLE, me.display());
+    let script = format!("mkfifo /tmp/burnt; {burn} >/tmp/burnt & head -n 3 </tmp/burnt; exit 3");
+    let told = crate::told_of_sh(&["--timeout", "60s"], &script).ended(3, "");
+    let used = told.number("cpu_user_ms") + told.number("cpu_system_ms");
+    assert!((BURNT..60_000.0).contains(&used), "{:#}", told.report);
+}

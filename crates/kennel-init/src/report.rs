@@ -63,9 +63,14 @@ pub enum Report {
     /// The command has been continued, as ordered. What was typed before that could have been lost: a process that is
     /// continued forgets that it was to stop.
     Continued,
-    /// The time limit passed while the controller did nothing about it, and everything inside ends.
+    /// The time limit passed while the controller did nothing about it, and everything inside was ended.
     TimedOut {
-        /// By all that ended inside before.
+        /// By everything inside.
+        used: Used,
+    },
+    /// Everything inside was ended, as ordered.
+    Ended {
+        /// By everything inside.
         used: Used,
     },
 }
@@ -107,6 +112,8 @@ pub enum Order {
     Hold,
     /// Continue what was held, and nothing that had been stopped before.
     Release,
+    /// End everything inside, and report what it has used.
+    End,
 }
 
 /// How long a message is.
@@ -156,6 +163,7 @@ impl Report {
             Report::Held => message(12, []),
             Report::Continued => message(13, []),
             Report::TimedOut { used } => message(14, [0, 0, used.cpu_user, used.cpu_system, used.peak]),
+            Report::Ended { used } => message(15, [0, 0, used.cpu_user, used.cpu_system, used.peak]),
             Report::TriedNetwork => message(20, []),
         }
     }
@@ -180,6 +188,7 @@ impl Report {
             12 => Report::Held,
             13 => Report::Continued,
             14 => Report::TimedOut { used },
+            15 => Report::Ended { used },
             20 => Report::TriedNetwork,
             _ => return None,
         })
@@ -196,6 +205,7 @@ impl Order {
             Order::Enter => message(3, []),
             Order::Hold => message(4, []),
             Order::Release => message(5, []),
+            Order::End => message(6, []),
         }
     }
 
@@ -209,6 +219,7 @@ impl Order {
             3 => Some(Order::Enter),
             4 => Some(Order::Hold),
             5 => Some(Order::Release),
+            6 => Some(Order::End),
             _ => None,
         }
     }

@@ -34,6 +34,13 @@ pub(crate) fn send_part(link: &OwnedFd, part: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Sends an order if there is room for it: an init that was stopped does not make this process wait.
+pub(crate) fn order_now(link: &OwnedFd, order: Order) -> io::Result<()> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    retry_on_intr(|| send(link, &order.encode(), flags))?;
+    Ok(())
+}
+
 /// Sends an order, and descriptors with it.
 pub(crate) fn order(link: &OwnedFd, order: Order, fds: &[BorrowedFd]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];

@@ -28,6 +28,8 @@ pub struct ExecutionResult {
     /// The most memory at once, in bytes: of everything inside where there is a limit on all of it or
     /// `count_usage` could be had, else of the largest process.
     pub peak_memory: Option<u64>,
+    /// Whether `peak_memory` is of everything inside together, and not of the largest process.
+    pub peak_memory_of_all: bool,
     /// Time was up and everything inside was killed.
     pub killed_by_timeout: bool,
     /// Memory ran out and the kernel killed the command.
@@ -96,6 +98,7 @@ impl ExecutionResult {
             cpu_system: Some(outcome.cpu_system),
             cpu_throttled: outcome.cpu_throttled,
             peak_memory: Some(outcome.peak_memory),
+            peak_memory_of_all: outcome.memory_counted,
             killed_by_timeout: outcome.ended == Ended::TimedOut,
             killed_by_oom: outcome.ended == Ended::OutOfMemory,
             killed_by_cpu_time: outcome.ended == Ended::CpuTimeUsedUp,

@@ -63,11 +63,11 @@ impl Reaper {
         }
     }
 
-    fn wait(&self, ready: &mut [PollFd]) -> sys::Result<usize> {
+    fn wait(&mut self, ready: &mut [PollFd]) -> sys::Result<usize> {
         let Some(deadline) = self.deadline else { return sys::poll(ready) };
         let now = sys::now();
         if now >= deadline {
-            self.finish(Report::TimedOut { used: self.used.report() });
+            self.finish(|used| Report::TimedOut { used });
         }
         sys::poll_for(ready, deadline - now)
     }
@@ -106,6 +106,7 @@ impl Reaper {
                     let _ = sys::send(self.link, &Report::Stopped { signal: SIGSTOP }.encode());
                 }
             }
+            Some(Order::End) => self.finish(|used| Report::Ended { used }),
             Some(Order::Go | Order::Enter) | None => {}
         }
     }
@@ -139,12 +140,11 @@ impl Reaper {
         if child.pid != self.command {
             return;
         }
-        let used = self.used.report();
         match child.code {
-            CLD_EXITED => self.finish(Report::Exited { code: child.status, used }),
+            CLD_EXITED => self.finish(|used| Report::Exited { code: child.status, used }),
             CLD_KILLED | CLD_DUMPED => {
                 let cpu = child.usage.milliseconds();
-                self.finish(Report::Killed { signal: child.status, cpu, used })
+                self.finish(|used| Report::Killed { signal: child.status, cpu, used })
             }
             // It is told of what it did itself, not of what it ordered.
             CLD_STOPPED if child.status == SIGSTOP && self.hold.is_active() => {
@@ -157,13 +157,38 @@ impl Reaper {
         }
     }
 
-    fn finish(&self, report: Report) -> ! {
+    /// Ends what is left inside, so that what it has used is counted too, and reports. Of what dies with PID 1 the kernel
+    /// keeps no count.
+    fn finish(&mut self, report: impl FnOnce(Used) -> Report) -> ! {
+        if sys::getpid() == 1 {
+            self.end_all();
+        } else {
+            kill_descendants(|usage| self.used.add(usage));
+        }
+        let report = report(self.used.report());
         let failed = !matches!(report, Report::Exited { code: 0, .. });
         if failed && self.own_network && outbound::tried() {
             let _ = sys::send(self.link, &Report::TriedNetwork.encode());
         }
         let _ = sys::send(self.link, &report.encode());
-        end(0)
+        sys::exit(0)
+    }
+
+    /// In a PID namespace, whose processes are all children of this one or of theirs.
+    fn end_all(&mut self) {
+        // Mostly nobody is left, and the kernel looks for those to kill among all processes of the host.
+        let mut left = sys::wait_any();
+        if !matches!(left, Err(Errno::ECHILD)) {
+            let _ = sys::kill(-1, SIGKILL);
+        }
+        loop {
+            match left {
+                Ok(Some(child)) if child.code != CLD_STOPPED => self.used.add(&child.usage),
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(_) => return,
+            }
+            left = sys::wait_next();
+        }
     }
 }
 
@@ -191,7 +216,7 @@ impl Usage {
 /// The end. In a PID namespace the kernel kills whatever is left as PID 1 goes; elsewhere it is done by hand.
 fn end(code: i32) -> ! {
     if sys::getpid() != 1 {
-        kill_descendants();
+        kill_descendants(|_| {});
     }
     sys::exit(code)
 }
@@ -207,15 +232,15 @@ pub(super) fn adopt_orphans() {
 
 /// Without a PID namespace, for a subreaper with SIGCHLD blocked: kills children until none is left. Their orphans
 /// become children of this subreaper, so each round reaches one generation further down, and whoever forks in the
-/// meantime is found in the next.
-pub fn kill_descendants() {
+/// meantime is found in the next. `count` is told what each has used.
+pub fn kill_descendants(mut count: impl FnMut(&Usage)) {
     loop {
         let mut list = [0u8; 4096];
         let read = sys::openat(AT_FDCWD, c"/proc/thread-self/children", open::RDONLY)
             .and_then(|file| sys::read(file.raw(), &mut list));
         // Without a /proc nothing can be found; the command at least dies with this process.
-        let Ok(count) = read else { return };
-        for pid in list[..count].split(|byte| *byte == b' ') {
+        let Ok(length) = read else { return };
+        for pid in list[..length].split(|byte| *byte == b' ') {
             let pid = pid.iter().fold(0i32, |pid, digit| pid.wrapping_mul(10) + i32::from(digit & 15));
             if pid > 1 {
                 let _ = sys::kill(pid, SIGKILL);
@@ -224,13 +249,14 @@ pub fn kill_descendants() {
         loop {
             match sys::wait_any() {
                 Err(Errno::ECHILD) => return,
+                Ok(Some(child)) if child.code != CLD_STOPPED => count(&child.usage),
                 Ok(Some(_)) | Err(Errno::EINTR) => {}
                 // Nobody has ended yet: wait for the signal that says so, then look again.
                 Ok(None) | Err(_) => break,
             }
         }
         // An empty list and a child all the same: it came in between.
-        if count != 0 {
+        if length != 0 {
             wait_for_child();
         }
     }

@@ -836,13 +836,21 @@ const WALL: usize = 0x4000_0000;
 /// Takes one child's change of state, if there is one. `None` when there is none now; `ECHILD` when no child is
 /// left.
 pub fn wait_any() -> Result<Option<ChildState>> {
-    const P_ALL: usize = 0;
     const WNOHANG: usize = 1;
     const WSTOPPED: usize = 2;
+    wait_all(WNOHANG | WSTOPPED | WEXITED | WALL)
+}
+
+/// Waits until some child has ended.
+pub fn wait_next() -> Result<Option<ChildState>> {
+    wait_all(WEXITED | WALL)
+}
+
+fn wait_all(which: usize) -> Result<Option<ChildState>> {
+    const P_ALL: usize = 0;
     let mut info = [0i32; 32];
     // struct rusage: two times, each in seconds and microseconds, then the peak in KiB.
     let mut usage = [0i64; 18];
-    let which = WNOHANG | WSTOPPED | WEXITED | WALL;
     call!(nr::WAITID, P_ALL, 0, info.as_mut_ptr(), which, usage.as_mut_ptr())?;
     // siginfo_t: si_code at int 2, si_pid at int 4, si_status at int 6.
     if info[4] == 0 {

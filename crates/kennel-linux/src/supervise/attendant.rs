@@ -2,12 +2,12 @@
 //! nobody would keep the clock or see to a sandbox that is short of memory while the caller reads its output.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::event::{EventfdFlags, eventfd};
 
 use super::{Attended, Meter, Running};
 use crate::cgroup::Usage;
@@ -17,9 +17,8 @@ use crate::outcome::Outcome;
 #[derive(Debug)]
 pub struct Attendant {
     init: i32,
-    pidfd: OwnedFd,
-    /// Where there is no PID namespace: the end of the link is what tells init to end everything.
-    link: Option<OwnedFd>,
+    /// Tells the thread to end the sandbox.
+    end_it: OwnedFd,
     meter: Meter,
     end: Receiver<io::Result<Outcome>>,
     thread: Option<JoinHandle<()>>,
@@ -33,17 +32,17 @@ impl Attendant {
     /// When the system gives no thread or descriptor; the sandbox is ended then.
     pub fn new(mut running: Running) -> io::Result<Attendant> {
         let (init, meter) = (running.init_pid(), running.meter());
-        let pidfd = running.init.pidfd.try_clone()?;
-        let link = (!running.namespaced()).then(|| running.init.link.try_clone()).transpose()?;
+        let end_it = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let told = end_it.try_clone()?;
         let (sender, end) = sync_channel(1);
         let thread = std::thread::Builder::new().name("kennel".into()).spawn(move || {
             block_signals();
-            let outcome = running.wait(Attended::default());
+            let outcome = running.wait(Attended { end: Some(&told), ..Attended::default() });
             // Before the outcome is told, so that whoever has it finds nothing of the sandbox any more.
             drop(running);
             let _ = sender.send(outcome);
         })?;
-        Ok(Attendant { init, pidfd, link, meter, end, thread: Some(thread), outcome: None })
+        Ok(Attendant { init, end_it, meter, end, thread: Some(thread), outcome: None })
     }
 
     /// PID 1's pid in this process's namespace.
@@ -58,12 +57,10 @@ impl Attendant {
         self.meter.usage()
     }
 
-    /// Kills everything inside, as [`Running::kill`] does.
+    /// Kills everything inside.
     pub fn kill(&self) {
-        let _ = match &self.link {
-            Some(link) => rustix::net::shutdown(link, rustix::net::Shutdown::Both),
-            None => rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL),
-        };
+        // It can only be full when it has been told often enough.
+        let _ = rustix::io::write(self.end_it.as_fd(), &1u64.to_ne_bytes());
     }
 
     /// Waits for the end, at most so long; `None` if it has not come.

@@ -22,6 +22,8 @@ const TO_STOP: Duration = Duration::from_millis(250);
 const TO_HOLD: Duration = Duration::from_secs(2);
 /// How long the inside has to end when the terminal has gone.
 const TO_END: Duration = Duration::from_secs(3);
+/// How long init has to end everything and to count what it has used.
+const TO_COUNT: Duration = Duration::from_secs(1);
 /// How long the caller's streams have to take the rest, when the time of the sandbox is up.
 const TO_TAKE: Duration = Duration::from_secs(1);
 
@@ -235,11 +237,17 @@ impl Running {
     /// The time is up.
     pub(super) fn time_is_up(&mut self) {
         self.timed_out = true;
-        self.kill();
-        if !self.init.namespaced {
-            self.job.told_to_end = true;
-            self.job.end_at = Some(Instant::now() + TO_END);
+        self.end_by_init();
+    }
+
+    /// Has init end everything inside, because only init can count what it has used. An init that does not do so in a
+    /// moment is killed.
+    pub(super) fn end_by_init(&mut self) {
+        if link::order_now(&self.init.link, Order::End).is_err() {
+            self.kill();
         }
+        self.job.told_to_end = !self.init.namespaced;
+        self.job.end_at = Some(Instant::now() + TO_COUNT);
     }
 
     /// Everything inside has ended; what it has written may still be on its way.

@@ -98,6 +98,8 @@ pub struct Attended<'a> {
     pub open_doors: Option<&'a mut (dyn FnMut(Doors, i32) + 'a)>,
     /// Who is told what is used meanwhile.
     pub ticker: Option<Ticker<'a>>,
+    /// Ready to read when everything inside is to be ended.
+    pub end: Option<&'a OwnedFd>,
 }
 
 impl Running {
@@ -199,6 +201,10 @@ impl Running {
                     self.take_signal(signal, attended)?;
                 }
             }
+            if ready.end {
+                attended.end = None;
+                self.end_by_init();
+            }
             if ready.knocked
                 && let Some(open) = attended.open_doors.take()
             {
@@ -256,6 +262,7 @@ impl Running {
                 self.timed_out = true;
                 self.used = Some(used);
             }
+            Report::Ended { used } => self.used = Some(used),
             _ => {}
         }
         Ok(())
@@ -354,6 +361,10 @@ impl Running {
         if let Some(signals) = attended.signals {
             fds.push(PollFd::new(signals, PollFlags::IN));
         }
+        let end_at = fds.len();
+        if let Some(end) = attended.end {
+            fds.push(PollFd::new(end, PollFlags::IN));
+        }
         let doors_at = fds.len();
         if attended.open_doors.is_some() {
             fds.extend(self.doors.iter().map(|(_, door)| PollFd::new(door, PollFlags::IN)));
@@ -394,7 +405,8 @@ impl Running {
         Ok(Ready {
             gone: fds[..link_at].iter().any(hit),
             link: fds[link_at..signals_at].iter().any(hit),
-            signals: fds[signals_at..doors_at].iter().any(hit),
+            signals: fds[signals_at..end_at].iter().any(hit),
+            end: fds[end_at..doors_at].iter().any(hit),
             knocked: fds[doors_at..guard_at].iter().any(hit),
             guard: fds[guard_at..pressure_at].iter().map(PollFd::revents).collect(),
             pressed: self.pressure.is_some() && hit(&fds[pressure_at]),
@@ -415,6 +427,7 @@ struct Ready {
     gone: bool,
     link: bool,
     signals: bool,
+    end: bool,
     knocked: bool,
     guard: PollFlags,
     pressed: bool,
