@@ -135,6 +135,7 @@ fn a_folder_that_cannot_be_opened_for_lack_of_descriptors_ends_the_start() {
         deep += &format!("/deep-{level}");
     }
     yard.write(&format!("{deep}/.git/config"), "");
+    yard.write(&format!("{deep}/.git/HEAD"), "");
     let mut command = kennel(["plan", "--no-settings", "--git", HOOKS, "--allow-write"]);
     command.arg(yard.at("work")).args(["--", "true"]);
     assert!(ran(&mut command).ok().stdout.contains(".git/config"));

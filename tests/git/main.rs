@@ -2,6 +2,7 @@
 //! that git on the host would run later can be changed.
 
 mod commands;
+mod handed_back;
 mod kept;
 mod large;
 mod search;

@@ -10,6 +10,7 @@ pub mod cgroup;
 mod clock;
 pub mod describe;
 pub mod guard;
+pub mod handback;
 pub mod held;
 pub mod holder;
 pub mod host;

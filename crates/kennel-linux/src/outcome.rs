@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::guard::Violations;
+use crate::handback::HandedBack;
 
 /// What became of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub struct Outcome {
     /// Whether something inside tried to reach a network that is not there. Only looked for when the command failed, in a
     /// network of the sandbox's own.
     pub tried_network: bool,
+    /// What git on the host would have run, and was set aside.
+    pub handed_back: HandedBack,
     /// What the policy asked for and this host could not enforce (only with best effort).
     pub not_enforced: Vec<String>,
 }

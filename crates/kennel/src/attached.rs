@@ -15,6 +15,7 @@ pub use crate::network::{NetworkDecision, Published};
 pub use kennel_linux::cgroup::Usage;
 pub use kennel_linux::describe::{describe_step, show};
 pub use kennel_linux::guard::{Mended, Violation, Violations};
+pub use kennel_linux::handback::{HandedBack, SetAside};
 pub use kennel_linux::held::{HeldFile, HoldError};
 pub use kennel_linux::host::{Finding, State};
 pub use kennel_linux::outcome::{Ended, Outcome};

@@ -108,7 +108,14 @@ impl Run {
             attached::run(&policy, &command, &folder, environment, memory, Watch::default(), company)
         };
         match result {
-            Ok(ran) => ran.outcome.exit_code(),
+            Ok(ran) => {
+                let handed_back = &ran.outcome.handed_back;
+                handed_back.list.iter().for_each(|found| say(&found.to_string()));
+                if handed_back.more > 0 {
+                    say(&format!("{} more were set aside", handed_back.more));
+                }
+                ran.outcome.exit_code()
+            }
             Err(Error::Start(StartError::NotExecuted { command, source })) => {
                 let missing = source.kind() == std::io::ErrorKind::NotFound;
                 let why = if missing { "command not found".to_owned() } else { source.to_string() };

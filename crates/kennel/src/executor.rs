@@ -152,6 +152,7 @@ mod linux {
         let attended =
             Attended { streams: Some(&mut streams), open_doors: Some(&mut open), ..Attended::default() };
         let mut outcome = running.wait(attended)?;
+        running.finish_without_namespace(&mut outcome);
         outcome.not_enforced = not_enforced;
         let mut result = ExecutionResult::of(&outcome, streams.into_captured());
         result.network = filtered.as_ref().map(Filtered::decisions).unwrap_or_default();

@@ -45,6 +45,8 @@ pub use error::SandboxError;
 pub use executor::{NativeExecutor, PlatformExecutor};
 #[cfg(target_os = "linux")]
 pub use kennel_linux::guard::{Mended, Violation};
+#[cfg(target_os = "linux")]
+pub use kennel_linux::handback::{SetAside, What};
 pub use kennel_policy as policy;
 pub use kennel_policy::policy::{
     GitLevel, NetworkMode, OnReplace, Policy, Precedence, ReadModel, SeccompProfile, TmpMode, UnixSockets,

@@ -54,6 +54,10 @@ pub struct ExecutionResult {
     /// What was tried at denied paths that do not exist.
     #[cfg(target_os = "linux")]
     pub violations: Vec<crate::Violation>,
+    /// What the command left that git on the host would have run, and that was set aside: see
+    /// [`SandboxBuilder::git`](crate::SandboxBuilder::git). What could not be set aside has an error, and is still there.
+    #[cfg(target_os = "linux")]
+    pub set_aside: Vec<crate::SetAside>,
     /// A denied path was made in spite of all, and everything inside was killed; `violations` says which.
     pub killed_by_broken_rule: bool,
     /// What this host could not enforce (only with best effort).
@@ -109,6 +113,7 @@ impl ExecutionResult {
             output_truncated: outcome.output_truncated,
             not_enforced: outcome.not_enforced.clone(),
             violations: outcome.violations.list.clone(),
+            set_aside: outcome.handed_back.list.clone(),
             killed_by_broken_rule: outcome.ended == Ended::RuleBroken,
             network: Vec::new(),
             tried_network: outcome.tried_network,

@@ -4,7 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kennel::attached::{Ended, Error, HeldFile, HoldError, Mended, NetworkDecision, Ran, Violation};
+use kennel::attached::{
+    Ended, Error, HeldFile, HoldError, Mended, NetworkDecision, Ran, SetAside, Violation,
+};
 use kennel_policy::policy::{MountAccess, Policy};
 use serde_json::{Value, json};
 
@@ -67,6 +69,8 @@ fn report(result: &Result<Ran, Error>, exit_code: i32) -> Value {
                 "tried_network": outcome.tried_network,
                 "violations": outcome.violations.list.iter().map(violation).collect::<Vec<_>>(),
                 "violations_not_listed": outcome.violations.more,
+                "set_aside": outcome.handed_back.list.iter().map(set_aside).collect::<Vec<_>>(),
+                "set_aside_not_listed": outcome.handed_back.more,
                 "not_enforced": outcome.not_enforced,
                 "error": null,
             })
@@ -123,6 +127,18 @@ fn violation(violation: &Violation) -> Value {
         }),
         Violation::GuardFailed { why } => json!({ "what": "guard-failed", "why": why }),
     }
+}
+
+fn set_aside(found: &SetAside) -> Value {
+    json!({
+        "what": found.what.word(),
+        "path": found.path.to_string_lossy(),
+        "why": found.what.to_string(),
+        "settings": found.what.settings(),
+        "moved_to": found.moved_to.as_deref().map(Path::to_string_lossy),
+        "put_back": found.put_back(),
+        "error": found.error.map(|error| io::Error::from_raw_os_error(error).to_string()),
+    })
 }
 
 fn milliseconds(time: Duration) -> f64 {

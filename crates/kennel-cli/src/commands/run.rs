@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use kennel::attached::{
-    self, Audience, BY_FLAG, Company, ControlLines, Ended, Error, HeldFile, Outcome, Published, Ran,
-    StartError, Ticker, Watch,
+    self, Audience, BY_FLAG, Company, ControlLines, Ended, Error, HandedBack, HeldFile, Outcome, Published,
+    Ran, StartError, Ticker, Watch,
 };
 
 use kennel_policy::policy::{Limits, NetworkMode, Policy};
@@ -74,6 +74,9 @@ pub fn run(args: &RunArgs) -> i32 {
                 if ran.outcome.tried_network && merged.policy.network.mode == NetworkMode::None {
                     say("kennel: no network in this sandbox; --allow-domain HOST lets it reach a host");
                 }
+            } else if ran.outcome.handed_back.unsafe_left {
+                // Quiet or not: git must not be run there.
+                tell_handed_back(&ran.outcome.handed_back);
             }
             if args.stats.is_some() {
                 say(&stats::at_exit(&ran.outcome));
@@ -152,6 +155,7 @@ fn explain(outcome: &Outcome, limits: &Limits) {
     if outcome.violations.more > 0 {
         say(&format!("kennel: {} were refused as well", counted(outcome.violations.more, "call", "calls")));
     }
+    tell_handed_back(&outcome.handed_back);
     let bytes = stats::bytes(limits.memory.unwrap_or_default());
     match outcome.ended {
         Ended::TimedOut => say(&format!(
@@ -184,6 +188,16 @@ fn explain(outcome: &Outcome, limits: &Limits) {
     if let (true, Some(output)) = (outcome.output_truncated, limits.output) {
         let cap = stats::bytes(output);
         say(&format!("kennel: there was more than {cap} of output (limits.output); the rest was dropped"));
+    }
+}
+
+/// Says what was taken away at the end because git on the host would have run it.
+fn tell_handed_back(handed_back: &HandedBack) {
+    for found in &handed_back.list {
+        say(&format!("kennel: {found}"));
+    }
+    if handed_back.more > 0 {
+        say(&format!("kennel: {} more were set aside", handed_back.more));
     }
 }
 

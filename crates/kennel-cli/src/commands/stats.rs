@@ -154,6 +154,7 @@ mod tests {
             output_truncated: false,
             violations: Default::default(),
             tried_network: false,
+            handed_back: Default::default(),
             not_enforced: Vec::new(),
         };
         assert_eq!(

@@ -74,6 +74,10 @@ pub struct Grounds<'a> {
 }
 
 impl<'a> Grounds<'a> {
+    fn are_empty(&self) -> bool {
+        [self.absent, self.standing, self.rewritten].iter().all(|ground| ground.paths().is_empty())
+    }
+
     fn concerns(&self, name: &[u8], fresh: bool) -> bool {
         self.absent.concerns(name, fresh) || self.standing.concerns(name, fresh)
     }
@@ -116,6 +120,10 @@ impl<'a> Judge<'a> {
 
     /// What becomes of a call that makes a name.
     pub fn judge(&mut self, notification: &Notification, call: Call) -> Ruling<'a> {
+        // A guard that only hears of names has nothing to say to any.
+        if call.makes_a_name() && self.grounds.are_empty() {
+            return Ruling::Continue;
+        }
         let caller = Caller::new(notification.pid);
         let ruling = match call {
             Call::Open { path, flags } => self.open(caller, notification.id, path, flags),

@@ -40,6 +40,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -100,6 +101,7 @@ pub struct GuardHandle {
     /// Tells that the thread is through; taken when that is known.
     end: Option<Receiver<()>>,
     record: Arc<Mutex<Violations>>,
+    made_names: Arc<AtomicBool>,
 }
 
 /// A guard that has taken hold of its paths, and whose thread does not run yet.
@@ -163,9 +165,11 @@ impl Guard {
         let record = Arc::new(Mutex::new(Violations::default()));
         let (over, ended) = sync_channel(1);
         let listener = listener.map(Listener::new);
+        let made_names = Arc::new(AtomicBool::new(false));
+        let made = Arc::clone(&made_names);
         let duty =
             Duty { record: record.clone(), end, watch: AbsentWatch::of_a_run_that_starts(), broken: false };
-        let service = Service { guard: self, listener, stopped, duty };
+        let service = Service { guard: self, listener, stopped, made, duty };
         let _unheard = SignalsBlocked::new();
         let thread = std::thread::Builder::new().name("guard".into()).stack_size(256 * 1024);
         let thread = thread.spawn(move || {
@@ -175,7 +179,7 @@ impl Guard {
             drop(folders);
         });
         thread.map_err(GuardError::Start)?;
-        Ok(GuardHandle { stop, end: Some(ended), record })
+        Ok(GuardHandle { stop, end: Some(ended), record, made_names })
     }
 }
 
@@ -184,6 +188,12 @@ impl GuardHandle {
     #[must_use]
     pub fn violations(&self) -> Violations {
         self.record.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether a call was let go on that may have made a name: which one, the caller could have changed since.
+    #[must_use]
+    pub fn made_names(&self) -> bool {
+        self.made_names.load(Ordering::Acquire)
     }
 
     /// Stops the guard, when nothing of the sandbox is left: looks at every protected path once more, and tells all
@@ -217,6 +227,8 @@ struct Service<E> {
     guard: Guard,
     listener: Option<Listener>,
     stopped: OwnedFd,
+    /// Whether a call was let go on that may have made a name.
+    made: Arc<AtomicBool>,
     duty: Duty<E>,
 }
 
@@ -224,7 +236,7 @@ impl<E: FnMut()> Service<E> {
     /// Serves until it is told to stop. Returns what may be slow to be dropped.
     fn run(self) -> Option<FolderWatch> {
         drop_capabilities();
-        let Service { guard, listener, stopped, mut duty } = self;
+        let Service { guard, listener, stopped, made, mut duty } = self;
         let Guard { absent, standing, rewritten, started, .. } = guard;
         let Guard { mut folders, mut connector, mut covered, one_root, .. } = guard;
         let grounds = judge::Grounds { absent: &absent, standing: &standing, rewritten: &rewritten };
@@ -263,8 +275,10 @@ impl<E: FnMut()> Service<E> {
                 match listener.receive() {
                     Ok(notification) => {
                         let call = Call::of(&notification);
+                        let makes_a_name = call.is_some_and(Call::makes_a_name);
+                        made.fetch_or(makes_a_name, Ordering::Release);
                         if let Some(folders) = folders.as_mut().filter(|_| !duty.watch.has_begun())
-                            && call.is_some_and(Call::makes_a_name)
+                            && makes_a_name
                         {
                             duty.begin(&absent, folders);
                         }

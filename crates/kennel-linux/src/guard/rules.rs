@@ -93,6 +93,8 @@ pub struct Rules {
     pub rewritten: Vec<Protected>,
     /// Which unix sockets can be connected to, where they are listed.
     pub sockets: Option<Sockets>,
+    /// Whether the guard is to hear of every name that is made, whatever it is.
+    pub hears_names: bool,
 }
 
 /// The unix sockets that can be connected to.
@@ -152,7 +154,7 @@ impl Rules {
             () if !self.protected.is_empty() || !self.rewritten.is_empty() || self.sockets.is_some() => {
                 Asks::Must
             }
-            () if !self.standing.is_empty() => Asks::Better,
+            () if !self.standing.is_empty() || self.hears_names => Asks::Better,
             () => Asks::No,
         }
     }
@@ -160,7 +162,10 @@ impl Rules {
     /// Whether calls that make a name matter.
     #[must_use]
     pub fn names(&self) -> bool {
-        !self.protected.is_empty() || !self.rewritten.is_empty() || !self.standing.is_empty()
+        self.hears_names
+            || !self.protected.is_empty()
+            || !self.rewritten.is_empty()
+            || !self.standing.is_empty()
     }
 }
 

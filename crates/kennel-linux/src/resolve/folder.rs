@@ -101,8 +101,12 @@ fn names(folder: &OwnedFd) -> Option<Vec<u8>> {
 /// A file's first bytes; `None` where there is none that could be meant. A FIFO is not waited for.
 pub fn read(folder: impl AsFd, path: &Path, most: usize) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(folder, path, flags, Mode::empty()).ok()?;
-    let stat = rustix::fs::fstat(&file).ok()?;
+    read_open(&rustix::fs::openat(folder, path, flags, Mode::empty()).ok()?, most)
+}
+
+/// The same of a file that is open.
+pub fn read_open(file: &OwnedFd, most: usize) -> Option<Vec<u8>> {
+    let stat = rustix::fs::fstat(file).ok()?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return None;
     }
@@ -112,7 +116,7 @@ pub fn read(folder: impl AsFd, path: &Path, most: usize) -> Option<Vec<u8>> {
     while text.len() <= most {
         text.reserve(1);
         let room = text.capacity() - text.len();
-        let count = rustix::io::read(&file, rustix::buffer::spare_capacity(&mut text)).ok()?;
+        let count = rustix::io::read(file, rustix::buffer::spare_capacity(&mut text)).ok()?;
         if count < room {
             break;
         }

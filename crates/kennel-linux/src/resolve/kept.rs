@@ -1,16 +1,19 @@
 //! What stays as it is although it lies in what can be written: git's hooks and settings, and names that a policy keeps.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use kennel_policy::policy::{GitLevel, Precedence, ReadModel};
+use kennel_policy::policy::{GitLevel, Look, Precedence, ReadModel};
 
 use super::error::{ResolveError, system_error};
 use super::folder::{Holder, Looked, OpenFolders};
-use super::git::{self, Keep, Place, Request, Wishes};
+use super::git::{self, Keep, Personal, Place, Request, Wishes};
+use super::locate::locate_plain;
 use super::said::{List, Loose, Resolver, shown};
-use super::{Location, Reason, crew, locate};
+use super::{Found, Location, Reason, crew, locate};
+use crate::guard::Anchor;
+use crate::handback::{Handback, Known};
 
 /// As many repositories are read in one go, by one thread.
 const TOGETHER: usize = 16;
@@ -33,16 +36,31 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Keeps what git on the host would run as it is.
-    pub(super) fn keep_repositories(&mut self, places: &[Place]) -> Result<(), ResolveError> {
+    /// Keeps what git on the host would run as it is. Returns what has to be looked through when the run is over.
+    pub(super) fn keep_repositories(&mut self, places: &[Place]) -> Result<Option<Handback>, ResolveError> {
         let level = self.files.git;
-        if level == GitLevel::Off {
-            return Ok(());
+        let roots = if level == GitLevel::Off { BTreeSet::new() } else { self.writable_folders() };
+        if roots.is_empty() {
+            return Ok(None);
         }
-        let roots = self.writable_folders();
-        let requests: Vec<Request> = places.iter().filter_map(|place| self.request(place, &roots)).collect();
+        let mut known = HashMap::new();
+        // Under the other precedence a name opens nothing.
+        let named =
+            if self.files.precedence == Precedence::Specific { self.named.clone() } else { BTreeMap::new() };
+        let above: BTreeSet<Place> = roots.iter().filter_map(|root| repository_above(root)).collect();
+        let mut requests = Vec::with_capacity(places.len() + above.len());
+        for place in places.iter().chain(&above) {
+            match self.request(place, &roots) {
+                Some(request) => requests.push(request),
+                None => drop(known.insert(place.path().to_path_buf(), Known::Opened)),
+            }
+        }
+        let personal = git::personal();
         let mut keep = Vec::new();
-        for wishes in survey(level, &requests) {
+        for wishes in survey(level, &requests, &personal) {
+            for (path, found) in wishes.known {
+                remember(&mut known, path, found, &named);
+            }
             keep.extend(wishes.keep);
             self.rewritten.extend(wishes.rewritten);
             self.open_worktrees(&wishes.show, &wishes.open);
@@ -66,20 +84,27 @@ impl Resolver<'_> {
             let looked = looked.map_err(system_error(&why, &path))?;
             self.keep(&path, why, looked, &roots, &mut last)?;
         }
-        Ok(())
+        // With the folders that were opened for commits in worktrees.
+        let mut roots: Vec<PathBuf> = self.writable_folders().into_iter().collect();
+        roots.dedup_by(|below, above| below.starts_with(above));
+        let root = |path: PathBuf| locate_plain(&path).map_err(system_error("git", &path));
+        let roots: Vec<Found> =
+            roots.into_iter().filter_map(|path| root(path).transpose()).collect::<Result<_, _>>()?;
+        let roots = roots.into_iter().map(|found| Anchor { path: found.path, identity: found.identity });
+        Ok(Some(Handback { level, roots: roots.collect(), known, personal }))
     }
 
     /// What is asked of git about a place; `None` where a rule opens all of it.
     fn request<'a>(&self, place: &'a Place, roots: &BTreeSet<PathBuf>) -> Option<Request<'a>> {
         let folder = match place {
-            Place::DotGit(path) => path.parent().unwrap_or(path),
+            Place::DotGit(path) | Place::Above(path) => path.parent().unwrap_or(path),
             Place::Bare(path) | Place::Unknown(path) => path,
         };
         // Who opens a repository's data by its name means all of it.
         let data = match place {
             Place::DotGit(path) => Some(path),
             Place::Bare(path) => Some(path).filter(|path| path.ends_with(".git")),
-            Place::Unknown(_) => None,
+            Place::Unknown(_) | Place::Above(_) => None,
         };
         let by_name = data.is_some_and(|data| self.named.contains_key(data));
         let metadata = self.files.git == GitLevel::MetadataReadOnly;
@@ -172,15 +197,37 @@ impl Resolver<'_> {
 }
 
 /// Reads repositories, on several threads where there are many; the answers are in the order of the questions.
-fn survey(level: GitLevel, requests: &[Request]) -> Vec<Wishes> {
-    if requests.is_empty() {
-        return Vec::new();
-    }
-    let personal = git::personal();
+fn survey(level: GitLevel, requests: &[Request], personal: &Personal) -> Vec<Wishes> {
     let parts: Vec<(usize, &[Request])> = requests.chunks(TOGETHER).enumerate().collect();
     let mut surveyed = crew::work(parts, |(index, part), _, surveyed| {
-        surveyed.push((index, git::wishes(level, part, &personal)));
+        surveyed.push((index, git::wishes(level, part, personal)));
     });
     surveyed.sort_unstable_by_key(|(index, _)| *index);
     surveyed.into_iter().map(|(_, wishes)| wishes).collect()
+}
+
+/// The repository that a folder which can be written lies in.
+fn repository_above(root: &Path) -> Option<Place> {
+    let above = root.ancestors().skip(1).map(|above| above.join(".git"));
+    above.filter(|path| path.symlink_metadata().is_ok()).map(Place::Above).next()
+}
+
+/// Remembers what was found at a place. A folder may be told twice, by itself and with the work tree that leads to it:
+/// then the work tree counts. What a rule opens by its name is not compared at the end.
+fn remember(
+    known: &mut HashMap<PathBuf, Known>,
+    path: PathBuf,
+    mut found: Known,
+    named: &BTreeMap<PathBuf, Look>,
+) {
+    if let Known::Folder(parts) = &mut found {
+        let opened = named.keys().filter_map(|named| named.strip_prefix(&path).ok());
+        parts.opened = opened.map(Path::to_path_buf).collect();
+        if let Some(Known::Folder(old)) = known.get(&path)
+            && old.top != path
+        {
+            return;
+        }
+    }
+    known.insert(path, found);
 }

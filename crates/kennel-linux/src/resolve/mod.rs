@@ -3,9 +3,9 @@
 //! Every rule becomes a *point*: a path free of symlinks, what stands there, and what the sandbox may do from there
 //! down. The most specific rule wins, at a tie the deny, and a write rule never undoes a deny of reading.
 
-mod crew;
+pub(crate) mod crew;
 mod error;
-mod folder;
+pub(crate) mod folder;
 pub mod git;
 mod globs;
 mod guarded;
@@ -21,18 +21,20 @@ mod second_mounts;
 mod special;
 mod sys;
 mod tree;
-mod walk;
+pub(crate) mod walk;
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kennel_init::plan::Identity;
 use kennel_policy::policy::{NetworkMode, Policy, ReadModel};
 
 use crate::guard::Rules;
+use crate::handback::Handback;
 pub use error::ResolveError;
 pub(crate) use locate::open_strictly;
 pub use locate::{Found, Kind, Location, is_link, links_on_the_way, locate};
@@ -42,6 +44,10 @@ use said::{List, Resolver};
 use special::KernelMounts;
 use tree::Tree;
 pub use walk::{MOST_ENTRIES, WalkError};
+
+/// With more entries of folders than this among what can be written, the guard is there to tell whether the sandbox
+/// made any name: without one, all of it is looked through when the run is over.
+const MANY_ENTRIES: usize = 2000;
 
 /// What a policy means on this disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +60,8 @@ pub struct Resolved {
     pub covers: Vec<(PathBuf, &'static str)>,
     /// Rules with nothing to mount on: denied paths that do not exist and could be made, and unix sockets by path.
     pub guard: Rules,
+    /// What has to be looked through for repositories when the run is over.
+    pub handback: Option<Arc<Handback>>,
     /// Where the command starts; `None` when its folder does not exist inside.
     pub workdir: Option<PathBuf>,
     /// Files that hold a copy of the host's, where its own could not be shown without more: the path and the contents.
@@ -175,7 +183,7 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     resolver.list(List::DenyWrite, &files.deny_write)?;
     resolver.say_through_links()?;
     let looked = resolver.search()?;
-    resolver.keep_repositories(&looked.repositories)?;
+    let handback = resolver.keep_repositories(&looked.repositories)?;
     resolver.keep_names(&looked.kept)?;
     resolver.deny_at_second_mounts()?;
     let sockets = resolver.sockets(policy)?;
@@ -195,7 +203,9 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     resolver.check_hard_links()?;
     pin(&mut points)?;
     points.sort_by_cached_key(|point| tree::key(&point.path));
-    let guard = resolver.guarded(&points, sockets)?;
+    let mut guard = resolver.guarded(&points, sockets)?;
+    // To look through a large tree when the run is over takes longer than to hear of each name that is made in it.
+    guard.hears_names = handback.is_some() && looked.entries > MANY_ENTRIES;
     if let (Some(path), Some(_)) = (&workdir, &policy.process.workdir)
         && !visible(&points, path)
     {
@@ -208,7 +218,8 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     // Root could write what is the whole kernel's in /proc; and since Linux 5.12 nobody without CAP_SETFCAP maps user 0.
     let nested = policy.process.nested_namespaces && !rustix::process::geteuid().is_root();
     let (links, written) = (resolver.links, resolver.written);
-    Ok(Resolved { points, links, covers, guard, workdir, written, kernel_state, nested })
+    let handback = handback.map(Arc::new);
+    Ok(Resolved { points, links, covers, guard, handback, workdir, written, kernel_state, nested })
 }
 
 impl Resolved {

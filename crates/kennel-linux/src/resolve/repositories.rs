@@ -19,6 +19,8 @@ pub(super) struct Looked {
     pub repositories: Vec<git::Place>,
     /// Paths of the names that [`FilePolicy::kept_names`](kennel_policy::policy::FilePolicy) speaks of.
     pub kept: Vec<PathBuf>,
+    /// How many entries of folders were seen.
+    pub entries: usize,
 }
 
 impl<'a> Resolver<'a> {
@@ -53,6 +55,7 @@ impl<'a> Resolver<'a> {
         };
         let walked = walk::walk(&search)?;
         let (mut matches, mut looked) = (Vec::new(), Looked::default());
+        looked.entries = walked.entries;
         for Seen { path, what } in walked.seen {
             match what {
                 What::Match(index) => matches.push((index, path)),

@@ -190,6 +190,7 @@ pub unsafe fn run_attached<'e>(
     if !running.namespaced() {
         // What init left because it was killed itself.
         kennel_init::child::reaper::kill_descendants(|_| {});
+        running.finish_without_namespace(&mut outcome);
     }
     outcome.not_enforced = not_enforced;
     Ok(outcome)

@@ -279,6 +279,7 @@ impl<'a> Prepared<'a> {
         if !guard.covered.is_empty() && tier != Tier::LandlockOnly {
             running.hold_namespaces().map_err(system("taking hold of the sandbox's namespaces"))?;
         }
+        running.hold(self.resolved.handback.as_ref())?;
         running.begin(&plan, &policy.limits);
         if self.request.counting.counted() {
             let cgroup = match cgroup {

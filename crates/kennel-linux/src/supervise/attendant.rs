@@ -37,7 +37,10 @@ impl Attendant {
         let (sender, end) = sync_channel(1);
         let thread = std::thread::Builder::new().name("kennel".into()).spawn(move || {
             block_signals();
-            let outcome = running.wait(Attended { end: Some(&told), ..Attended::default() });
+            let mut outcome = running.wait(Attended { end: Some(&told), ..Attended::default() });
+            if let Ok(outcome) = &mut outcome {
+                running.finish_without_namespace(outcome);
+            }
             // Before the outcome is told, so that whoever has it finds nothing of the sandbox any more.
             drop(running);
             let _ = sender.send(outcome);

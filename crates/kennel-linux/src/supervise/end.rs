@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Running;
+use crate::handback::HandedBack;
 use crate::outcome::{Ended, Outcome};
 
 impl Running {
@@ -24,10 +25,14 @@ impl Running {
         self.pressure = None;
         let stats = self.meter.finish();
         // Nothing inside is left that could make anything more.
+        let made_names = self.sentry.made_names();
         let violations = std::mem::take(&mut self.sentry).finish();
+        // Without a PID namespace something may be left that init did not come to; whoever waits has to see to it first.
+        let handed_back =
+            if self.init.namespaced { self.look_at_repositories(made_names) } else { HandedBack::default() };
         let by_sigkill = matches!(self.ended, None | Some(Ended::Signalled(libc::SIGKILL)));
         let ended = match self.ended {
-            _ if violations.broken() => Ended::RuleBroken,
+            _ if violations.broken() || handed_back.unsafe_left => Ended::RuleBroken,
             // What init could still tell came before the clock struck.
             None if self.timed_out => Ended::TimedOut,
             _ if by_sigkill && stats.killed_by_own_memory_limit() => Ended::OutOfMemory,
@@ -60,7 +65,25 @@ impl Running {
             output_truncated,
             violations,
             tried_network: self.tried_network,
+            handed_back,
             not_enforced: Vec::new(),
+        }
+    }
+}
+
+impl Running {
+    /// Takes away what git on the host would run, once. `made_names` is false if the sandbox made no name at all.
+    pub(super) fn look_at_repositories(&mut self, made_names: bool) -> HandedBack {
+        self.last_look.take().map(|last| last.look(made_names)).unwrap_or_default()
+    }
+
+    /// The same for a sandbox without a PID namespace, when everything that was in it has ended.
+    pub fn finish_without_namespace(&mut self, outcome: &mut Outcome) {
+        if self.last_look.is_some() {
+            outcome.handed_back = self.look_at_repositories(true);
+            if outcome.handed_back.unsafe_left {
+                outcome.ended = Ended::RuleBroken;
+            }
         }
     }
 }

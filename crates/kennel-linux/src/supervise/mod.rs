@@ -32,6 +32,7 @@ use rustix::process::Signal;
 use crate::cgroup::Pressure;
 use crate::clock::timespec;
 use crate::guard;
+use crate::handback::LastLook;
 use crate::launch::Init;
 use crate::link::{self, Received};
 use crate::network::Doors;
@@ -71,6 +72,8 @@ pub struct Running {
     input: Option<(u32, OwnedFd)>,
     /// Whether the job is being stopped, or held for a question.
     job: Job,
+    /// The look at repositories that is due when nothing inside is left.
+    last_look: Option<LastLook>,
     /// What init counted.
     used: Option<Used>,
     /// Something inside tried to reach a network that is not there.
@@ -119,6 +122,7 @@ impl Running {
             terminal: None,
             input: None,
             job: Job::default(),
+            last_look: None,
             used: None,
             tried_network: false,
             link_ended: false,
@@ -301,7 +305,9 @@ impl Running {
             // What is still in the cgroup has no PID 1 any more.
             self.meter.finish();
             self.reaped = true;
+            let made = self.sentry.made_names();
             self.sentry = Sentry::default();
+            self.look_at_repositories(made);
         }
     }
 

@@ -22,15 +22,18 @@ pub struct Sentry {
     begin: Option<Instant>,
     serving: Option<GuardHandle>,
     failed: Option<GuardError>,
+    /// Whether every call that makes a name comes here.
+    hears_of_names: bool,
 }
 
 impl Sentry {
-    /// Takes hold of the paths that `rules` speak of.
+    /// Takes hold of the paths that `rules` speak of. `asks` says that the filter asks about calls.
     ///
     /// # Errors
     /// When one of them is not what it was.
-    pub fn guard(&mut self, rules: &Rules, premises: Premises) -> Result<(), GuardError> {
+    pub fn guard(&mut self, rules: &Rules, premises: Premises, asks: bool) -> Result<(), GuardError> {
         self.guard = Some(Guard::new(rules, premises)?);
+        self.hears_of_names = asks && rules.names();
         if self.namespaces.is_some() {
             self.rules = Some(rules.clone());
             self.begin = Some(Instant::now() + SHORT_RUN);
@@ -86,6 +89,13 @@ impl Sentry {
                 self.failed = Some(error);
             }
         }
+    }
+
+    /// Whether the sandbox made a name, or may have.
+    #[must_use]
+    pub fn made_names(&self) -> bool {
+        let called = self.serving.as_ref().map_or(self.failed.is_some(), GuardHandle::made_names);
+        called || !self.hears_of_names
     }
 
     /// Stops, when nothing of the sandbox is left, and tells all that was tried.

@@ -1,6 +1,7 @@
 //! From a PID 1 that was born to a command that runs.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
 use kennel_init::encode::encode_opening;
@@ -15,6 +16,7 @@ use super::Running;
 use crate::cgroup::{Cgroup, CgroupError};
 use crate::describe::{describe_step, show};
 use crate::guard::{Asks, GuardError, Namespaces, Premises, Rules};
+use crate::handback::{Handback, LastLook};
 use crate::launch::copy::ID_MAPS;
 use crate::link;
 
@@ -105,7 +107,7 @@ impl Running {
         if rules.is_empty() && !asks {
             return Ok(());
         }
-        if let Err(error) = self.sentry.guard(rules, premises) {
+        if let Err(error) = self.sentry.guard(rules, premises, asks) {
             self.end();
             return Err(error.into());
         }
@@ -120,6 +122,22 @@ impl Running {
     /// lets nobody look at it any more.
     pub fn hold_namespaces(&mut self) -> io::Result<()> {
         self.sentry.hold(Namespaces::of(self.init.pid)?);
+        Ok(())
+    }
+
+    /// Takes hold of the folders that have to be looked through for repositories when nothing inside is left. To be called
+    /// before the plan is sent: the command may run right after.
+    ///
+    /// # Errors
+    /// When a folder is not what it was; nothing is left of the sandbox then.
+    pub fn hold(&mut self, handback: Option<&Arc<Handback>>) -> Result<(), StartError> {
+        match handback.map(LastLook::new).transpose() {
+            Ok(last_look) => self.last_look = last_look,
+            Err((path, source)) => {
+                self.end();
+                return Err(GuardError::Changed { path, source }.into());
+            }
+        }
         Ok(())
     }
 

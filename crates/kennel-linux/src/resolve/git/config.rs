@@ -12,6 +12,8 @@ use std::path::PathBuf;
 pub const MOST_BYTES: usize = 1 << 20;
 /// As many paths are protected; a configuration that names more is somebody's test of kennel.
 const MOST_NAMED: usize = 256;
+/// As many words of one command are looked at.
+const MOST_WORDS: usize = 32;
 
 /// A path that a configuration names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +24,15 @@ pub struct Named {
     pub relative_to: RelativeTo,
     /// The setting.
     pub key: String,
+    /// Whether it counts only if it is a file: a word of a command that may be something else, `x.sh` in `sh x.sh`.
+    pub only_a_file: bool,
+}
+
+impl Named {
+    /// Whether it says that there is more configuration at that path.
+    pub fn is_include(&self) -> bool {
+        self.relative_to == RelativeTo::File
+    }
 }
 
 /// What a path in a configuration is relative to.
@@ -38,28 +49,34 @@ pub fn named(text: &[u8]) -> Vec<Named> {
     let mut named = Vec::new();
     let mut reader = Reader { rest: &text[..text.len().min(MOST_BYTES)], section: String::new() };
     while let Some((key, value)) = reader.next_value() {
-        if named.len() == MOST_NAMED {
+        if named.len() >= MOST_NAMED {
             break;
         }
-        let program = program(&key);
         let (path, relative_to) = match key.as_str() {
-            "core.hookspath" => (Some(value.as_slice()), RelativeTo::WorkTree),
-            "core.attributesfile" => (Some(value.as_slice()), RelativeTo::WorkTree),
-            "include.path" => (Some(value.as_slice()), RelativeTo::File),
-            _ if key.starts_with("includeif.") && key.ends_with(".path") => {
-                (Some(value.as_slice()), RelativeTo::File)
+            "core.hookspath" | "core.attributesfile" | "init.templatedir" => {
+                (value.as_slice(), RelativeTo::WorkTree)
             }
-            _ if program => (first_word(&value), RelativeTo::WorkTree),
+            "include.path" => (value.as_slice(), RelativeTo::File),
+            _ if key.starts_with("includeif.") && key.ends_with(".path") => {
+                (value.as_slice(), RelativeTo::File)
+            }
+            _ if program(&key) => {
+                named.extend(words(&value).map(|(word, only_a_file)| Named {
+                    path: PathBuf::from(OsStr::from_bytes(word)),
+                    relative_to: RelativeTo::WorkTree,
+                    key: key.clone(),
+                    only_a_file,
+                }));
+                continue;
+            }
             _ => continue,
         };
-        // Without a slash a program is looked for in PATH.
-        let Some(path) = path.filter(|path| !path.is_empty() && !path.contains(&0)) else { continue };
-        if program && !path.contains(&b'/') {
-            continue;
+        if !path.is_empty() && !path.contains(&0) {
+            let path = PathBuf::from(OsStr::from_bytes(path));
+            named.push(Named { path, relative_to, key, only_a_file: false });
         }
-        let path = PathBuf::from(OsStr::from_bytes(path));
-        named.push(Named { path, relative_to, key });
     }
+    named.truncate(MOST_NAMED);
     named
 }
 
@@ -83,7 +100,7 @@ fn program(key: &str) -> bool {
         "credential.helper",
         "interactive.difffilter",
         "uploadpack.packobjectshook",
-        "receive.procreceiverefs",
+        "gc.recentobjectshook",
         "web.browser",
     ];
     const FAMILIES: &[(&str, &[&str])] = &[
@@ -100,6 +117,9 @@ fn program(key: &str) -> bool {
         ("trailer.", &[".command", ".cmd"]),
         ("browser.", &[".cmd", ".path"]),
         ("man.", &[".cmd", ".path"]),
+        ("hook.", &[".command"]),
+        ("tar.", &[".command"]),
+        ("guitool.", &[".cmd"]),
     ];
     WHOLE.contains(&key)
         || FAMILIES
@@ -107,14 +127,25 @@ fn program(key: &str) -> bool {
             .any(|(start, ends)| key.starts_with(start) && ends.iter().any(|end| key.ends_with(end)))
 }
 
-/// The program of a command line for the shell; a `!` in front says that it is one.
-fn first_word(value: &[u8]) -> Option<&[u8]> {
+/// The words of a command line for the shell that may be files of the tree, and whether each counts only if it is one. A
+/// `!` in front says that it is a command line. The first word is a program: without a slash it is looked for in PATH.
+/// In `sh tools/clean.sh` the program is another's, and the script is what counts.
+fn words(value: &[u8]) -> impl Iterator<Item = (&[u8], bool)> {
     let value = value.trim_ascii_start();
     let value = value.strip_prefix(b"!").unwrap_or(value).trim_ascii_start();
-    match value.first()? {
-        quote @ (b'"' | b'\'') => value[1..].split(|byte| byte == quote).next(),
-        _ => value.split(u8::is_ascii_whitespace).next(),
-    }
+    let quoted = value.first().filter(|quote| matches!(quote, b'"' | b'\'')).and_then(|quote| {
+        let end = value[1..].iter().position(|byte| byte == quote)?;
+        Some((&value[1..=end], &value[end + 2..]))
+    });
+    let (first, rest) = quoted.unwrap_or_else(|| {
+        let end = value.iter().position(u8::is_ascii_whitespace).unwrap_or(value.len());
+        value.split_at(end)
+    });
+    let ends_a_word = |byte: &u8| byte.is_ascii_whitespace() || b"\"'`;|&()<>{}=$".contains(byte);
+    let further = rest.split(ends_a_word).filter(|word| !matches!(word.first(), None | Some(b'-' | b'%')));
+    let further = further.take(MOST_WORDS).map(|word| (word, !word.contains(&b'/')));
+    let first = Some((first, false)).filter(|(first, _)| first.contains(&b'/'));
+    first.into_iter().chain(further).filter(|(word, _)| !word.contains(&0))
 }
 
 struct Reader<'a> {
@@ -236,6 +267,7 @@ mod tests {
     fn paths(text: &str) -> Vec<(String, String)> {
         named(text.as_bytes())
             .into_iter()
+            .filter(|named| !named.only_a_file)
             .map(|named| (named.key, named.path.display().to_string()))
             .collect()
     }
@@ -274,6 +306,17 @@ mod tests {
         assert_eq!(one("# [x]\n[core]\n\tbare\n\thookspath = x"), "x");
         assert_eq!(one("[include]\npath = a\n[user]\nname = path\n"), "a");
         assert_eq!(paths("[core]\nhookspath =\nhookspath\nfsmonitor = true\n"), []);
+    }
+
+    #[test]
+    fn scripts_that_a_command_hands_to_an_interpreter_are_named_too() {
+        assert_eq!(one("[filter \"x\"]\nclean = sh tools/clean.sh %f\n"), "tools/clean.sh");
+        assert_eq!(one("[core]\nfsmonitor = env A=1 ./watch\n"), "./watch");
+        assert_eq!(one("[alias]\nx = \"!f() { bin/go $1; }; f\"\n"), "bin/go");
+        assert_eq!(one("[core]\nsshCommand = ssh -F=conf/ssh\n"), "conf/ssh");
+        let words: Vec<_> = named(b"[filter \"x\"]\nclean = python3 clean.py -- %f\n");
+        assert_eq!(words.iter().map(|word| word.path.to_str().unwrap()).collect::<Vec<_>>(), ["clean.py"]);
+        assert!(words[0].only_a_file);
     }
 
     #[test]

@@ -9,20 +9,23 @@
 //! exception: the folder that a *worktree* points to may be written, so that commits work there. That folder has to
 //! point back, which a sandbox cannot forge without being able to write it already.
 
-mod config;
-mod pointer;
+pub(crate) mod config;
+mod personal;
+pub(crate) mod pointer;
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
+use kennel_init::plan::Identity;
 use kennel_policy::policy::GitLevel;
-use rustix::fs::CWD;
 
 use super::folder::{Looked, OpenFolders, read};
 use super::{Location, Reason};
 use crate::guard::Finding;
+use crate::handback::{Known, KnownFolder};
 use config::{Named, RelativeTo};
+pub use personal::{Personal, personal};
 
 /// As many folders below `.git/modules` and `.git/worktrees` are looked at.
 const MOST_PARTS: usize = 4096;
@@ -30,6 +33,9 @@ const MOST_PARTS: usize = 4096;
 const CONFIGURATION: &str = "git: git runs what its configuration names (`hooks-read-only` leaves it open)";
 /// Submodules of submodules of submodules.
 const MOST_NESTED: usize = 8;
+/// As many files are read that a configuration includes, and as deep as git does.
+const MOST_INCLUDED: usize = 32;
+const MOST_INCLUDES_DEEP: usize = 10;
 
 /// What a walk found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +46,17 @@ pub enum Place {
     Bare(PathBuf),
     /// A file system that does not answer: there may be repositories in it.
     Unknown(PathBuf),
+    /// A `.git` above what can be written: its repository cannot be changed, but may name programs that can.
+    Above(PathBuf),
+}
+
+impl Place {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        match self {
+            Place::DotGit(path) | Place::Bare(path) | Place::Unknown(path) | Place::Above(path) => path,
+        }
+    }
 }
 
 /// A question about a place.
@@ -66,6 +83,8 @@ pub struct Wishes {
     pub open: Vec<PathBuf>,
     /// What has to be readable for that.
     pub show: Vec<PathBuf>,
+    /// What was found at each place, to compare with at the end.
+    pub known: Vec<(PathBuf, Known)>,
     /// A folder that is kept as one.
     whole: Option<PathBuf>,
     /// Repositories whose worktrees and submodules were gone through.
@@ -86,10 +105,25 @@ pub struct Keep {
 }
 
 impl Wishes {
-    fn keep(&mut self, path: PathBuf, why: impl Into<Reason>) {
+    /// Returns what stands there, if there is something, and whether a link leads to it.
+    fn keep(&mut self, path: PathBuf, why: impl Into<Reason>) -> Option<(Identity, bool)> {
         let looked = self.folders.look(&path);
+        let found = match &looked {
+            Ok(Looked { location: Location::Found(found), link, .. }) => Some((found.identity, *link)),
+            _ => None,
+        };
         if !self.is_kept_with_its_folder(&path) || needs_itself(&looked) {
             self.keep.push(Keep { path, why: why.into(), looked });
+        }
+        found
+    }
+
+    /// A repository without a configuration is one that is being made, by the host or in another sandbox: it may get its
+    /// first one, which is judged when the run is over.
+    fn keep_first_configuration(&mut self, path: PathBuf) {
+        // By the names in its folder, which are known already.
+        if self.folders.may_hold(&path) {
+            self.keep_configuration(path);
         }
     }
 
@@ -100,9 +134,23 @@ impl Wishes {
         self.keep(path, CONFIGURATION);
     }
 
+    /// Keeps what a command names, and what it may name if there is such a file.
+    fn keep_named(&mut self, path: PathBuf, named: &Named, why: String) {
+        let is_file = |looked: io::Result<Looked>| {
+            looked.is_ok_and(
+                |looked| matches!(looked.location, Location::Found(found) if found.kind == super::Kind::File),
+            )
+        };
+        if !named.only_a_file || is_file(self.folders.look(&path)) {
+            self.keep(path, why);
+        }
+    }
+
     fn is_kept_with_its_folder(&self, path: &Path) -> bool {
         let inside = |whole: &PathBuf| path.starts_with(whole) && path.as_os_str() != whole.as_os_str();
-        self.whole.as_ref().is_some_and(inside)
+        // `.git/../x` is not in `.git`.
+        let goes_up = || path.components().any(|part| part == Component::ParentDir);
+        self.whole.as_ref().is_some_and(inside) && !goes_up()
     }
 }
 
@@ -117,54 +165,37 @@ fn needs_itself(looked: &io::Result<Looked>) -> bool {
 }
 
 /// What repositories ask for under `level`. `personal` is what [`personal`] read.
-pub fn wishes(level: GitLevel, requests: &[Request], personal: &[Named]) -> Wishes {
+pub fn wishes(level: GitLevel, requests: &[Request], personal: &Personal) -> Wishes {
     let mut wishes = Wishes::default();
     for request in requests.iter().filter(|_| level != GitLevel::Off) {
         let top = match request.place {
-            Place::DotGit(path) => path.parent(),
+            Place::DotGit(path) | Place::Above(path) => path.parent(),
             Place::Bare(path) => Some(path.as_path()),
             Place::Unknown(_) => None,
         };
-        for (top, named) in top.iter().flat_map(|top| personal.iter().map(move |named| (top, named))) {
+        for (top, named) in top.iter().flat_map(|top| personal.named.iter().map(move |named| (top, named))) {
             let why = format!("git: {} of your own git configuration names it", named.key);
-            wishes.keep(top.join(&named.path), why);
+            wishes.keep_named(top.join(&named.path), named, why);
         }
         match request.place {
             Place::Bare(folder) => bare(&mut wishes, level, folder, request.is_root),
             Place::DotGit(path) => dot_git(&mut wishes, level, path, request),
-            Place::Unknown(path) => wishes.keep(path.clone(), "git: what is there does not answer"),
+            Place::Unknown(path) => {
+                wishes.keep(path.clone(), "git: what is there does not answer");
+                wishes.known.push((path.clone(), Known::Unanswering));
+            }
+            Place::Above(path) => above(&mut wishes, path),
         }
         wishes.whole = None;
     }
     wishes
 }
 
-/// What the caller's own configuration has git run in every repository: `core.hooksPath = .githooks`, and the like.
-pub fn personal() -> Vec<Named> {
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = absolute("HOME");
-    let folder = absolute("XDG_CONFIG_HOME").or_else(|| home.as_ref().map(|home| home.join(".config")));
-    let files = [
-        Some(PathBuf::from("/etc/gitconfig")),
-        folder.map(|folder| folder.join("git/config")),
-        home.as_ref().map(|home| home.join(".gitconfig")),
-    ];
-    let texts = files.into_iter().flatten().filter_map(|file| read(CWD, &file, config::MOST_BYTES));
-    let named = texts.flat_map(|text| config::named(&text));
-    // What is included need not exist for every repository, and lies beside the file itself.
-    let mut named: Vec<Named> = named.filter(|named| named.relative_to == RelativeTo::WorkTree).collect();
-    for named in &mut named {
-        if let (Ok(rest), Some(home)) = (named.path.strip_prefix("~"), &home) {
-            named.path = home.join(rest);
-        }
-    }
-    named
-}
-
 fn bare(wishes: &mut Wishes, level: GitLevel, folder: &Path, is_root: bool) {
     if level == GitLevel::MetadataReadOnly {
         if !is_root {
-            return wishes.keep(folder.to_path_buf(), "git: a repository");
+            wishes.keep(folder.to_path_buf(), "git: a repository");
+            return wishes.known.push((folder.to_path_buf(), Known::Whole));
         }
         for name in ["HEAD", "objects", "refs", "packed-refs", "index", "logs", "info"] {
             wishes.keep(folder.join(name), "git: a repository's data");
@@ -180,6 +211,10 @@ fn dot_git(wishes: &mut Wishes, level: GitLevel, path: &Path, request: &Request)
         if metadata {
             wishes.keep(path.to_path_buf(), "git: a repository's data");
             wishes.whole = Some(path.to_path_buf()).filter(|_| request.as_one);
+        } else if !wishes.folders.may_hold(&path.join("HEAD")) {
+            // To git this is no repository. It is being made, by the host or in another sandbox, which must not be
+            // hindered; or somebody took its HEAD away. When the run is over it is judged like a new one.
+            return;
         }
         return repository(wishes, level, path, top);
     }
@@ -194,13 +229,16 @@ fn dot_git(wishes: &mut Wishes, level: GitLevel, path: &Path, request: &Request)
         }
         // A link is held in its place, and what it leads to is protected where it is.
         wishes.hold.push(path.to_path_buf());
+        wishes.known.push((path.to_path_buf(), Known::Link));
         let folder = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         return repository(wishes, level, &folder, top);
     }
     wishes.keep(path.to_path_buf(), "git: the pointer to a repository");
     let pointer = wishes.folders.read(path, pointer::MOST_BYTES);
-    let Some(folder) = pointer.and_then(|text| Some(top.join(pointer::gitdir(&text)?))) else { return };
-    let Ok(folder) = folder.canonicalize() else { return };
+    let folder = pointer.as_deref().and_then(|text| Some(top.join(pointer::gitdir(text)?)));
+    let known = if link { Known::Link } else { Known::Pointer(pointer.unwrap_or_default()) };
+    wishes.known.push((path.to_path_buf(), known));
+    let Some(Ok(folder)) = folder.map(|folder| folder.canonicalize()) else { return };
     if metadata {
         wishes.keep(folder.clone(), "git: what the pointer leads to");
     }
@@ -236,30 +274,93 @@ fn common(folders: &mut OpenFolders, folder: &Path) -> Option<PathBuf> {
 fn keep_settings(wishes: &mut Wishes, level: GitLevel, folder: &Path, whole: &Path, top: &Path) {
     wishes.folders.list(whole);
     let configuration = level != GitLevel::HooksReadOnly;
-    wishes.keep(whole.join("hooks"), "git: git runs its hooks");
+    let hooks = wishes.keep(whole.join("hooks"), "git: git runs its hooks");
     // With this file all the rest is read from elsewhere.
-    wishes.keep(folder.join("commondir"), "git: it says where the hooks and the configuration are");
+    let leads_on = wishes
+        .keep(folder.join("commondir"), "git: it says where the hooks and the configuration are")
+        .is_some();
+    let (shared, own) = (whole.join("config"), folder.join("config.worktree"));
     if configuration {
-        wishes.keep_configuration(whole.join("config"));
-        wishes.keep_configuration(folder.join("config.worktree"));
+        wishes.keep_first_configuration(shared.clone());
+        wishes.keep_configuration(own.clone());
     }
     if folder != whole {
         wishes.keep(folder.join("gitdir"), "git: it says which worktree this is");
     }
-    for file in [whole.join("config"), folder.join("config.worktree")] {
-        let Some(text) = wishes.folders.read(&file, config::MOST_BYTES) else { continue };
-        let at = file.parent().unwrap_or(whole);
-        for named in config::named(&text) {
-            let start = if named.relative_to == RelativeTo::File { at } else { top };
-            let path = start.join(&named.path);
+    let [config, own_config] = [shared, own].map(|file| {
+        let text = wishes.folders.read(&file, config::MOST_BYTES)?;
+        keep_what_is_named(wishes, &file, &text, top);
+        Some(text)
+    });
+    // Attributes name filters, and a filter of the user's own configuration may be a program.
+    let attributes = wishes
+        .keep(whole.join("info/attributes"), "git: git runs the filters that attributes name")
+        .is_some();
+    let mut remember = |place: &Path, parts| wishes.known.push((place.to_path_buf(), Known::Folder(parts)));
+    let parts = KnownFolder { top: top.to_path_buf(), ..KnownFolder::default() };
+    if folder == whole {
+        let parts = KnownFolder { config, own_config, hooks, leads_on, attributes, ..parts };
+        return remember(folder, Box::new(parts));
+    }
+    remember(folder, Box::new(KnownFolder { own_config, leads_on, ..parts.clone() }));
+    let top = whole.parent().unwrap_or(whole).to_path_buf();
+    remember(whole, Box::new(KnownFolder { config, hooks, attributes, top, ..parts }));
+}
+
+/// Keeps what a configuration names, and what the files name that it includes.
+fn keep_what_is_named(wishes: &mut Wishes, file: &Path, text: &[u8], top: &Path) {
+    for (named, path, file) in names(&wishes.folders, file, text, top) {
+        let why = format!("git: {} of {} names it", named.key, file.display());
+        wishes.keep_named(path, &named, why);
+    }
+}
+
+/// What a configuration names, by itself and by way of what it includes: each with its path, and the file that says it.
+pub(crate) fn names(
+    folders: &OpenFolders,
+    file: &Path,
+    text: &[u8],
+    top: &Path,
+) -> Vec<(Named, PathBuf, PathBuf)> {
+    let mut found = Vec::new();
+    let mut left = MOST_INCLUDED;
+    let mut files = vec![(file.to_path_buf(), None::<Vec<u8>>, 0)];
+    while let Some((file, included, depth)) = files.pop() {
+        let at = file.parent().unwrap_or(top).to_path_buf();
+        for named in config::named(included.as_deref().unwrap_or(text)) {
+            let start = if named.relative_to == RelativeTo::File { &at } else { top };
+            let path = start.join(personal::in_home(&named.path).as_deref().unwrap_or(&named.path));
+            if named.is_include() && depth < MOST_INCLUDES_DEEP && left > 0 {
+                left -= 1;
+                if let Some(text) = folders.read(&path, config::MOST_BYTES) {
+                    files.push((path.clone(), Some(text), depth + 1));
+                }
+            }
             // husky's folder `_` holds one line for each hook, which runs the script of that name beside it.
             let husky = named.key == "core.hookspath" && path.ends_with("_");
             let path = if husky { path.parent().unwrap_or(&path).to_path_buf() } else { path };
-            wishes.keep(path, format!("git: {} of {} names it", named.key, file.display()));
+            found.push((named, path, file.clone()));
         }
     }
-    // Attributes name filters, and a filter of the user's own configuration may be a program.
-    wishes.keep(whole.join("info/attributes"), "git: git runs the filters that attributes name");
+    found
+}
+
+/// A repository above what can be written: what it names is kept where that can be written.
+fn above(wishes: &mut Wishes, path: &Path) {
+    let Some(top) = path.parent() else { return };
+    let folder = if path.is_dir() {
+        Some(path.to_path_buf())
+    } else {
+        let pointer = wishes.folders.read(path, pointer::MOST_BYTES);
+        pointer.and_then(|text| top.join(pointer::gitdir(&text)?).canonicalize().ok())
+    };
+    let Some(folder) = folder else { return };
+    let whole = common(&mut wishes.folders, &folder).unwrap_or_else(|| folder.clone());
+    for file in [whole.join("config"), folder.join("config.worktree")] {
+        if let Some(text) = wishes.folders.read(&file, config::MOST_BYTES) {
+            keep_what_is_named(wishes, &file, &text, top);
+        }
+    }
 }
 
 /// The worktrees and submodules that live in a repository's folder.
@@ -270,9 +371,16 @@ fn parts(wishes: &mut Wishes, level: GitLevel, whole: &Path, left: &mut usize, n
     for folder in folders(wishes, &whole.join("worktrees"), left) {
         wishes.keep(folder.join("commondir"), "git: it says where a worktree's hooks and configuration are");
         wishes.keep(folder.join("gitdir"), "git: it says which worktree this is");
+        let own_config = folder.join("config.worktree");
+        let own = wishes.folders.read(&own_config, config::MOST_BYTES);
         if level == GitLevel::HooksAndConfigReadOnly {
-            wishes.keep_configuration(folder.join("config.worktree"));
+            wishes.keep_configuration(own_config);
         }
+        let parts =
+            KnownFolder { own_config: own, leads_on: true, top: folder.clone(), ..KnownFolder::default() };
+        wishes.known.push((folder.clone(), Known::Folder(Box::new(parts))));
+        // A worktree's submodules are in its own folder.
+        modules(wishes, level, &folder.join("modules"), left, nested);
     }
     modules(wishes, level, &whole.join("modules"), left, nested);
 }

@@ -4,6 +4,7 @@
 use std::ffi::{CStr, OsStr};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType, StatxFlags};
 use rustix::io::Errno;
@@ -41,14 +42,24 @@ impl Counted {
     /// A repository's own folder holds others, but for one with a `commondir`, which has a `HEAD` as well; and what is
     /// called `.git` here can only be a file or a link.
     pub fn look(self, folder: impl AsFd, name: &OsStr) -> Leaf {
+        self.look_since(folder, name, None)
+    }
+
+    /// The same; a folder in which no name came about since a point of time counts as plain, whatever it holds. The
+    /// kernel notes the time of the last change (`ctime`), which nobody can set.
+    pub fn look_since(self, folder: impl AsFd, name: &OsStr, since: Option<Duration>) -> Leaf {
         let Some(device) = self.0 else { return Leaf::Unknown };
         let quiet = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
-        let Ok(stat) = rustix::fs::statx(&folder, name, quiet, StatxFlags::TYPE | StatxFlags::NLINK) else {
-            return Leaf::Unknown;
-        };
+        let wanted = StatxFlags::TYPE | StatxFlags::NLINK | StatxFlags::CTIME;
+        let Ok(stat) = rustix::fs::statx(&folder, name, quiet, wanted) else { return Leaf::Unknown };
         let is_folder = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Directory;
         if !is_folder || stat.stx_nlink != 2 || (stat.stx_dev_major, stat.stx_dev_minor) != device {
             return Leaf::Unknown;
+        }
+        let changed =
+            Duration::new(u64::try_from(stat.stx_ctime.tv_sec).unwrap_or(0), stat.stx_ctime.tv_nsec);
+        if since.is_some_and(|since| changed < since) {
+            return Leaf::Plain;
         }
         match (look_in(&folder, name, b"/HEAD\0"), look_in(&folder, name, b"/.git\0")) {
             (Err(Errno::NOENT), Err(Errno::NOENT)) => Leaf::Plain,

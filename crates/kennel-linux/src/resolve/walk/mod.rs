@@ -30,8 +30,8 @@ use super::open_strictly;
 use super::said::shown;
 use super::{crew, tree};
 use folder::{Opened, Walk};
-use leaf::Counted;
-use remote::{answers, remote_mounts};
+pub(crate) use leaf::{Counted, Leaf};
+pub(crate) use remote::{answers, remote_mounts};
 
 /// More entries than this and the pattern is too wide to be meant.
 pub const MOST_ENTRIES: usize = 2_000_000;

@@ -1,0 +1,180 @@
+//! What a sandbox hands back to the host: the last look at the git repositories in what it could write.
+//!
+//! Git on the host runs what a repository says. What was there at the start is kept by mounts and by the guard
+//! ([`crate::resolve`]). What an honest agent makes during a run (a clone, a submodule, a worktree) cannot be forbidden,
+//! and neither can be told from what a hostile one makes while it is being made. So when nothing inside is left alive,
+//! and before anybody is told that the run is over, the controller looks through what could be written, and takes away
+//! what would make git run something: the settings of a configuration that are not known to be harmless ([`config`]),
+//! hooks, and pointers and links that lead elsewhere ([`repository`]). Nothing is deleted. What is taken away stands
+//! beside, under a name that nobody can guess ([`aside`]), and the caller is told of it ([`told`]).
+//!
+//! The controller trusts no path here. It holds the folders since before the command started, and goes down from these
+//! by descriptors, without following a link ([`walk`]).
+
+mod aside;
+mod clock;
+pub mod config;
+mod keys;
+mod place;
+mod repository;
+mod told;
+mod walk;
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kennel_init::plan::Identity;
+use kennel_policy::policy::GitLevel;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+
+use crate::guard::Anchor;
+use crate::resolve::git::Personal;
+use clock::Clock;
+pub use told::{HandedBack, SetAside, What};
+
+/// As many folders are held; of more than these the path and the identity are remembered.
+const MOST_HELD: usize = 128;
+
+/// What has to be looked through when a run is over, and what was there before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handback {
+    /// How much of a repository is kept during the run.
+    pub level: GitLevel,
+    /// The folders that can be written, none of them in another.
+    pub roots: Vec<Anchor>,
+    /// What was found at the places of repositories.
+    pub known: HashMap<PathBuf, Known>,
+    /// What the caller's own configuration has git run.
+    pub personal: Personal,
+}
+
+/// What was found at the place of a repository before the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// A repository's own folder.
+    Folder(Box<KnownFolder>),
+    /// A file that points to one, and what it says.
+    Pointer(Vec<u8>),
+    /// A link to one.
+    Link,
+    /// A repository that is read-only as a whole.
+    Whole,
+    /// A place that a rule opens by its name.
+    Opened,
+    /// A file system that did not answer.
+    Unanswering,
+}
+
+/// What a repository's own folder held before the run, as far as git takes programs from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownFolder {
+    /// `config`
+    pub config: Option<Vec<u8>>,
+    /// `config.worktree`
+    pub own_config: Option<Vec<u8>>,
+    /// `hooks`, and whether it is a link.
+    pub hooks: Option<(Identity, bool)>,
+    /// Whether there was a `commondir`.
+    pub leads_on: bool,
+    /// Whether there was a file `info/attributes`.
+    pub attributes: bool,
+    /// The top of its work tree.
+    pub top: PathBuf,
+    /// Paths in it that rules open by their names.
+    pub opened: Vec<PathBuf>,
+}
+
+impl KnownFolder {
+    fn is_open(&self, part: &str) -> bool {
+        self.opened.iter().any(|opened| Path::new(part).starts_with(opened))
+    }
+}
+
+/// A folder that could be written, held since before the command started.
+#[derive(Debug)]
+struct Held {
+    path: PathBuf,
+    identity: Identity,
+    fd: Option<OwnedFd>,
+}
+
+impl Held {
+    fn new(anchor: &Anchor, hold: bool) -> Result<Held, Errno> {
+        let fd = open_root(&anchor.path, anchor.identity)?;
+        Ok(Held { path: anchor.path.clone(), identity: anchor.identity, fd: Some(fd).filter(|_| hold) })
+    }
+
+    /// The folder itself. One that could not be held is the one that it was, or none.
+    fn open(&self) -> Result<OwnedFd, Errno> {
+        match &self.fd {
+            Some(fd) => rustix::io::fcntl_dupfd_cloexec(fd, 3),
+            None => open_root(&self.path, self.identity),
+        }
+    }
+}
+
+fn open_root(path: &Path, expected: Identity) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
+    if identity(fd.as_fd())? == expected { Ok(fd) } else { Err(Errno::STALE) }
+}
+
+/// A last look that is still to come. It holds the folders.
+#[derive(Debug)]
+pub struct LastLook {
+    handback: Arc<Handback>,
+    roots: Vec<Held>,
+    clock: Clock,
+}
+
+impl LastLook {
+    /// Takes hold of the folders.
+    ///
+    /// # Errors
+    /// When one is not what it was when the policy was resolved.
+    pub fn new(handback: &Arc<Handback>) -> Result<LastLook, (PathBuf, io::Error)> {
+        let hold = |(index, root): (usize, &Anchor)| {
+            Held::new(root, index < MOST_HELD).map_err(|error| (root.path.clone(), error.into()))
+        };
+        let roots = handback.roots.iter().enumerate().map(hold).collect::<Result<_, _>>()?;
+        Ok(LastLook { handback: Arc::clone(handback), roots, clock: Clock::start() })
+    }
+
+    /// Looks, now that nothing inside is left. `names_were_made` is false only if the sandbox is known to have made no
+    /// name at all: then there is no new repository, and what was there before was kept but for the configurations that
+    /// a level leaves open.
+    #[must_use]
+    pub fn look(self, names_were_made: bool) -> HandedBack {
+        let mut handed_back = HandedBack::default();
+        let judge = repository::Judge { handback: &self.handback, roots: &self.roots };
+        if names_were_made {
+            walk::look_through(&judge, self.clock.before_the_start())
+                .into_iter()
+                .for_each(|found| handed_back.add(found));
+        } else if self.handback.level == GitLevel::HooksReadOnly {
+            judge.configurations(&mut |found| handed_back.add(found));
+        }
+        handed_back.list.sort_by(|one, other| one.path.cmp(&other.path));
+        handed_back
+    }
+}
+
+fn identity(fd: BorrowedFd) -> Result<Identity, Errno> {
+    let quiet = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    Ok(identity_of(&rustix::fs::statx(fd, c"", quiet, StatxFlags::INO)?))
+}
+
+fn identity_of(stat: &rustix::fs::Statx) -> Identity {
+    let device = u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor);
+    Identity { device, inode: stat.stx_ino }
+}
+
+/// Opens a folder in another one to be listed; a link is none.
+fn open_folder(folder: BorrowedFd, name: &std::ffi::CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    rustix::fs::openat(folder, name, flags, Mode::empty())
+}
