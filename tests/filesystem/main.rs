@@ -9,6 +9,7 @@ mod models;
 mod mounts;
 mod names;
 mod old_kernel;
+mod own_settings;
 mod planted;
 mod precedence;
 mod race;

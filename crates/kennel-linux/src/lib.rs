@@ -13,6 +13,7 @@ pub mod guard;
 pub mod handback;
 pub mod held;
 pub mod holder;
+mod home;
 pub mod host;
 pub mod landlock;
 pub mod launch;

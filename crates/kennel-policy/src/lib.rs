@@ -6,9 +6,11 @@
 pub mod codex;
 mod device;
 pub mod domain;
+pub mod dotfiles;
 pub mod merge;
 pub mod nearest;
 pub mod ostext;
+pub mod passwd;
 pub mod pattern;
 pub mod policy;
 pub mod printed;

@@ -9,11 +9,13 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::path::Path;
 
 use crate::domain::HostRule;
+use crate::dotfiles;
 use crate::nearest::nearest;
 use crate::policy::{
-    EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, Limits, Look, Missing, NetworkMode,
+    EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, KeptNames, Limits, Look, Missing, NetworkMode,
     NetworkPolicy, Origin, PathRule, Policy, ProcessPolicy, PublishedPort, ReadModel, SeccompProfile,
     TmpMode, UnixSockets, UserMode,
 };
@@ -160,10 +162,9 @@ pub fn merge(sources: Sources) -> Result<Merged, MergeError> {
     }
 
     let mut whole = defaults();
+    let start = said.process.workdir.as_ref().map_or(base.folder.clone(), |stated| stated.value.clone());
     if let Some(profile) = said.profile.take() {
-        let start = said.process.workdir.as_ref().map(|stated| stated.value.clone());
-        let base = start.map_or(base.clone(), |start| base.in_folder(start));
-        let settings = profiles::settings(&profile.value, &base);
+        let settings = profiles::settings(&profile.value, &base.clone().in_folder(start.clone()));
         let Some(settings) = settings else {
             let hint = nearest(&profile.value, profiles::NAMES);
             return Err(MergeError::UnknownProfile { name: profile.value, origin: profile.origin, hint });
@@ -186,7 +187,7 @@ pub fn merge(sources: Sources) -> Result<Merged, MergeError> {
     }
     check_network(&whole)?;
     check_swap(&whole)?;
-    Ok(Merged { policy: policy(whole), notes })
+    Ok(Merged { policy: policy(whole, &start), notes })
 }
 
 /// Lays what a stronger source says over the rest.
@@ -236,6 +237,8 @@ fn defaults() -> Settings {
     settings.files.reads = say(files.reads);
     settings.files.precedence = say(files.precedence);
     settings.files.git = say(files.git);
+    settings.files.protect_dotfiles = say(false);
+    settings.files.refuse_home = say(files.refuse_home);
     settings.files.on_replace = say(files.on_replace);
     settings.files.tmp = say(files.tmp);
     settings.files.host_run = say(files.host_run);
@@ -325,8 +328,8 @@ fn check_swap(settings: &Settings) -> Result<(), MergeError> {
     }
 }
 
-/// The settings as a policy. Everything has been said by now, or is a default.
-fn policy(settings: Settings) -> Policy {
+/// The settings as a policy, for a command that starts in `start`. Everything has been said by now, or is a default.
+fn policy(settings: Settings, start: &Path) -> Policy {
     let Settings { best_effort, files, network, limits, environment, process, .. } = settings;
     let reads = value(files.reads).unwrap_or_default();
     // Under open reads an allowed path is a hole in a denied one, and a hole in nothing is harmless. Under listed reads
@@ -341,7 +344,13 @@ fn policy(settings: Settings) -> Policy {
             // A place to write that is not there is a typing mistake, or will be noticed as lost output.
             allow_write: rules(files.allow_write, Missing::Error, Follow::Named),
             deny_write: rules(files.deny_write, Missing::Skip, Follow::Always),
-            kept_names: None,
+            kept_names: files.protect_dotfiles.filter(|said| said.value).map(|said| KeptNames {
+                folder: start.to_path_buf(),
+                names: dotfiles::COMMANDS,
+                depth: dotfiles::DEPTH,
+                origin: said.origin,
+            }),
+            refuse_home: value(files.refuse_home).unwrap_or_default(),
             precedence: value(files.precedence).unwrap_or_default(),
             git: value::<GitLevel>(files.git).unwrap_or_default(),
             on_replace: value(files.on_replace).unwrap_or_default(),

@@ -53,6 +53,8 @@ pub struct FilePolicy {
     pub deny_write: Vec<PathRule>,
     /// Names that stay as they are in a folder and in those below it.
     pub kept_names: Option<KeptNames>,
+    /// Whether to refuse to start if a folder that can be written is a home folder, or holds one.
+    pub refuse_home: bool,
     /// Which rule wins where several speak of one path.
     pub precedence: Precedence,
     /// What stays read-only of the git repositories in what can be written.
@@ -82,6 +84,7 @@ impl Default for FilePolicy {
             allow_write: Vec::new(),
             deny_write: Vec::new(),
             kept_names: None,
+            refuse_home: false,
             precedence: Precedence::default(),
             git: GitLevel::default(),
             on_replace: OnReplace::default(),

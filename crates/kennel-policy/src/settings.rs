@@ -70,6 +70,8 @@ pub struct FileSettings {
     pub deny_write: Vec<PathEntry>,
     pub precedence: Option<Stated<Precedence>>,
     pub git: Option<Stated<GitLevel>>,
+    pub protect_dotfiles: Option<Stated<bool>>,
+    pub refuse_home: Option<Stated<bool>>,
     pub on_replace: Option<Stated<OnReplace>>,
     pub mounts: Vec<MountPoint>,
     pub tmpfs: Vec<TmpfsMount>,

@@ -169,6 +169,10 @@ impl SandboxBuilder {
         /// What stays read-only of the git repositories in what can be written, of which git on the host would run
         /// hooks and more.
         git(level: GitLevel) => files.git = level;
+        /// Keep shell start-up files and the settings of editors and agents as they are where commands start.
+        protect_dotfiles(yes: bool) => files.protect_dotfiles = yes;
+        /// Refuse to start if a home folder, or a folder above one, can be written.
+        refuse_home(yes: bool) => files.refuse_home = yes;
         /// What happens when the host replaces a denied path while a command runs: the new file is protected as the old
         /// one was, or the sandbox ends.
         on_replace(action: OnReplace) => files.on_replace = action;

@@ -11,6 +11,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use kennel_policy::passwd::home_of;
 use kennel_policy::settings::Base;
 
 /// The homes of one person; the first is what `~` opens.
@@ -76,18 +77,6 @@ fn user() -> u32 {
 #[cfg(not(target_os = "linux"))]
 fn user() -> u32 {
     u32::MAX
-}
-
-/// The sixth field of the line whose third is the user's number.
-fn home_of(user: u32, database: &[u8]) -> Option<PathBuf> {
-    let number = user.to_string();
-    database.split(|byte| *byte == b'\n').find_map(|line| {
-        let mut fields = line.split(|byte| *byte == b':').skip(2);
-        let own = fields.next()? == number.as_bytes();
-        // SAFETY: a line of a file is cut at ASCII characters; where this file is, names are any bytes.
-        let home = Path::new(unsafe { OsStr::from_encoded_bytes_unchecked(fields.nth(2)?) });
-        (own && home.is_absolute()).then(|| home.to_path_buf())
-    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kennel_init::plan::{Cover, Identity};
 use kennel_policy::policy::OnReplace;
 
-use crate::resolve::Reason;
+use crate::resolve::{OWN_SETTINGS, Reason};
 
 /// A folder on the host that the sandbox can write and cannot move: a mount point inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,11 +150,12 @@ impl Rules {
     /// Whether the filter has to ask.
     #[must_use]
     pub fn asks(&self) -> Asks {
+        // Inside a guarded sandbox, whose guard keeps kennel's settings as this one would.
+        let of_policy = |absent: &Protected| absent.rule != OWN_SETTINGS;
         match () {
-            () if !self.protected.is_empty() || !self.rewritten.is_empty() || self.sockets.is_some() => {
-                Asks::Must
-            }
-            () if !self.standing.is_empty() || self.hears_names => Asks::Better,
+            () if self.protected.iter().any(of_policy) => Asks::Must,
+            () if !self.rewritten.is_empty() || self.sockets.is_some() => Asks::Must,
+            () if self.names() => Asks::Better,
             () => Asks::No,
         }
     }

@@ -90,6 +90,13 @@ pub fn judge(text: &[u8], before: Option<&[u8]>, is_work_tree: impl Fn(&[u8]) ->
     if settings.is_empty() { Judgement::Harmless } else { Judgement::Names { settings, rest } }
 }
 
+/// A configuration without one of its settings; `None` if it is not written as git writes it.
+#[must_use]
+pub fn without(text: &[u8], setting: &Setting) -> Option<Vec<u8>> {
+    let lines = read(text)?.into_iter().filter(|line| line.setting.as_ref() != Some(setting));
+    Some(lines.flat_map(|line| line.text.iter().copied()).collect())
+}
+
 /// The settings of a configuration that is written as git writes it, in their order.
 #[must_use]
 pub fn settings(text: &[u8]) -> Option<Vec<Setting>> {

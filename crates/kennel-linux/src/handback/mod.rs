@@ -57,8 +57,13 @@ pub struct Handback {
 pub enum Known {
     /// A repository's own folder.
     Folder(Box<KnownFolder>),
-    /// A file that points to one, and what it says.
-    Pointer(Vec<u8>),
+    /// A file that points to one, or was to, and what it says.
+    Pointer {
+        /// Its text.
+        text: Vec<u8>,
+        /// Whether there was a repository where it leads.
+        leads_to_one: bool,
+    },
     /// A link to one.
     Link,
     /// A repository that is read-only as a whole.

@@ -214,12 +214,18 @@ impl Judge<'_> {
             (Some(FileType::Symlink), _) => away(What::Pointer, told),
             (Some(FileType::RegularFile), known) => {
                 let text = read(folder, c".git", pointer::MOST_BYTES);
-                if let (Some(Known::Pointer(before)), Read::Text(text)) = (known, &text)
-                    && before == text
+                let mut same = false;
+                if let (Some(Known::Pointer { text: before, leads_to_one }), Read::Text(text)) =
+                    (known, &text)
                 {
-                    return;
+                    same = before == text;
+                    if same && *leads_to_one {
+                        return;
+                    }
                 }
                 match self.pointer(path, &text) {
+                    // It leads where it led.
+                    Target::Elsewhere if same => {}
                     Target::Elsewhere => away(What::Pointer, told),
                     Target::Nowhere => {}
                     Target::Repository(target) => self.new_work_tree(path, Some(&target), told),
@@ -398,8 +404,7 @@ impl Judge<'_> {
     /// back, or to an empty one, or to none. Elsewhere it has git write where nobody expects it, hooks of another
     /// repository for one.
     fn is_its_work_tree(&self, repository: &Path, value: &[u8]) -> bool {
-        let is_module = repository.ancestors().skip(1).any(|above| above.ends_with("modules"));
-        let Some(tree) = meant(repository, value).filter(|_| is_module) else { return false };
+        let Some(tree) = meant(repository, value).filter(|_| is_module(repository)) else { return false };
         if self.is_in_any_repository(&tree) {
             return false;
         }
@@ -443,10 +448,28 @@ impl Judge<'_> {
         let settings = config::settings(text).unwrap_or_default();
         let moves = |setting: &&config::Setting| setting.key() == "core.worktree";
         for value in settings.iter().filter(moves).filter_map(|setting| setting.value.as_deref()) {
-            if let Some(tree) = meant(repository.path, value)
-                && let Beneath::Link(link) = beneath(self.roots, &tree)
-            {
-                told.extend(move_entry(&link, What::WorkTree));
+            let Some(tree) = meant(repository.path, value) else { continue };
+            match beneath(self.roots, &tree) {
+                Beneath::Link(link) => told.extend(move_entry(&link, What::WorkTree)),
+                // What it calls so became another repository's own folder.
+                Beneath::Found(_) if is_module(repository.path) && self.is_in_any_repository(&tree) => {
+                    let known = config::Setting {
+                        section: "core".into(),
+                        subsection: None,
+                        name: "worktree".into(),
+                        value: Some(value.to_vec()),
+                    };
+                    let what = What::Settings(vec![known.key()]);
+                    let rest = config::without(text, &known);
+                    told.push(part_aside(
+                        repository.folder,
+                        repository.path,
+                        c"config",
+                        rest.as_deref(),
+                        what,
+                    ));
+                }
+                _ => {}
             }
         }
     }
@@ -521,6 +544,11 @@ impl Judge<'_> {
             }
         }
     }
+}
+
+/// Whether a repository's own folder is where those of submodules are.
+fn is_module(repository: &Path) -> bool {
+    repository.ancestors().skip(1).any(|above| above.ends_with("modules"))
 }
 
 /// Where a pointer leads.

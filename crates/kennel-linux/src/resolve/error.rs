@@ -101,6 +101,19 @@ pub enum ResolveError {
         /// How many there can be.
         most: usize,
     },
+    /// A home would be writable where it must not be.
+    #[error(
+        "resolving {rule}: {} is a home folder, or holds one: shells, editors and kennel itself take commands from \
+         files there (files.refuse_home)\n\
+         help: start in a project's folder, or name one with -C; a settings file may say `refuse_home = false`",
+        shown(.path)
+    )]
+    Home {
+        /// The rule.
+        rule: String,
+        /// The folder.
+        path: PathBuf,
+    },
     /// There is too much to look through.
     #[error(
         "looking for what globs match and for git repositories: {0}\n\

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use kennel_policy::policy::{GitLevel, Look, Precedence, ReadModel};
+use kennel_policy::policy::{GitLevel, KeptNames, Look, Precedence, ReadModel};
 
 use super::error::{ResolveError, system_error};
 use super::folder::{Holder, Looked, OpenFolders};
@@ -22,9 +22,15 @@ const TOGETHER: usize = 16;
 type LastHolder = Option<(PathBuf, bool)>;
 
 impl Resolver<'_> {
+    /// The names that are kept, in the folder that the command starts in, by its path without links.
+    pub(super) fn kept_names(&self) -> Option<KeptNames> {
+        let kept = self.files.kept_names.clone()?;
+        Some(KeptNames { folder: self.workdir.clone().unwrap_or(kept.folder), ..kept })
+    }
+
     /// Keeps names as they are, those of the first folder whether they are there or not.
     pub(super) fn keep_names(&mut self, found: &[PathBuf]) -> Result<(), ResolveError> {
-        let Some(kept) = &self.files.kept_names else { return Ok(()) };
+        let Some(kept) = self.kept_names() else { return Ok(()) };
         let roots = self.writable_folders();
         let own: Vec<PathBuf> = kept.names.iter().map(|name| kept.folder.join(name)).collect();
         let (mut folders, mut last) = (OpenFolders::default(), None);

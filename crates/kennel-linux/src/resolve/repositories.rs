@@ -29,7 +29,8 @@ impl<'a> Resolver<'a> {
         let globs = self.globs()?;
         let git = self.files.git != GitLevel::Off;
         let repositories = if git { self.writable_folders() } else { BTreeSet::new() };
-        let kept = self.files.kept_names.as_ref();
+        let kept = self.kept_names();
+        let kept = kept.as_ref();
         if globs.is_empty() && repositories.is_empty() && kept.is_none() {
             return Ok(Looked::default());
         }

@@ -274,6 +274,20 @@ pub static SECTIONS: &[Section] = &[
                 doc: "When the host replaces a denied path during the run: protect the new file, or end the sandbox.",
             },
             Key {
+                name: "protect_dotfiles",
+                kind: Kind::Bool(|s| &mut s.files.protect_dotfiles),
+                default: "false",
+                tighten: Tighten::To(true),
+                doc: "Keep shell start-up files and the settings of editors and agents read-only where the command starts.",
+            },
+            Key {
+                name: "refuse_home",
+                kind: Kind::Bool(|s| &mut s.files.refuse_home),
+                default: "false",
+                tighten: Tighten::To(true),
+                doc: "Refuse to start if a home folder, or a folder above one, can be written.",
+            },
+            Key {
                 name: "mounts",
                 kind: Kind::Mounts(|s| &mut s.files.mounts),
                 default: "",

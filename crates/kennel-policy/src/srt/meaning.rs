@@ -5,28 +5,13 @@ use std::path::{Path, PathBuf};
 
 use super::{Entry, SrtSettings};
 use crate::device::is_device;
+use crate::dotfiles;
 use crate::pattern::PathPattern;
 use crate::policy::{
     EnvironmentPolicy, FilePolicy, GitLevel, KeptNames, Look, Missing, NetworkMode, NetworkPolicy, Origin,
     PathRule, Policy, Precedence, ProcessPolicy, SeccompProfile, TmpMode, UnixSockets,
 };
 
-/// Files and folders that programs on the host take commands from, wherever they lie.
-const DANGEROUS: &[&str] = &[
-    ".gitconfig",
-    ".gitmodules",
-    ".bashrc",
-    ".bash_profile",
-    ".zshrc",
-    ".zprofile",
-    ".profile",
-    ".ripgreprc",
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-    ".claude/commands",
-    ".claude/agents",
-];
 /// Folders below the home that tools write to whatever they do.
 const ALWAYS_WRITABLE: &[&str] = &[".npm/_logs", ".claude/debug"];
 
@@ -107,7 +92,7 @@ impl SrtSettings {
             // Whatever the settings say.
             kept_names: Some(KeptNames {
                 folder: around.folder.clone(),
-                names: DANGEROUS,
+                names: dotfiles::OF_SRT,
                 depth: self.search_depth,
                 origin: Origin("protected in every sandbox".to_owned()),
             }),

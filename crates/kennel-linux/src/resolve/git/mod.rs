@@ -211,10 +211,6 @@ fn dot_git(wishes: &mut Wishes, level: GitLevel, path: &Path, request: &Request)
         if metadata {
             wishes.keep(path.to_path_buf(), "git: a repository's data");
             wishes.whole = Some(path.to_path_buf()).filter(|_| request.as_one);
-        } else if !wishes.folders.may_hold(&path.join("HEAD")) {
-            // To git this is no repository. It is being made, by the host or in another sandbox, which must not be
-            // hindered; or somebody took its HEAD away. When the run is over it is judged like a new one.
-            return;
         }
         return repository(wishes, level, path, top);
     }
@@ -236,9 +232,12 @@ fn dot_git(wishes: &mut Wishes, level: GitLevel, path: &Path, request: &Request)
     wishes.keep(path.to_path_buf(), "git: the pointer to a repository");
     let pointer = wishes.folders.read(path, pointer::MOST_BYTES);
     let folder = pointer.as_deref().and_then(|text| Some(top.join(pointer::gitdir(text)?)));
-    let known = if link { Known::Link } else { Known::Pointer(pointer.unwrap_or_default()) };
+    let folder = folder.and_then(|folder| folder.canonicalize().ok());
+    let leads_to_one = folder.as_ref().is_some_and(|folder| is_repository(&mut wishes.folders, folder));
+    let text = pointer.unwrap_or_default();
+    let known = if link { Known::Link } else { Known::Pointer { text, leads_to_one } };
     wishes.known.push((path.to_path_buf(), known));
-    let Some(Ok(folder)) = folder.map(|folder| folder.canonicalize()) else { return };
+    let Some(folder) = folder else { return };
     if metadata {
         wishes.keep(folder.clone(), "git: what the pointer leads to");
     }
@@ -248,8 +247,18 @@ fn dot_git(wishes: &mut Wishes, level: GitLevel, path: &Path, request: &Request)
     }
 }
 
+/// Whether git would take a folder that is listed for a repository's own: without a `HEAD` it does not.
+fn is_repository(folders: &mut OpenFolders, folder: &Path) -> bool {
+    folders.list(folder) && folders.may_hold(&folder.join("HEAD"))
+}
+
 /// A repository's own folder, whose work tree is at `top`.
 fn repository(wishes: &mut Wishes, level: GitLevel, folder: &Path, top: &Path) {
+    // To git this is none. It is being made, by the host or in another sandbox, which must not be hindered; or somebody
+    // took its HEAD away. When the run is over it is judged like a new one: an earlier run may have left it so.
+    if level != GitLevel::MetadataReadOnly && !is_repository(&mut wishes.folders, folder) {
+        return;
+    }
     let common = common(&mut wishes.folders, folder);
     if let Some(common) = &common
         && level == GitLevel::MetadataReadOnly
@@ -304,7 +313,10 @@ fn keep_settings(wishes: &mut Wishes, level: GitLevel, folder: &Path, whole: &Pa
     }
     remember(folder, Box::new(KnownFolder { own_config, leads_on, ..parts.clone() }));
     let top = whole.parent().unwrap_or(whole).to_path_buf();
-    remember(whole, Box::new(KnownFolder { config, hooks, attributes, top, ..parts }));
+    // The first work tree has one of its own as well.
+    let own_config = wishes.folders.read(&whole.join("config.worktree"), config::MOST_BYTES);
+    let parts = KnownFolder { config, own_config, hooks, attributes, top, ..parts };
+    wishes.known.push((whole.to_path_buf(), Known::Folder(Box::new(parts))));
 }
 
 /// Keeps what a configuration names, and what the files name that it includes.
@@ -369,6 +381,9 @@ fn parts(wishes: &mut Wishes, level: GitLevel, whole: &Path, left: &mut usize, n
         return;
     }
     for folder in folders(wishes, &whole.join("worktrees"), left) {
+        if !is_repository(&mut wishes.folders, &folder) {
+            continue;
+        }
         wishes.keep(folder.join("commondir"), "git: it says where a worktree's hooks and configuration are");
         wishes.keep(folder.join("gitdir"), "git: it says which worktree this is");
         let own_config = folder.join("config.worktree");

@@ -1,0 +1,65 @@
+//! Files and folders in a project from which programs on the host take commands: shells when they start, editors when
+//! they open the folder, agents when they are called there.
+
+/// What profile `agent` keeps as it is.
+///
+/// `.gitmodules` is not among them: git takes no commands from it, and submodules could not be added.
+pub const COMMANDS: &[&str] = &[
+    ".bash_aliases",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_profile",
+    ".bashrc",
+    ".gitconfig",
+    ".profile",
+    ".ripgreprc",
+    ".zlogin",
+    ".zprofile",
+    ".zshenv",
+    ".zshrc",
+    ".idea",
+    ".vscode",
+    ".mcp.json",
+    ".agents",
+    ".claude/agents",
+    ".claude/commands",
+    ".claude/hooks",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".claude/skills",
+    ".codex",
+    ".cursor",
+    ".gemini",
+];
+
+/// What srt keeps as it is, whatever its settings say.
+pub const OF_SRT: &[&str] = &[
+    ".gitconfig",
+    ".gitmodules",
+    ".bashrc",
+    ".bash_profile",
+    ".zshrc",
+    ".zprofile",
+    ".profile",
+    ".ripgreprc",
+    ".mcp.json",
+    ".vscode",
+    ".idea",
+    ".claude/commands",
+    ".claude/agents",
+];
+
+/// As many levels of folders are looked through for these names, as srt does.
+pub const DEPTH: u32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_is_kept_from_what_srt_protects() {
+        for name in OF_SRT.iter().filter(|name| **name != ".gitmodules") {
+            assert!(COMMANDS.contains(name), "{name}");
+        }
+    }
+}
