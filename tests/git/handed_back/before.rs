@@ -3,7 +3,7 @@
 use super::{Attack, OFF, WAYS, Way, World, fails};
 
 macro_rules! attacks {
-    ($($name:ident: $before:expr, $inside:expr;)*) => {
+    ($(fn $name:ident(): $before:expr, $inside:expr;)*) => {
         $(#[test]
         fn $name() {
             fails(&Attack { name: stringify!($name), before: $before, inside: $inside });
@@ -12,38 +12,38 @@ macro_rules! attacks {
 }
 
 attacks! {
-    a_script_that_a_filter_hands_to_an_interpreter_stays:
+    fn a_script_that_a_filter_hands_to_an_interpreter_stays():
         "mkdir tools; echo cat > tools/clean.sh; git config filter.x.clean 'sh tools/clean.sh %f'; echo '* filter=x' > .gitattributes; git add -A; git commit -qm f",
         "echo 'RUN; cat' > tools/clean.sh; echo more > three";
-    a_script_beside_the_repository_that_a_filter_names_stays:
+    fn a_script_beside_the_repository_that_a_filter_names_stays():
         "echo cat > clean.sh; git config filter.x.clean 'sh clean.sh'; echo '* filter=x' > .gitattributes; git add -A; git commit -qm f",
         "echo 'RUN; cat' > clean.sh; rm -f clean.sh; echo 'RUN; cat' > clean.sh; echo more > three";
-    what_an_included_file_includes_stays:
+    fn what_an_included_file_includes_stays():
         "printf '[include]\\npath = b.inc\\n' > a.inc; printf '[user]\\nname = x\\n' > b.inc; git config include.path ../a.inc",
         "printf '[core]\\nfsmonitor = \"RUN;false\"\\n' > b.inc";
-    hooks_that_an_included_file_names_stay:
+    fn hooks_that_an_included_file_names_stay():
         "printf '[core]\\nhooksPath = .githooks\\n' > a.inc; mkdir .githooks; git config include.path ../a.inc",
         "printf '#!/bin/sh\\nRUN\\n' > .githooks/post-commit; chmod +x .githooks/post-commit";
-    hooks_of_a_repository_above_stay:
+    fn hooks_of_a_repository_above_stay():
         "rm -rf .git; cd ..; git init -q .; git config core.hooksPath work/.githooks; git commit -q --allow-empty -m x",
         "mkdir -p .githooks; printf '#!/bin/sh\\nRUN\\n' > .githooks/post-commit; chmod +x .githooks/post-commit";
-    hooks_of_the_callers_own_configuration_are_not_planted_in_a_clone:
+    fn hooks_of_the_callers_own_configuration_are_not_planted_in_a_clone():
         "git config --global core.hooksPath .githooks",
         "git init -q new; mkdir new/.githooks; printf '#!/bin/sh\\nRUN\\n' > new/.githooks/post-commit; chmod +x new/.githooks/post-commit";
-    hooks_that_the_callers_own_configuration_includes_are_not_planted:
+    fn hooks_that_the_callers_own_configuration_includes_are_not_planted():
         "printf '[core]\\n\\thooksPath = .githooks\\n' > TOP/home/more.inc; git config --global include.path more.inc",
         "mkdir -p .githooks; printf '#!/bin/sh\\nRUN\\n' > .githooks/post-commit; chmod +x .githooks/post-commit
          git init -q new; mkdir new/.githooks; cp .githooks/* new/.githooks/";
-    hooks_in_a_new_worktree_are_those_of_the_first:
+    fn hooks_in_a_new_worktree_are_those_of_the_first():
         "mkdir .githooks; printf '#!/bin/sh\\n' > .githooks/post-commit; chmod +x .githooks/post-commit; git config core.hooksPath .githooks; git add -A; git commit -qm h",
         "git worktree add -q t || exit 0; printf '#!/bin/sh\\nRUN\\n' > t/.githooks/post-commit";
-    a_pointer_to_a_trusted_repository_brings_no_programs:
+    fn a_pointer_to_a_trusted_repository_brings_no_programs():
         "mkdir tools; printf '#!/bin/sh\\n' > tools/watch; chmod +x tools/watch; git config core.fsmonitor ./tools/watch",
         "mkdir -p s/tools; printf '#!/bin/sh\\nRUN\\n' > s/tools/watch; chmod +x s/tools/watch; echo 'gitdir: ../.git' > s/.git";
-    a_pointer_to_a_repository_elsewhere_brings_no_programs:
+    fn a_pointer_to_a_repository_elsewhere_brings_no_programs():
         "git init -q ../other; git -C ../other commit -q --allow-empty -m x; git -C ../other config core.fsmonitor ./watch",
         "mkdir -p s; printf '#!/bin/sh\\nRUN\\n' > s/watch; chmod +x s/watch; echo 'gitdir: TOP/other/.git' > s/.git";
-    the_settings_of_a_submodule_of_a_worktree_stay:
+    fn the_settings_of_a_submodule_of_a_worktree_stay():
         "git init -q ../lib; git -C ../lib commit -q --allow-empty -m x; git worktree add -q t; cd t; git submodule --quiet add ../../lib lib; git commit -qm lib",
         "for file in .git/worktrees/t/modules/lib/config; do printf '[core]\\nfsmonitor = \"RUN;false\"\\n' >> $file; done";
 }

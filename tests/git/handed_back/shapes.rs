@@ -5,7 +5,7 @@ use super::{Attack, OFF, WAYS, Way, World, fails, works};
 const MAKE: &str = "git init -q evil && git -C evil commit -q --allow-empty -m x && git -C evil config core.fsmonitor 'RUN;false'; ";
 
 macro_rules! attacks {
-    ($($name:ident: $before:expr, $inside:expr;)*) => {
+    ($(fn $name:ident(): $before:expr, $inside:expr;)*) => {
         $(#[test]
         fn $name() {
             fails(&Attack { name: stringify!($name), before: $before, inside: $inside });
@@ -19,64 +19,64 @@ fn evil(rest: &str) -> &'static str {
 
 attacks! {
     // Pointers.
-    a_pointer_to_a_repository_of_another_name_runs_nothing: "",
+    fn a_pointer_to_a_repository_of_another_name_runs_nothing(): "",
         evil("mkdir s; mv evil/.git x; echo 'gitdir: ../x' > s/.git");
-    a_pointer_with_an_end_in_the_middle_runs_nothing: "",
+    fn a_pointer_with_an_end_in_the_middle_runs_nothing(): "",
         evil("mkdir s; mv evil/.git x; printf 'gitdir: ../x\\0yz\\n' > s/.git");
-    a_pointer_that_goes_up_behind_a_link_runs_nothing: "",
+    fn a_pointer_that_goes_up_behind_a_link_runs_nothing(): "",
         evil("mkdir -p s x/y; mv evil/.git x/z; git init -q z; ln -s x/y l; echo 'gitdir: ../l/../z' > s/.git");
-    an_absolute_pointer_runs_nothing: "",
+    fn an_absolute_pointer_runs_nothing(): "",
         evil("mkdir s; mv evil/.git x; echo \"gitdir: $PWD/x\" > s/.git");
-    a_link_runs_nothing: "",
+    fn a_link_runs_nothing(): "",
         evil("mkdir s; mv evil/.git x; ln -s ../x s/.git");
-    a_link_to_a_pointer_runs_nothing: "",
+    fn a_link_to_a_pointer_runs_nothing(): "",
         evil("mkdir s; mv evil/.git x; echo 'gitdir: ../x' > p; ln -s ../p s/.git");
-    a_renamed_folder_runs_nothing: "",
+    fn a_renamed_folder_runs_nothing(): "",
         evil("mv evil/.git evil/dotgit; mkdir s; mv evil/dotgit s/.git");
-    a_head_that_is_a_link_runs_nothing: "",
+    fn a_head_that_is_a_link_runs_nothing(): "",
         evil("cd evil/.git; rm HEAD; ln -s refs/heads/main HEAD");
 
     // Worktrees and submodules.
-    a_worktree_whose_repository_is_another_runs_nothing: "",
+    fn a_worktree_whose_repository_is_another_runs_nothing(): "",
         evil("git worktree add -q t 2>/dev/null; mkdir -p .git/worktrees/t; echo ../../../evil/.git > .git/worktrees/t/commondir");
-    a_worktree_of_a_folder_that_is_no_repository_runs_nothing: "",
+    fn a_worktree_of_a_folder_that_is_no_repository_runs_nothing(): "",
         evil("mkdir -p x/worktrees/y x/objects x/refs t; cp evil/.git/config x/; echo ref: refs/heads/main > x/worktrees/y/HEAD
              echo ../.. > x/worktrees/y/commondir; echo 'gitdir: ../x/worktrees/y' > t/.git; rm -rf evil");
-    a_repository_that_says_its_settings_are_elsewhere_runs_nothing: "",
+    fn a_repository_that_says_its_settings_are_elsewhere_runs_nothing(): "",
         evil("git init -q s; mv evil/.git x; echo ../../x > s/.git/commondir");
-    a_submodule_in_its_place_runs_nothing: "",
+    fn a_submodule_in_its_place_runs_nothing(): "",
         evil("mkdir -p .git/modules || mkdir -p m; mv evil/.git .git/modules/evil || mv evil/.git m/evil
              echo 'gitdir: ../.git/modules/evil' > evil/.git; git add evil; git commit -qm link");
-    a_repository_deep_in_the_data_of_another_runs_nothing: "",
+    fn a_repository_deep_in_the_data_of_another_runs_nothing(): "",
         evil("place=.git/refs/x; mv evil/.git $place || { place=x; mv evil/.git x; }; git config -f $place/config core.worktree $PWD/evil");
 
     // Git itself writes the hook.
-    a_work_tree_that_is_another_repositorys_own_folder_gets_no_hooks: "",
+    fn a_work_tree_that_is_another_repositorys_own_folder_gets_no_hooks(): "",
         "git init -q evil; cd evil; mkdir hooks; printf '#!/bin/sh\\nRUN\\n' > hooks/post-commit; chmod +x hooks/post-commit
          git add .; git commit -qm e; rm -r hooks; git config core.worktree ../../.git";
-    a_repository_in_anothers_own_folder_writes_no_hooks: "",
+    fn a_repository_in_anothers_own_folder_writes_no_hooks(): "",
         "git init -q evil; cd evil; mkdir hooks; printf '#!/bin/sh\\nRUN\\n' > hooks/post-commit; chmod +x hooks/post-commit
          git add .; git commit -qm e; rm -r hooks; echo 'gitdir: ../evil/.git' > ../.git/.git";
-    a_repository_moved_into_anothers_own_folder_writes_no_hooks: "",
+    fn a_repository_moved_into_anothers_own_folder_writes_no_hooks(): "",
         "git init -q evil; cd evil; mkdir hooks; printf '#!/bin/sh\\nRUN\\n' > hooks/post-commit; chmod +x hooks/post-commit
          git add .; git commit -qm e; rm -r hooks; mv .git ../.git/.git";
-    a_submodules_work_tree_in_a_repositorys_own_folder_gets_no_hooks: "git init -q --bare mirror.git && git init -q l",
+    fn a_submodules_work_tree_in_a_repositorys_own_folder_gets_no_hooks(): "git init -q --bare mirror.git && git init -q l",
         "git init -q evil; cd evil; mkdir hooks; printf '#!/bin/sh\\nRUN\\n' > hooks/post-checkout; chmod +x hooks/post-checkout
          git add .; git commit -qm e; rm -r hooks; mkdir -p ../modules; mv .git ../modules/evil; cd ..; rm -rf evil
          git config -f modules/evil/config core.bare false; git config -f modules/evil/config core.worktree ../../l/.git; echo 'gitdir: ../../modules/evil' > l/.git/.git";
 
     // Hard to get at.
-    a_repository_in_a_folder_without_rights_runs_nothing: "",
+    fn a_repository_in_a_folder_without_rights_runs_nothing(): "",
         evil("chmod 555 evil evil/.git");
-    a_repository_in_a_folder_that_cannot_be_listed_runs_nothing: "",
+    fn a_repository_in_a_folder_that_cannot_be_listed_runs_nothing(): "",
         evil("mkdir d; mv evil d/; chmod 311 d");
-    a_repository_among_thousands_runs_nothing: "",
+    fn a_repository_among_thousands_runs_nothing(): "",
         evil("mkdir many; cd many; for n in $(seq 3000); do echo d$n; done | xargs mkdir; mv ../evil d2345/");
-    a_repository_in_a_folder_of_hooks_runs_nothing: "",
+    fn a_repository_in_a_folder_of_hooks_runs_nothing(): "",
         evil("git init -q o; cd o/.git; printf '#!/bin/sh\\n' > hooks/post-commit; chmod +x hooks/post-commit; mv ../../evil/.git hooks/r; git config -f hooks/r/config core.worktree $PWD/../../evil");
-    a_repository_in_the_packages_runs_nothing: "",
+    fn a_repository_in_the_packages_runs_nothing(): "",
         evil("mkdir -p node_modules/a/b/c; mv evil node_modules/a/b/c/");
-    a_repository_with_an_odd_name_runs_nothing: "",
+    fn a_repository_with_an_odd_name_runs_nothing(): "",
         evil("mv evil $'a\\nb \\t\\e[2J\\xff'");
 }
 
@@ -222,6 +222,23 @@ fn folders_in_each_other_beyond_what_a_path_can_name_are_gone_through() {
     let clean = "import os\nos.chdir('d')\nwhile os.path.isdir('d'): os.chdir('d')\nos.system('rm -rf repo')\nfor n in range(3000):\n    os.chdir('..')\n    for x in 'de':\n        try: os.rmdir(x)\n        except OSError: pass\n";
     world.host(&format!("python3 -c \"{clean}\""));
     assert_eq!(left, 1, "{} {}", ran.code, ran.stderr);
+}
+
+/// Hooks are moved aside before anybody has looked into them: a repository in the hooks of another is found all the same,
+/// and in the hooks of that one, and so on. Where that has no end, nothing is said to be safe.
+#[test]
+fn repositories_in_the_hooks_of_each_other_run_nothing() {
+    let nest = |count: u32| -> &'static str {
+        evil(&format!(
+            "git init -q o; cd o/.git; for n in $(seq {count}); do rm -rf hooks; mkdir -p hooks/r/objects hooks/r/refs
+                 printf '#!/bin/sh\\n' > hooks/post-commit; chmod +x hooks/post-commit; echo ref: refs/heads/main > hooks/r/HEAD; cd hooks/r; done
+             cp TOP/work/evil/.git/config .; rm -rf TOP/work/evil; git config -f config core.worktree ."
+        ))
+    };
+    fails(&Attack { name: "twelve", before: "", inside: nest(12) });
+    let Some(world) = World::new() else { return };
+    let ran = world.inside(Way::Level("hooks-and-config-read-only"), nest(300));
+    assert_eq!(ran.code, 123, "{}", ran.stderr);
 }
 
 #[test]

@@ -38,8 +38,9 @@ const MOST_OPEN: usize = 32;
 /// A folder's entries are asked for in pieces of this size; most fit into one.
 const BUFFER: usize = 32 << 10;
 
-/// As often are folders gone through that were set aside in the time before.
-const MOST_ROUNDS: usize = 8;
+/// As often are folders gone through that were set aside in the time before. Each time may find one repository in the
+/// hooks of another, and has to find its way there from the top, so a sandbox could make this take as long as it likes.
+const MOST_ROUNDS: usize = 256;
 
 /// Goes through everything, and tells what was set aside. `since` is a point of time before the run.
 pub fn look_through(judge: &Judge, since: Option<Duration>) -> Vec<SetAside> {
@@ -57,19 +58,26 @@ pub fn look_through(judge: &Judge, since: Option<Duration>) -> Vec<SetAside> {
     }
     // A folder that was set aside may have been so before it was gone through, and may hold others.
     let mut seen = 0;
-    for _ in 0..MOST_ROUNDS {
+    for round in 0.. {
         let moved: Vec<PathBuf> = told[seen..].iter().filter_map(|found| found.moved_to.clone()).collect();
+        if moved.is_empty() {
+            break;
+        }
         seen = told.len();
         for path in moved {
-            if let Beneath::Found(entry) = beneath(judge.roots, &path)
-                && entry.kind == FileType::Directory
-            {
-                let opened = Folder::open(entry.itself.as_fd(), c".", 0);
-                walk(&Walk::new(judge, &remote, None, &opened), opened, &path, &mut told);
+            match beneath(judge.roots, &path) {
+                Beneath::Found(entry) if entry.kind == FileType::Directory => {
+                    if round == MOST_ROUNDS {
+                        told.push(unseen(path, Errno::NAMETOOLONG));
+                        continue;
+                    }
+                    let opened = Folder::open(entry.itself.as_fd(), c".", 0);
+                    walk(&Walk::new(judge, &remote, None, &opened), opened, &path, &mut told);
+                }
+                Beneath::Failed => told.push(unseen(path, Errno::IO)),
+                // A file or a link; nothing is in it.
+                _ => {}
             }
-        }
-        if seen == told.len() {
-            break;
         }
     }
     told
