@@ -35,6 +35,8 @@ allow_write = [".", "~"]
 deny_write = [".git/hooks"]
 precedence = "deny-write"
 on_replace = "end"
+protect_dotfiles = true
+refuse_home = true
 git = "hooks-and-config-read-only"
 mounts = [
     { source = "models", target = "/models" },
@@ -99,6 +101,8 @@ const WHOLE_JSON: &str = r#"{
         "deny_write": [".git/hooks"],
         "precedence": "deny-write",
         "on_replace": "end",
+        "protect_dotfiles": true,
+        "refuse_home": true,
         "git": "hooks-and-config-read-only",
         "mounts": [
             { "source": "models", "target": "/models" },
