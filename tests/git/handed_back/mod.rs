@@ -37,9 +37,9 @@ pub const WAYS: &[Way] = &[
 pub const OFF: Way = Way::Level("off");
 
 /// Git's everyday commands, wherever git finds a repository: in a folder with neither `.git` nor `HEAD` it does what it
-/// would do in the one above.
+/// would do in the one above. The place `d/evil` is known also where the user may not list `d`.
 const EVERYDAY: &str = r#"
-(printf '.\0'; find . \( -iname .git -o -iname head \) -printf '%h\0') | sort -zu | while IFS= read -r -d '' place; do (
+(printf '.\0'; test -d d/evil && printf 'd/evil\0'; find . \( -iname .git -o -iname head \) -printf '%h\0') | sort -zu | while IFS= read -r -d '' place; do (
     cd "$place" || exit 0
     for words in status diff 'log -1 -p' 'commit -q -m x --allow-empty' 'checkout -q -f' 'add -A .' 'commit -q -m x' 'submodule status' st; do
         timeout 20 "$GIT" $words </dev/null >/dev/null 2>&1

@@ -209,7 +209,7 @@ impl Judge<'_> {
             // In a repository's own folder it would make that the work tree, and git would write hooks there itself. (A
             // folder loses its `HEAD` when it is entered.)
             (Some(FileType::RegularFile | FileType::Symlink), None) if in_git => {
-                away(What::InRepository, told)
+                away(What::InRepository, told);
             }
             (Some(FileType::Symlink), _) => away(What::Pointer, told),
             (Some(FileType::RegularFile), known) => {

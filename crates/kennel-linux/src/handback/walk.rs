@@ -236,7 +236,7 @@ impl<'a> Walk<'a> {
         match task {
             Task::List(shared) => {
                 let listed = shared.folder.list(MOST_NAMES);
-                self.listed_first(shared, listed, further, told);
+                self.listed_first(&shared, listed, further, told);
             }
             Task::GoOn(shared, next, within) => match shared.folder.go_on(next, MOST_NAMES) {
                 Ok(listed) => hand_on(&shared, listed, within, further),
@@ -249,7 +249,7 @@ impl<'a> Walk<'a> {
     /// Judges a folder near the top, and hands the folders in it on.
     fn listed_first(
         &self,
-        shared: Arc<Shared>,
+        shared: &Arc<Shared>,
         listed: Result<Listed, Errno>,
         further: &mut Vec<Task>,
         told: &mut Vec<SetAside>,
@@ -260,7 +260,7 @@ impl<'a> Walk<'a> {
                 let in_git = shared.within.a_repository;
                 let a_repository = self.judge.folder(fd, &shared.path, in_git, listed.signs, told);
                 if !self.judge.is_closed(&shared.path) {
-                    hand_on(&shared, listed, Within { a_repository, ..shared.within }, further);
+                    hand_on(shared, listed, Within { a_repository, ..shared.within }, further);
                 }
             }
             Err(error) => told.push(unseen(shared.path.clone(), error)),
@@ -288,7 +288,7 @@ impl<'a> Walk<'a> {
             let below = Arc::new(Shared { folder, path, within: inner, level });
             let mut inside = Vec::new();
             let listed = below.folder.list(MOST_NAMES);
-            self.listed_first(below, listed, &mut inside, told);
+            self.listed_first(&below, listed, &mut inside, told);
             if !inside.is_empty() {
                 if names.len() > 0 {
                     further.push(Task::Names(above, names, within));
