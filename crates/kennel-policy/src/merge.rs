@@ -197,6 +197,10 @@ fn overlay(under: &mut Settings, mut over: Settings) {
             *under = over;
         }
     }
+    // Of a variable that one source passes and another takes away, the stronger one is heard.
+    let (under_names, over_names) = (&mut under.environment, &over.environment);
+    under_names.unset.retain(|name| over_names.pass.iter().all(|pass| pass.value != name.value));
+    under_names.pass.retain(|name| over_names.unset.iter().all(|unset| unset.value != name.value));
     for key in keys::SECTIONS.iter().flat_map(|section| section.keys) {
         match &key.kind {
             Kind::Bool(slot) => replace(slot(under), slot(&mut over).take()),

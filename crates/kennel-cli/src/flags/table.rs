@@ -263,6 +263,37 @@ pub static FLAGS: &[Flag] = &[
         ..RUN
     },
     Flag {
+        name: "protect-dotfiles",
+        effect: Effect::Says("files.protect_dotfiles"),
+        section: "Files",
+        help: "Keep shell start-up files and the settings of editors and agents read-only where the command starts",
+        doc: "Programs outside run what such files say, as soon as a folder is opened or a shell starts. The profile agent \
+              says this.",
+        ..RUN
+    },
+    Flag {
+        name: "allow-dotfiles",
+        effect: Effect::SaysWord("files.protect_dotfiles", "false"),
+        section: "Files",
+        help: "Let the command write such files, although a profile protects them",
+        ..RUN
+    },
+    Flag {
+        name: "refuse-home",
+        effect: Effect::Says("files.refuse_home"),
+        section: "Files",
+        help: "Refuse to start if a home folder, or a folder above one, can be written",
+        doc: "The profile agent says this.",
+        ..RUN
+    },
+    Flag {
+        name: "allow-home",
+        effect: Effect::SaysWord("files.refuse_home", "false"),
+        section: "Files",
+        help: "Start even so",
+        ..RUN
+    },
+    Flag {
         name: "precedence",
         value: Some("RULE"),
         effect: Effect::Says("files.precedence"),

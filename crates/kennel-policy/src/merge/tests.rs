@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::time::Duration;
 
 use super::*;
@@ -82,6 +83,22 @@ fn a_profile_speaks_of_where_the_command_starts() {
     };
     assert_eq!(with("profile = \"build\""), ["/work"]);
     assert_eq!(with("profile = \"build\"\n[process]\nworkdir = \"/other\""), ["/other"]);
+}
+
+#[test]
+fn a_variable_that_a_profile_takes_away_can_be_passed_and_the_other_way_round() {
+    let unset = |text: &str| {
+        let policy = merged(Sources { flags: file("flags", text), ..sources() }).policy;
+        let has = |list: &[OsString], name: &str| list.iter().any(|own| own == name);
+        let environment = policy.environment;
+        (has(&environment.unset, "GITHUB_TOKEN"), has(&environment.pass, "GITHUB_TOKEN"))
+    };
+    assert_eq!(unset("profile = \"agent\""), (true, false));
+    assert_eq!(unset("profile = \"agent\"\n[environment]\npass = [\"GITHUB_TOKEN\"]"), (false, true));
+    let project = file("kennel.toml", "[environment]\nunset = [\"GITHUB_TOKEN\"]");
+    let flags = file("flags", "[environment]\npass = [\"GITHUB_TOKEN\"]");
+    let merged = merged(Sources { flags, project: Some(project), ..sources() });
+    assert_eq!(merged.policy.environment.unset, ["GITHUB_TOKEN"]);
 }
 
 #[test]
