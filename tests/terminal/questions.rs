@@ -81,6 +81,19 @@ fn the_terminal_does_not_answer_whatever_it_is_asked() {
     }
 }
 
+/// Neither is its reply waited for for ever, nor does it hold the question up.
+#[test]
+fn a_terminal_that_never_replies_shows_the_question_all_the_same() {
+    if !has_curl() {
+        return;
+    }
+    let terminal = Pty::new(&[(b"\x1b[6n", b"")]);
+    let mut command = kennel(["run", "--no-settings", "--ask", "--", "sh", "-c", CONNECT]);
+    let mut child = terminal.spawn(&mut command, [true; 3]);
+    stands_until_answered(&terminal);
+    exit_code(&mut child);
+}
+
 #[test]
 fn nobody_paints_over_the_question() {
     if !has_curl() {

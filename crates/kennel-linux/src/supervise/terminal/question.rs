@@ -193,9 +193,13 @@ impl Questions {
                     let (kind, fence) = (Kind::of_this_process(), Fence::new(rows, columns));
                     let mut dialogue = Dialogue::new(prompt.clone(), *deadline, kind, fence);
                     write(&mut dialogue, tty, tty.never_waits());
+                    // A terminal that never replies wakes nobody: its time runs from now on.
+                    let answer = dialogue.go_on(&[], now);
                     current.stage = Stage::Asking(dialogue);
+                    answer
+                } else {
+                    None
                 }
-                None
             }
             Stage::Asking(dialogue) => {
                 write(dialogue, tty, ready.contains(PollFlags::OUT));
