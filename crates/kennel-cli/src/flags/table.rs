@@ -264,7 +264,7 @@ pub static FLAGS: &[Flag] = &[
     },
     Flag {
         name: "protect-dotfiles",
-        effect: Effect::Says("files.protect_dotfiles"),
+        effect: Effect::SaysWord("files.protect_dotfiles", "true"),
         section: "Files",
         help: "Keep shell start-up files and the settings of editors and agents read-only where the command starts",
         doc: "Programs outside run what such files say, as soon as a folder is opened or a shell starts. The profile agent \
@@ -280,7 +280,7 @@ pub static FLAGS: &[Flag] = &[
     },
     Flag {
         name: "refuse-home",
-        effect: Effect::Says("files.refuse_home"),
+        effect: Effect::SaysWord("files.refuse_home", "true"),
         section: "Files",
         help: "Refuse to start if a home folder, or a folder above one, can be written",
         doc: "The profile agent says this.",

@@ -20,6 +20,8 @@ const ALL: &[(&str, Say, &str)] = &[
     ("files.precedence", |b| b.precedence(Precedence::DenyWrite), "deny-write"),
     ("files.git", |b| b.git(GitLevel::HooksReadOnly), "hooks-read-only"),
     ("files.on_replace", |b| b.on_replace(OnReplace::End), "end"),
+    ("files.protect_dotfiles", |b| b.protect_dotfiles(true), "true"),
+    ("files.refuse_home", |b| b.refuse_home(true), "true"),
     ("files.mounts", |b| b.mount(MountPoint::read_write("/a", "/b")), "/a:/b:rw"),
     ("files.tmpfs", |b| b.tmpfs_of_size("/a", 4096), "/a:4096"),
     ("files.tmp", |b| b.tmp(TmpMode::Host), "host"),
