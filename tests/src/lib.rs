@@ -3,6 +3,7 @@
 //! The suites run the real `kennel` in real sandboxes. `cargo xtask test` runs each of them twice, as root and as an
 //! ordinary user; a suite can ask [`am_root`], but should seldom have to.
 
+pub mod attack;
 pub mod crowd;
 pub mod filter;
 pub mod leftovers;

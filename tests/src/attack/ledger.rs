@@ -1,0 +1,165 @@
+//! What a tree should look like, and where each secret lies: a snapshot of the beginning, carried on by every change that
+//! the host makes. What the host did not do is not in here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::canary::{self, Canary};
+use super::snapshot::{Entry, Kind, Snapshot};
+use super::word::{self, is_within, join};
+
+/// A name as it should be.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    /// All about it.
+    pub entry: Entry,
+    /// Whether its inode and its time are known: not for what the host has changed.
+    pub exact: bool,
+}
+
+/// Where a secret lies, or lay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The name.
+    pub path: String,
+    /// When the host had put it there, in nanoseconds; `None` for what was there when the run began.
+    pub since: Option<u64>,
+}
+
+/// The books.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    /// The names that should be there.
+    pub names: BTreeMap<String, Expected>,
+    /// Where each canary lies or lay in this run.
+    pub places: BTreeMap<Canary, Vec<Place>>,
+    /// Names, with all below them, that came from where the sandbox can write: nobody knows what they hold.
+    pub wild: BTreeSet<String>,
+    /// Names that the host made where there was none at the beginning: kennel may take them away if they are denied.
+    pub made: BTreeSet<String>,
+}
+
+impl Ledger {
+    /// Opens the books.
+    #[must_use]
+    pub fn new(tree: &Snapshot) -> Ledger {
+        let mut ledger = Ledger::default();
+        for (path, entry) in tree {
+            ledger.names.insert(path.clone(), Expected { entry: entry.clone(), exact: true });
+            if entry.kind == Kind::File {
+                for canary in canary::find(&entry.content) {
+                    ledger.put(canary, path, None);
+                }
+            }
+        }
+        ledger
+    }
+
+    fn put(&mut self, canary: Canary, path: &str, since: Option<u64>) {
+        let place = Place { path: path.to_owned(), since };
+        let places = self.places.entry(canary).or_default();
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+
+    /// A folder's own time has changed.
+    fn touched(&mut self, path: &str) {
+        if let Some(folder) = word::parent(path).and_then(|folder| self.names.get_mut(folder)) {
+            folder.exact = false;
+        }
+    }
+
+    /// The host put something at a name, in the place of what was there.
+    pub fn set(&mut self, path: &str, entry: Entry, now: u64) {
+        if !self.names.contains_key(path) {
+            self.made.insert(path.to_owned());
+        }
+        let below = self.names.keys().filter(|name| is_within(name, path));
+        for gone in below.cloned().collect::<Vec<_>>() {
+            self.names.remove(&gone);
+        }
+        self.lay(path, &entry, now);
+        self.names.insert(path.to_owned(), Expected { entry, exact: false });
+        self.touched(path);
+    }
+
+    fn lay(&mut self, path: &str, entry: &Entry, now: u64) {
+        if entry.kind == Kind::File {
+            for canary in canary::find(&entry.content) {
+                self.put(canary, path, Some(now));
+            }
+        }
+    }
+
+    /// The host wrote to a file in place: it has the same content under all its names.
+    pub fn rewrite(&mut self, path: &str, content: &[u8], now: u64) {
+        let Some(identity) = self.names.get(path).map(|name| name.entry.identity) else { return };
+        for (name, expected) in &mut self.names {
+            if expected.entry.identity == identity {
+                expected.entry.content = content.to_vec();
+                expected.entry.size = content.len() as u64;
+                expected.exact = false;
+                for canary in canary::find(content) {
+                    self.places.entry(canary).or_default().push(Place { path: name.clone(), since: Some(now) });
+                }
+            }
+        }
+    }
+
+    /// The host changed something else about a name.
+    pub fn change(&mut self, path: &str, change: impl Fn(&mut Entry)) {
+        let Some(identity) = self.names.get(path).map(|name| name.entry.identity) else { return };
+        for expected in self.names.values_mut().filter(|name| name.entry.identity == identity) {
+            change(&mut expected.entry);
+            expected.exact = false;
+        }
+    }
+
+    /// The host removed a name.
+    pub fn remove(&mut self, path: &str) {
+        self.names.remove(path);
+        self.touched(path);
+    }
+
+    /// The host moved a name with all below it. `wild` says that the sandbox could write it where it was.
+    pub fn rename(&mut self, from: &str, to: &str, wild: bool, now: u64) {
+        let moved = self.take(from);
+        self.lay_all(to, moved, wild, now);
+        self.touched(from);
+    }
+
+    /// The host exchanged two names.
+    pub fn swap(&mut self, one: &str, two: &str, wild: (bool, bool), now: u64) {
+        let (first, second) = (self.take(one), self.take(two));
+        self.lay_all(two, first, wild.0, now);
+        self.lay_all(one, second, wild.1, now);
+    }
+
+    fn take(&mut self, from: &str) -> Vec<(String, Expected)> {
+        let names: Vec<String> = self.names.keys().filter(|name| is_within(name, from)).cloned().collect();
+        let take = |name: &String| Some((name[from.len()..].to_owned(), self.names.remove(name)?));
+        names.iter().filter_map(take).collect()
+    }
+
+    fn lay_all(&mut self, to: &str, moved: Vec<(String, Expected)>, wild: bool, now: u64) {
+        if wild {
+            self.wild.insert(to.to_owned());
+        }
+        if !self.names.contains_key(to) {
+            self.made.insert(to.to_owned());
+        }
+        for (rest, mut expected) in moved {
+            let name = if rest.is_empty() { to.to_owned() } else { join(to, rest.trim_start_matches('/')) };
+            self.lay(&name, &expected.entry, now);
+            expected.exact = false;
+            self.names.insert(name, expected);
+        }
+        self.touched(to);
+    }
+
+    /// Whether nobody knows what a name should hold.
+    #[must_use]
+    pub fn is_wild(&self, path: &str) -> bool {
+        self.wild.iter().any(|wild| is_within(path, wild))
+    }
+}

@@ -1,0 +1,387 @@
+//! Whether a run kept what its policy says: the books of the host against what is there, and what was seen.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::Value;
+
+use super::canary::{self, Canary};
+use super::ledger::{Ledger, Place};
+use super::model::{Model, find};
+use super::perform::Outcome;
+use super::script::Run;
+use super::snapshot::{Entry, Kind, Snapshot};
+use super::wire::{About, Record};
+use super::word;
+
+/// The longest time, in milliseconds, for which something that the host puts at a denied name may be open, even if the
+/// report admits more.
+const LONGEST_EXPOSURE: f64 = 250.0;
+/// More than this on standard error is a flood.
+const MOST_OUTPUT: usize = 1 << 20;
+
+/// Something that must not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What class it is: shrinking keeps it.
+    pub kind: &'static str,
+    /// What it is about.
+    pub path: String,
+    /// In words.
+    pub what: String,
+}
+
+impl Finding {
+    /// A finding.
+    #[must_use]
+    pub fn new(kind: &'static str, path: &str, what: &str) -> Finding {
+        Finding { kind, path: path.to_owned(), what: what.to_owned() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.kind, self.path, self.what.trim_end())
+    }
+}
+
+/// One run, with all that is known about it.
+pub struct Case<'c> {
+    /// What was done.
+    pub run: &'c Run,
+    /// What was permitted.
+    pub model: &'c Model,
+    /// The tree at the beginning.
+    pub before: &'c Snapshot,
+    /// And at the end.
+    pub after: &'c Snapshot,
+    /// What should be there.
+    pub ledger: &'c Ledger,
+    /// What came of it.
+    pub outcome: &'c Outcome,
+}
+
+impl Case<'_> {
+    /// All findings.
+    #[must_use]
+    pub fn judge(&self) -> Vec<Finding> {
+        let mut findings = self.outcome.findings.clone();
+        self.secrets(&mut findings);
+        self.names(&mut findings);
+        self.power(&mut findings);
+        self.calls(&mut findings);
+        self.end(&mut findings);
+        findings
+    }
+
+    /// Whether the inside may know a canary by any of the names that its file has or had.
+    fn is_public(&self, places: &[Place]) -> bool {
+        let given = self.run.streams[0].as_deref();
+        let moved = |path: &str| self.after.contains_key(path) && self.model.may_read(path);
+        places.iter().any(|place| self.model.may_read(&place.path) || given == Some(&place.path) || moved(&place.path))
+    }
+
+    /// No secret of a denied name was read, and none left.
+    fn secrets(&self, findings: &mut Vec<Finding>) {
+        let secret = |canary: &Canary| match self.ledger.places.get(canary) {
+            Some(places) => (!self.is_public(places)).then_some(places.as_slice()),
+            // The host's processes have canaries that are in no file.
+            None => (self.outcome.process_canaries.contains(canary)).then_some([].as_slice()),
+        };
+        let mut told = BTreeSet::new();
+        for record in self.outcome.records.iter().filter(|record| record.about == About::Done) {
+            for canary in canary::find(&record.data) {
+                let Some(places) = secret(&canary) else { continue };
+                if places.iter().any(|place| self.is_excused(place, record)) || !told.insert(canary.clone()) {
+                    continue;
+                }
+                let path = places.last().map_or("a process of the host's", |place| place.path.as_str());
+                let late = places.last().and_then(|place| place.since).map(|since| {
+                    format!(", {:.3} ms after the host put it there", record.since.saturating_sub(since) as f64 / 1e6)
+                });
+                findings.push(Finding::new(
+                    "secret-read",
+                    path,
+                    &format!("process {} read it{}: {}", record.actor, late.unwrap_or_default(), self.op(record)),
+                ));
+            }
+        }
+        // Names are secrets as well, where their folder cannot be read.
+        for (path, _) in self.before.iter().filter(|(path, _)| !self.model.names(path)) {
+            let folder = word::parent(path).unwrap_or(path);
+            for canary in canary::find(word::name(path).as_bytes()) {
+                let seen = |record: &Record| canary::find(&record.data).contains(&canary);
+                if !self.model.may_read(folder) && self.outcome.records.iter().any(seen) {
+                    findings.push(Finding::new("secret-read", path, "its name was seen inside"));
+                }
+            }
+        }
+        for (where_to, text) in [
+            ("output", &self.outcome.stdout),
+            ("error output", &self.outcome.stderr),
+            ("the report", &self.outcome.report_text),
+            ("the network", &self.outcome.network),
+        ] {
+            for canary in canary::find(text).into_iter().filter(|canary| secret(canary).is_some()) {
+                findings.push(Finding::new("secret-left", where_to, canary.text()));
+            }
+        }
+        for (path, entry) in self.after.iter().filter(|(_, entry)| entry.kind == Kind::File) {
+            for canary in canary::find(&entry.content) {
+                let lies_here = |places: &[Place]| {
+                    places.iter().any(|place| place.path == *path)
+                        || self.before.get(path).is_some_and(|before| before.content == entry.content)
+                };
+                if secret(&canary).is_some_and(|places| !lies_here(places)) && !self.is_taken_aside(path) {
+                    findings.push(Finding::new("secret-left", path, "a secret was written there"));
+                }
+            }
+        }
+    }
+
+    /// What kennel moved aside because it appeared at a denied name.
+    fn is_taken_aside(&self, path: &str) -> bool {
+        path.contains(".refused-by-kennel-")
+    }
+
+    /// What the host puts at a denied name is open until kennel has covered it. That is excused as long as kennel admits it
+    /// in its report, for as long as it says, and not longer than a bound: what was opened later is a finding.
+    fn is_excused(&self, place: &Place, record: &Record) -> bool {
+        let Some(since) = place.since else { return false };
+        let Some(admitted) = self.exposure(&place.path) else { return false };
+        let milliseconds = admitted.min(LONGEST_EXPOSURE);
+        (record.since.saturating_sub(since)) as f64 <= milliseconds * 1e6
+    }
+
+    /// For how long the report says that a name, or something above it, was open, in milliseconds.
+    fn exposure(&self, path: &str) -> Option<f64> {
+        let violations = self.outcome.report.get("violations")?.as_array()?;
+        let is_it = |told: &&Value| {
+            let about = told.get("path").and_then(Value::as_str).unwrap_or_default();
+            let about = self.outcome.relative(about);
+            told.get("what").and_then(Value::as_str) == Some("exposed") && word::is_within(path, &about)
+        };
+        let time = |told: &Value| told.get("longest_ms").or(told.get("ms")).and_then(Value::as_f64);
+        violations.iter().filter(is_it).filter_map(time).reduce(f64::max)
+    }
+
+    fn op(&self, record: &Record) -> String {
+        let op = self.run.inside.get(usize::from(record.actor)).and_then(|ops| ops.get(usize::from(record.op)));
+        op.map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// Every name that the sandbox must not touch is as the host left it.
+    fn names(&self, findings: &mut Vec<Finding>) {
+        let names: BTreeSet<&String> =
+            self.before.keys().chain(self.after.keys()).chain(self.ledger.names.keys()).collect();
+        let free: BTreeSet<(u64, u64)> = self
+            .before
+            .iter()
+            .filter(|(path, entry)| entry.kind != Kind::Folder && self.model.may_write(path))
+            .map(|(_, entry)| entry.identity)
+            .collect();
+        let report = self.report_paths();
+        for path in names {
+            let (expected, now) = (self.ledger.names.get(path), self.after.get(path));
+            if self.ledger.is_wild(path) || report.contains(path) {
+                continue;
+            }
+            if self.model.may_write(path) {
+                self.roots(path, findings);
+                continue;
+            }
+            match (expected, now) {
+                (None, None) => {}
+                (None, Some(_)) if self.is_link_to_outside(path) => {}
+                (None, Some(entry)) => {
+                    findings.push(Finding::new("appeared", path, &format!("{:?}, {}", entry.kind, shown(entry))));
+                }
+                (Some(_), None) => {
+                    if !self.ledger.made.contains(path) {
+                        findings.push(Finding::new("vanished", path, "it was there"));
+                    }
+                }
+                (Some(expected), Some(now)) => {
+                    if free.contains(&expected.entry.identity) && expected.entry.identity == now.identity {
+                        continue;
+                    }
+                    let then = self.tolerant(path, &expected.entry, expected.exact, now, &report);
+                    if let Some(difference) = then.difference(now) {
+                        if self.ledger.made.contains(path) || self.is_excused_write(path) {
+                            continue;
+                        }
+                        findings.push(Finding::new("changed", path, &difference));
+                    }
+                }
+            }
+        }
+        self.second_names(findings);
+    }
+
+    /// A name in a folder that is a hidden one's second mount, for example, cannot appear by itself.
+    fn is_link_to_outside(&self, _path: &str) -> bool {
+        false
+    }
+
+    /// The place of a thing that can be written is not itself for the sandbox to remove, if its folder is not.
+    fn roots(&self, path: &str, findings: &mut Vec<Finding>) {
+        let held = word::parent(path).is_none_or(|folder| !self.model.may_write(folder));
+        let (before, expected) = (self.before.get(path), self.ledger.names.get(path));
+        if let (true, Some(before), Some(expected)) = (held, before, expected)
+            && expected.entry.identity == before.identity
+        {
+            match self.after.get(path) {
+                None => findings.push(Finding::new("vanished", path, "a write root is gone")),
+                Some(now) if now.identity != before.identity => {
+                    findings.push(Finding::new("changed", path, "another thing stands in the place of a write root"));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// What is expected, less what is nobody's fault: the times of what the host or kennel itself changed, and what is
+    /// appended to a file that was given as output.
+    fn tolerant(&self, path: &str, expected: &Entry, exact: bool, now: &Entry, report: &BTreeSet<String>) -> Entry {
+        let mut then = expected.clone();
+        let holds_report = report.iter().any(|report| word::parent(report) == Some(path));
+        // A folder in which something can be made or removed has another time then.
+        let holds_writable = || {
+            let inside = |name: &&String| word::parent(name) == Some(path) && self.model.may_write(name);
+            now.kind == Kind::Folder && self.after.keys().chain(self.before.keys()).any(|name| inside(&name))
+        };
+        if !exact || holds_report || holds_writable() {
+            then.identity = now.identity;
+            then.modified = now.modified;
+        }
+        if exact && (holds_report || holds_writable()) {
+            then.identity = expected.identity;
+        }
+        let is_output = self.run.streams[1..].iter().flatten().any(|stream| stream == path);
+        if is_output && now.content.starts_with(&expected.content) {
+            then.content.clone_from(&now.content);
+            then.size = now.size;
+            then.modified = now.modified;
+        }
+        then
+    }
+
+    /// A write to what the host had just put at a name, in the time that the report admits.
+    fn is_excused_write(&self, path: &str) -> bool {
+        let places = self.ledger.places.values().flatten().filter(|place| place.path == path);
+        let places: Vec<&Place> = places.filter(|place| place.since.is_some()).collect();
+        let wrote = self.outcome.records.iter().filter(|record| record.about == About::Done && record.result >= 0);
+        let mut wrote = wrote.filter(|record| !matches!(self.op(record).split(' ').next(), Some("read" | "sweep" | "poll" | "list")));
+        wrote.any(|record| places.iter().any(|place| self.is_excused(place, record)))
+    }
+
+    /// Where kennel itself writes.
+    fn report_paths(&self) -> BTreeSet<String> {
+        let report = self.run.report.as_deref().into_iter();
+        let there = report.clone().flat_map(|report| find(self.before, report, true)).map(|found| found.path);
+        there.chain(report.map(str::to_owned)).collect()
+    }
+
+    /// What is protected has no second name that it had not before.
+    fn second_names(&self, findings: &mut Vec<Finding>) {
+        for (path, entry) in self.after.iter().filter(|(_, entry)| entry.kind == Kind::File) {
+            let same = |(_, before): &(&String, &Entry)| before.identity == entry.identity;
+            let mut was = self.before.iter().filter(same).map(|(name, _)| name).peekable();
+            let known = self.before.get(path).is_some_and(|before| before.identity == entry.identity)
+                || self.ledger.names.contains_key(path);
+            if was.peek().is_some() && !known && self.model.may_write(path) && was.all(|name| !self.model.may_write(name)) {
+                findings.push(Finding::new("appeared", path, "a second name of a protected file"));
+            }
+        }
+    }
+
+    /// No file got a power, whoever's it is.
+    fn power(&self, findings: &mut Vec<Finding>) {
+        for (path, entry) in self.after {
+            let had = self.before.get(path);
+            let bits = entry.mode & 0o6000;
+            let had_bits = had.map_or(0, |had| had.mode & 0o6000);
+            if bits & !had_bits != 0 && entry.kind != Kind::Folder {
+                findings.push(Finding::new("power", path, &format!("its mode is {:04o}", entry.mode)));
+            }
+            let capability = |entry: &Entry| entry.xattrs.iter().any(|(name, _)| name == "security.capability");
+            if capability(entry) && !had.is_some_and(capability) {
+                findings.push(Finding::new("power", path, "it has a file capability"));
+            }
+            if entry.kind == Kind::Device && !had.is_some_and(|had| had.kind == Kind::Device) {
+                // A node without numbers is an overlay's whiteout, and leads nowhere.
+                findings.push(Finding::new("power", path, "it is a device"));
+            }
+        }
+    }
+
+    /// Calls whose success alone is a finding.
+    fn calls(&self, findings: &mut Vec<Finding>) {
+        for record in self.outcome.records.iter().filter(|record| record.about == About::Done && record.result > 0) {
+            match self.op(record).as_str() {
+                "cgroup" => findings.push(Finding::new("cgroup", "/sys/fs/cgroup", "a process inside left its cgroup")),
+                "procwrite" => findings.push(Finding::new("proc", "/proc/sys", "a setting of the kernel was written")),
+                _ => {}
+            }
+        }
+    }
+
+    /// How it ended.
+    fn end(&self, findings: &mut Vec<Finding>) {
+        let outcome = self.outcome;
+        let said = String::from_utf8_lossy(&outcome.stderr);
+        if said.contains("panicked at") {
+            findings.push(Finding::new("exit", "kennel", &format!("it panicked: {said}")));
+        }
+        if outcome.stderr.len() > MOST_OUTPUT {
+            findings.push(Finding::new("exit", "kennel", &format!("it printed {} bytes", outcome.stderr.len())));
+        }
+        let told = |about: About| outcome.records.iter().any(|record| record.about == about);
+        let limited = self.run.flags.iter().any(|(flag, _)| {
+            matches!(flag.as_str(), "--memory" | "--pids" | "--timeout" | "--cpu-time" | "--open-files" | "--file-size")
+        });
+        let violent = self.run.inside.iter().flatten().any(|op| op.verb == "kill");
+        let silent = self.run.streams[2].is_some();
+        let sensible = match outcome.code {
+            None => true,
+            Some(super::attacker::DONE) => told(About::Ended),
+            Some(125) => (said.contains("kennel: ") || silent) && !told(About::Ended),
+            Some(123) => told(About::Started),
+            Some(126 | 127) => !told(About::Started),
+            Some(_) => limited || violent,
+        };
+        if !sensible {
+            findings.push(Finding::new(
+                "exit",
+                "kennel",
+                &format!("exit code {:?} makes no sense here: {said}", outcome.code),
+            ));
+        }
+    }
+}
+
+fn shown(entry: &Entry) -> String {
+    String::from_utf8_lossy(&entry.content[..entry.content.len().min(60)]).into_owned()
+}
+
+/// The folders of a history in which the host may run git, and whether its policy promises that it is safe.
+#[must_use]
+pub fn promises_git(run: &Run) -> bool {
+    let level = run.flag("--git");
+    level.is_some_and(|level| level != "off") || (level.is_none() && run.flag("--profile") == Some("agent"))
+}
+
+/// The first lines of a kept history.
+#[must_use]
+pub fn notes(findings: &[Finding], seed: u64, index: u64) -> Vec<String> {
+    let mut notes: Vec<String> = findings.iter().map(|finding| finding.to_string().replace('\n', " ")).collect();
+    notes.push(format!("found with seed {seed}, history {index}"));
+    notes
+}
+
+/// Whether a history has the finding that is being shrunk.
+#[must_use]
+pub fn same_kind(findings: &[Finding], kind: &str) -> bool {
+    findings.iter().any(|finding| finding.kind == kind)
+}
+

@@ -1,0 +1,408 @@
+//! One run of a history: kennel is started, the attacker gets its script, the host does its part meanwhile, and everything
+//! that comes back is kept.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::Value;
+
+use super::attacker::ROLE;
+use super::canary::Canary;
+use super::host::{Host, keeps_shape};
+use super::listener::Listener;
+use super::oracle::Finding;
+use super::script::{Op, Run};
+use super::tree::Area;
+use super::wire::{About, HEARS, Record, TELLS};
+use super::word;
+use crate::role;
+
+/// The attacker ends itself long before. Who still runs then hangs.
+const HANG: Duration = Duration::from_secs(25);
+/// How long the host waits at a point for somebody inside who may never come there.
+const AWAIT: Duration = Duration::from_secs(3);
+/// How long the kernel may take to clear away what is dead.
+const CLEARING: Duration = Duration::from_secs(5);
+/// More of any stream is not kept.
+const MOST: usize = 4 << 20;
+
+/// What came of a run.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The exit code; `None` when kennel had to be killed.
+    pub code: Option<i32>,
+    /// What the attacker told.
+    pub records: Vec<Record>,
+    /// Standard output, where it was no file.
+    pub stdout: Vec<u8>,
+    /// Standard error, where it was no file.
+    pub stderr: Vec<u8>,
+    /// The report.
+    pub report: Value,
+    /// Its text.
+    pub report_text: Vec<u8>,
+    /// What arrived at the host's sockets.
+    pub network: Vec<u8>,
+    /// Canaries that are among the arguments of the host's processes.
+    pub process_canaries: BTreeSet<Canary>,
+    /// What was found on the way.
+    pub findings: Vec<Finding>,
+    /// The top of the tree.
+    pub top: PathBuf,
+}
+
+impl Outcome {
+    /// A path of the host's as histories write it.
+    #[must_use]
+    pub fn relative(&self, path: &str) -> String {
+        let path = Path::new(path);
+        word::escape(path.strip_prefix(&self.top).unwrap_or(path).as_os_str())
+    }
+}
+
+/// What all runs of a session have in common.
+pub struct Session {
+    /// The program under test.
+    pub kennel: PathBuf,
+    /// This program, which is the attacker as well.
+    pub program: PathBuf,
+    /// The host's sockets.
+    pub listener: Listener,
+    /// What this process has among its arguments.
+    pub process_canary: Option<Canary>,
+}
+
+/// What is heard from inside while the host works.
+#[derive(Default)]
+struct Heard {
+    records: Vec<Record>,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    /// All pipes have come to their ends.
+    over: bool,
+}
+
+#[derive(Default)]
+struct Ear {
+    heard: Mutex<Heard>,
+    changed: Condvar,
+}
+
+impl Ear {
+    fn lock(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Waits until something was heard, or everything is over.
+    fn wait(&self, limit: Duration, is_it: impl Fn(&Heard) -> bool) -> bool {
+        let heard = self.lock();
+        let wait = self.changed.wait_timeout_while(heard, limit, |heard| !is_it(heard) && !heard.over);
+        wait.is_ok_and(|(heard, _)| is_it(&heard))
+    }
+
+    fn has_started(&self) -> bool {
+        self.wait(HANG, |heard| heard.records.iter().any(|record| record.about == About::Started))
+    }
+}
+
+/// Keeps the low descriptors taken: the standard library's own must not be those that the child gets for its use.
+///
+/// # Errors
+/// When /dev/null is not there.
+pub fn reserve_descriptors() -> std::io::Result<()> {
+    loop {
+        let file = OwnedFd::from(fs::File::open("/dev/null")?);
+        if file.as_raw_fd() > TELLS {
+            return Ok(());
+        }
+        std::mem::forget(file);
+    }
+}
+
+impl Session {
+    /// Performs a run.
+    ///
+    /// # Errors
+    /// When the test itself fails: nothing can be learnt from it.
+    pub fn perform(&self, run: &Run, area: &Area, host: &mut Host) -> std::io::Result<Outcome> {
+        let mut outcome = Outcome { top: area.top(), ..Outcome::default() };
+        outcome.process_canaries.extend(self.process_canary.clone());
+        let report = run.report.as_ref().map_or_else(|| area.at("report.json"), |path| word::place(&area.top(), path));
+        if run.report.is_none() {
+            let _ = fs::remove_file(&report);
+        }
+        let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
+        let (hears, speak) = pipe()?;
+        let (listen, tells) = pipe()?;
+        let mut command = self.command(run, area, &report, hears.as_raw_fd(), tells.as_raw_fd())?;
+        let mut child = command.spawn()?;
+        drop((hears, tells));
+        let ear = Arc::new(Ear::default());
+        let pipes = [Some(listen), child.stdout.take().map(Into::into), child.stderr.take().map(Into::into)];
+        let thread = {
+            let ear = ear.clone();
+            std::thread::spawn(move || hear(pipes, &ear))
+        };
+        let mut speak = Some(fs::File::from(speak));
+        send_script(run, speak.as_mut());
+        for op in &run.host {
+            host_step(op, host, &ear, speak.as_mut());
+        }
+        // Whoever waits for a word that never came goes on.
+        drop(speak.take());
+        wait(&mut child, &mut outcome);
+        host.unmount();
+        remains(&child, &ear, &mounts, run, &mut outcome);
+        // A thread whose pipes somebody still holds is left to itself.
+        if ear.lock().over {
+            let _ = thread.join();
+        }
+        {
+            let mut heard = ear.lock();
+            outcome.records = std::mem::take(&mut heard.records);
+            outcome.stdout = std::mem::take(&mut heard.stdout);
+            outcome.stderr = std::mem::take(&mut heard.stderr);
+        }
+        outcome.network = self.listener.arrived();
+        let may_reach = run.flag("--net") == Some("host") || run.all("--allow-domain").any(|host| host.contains("{port}"));
+        if !outcome.network.is_empty() && !may_reach {
+            outcome.findings.push(Finding::new("reached", "127.0.0.1", "something arrived at the host's listener"));
+        }
+        // A FIFO or a device in its place would hold this process up.
+        if fs::symlink_metadata(&report).is_ok_and(|stat| stat.is_file()) {
+            outcome.report_text = fs::read(&report).unwrap_or_default();
+            outcome.report = serde_json::from_slice(&outcome.report_text).unwrap_or_default();
+        }
+        outcome.findings.append(&mut host.findings);
+        Ok(outcome)
+    }
+
+    fn command(&self, run: &Run, area: &Area, report: &Path, hears: i32, tells: i32) -> std::io::Result<Command> {
+        let top = area.top();
+        let mut command = Command::new(&self.kennel);
+        command.arg("run");
+        for (name, value) in &run.flags {
+            command.arg(name);
+            if !value.is_empty() {
+                command.arg(self.value(name, value, &top));
+            }
+        }
+        if run.flag("--reads") == Some("listed") {
+            command.arg("--allow-read").arg(&self.program);
+        }
+        command.arg("--report").arg(report);
+        command.args(["--keep-fd", &HEARS.to_string(), "--keep-fd", &TELLS.to_string()]);
+        command.arg("--env").arg(format!("{}={ROLE}", role::VARIABLE));
+        command.arg("--").arg(&self.program).arg(&top).arg(area.at("marks").join("mark"));
+        command.arg(self.listener.port().to_string());
+        command.env_clear().env("HOME", top.join("home")).env("LANG", "C.UTF-8").env("USER", "somebody");
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
+        command.current_dir(if run.cwd.is_empty() { top.clone() } else { word::place(&top, &run.cwd) });
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let append = |path: &String| fs::OpenOptions::new().append(true).open(word::place(&top, path));
+        let [input, output, error] = &run.streams;
+        if let Some(file) = input.as_ref().and_then(|path| fs::File::open(word::place(&top, path)).ok()) {
+            command.stdin(file);
+        }
+        if let Some(file) = output.as_ref().and_then(|path| append(path).ok()) {
+            command.stdout(file);
+        }
+        if let Some(file) = error.as_ref().and_then(|path| append(path).ok()) {
+            command.stderr(file);
+        }
+        // SAFETY: three plain calls on descriptors that are open.
+        unsafe {
+            command.pre_exec(move || {
+                if libc::dup2(hears, HEARS) < 0 || libc::dup2(tells, TELLS) < 0 || libc::setsid() < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                Ok(())
+            });
+        }
+        Ok(command)
+    }
+
+    /// A flag's value as kennel takes it.
+    fn value(&self, name: &str, value: &str, top: &Path) -> OsString {
+        match name {
+            "--allow-write" | "--deny-write" | "--allow-read" | "--deny-read" | "--workdir" | "--allow-unix-socket"
+            | "--tmpfs" => word::place(top, value).into_os_string(),
+            "--mount" => {
+                let mut parts = value.split(':');
+                let mut text = OsString::new();
+                for part in parts.by_ref().take(2) {
+                    if !text.is_empty() {
+                        text.push(":");
+                    }
+                    text.push(word::place(top, part));
+                }
+                parts.for_each(|part| text.push(format!(":{part}")));
+                text
+            }
+            _ => value.replace("{port}", &self.listener.port().to_string()).into(),
+        }
+    }
+}
+
+/// Above the descriptors that the child gets.
+fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
+}
+
+fn send_script(run: &Run, speak: Option<&mut fs::File>) {
+    let only_inside = Run { inside: run.inside.clone(), ..Run::default() };
+    let text = only_inside.to_string();
+    let length = u32::try_from(text.len()).unwrap_or(0);
+    if let Some(speak) = speak {
+        // Nobody may be there to hear it, when kennel refuses to start.
+        let _ = speak.write_all(&[&length.to_ne_bytes(), text.as_bytes()].concat());
+    }
+}
+
+fn host_step(op: &Op, host: &mut Host, ear: &Ear, speak: Option<&mut fs::File>) {
+    let point = u8::try_from(op.number(0)).unwrap_or(0);
+    match op.verb.as_str() {
+        "await" => {
+            let there = |record: &Record| record.about == About::Waits && record.result == i32::from(point);
+            ear.wait(AWAIT, |heard| heard.records.iter().any(there));
+        }
+        "go" => {
+            if let Some(speak) = speak {
+                let _ = speak.write_all(&[point]);
+            }
+        }
+        "pause" => std::thread::sleep(Duration::from_micros(op.number(0))),
+        _ => {
+            // Rules about the shape of the tree are about what is there when the command starts.
+            if keeps_shape(op) || ear.has_started() {
+                host.perform(op);
+            }
+        }
+    }
+}
+
+/// Reads all pipes until nobody can write to them any more.
+fn hear(pipes: [Option<OwnedFd>; 3], ear: &Ear) {
+    let mut pipes: Vec<(usize, fs::File)> =
+        pipes.into_iter().enumerate().filter_map(|(index, pipe)| Some((index, pipe?.into()))).collect();
+    let mut records = Vec::new();
+    let mut buffer = vec![0u8; 64 << 10];
+    while !pipes.is_empty() {
+        let mut polled: Vec<PollFd> = pipes.iter().map(|(_, pipe)| PollFd::new(pipe, PollFlags::IN)).collect();
+        if poll(&mut polled, None).is_err() {
+            continue;
+        }
+        let ready: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
+        let mut heard = ear.lock();
+        let mut ready = ready.into_iter();
+        pipes.retain_mut(|(index, pipe)| {
+            if !ready.next().unwrap_or(false) {
+                return true;
+            }
+            let length = pipe.read(&mut buffer).unwrap_or(0);
+            let bytes = &buffer[..length];
+            match index {
+                0 => {
+                    records.extend_from_slice(bytes);
+                    while let Some(record) = Record::decode(&mut records) {
+                        heard.records.push(record);
+                    }
+                }
+                1 => keep(&mut heard.stdout, bytes),
+                _ => keep(&mut heard.stderr, bytes),
+            }
+            length > 0
+        });
+        ear.changed.notify_all();
+    }
+    ear.lock().over = true;
+    ear.changed.notify_all();
+}
+
+fn keep(all: &mut Vec<u8>, bytes: &[u8]) {
+    all.extend_from_slice(&bytes[..bytes.len().min(MOST.saturating_sub(all.len()))]);
+}
+
+/// Waits for kennel's end, but not for ever.
+fn wait(child: &mut Child, outcome: &mut Outcome) {
+    let deadline = Instant::now() + HANG;
+    let pid = rustix::process::Pid::from_child(child);
+    let Ok(pidfd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) else { return };
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let time = Timespec { tv_sec: i64::try_from(left.as_secs()).unwrap_or(0), tv_nsec: i64::from(left.subsec_nanos()) };
+        let ended = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&time));
+        if ended.is_ok_and(|count| count > 0) {
+            let status = child.wait();
+            outcome.code = status.ok().map(|status| status.code().unwrap_or(128 + status.signal().unwrap_or(0)));
+            return;
+        }
+        if left.is_zero() {
+            outcome.findings.push(Finding::new("hang", "kennel", &format!("it still ran after {HANG:?}")));
+            let _ = child.kill();
+            let _ = child.wait();
+            return;
+        }
+    }
+}
+
+/// What a sandbox could leave: processes, which are all children of this one by now; whoever holds its pipes; mounts;
+/// cgroups.
+fn remains(child: &Child, ear: &Ear, mounts: &[u8], run: &Run, outcome: &mut Outcome) {
+    let deadline = Instant::now() + CLEARING;
+    loop {
+        // SAFETY: takes no pointer but a null one.
+        match unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG | libc::__WALL) } {
+            0 if Instant::now() > deadline => {
+                outcome.findings.push(Finding::new("remains", "a process", "something of the sandbox runs on"));
+                kill_children();
+                break;
+            }
+            0 => std::thread::sleep(Duration::from_micros(300)),
+            pid if pid > 0 => {}
+            _ => break,
+        }
+    }
+    ear.wait(CLEARING, |_| false);
+    if !ear.lock().over {
+        outcome.findings.push(Finding::new("remains", "a pipe", "somebody still holds what the sandbox was given"));
+    }
+    let after = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let ours = |table: &[u8]| -> BTreeSet<String> {
+        let text = String::from_utf8_lossy(table).into_owned();
+        text.lines().filter(|line| line.contains("kennel")).map(str::to_owned).collect()
+    };
+    if after != mounts {
+        for mount in ours(&after).difference(&ours(mounts)) {
+            outcome.findings.push(Finding::new("remains", "a mount", mount));
+        }
+    }
+    if run.flags.iter().any(|(flag, _)| matches!(flag.as_str(), "--memory" | "--pids" | "--cpus")) {
+        let mark = format!("-{}-", child.id());
+        let left = crate::leftovers::cgroups(Path::new("/sys/fs/cgroup"));
+        for folder in left.iter().filter(|folder| folder.to_string_lossy().contains(&mark)) {
+            outcome.findings.push(Finding::new("remains", "a cgroup", &folder.to_string_lossy()));
+        }
+    }
+}
+
+/// Ends what is left, so that the next history starts clean.
+fn kill_children() {
+    let children = fs::read_to_string(format!("/proc/self/task/{}/children", std::process::id())).unwrap_or_default();
+    for pid in children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()) {
+        // SAFETY: plain calls on children of this process, which have not been waited for.
+        unsafe {
+            libc::kill(pid, libc::SIGKILL);
+            libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL);
+        }
+    }
+}
