@@ -37,6 +37,8 @@ pub struct Host<'h> {
     pub canaries: &'h mut Canaries,
     /// What it was hindered in.
     pub findings: Vec<Finding>,
+    /// What it did, for a person to read.
+    pub log: Vec<String>,
     /// Mounts that it made, to be undone.
     pub mounts: Vec<PathBuf>,
     top: OwnedFd,
@@ -61,13 +63,14 @@ impl<'h> Host<'h> {
         canaries: &'h mut Canaries,
     ) -> std::io::Result<Host<'h>> {
         let top = rustix::fs::open(area.top(), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Host { area, model, ledger, canaries, findings: Vec::new(), mounts: Vec::new(), top, staged: 0 })
+        Ok(Host { area, model, ledger, canaries, findings: Vec::new(), log: Vec::new(), mounts: Vec::new(), top, staged: 0 })
     }
 
     /// Does one thing. What does not succeed has not happened.
     pub fn perform(&mut self, op: &Op) {
         // A host that cannot do something is no finding; where it is hindered, that is noted on its own.
-        let _ = self.attempt(op);
+        let done = self.attempt(op);
+        self.log.push(format!("{op}: {}", done.map_or_else(|error| error.to_string(), |()| "done".into())));
     }
 
     fn attempt(&mut self, op: &Op) -> Result<(), Errno> {
@@ -86,7 +89,7 @@ impl<'h> Host<'h> {
                 let (folder, name) = self.folder_of(path)?;
                 rustix::fs::unlinkat(&folder, &name, AtFlags::empty())
                     .or_else(|_| rustix::fs::unlinkat(&folder, &name, AtFlags::REMOVEDIR))?;
-                self.ledger.remove(path);
+                self.ledger.remove(path, now());
                 Ok(())
             }
             "rename" => {
@@ -165,7 +168,8 @@ impl<'h> Host<'h> {
     fn open(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         let name = CString::new(word::unescape(path)).map_err(|_| Errno::INVAL)?;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        // A FIFO must not hold the host up; with O_PATH nothing is opened, and openat2 takes no other flag.
+        let flags = OFlags::CLOEXEC | if flags.contains(OFlags::PATH) { flags } else { flags | OFlags::NONBLOCK };
         rustix::fs::openat2(&self.top, &name, flags, Mode::empty(), resolve)
     }
 
@@ -244,7 +248,7 @@ impl<'h> Host<'h> {
             let entry = snapshot::look(&word::place(&self.area.top(), path)).ok_or(Errno::NOENT)?;
             let entry = Entry { content: text.into_bytes(), ..entry };
             self.ledger.set(&beside, entry.clone(), now());
-            self.ledger.remove(&beside);
+            self.ledger.remove(&beside, now());
             self.ledger.set(path, entry, now());
         }
         Ok(())

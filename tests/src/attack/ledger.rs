@@ -34,6 +34,8 @@ pub struct Ledger {
     pub places: BTreeMap<Canary, Vec<Place>>,
     /// Names, with all below them, that came from where the sandbox can write: nobody knows what they hold.
     pub wild: BTreeSet<String>,
+    /// When the host last changed what stands at a name, or removed it, in nanoseconds.
+    pub changes: BTreeMap<String, u64>,
     /// Names that the host made where there was none at the beginning: kennel may take them away if they are denied.
     pub made: BTreeSet<String>,
 }
@@ -80,6 +82,7 @@ impl Ledger {
         }
         self.lay(path, &entry, now);
         self.names.insert(path.to_owned(), Expected { entry, exact: false });
+        self.changes.insert(path.to_owned(), now);
         self.touched(path);
     }
 
@@ -116,27 +119,29 @@ impl Ledger {
     }
 
     /// The host removed a name.
-    pub fn remove(&mut self, path: &str) {
+    pub fn remove(&mut self, path: &str, now: u64) {
         self.names.remove(path);
+        self.changes.insert(path.to_owned(), now);
         self.touched(path);
     }
 
     /// The host moved a name with all below it. `wild` says that the sandbox could write it where it was.
     pub fn rename(&mut self, from: &str, to: &str, wild: bool, now: u64) {
-        let moved = self.take(from);
+        let moved = self.take(from, now);
         self.lay_all(to, moved, wild, now);
         self.touched(from);
     }
 
     /// The host exchanged two names.
     pub fn swap(&mut self, one: &str, two: &str, wild: (bool, bool), now: u64) {
-        let (first, second) = (self.take(one), self.take(two));
+        let (first, second) = (self.take(one, now), self.take(two, now));
         self.lay_all(two, first, wild.0, now);
         self.lay_all(one, second, wild.1, now);
     }
 
-    fn take(&mut self, from: &str) -> Vec<(String, Expected)> {
+    fn take(&mut self, from: &str, now: u64) -> Vec<(String, Expected)> {
         let names: Vec<String> = self.names.keys().filter(|name| is_within(name, from)).cloned().collect();
+        self.changes.extend(names.iter().map(|name| (name.clone(), now)));
         let take = |name: &String| Some((name[from.len()..].to_owned(), self.names.remove(name)?));
         names.iter().filter_map(take).collect()
     }
@@ -151,6 +156,7 @@ impl Ledger {
         for (rest, mut expected) in moved {
             let name = if rest.is_empty() { to.to_owned() } else { join(to, rest.trim_start_matches('/')) };
             self.lay(&name, &expected.entry, now);
+            self.changes.insert(name.clone(), now);
             expected.exact = false;
             self.names.insert(name, expected);
         }

@@ -139,8 +139,9 @@ impl Model {
         ];
         let cwd = if run.cwd.is_empty() { "." } else { &run.cwd };
         let agent = run.flag("--profile") == Some("agent");
-        let home = SECRETS_OF_A_HOME.iter().map(|name| (List::DenyRead, join("home", name)));
-        let by_profile = home.chain([(List::AllowWrite, cwd.to_owned())]).filter(|_| agent);
+        let works_here = agent || run.flag("--profile") == Some("build");
+        let home = SECRETS_OF_A_HOME.iter().filter(|_| agent).map(|name| (List::DenyRead, join("home", name)));
+        let by_profile = home.chain(works_here.then(|| (List::AllowWrite, cwd.to_owned())));
         let said = lists.iter().flat_map(|(flag, list)| run.all(flag).map(|path| (*list, path.to_owned())));
         let said: Vec<(List, String)> = said.chain(by_profile).collect();
         for (list, path) in &said {
@@ -168,7 +169,7 @@ impl Model {
                 }
             }
         }
-        let level = run.flag("--git").unwrap_or(if agent { "hooks-and-config-read-only" } else { "off" });
+        let level = run.flag("--git").unwrap_or(if works_here { "hooks-and-config-read-only" } else { "off" });
         model.kept = kept_for_git(level, tree);
         model
     }
@@ -196,7 +197,7 @@ fn kept_for_git(level: &str, tree: &Snapshot) -> Vec<String> {
 }
 
 /// The other names of the same file or folder: hard links and second mounts.
-fn other_names<'t>(tree: &'t Snapshot, path: &'t str) -> impl Iterator<Item = String> + 't {
+pub fn other_names<'t>(tree: &'t Snapshot, path: &'t str) -> impl Iterator<Item = String> + 't {
     // The nearest thing that exists has the other names; what is missing below it is missing there too.
     let there = upwards(path).find(|above| tree.contains_key(*above)).filter(|above| *above != ".");
     let names = there.into_iter().flat_map(move |there| {

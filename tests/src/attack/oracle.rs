@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::canary::{self, Canary};
 use super::ledger::{Ledger, Place};
-use super::model::{Model, find};
+use super::model::{Model, find, other_names};
 use super::perform::Outcome;
 use super::script::Run;
 use super::snapshot::{Entry, Kind, Snapshot};
@@ -77,8 +77,7 @@ impl Case<'_> {
     /// Whether the inside may know a canary by any of the names that its file has or had.
     fn is_public(&self, places: &[Place]) -> bool {
         let given = self.run.streams[0].as_deref();
-        let moved = |path: &str| self.after.contains_key(path) && self.model.may_read(path);
-        places.iter().any(|place| self.model.may_read(&place.path) || given == Some(&place.path) || moved(&place.path))
+        places.iter().any(|place| self.model.may_read(&place.path) || given == Some(&place.path))
     }
 
     /// No secret of a denied name was read, and none left.
@@ -147,10 +146,12 @@ impl Case<'_> {
     /// What the host puts at a denied name is open until kennel has covered it. That is excused as long as kennel admits it
     /// in its report, for as long as it says, and not longer than a bound: what was opened later is a finding.
     fn is_excused(&self, place: &Place, record: &Record) -> bool {
-        let Some(since) = place.since else { return false };
-        let Some(admitted) = self.exposure(&place.path) else { return false };
-        let milliseconds = admitted.min(LONGEST_EXPOSURE);
-        (record.since.saturating_sub(since)) as f64 <= milliseconds * 1e6
+        place.since.is_some_and(|since| self.is_admitted(&place.path, since, record))
+    }
+
+    fn is_admitted(&self, path: &str, since: u64, record: &Record) -> bool {
+        let admitted = self.exposure(path).map(|milliseconds| milliseconds.min(LONGEST_EXPOSURE));
+        admitted.is_some_and(|milliseconds| record.since.saturating_sub(since) as f64 <= milliseconds * 1e6)
     }
 
     /// For how long the report says that a name, or something above it, was open, in milliseconds.
@@ -190,9 +191,10 @@ impl Case<'_> {
                 self.roots(path, findings);
                 continue;
             }
+            let known = findings.len();
             match (expected, now) {
                 (None, None) => {}
-                (None, Some(_)) if self.is_link_to_outside(path) => {}
+                (None, Some(_)) if self.is_excused_write(path) => {}
                 (None, Some(entry)) => {
                     findings.push(Finding::new("appeared", path, &format!("{:?}, {}", entry.kind, shown(entry))));
                 }
@@ -214,13 +216,12 @@ impl Case<'_> {
                     }
                 }
             }
+            // What can be written by another name, that of a second mount for one, changes under this one as well.
+            if findings.len() > known && other_names(self.before, path).any(|name| self.model.may_write(&name)) {
+                findings.truncate(known);
+            }
         }
         self.second_names(findings);
-    }
-
-    /// A name in a folder that is a hidden one's second mount, for example, cannot appear by itself.
-    fn is_link_to_outside(&self, _path: &str) -> bool {
-        false
     }
 
     /// The place of a thing that can be written is not itself for the sandbox to remove, if its folder is not.
@@ -266,13 +267,13 @@ impl Case<'_> {
         then
     }
 
-    /// A write to what the host had just put at a name, in the time that the report admits.
+    /// A write to a name that the host had just changed, in the time that the report admits.
     fn is_excused_write(&self, path: &str) -> bool {
-        let places = self.ledger.places.values().flatten().filter(|place| place.path == path);
-        let places: Vec<&Place> = places.filter(|place| place.since.is_some()).collect();
-        let wrote = self.outcome.records.iter().filter(|record| record.about == About::Done && record.result >= 0);
-        let mut wrote = wrote.filter(|record| !matches!(self.op(record).split(' ').next(), Some("read" | "sweep" | "poll" | "list")));
-        wrote.any(|record| places.iter().any(|place| self.is_excused(place, record)))
+        const LOOKING: [&str; 5] = ["read", "sweep", "poll", "list", "readlink"];
+        let Some(since) = self.ledger.changes.get(path) else { return false };
+        let done = self.outcome.records.iter().filter(|record| record.about == About::Done && record.result >= 0);
+        let mut wrote = done.filter(|record| !LOOKING.iter().any(|verb| self.op(record).starts_with(verb)));
+        wrote.any(|record| self.is_admitted(path, *since, record))
     }
 
     /// Where kennel itself writes.
@@ -289,7 +290,9 @@ impl Case<'_> {
             let mut was = self.before.iter().filter(same).map(|(name, _)| name).peekable();
             let known = self.before.get(path).is_some_and(|before| before.identity == entry.identity)
                 || self.ledger.names.contains_key(path);
-            if was.peek().is_some() && !known && self.model.may_write(path) && was.all(|name| !self.model.may_write(name)) {
+            // What kennel moved aside from a denied name keeps the names below it.
+            let aside = self.outcome.code == Some(123) && self.is_taken_aside(path);
+            if was.peek().is_some() && !known && !aside && self.model.may_write(path) && was.all(|name| !self.model.may_write(name)) {
                 findings.push(Finding::new("appeared", path, "a second name of a protected file"));
             }
         }
@@ -345,7 +348,8 @@ impl Case<'_> {
         let sensible = match outcome.code {
             None => true,
             Some(super::attacker::DONE) => told(About::Ended),
-            Some(125) => (said.contains("kennel: ") || silent) && !told(About::Ended),
+            // Also when the report could not be written at the end.
+            Some(125) => silent || said.contains("kennel: ") && (!told(About::Ended) || said.contains("report")),
             Some(123) => told(About::Started),
             Some(126 | 127) => !told(About::Started),
             Some(_) => limited || violent,
@@ -368,20 +372,5 @@ fn shown(entry: &Entry) -> String {
 #[must_use]
 pub fn promises_git(run: &Run) -> bool {
     let level = run.flag("--git");
-    level.is_some_and(|level| level != "off") || (level.is_none() && run.flag("--profile") == Some("agent"))
+    level.is_some_and(|level| level != "off") || (level.is_none() && matches!(run.flag("--profile"), Some("agent" | "build")))
 }
-
-/// The first lines of a kept history.
-#[must_use]
-pub fn notes(findings: &[Finding], seed: u64, index: u64) -> Vec<String> {
-    let mut notes: Vec<String> = findings.iter().map(|finding| finding.to_string().replace('\n', " ")).collect();
-    notes.push(format!("found with seed {seed}, history {index}"));
-    notes
-}
-
-/// Whether a history has the finding that is being shrunk.
-#[must_use]
-pub fn same_kind(findings: &[Finding], kind: &str) -> bool {
-    findings.iter().any(|finding| finding.kind == kind)
-}
-

@@ -26,8 +26,8 @@ use super::wire::{About, HEARS, Record, TELLS};
 use super::word;
 use crate::role;
 
-/// The attacker ends itself long before. Who still runs then hangs.
-const HANG: Duration = Duration::from_secs(25);
+/// The attacker ends itself long before, also on a busy machine. Who still runs then hangs.
+const HANG: Duration = Duration::from_secs(15);
 /// How long the host waits at a point for somebody inside who may never come there.
 const AWAIT: Duration = Duration::from_secs(3);
 /// How long the kernel may take to clear away what is dead.

@@ -50,10 +50,10 @@ impl Session {
             let ledger = Ledger::new(&before);
             let mut host = Host::new(area, &model, ledger, &mut canaries).map_err(|error| error.to_string())?;
             let mut outcome = self.perform(run, area, &mut host).map_err(|error| error.to_string())?;
-            let ledger = host.ledger;
+            let (ledger, host_log) = (host.ledger, host.log);
             let after = snapshot::take(&area.top());
             sockets(run, &living, &mut outcome);
-            played.log.push(log(run, &outcome));
+            played.log.push(log(run, &outcome, &host_log));
             played.started += usize::from(!outcome.records.is_empty());
             let case = Case { run, model: &model, before: &before, after: &after, ledger: &ledger, outcome: &outcome };
             played.findings.extend(case.judge());
@@ -131,8 +131,9 @@ fn has_entries(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
-fn log(run: &Run, outcome: &Outcome) -> String {
+fn log(run: &Run, outcome: &Outcome, host: &[String]) -> String {
     let mut log = format!("exit {:?}\n", outcome.code);
+    host.iter().for_each(|line| log += &format!("  host {line}\n"));
     for record in &outcome.records {
         let op = run.inside.get(usize::from(record.actor)).and_then(|ops| ops.get(usize::from(record.op)));
         let op = op.map(ToString::to_string).unwrap_or_default();

@@ -94,7 +94,7 @@ const INSIDE: &[Verb] = &[
     // Processes.
     ("daemon", 2, 6), // MICROSECONDS VERB WORDS…: out of the session, after the command has ended
     ("ptrace", 0, 0),
-    ("kill", 1, 1), // all|init
+    ("kill", 1, 1), // all|init|stop: the first process that the command started
     ("chdir", 1, 1),
     ("mount", 2, 2),
     ("umount", 1, 1),

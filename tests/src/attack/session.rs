@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::fs::FlockOperation;
+
 use super::canary::Canaries;
 use super::generate::{self, Mix};
 use super::listener::Listener;
@@ -21,7 +23,7 @@ use super::tree::Area;
 use crate::{am_root, kennel_bin, leftovers};
 
 /// The longest time for shrinking one finding.
-const SHRINKING: Duration = Duration::from_secs(40);
+const SHRINKING: Duration = Duration::from_secs(60);
 /// How many findings of the same look are shrunk; more are counted.
 const OF_A_LOOK: usize = 2;
 /// Names the worker in a process that is one: its number and how many there are.
@@ -123,6 +125,7 @@ fn lead(wanted: &Wanted) -> Result<bool, String> {
             _ => broken = true,
         }
     }
+    let _ = std::fs::remove_file(format!("/var/tmp/kennel-attack-lock-{}", std::process::id()));
     for mut worker in workers {
         broken |= !worker.wait().is_ok_and(|status| status.code().is_some_and(|code| code < 2));
     }
@@ -167,6 +170,7 @@ fn work(wanted: &Wanted, which: &str) -> Result<bool, String> {
     let (first, step) = which.split_once('/').ok_or("a worker's number")?;
     let (first, step): (u64, u64) = (first.parse().unwrap_or(0), step.parse().unwrap_or(1));
     let (session, mut area) = prepare()?;
+    let exclusion = Exclusion::open()?;
     let deadline = Instant::now() + wanted.time;
     let (mut histories, mut operations, mut found) = (0usize, 0usize, 0usize);
     let (mut started, mut runs) = (0usize, 0usize);
@@ -174,6 +178,7 @@ fn work(wanted: &Wanted, which: &str) -> Result<bool, String> {
     let mut index = first;
     while Instant::now() < deadline {
         let mut history = generate::history(&mut Rng::of(wanted.seed, index), &wanted.mix, am_root());
+        let _alone = exclusion.hold(&history)?;
         let played = session.play(&history, &mut area, index).map_err(|error| format!("history {index}: {error}\n{history}"))?;
         histories += 1;
         operations += history.operations();
@@ -186,14 +191,14 @@ fn work(wanted: &Wanted, which: &str) -> Result<bool, String> {
             found += 1;
             if *seen <= OF_A_LOOK {
                 let time = (wanted.time + Duration::from_secs(1)).saturating_sub(deadline.saturating_duration_since(Instant::now()));
-                let shrunk = shrunk(&session, &mut area, finding.kind, &mut history);
+                let again = shrink(&session, &mut area, finding.kind, &mut history);
                 let notes = &mut history.notes;
                 let name = if am_root() { "root" } else { "an ordinary user" };
                 notes.push(format!("seed {}, history {index}, as {name}, after {:.0} s", wanted.seed, time.as_secs_f64()));
-                if !shrunk {
+                if again.is_none() {
                     notes.push("seen once, and not again when it was played again".into());
                 }
-                write_finding(&wanted.folder, &finding, &history, index);
+                write_finding(&wanted.folder, &again.unwrap_or(finding), &history, index);
             }
         }
         index += step;
@@ -206,15 +211,41 @@ fn work(wanted: &Wanted, which: &str) -> Result<bool, String> {
     Ok(found == 0)
 }
 
-/// Whether it could be found again, and so be made smaller.
-fn shrunk(session: &Session, area: &mut Area, kind: &'static str, history: &mut History) -> bool {
-    match Shrinker::new(session, area, kind, history, SHRINKING) {
-        Some(mut shrinker) => {
-            shrinker.shrink(history);
-            true
-        }
-        None => false,
+/// Keeps histories alone that use up what all sandboxes of a user share: another worker's would fail for it.
+struct Exclusion(std::fs::File);
+
+impl Exclusion {
+    /// A file that all workers of one session open, beside their program's own name.
+    fn open() -> Result<Exclusion, String> {
+        // SAFETY: a plain call.
+        let lead = unsafe { libc::getppid() };
+        let path = format!("/var/tmp/kennel-attack-lock-{lead}");
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.create(true).truncate(false).write(true).open(&path);
+        file.map(Exclusion).map_err(|error| format!("{path}: {error}"))
     }
+
+    fn hold(&self, history: &History) -> Result<Held<'_>, String> {
+        let greedy = history.runs.iter().flat_map(|run| run.inside.iter().flatten()).any(|op| op.verb == "inotify");
+        let how = if greedy { FlockOperation::LockExclusive } else { FlockOperation::LockShared };
+        rustix::fs::flock(&self.0, how).map_err(|error| format!("locking: {error}"))?;
+        Ok(Held(&self.0))
+    }
+}
+
+struct Held<'l>(&'l std::fs::File);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(self.0, FlockOperation::Unlock);
+    }
+}
+
+/// Makes a history smaller, and returns what it finds then; `None` if it could not be found again.
+fn shrink(session: &Session, area: &mut Area, kind: &'static str, history: &mut History) -> Option<Finding> {
+    let mut shrinker = Shrinker::new(session, area, kind, history, SHRINKING)?;
+    shrinker.shrink(history);
+    shrinker.last
 }
 
 fn write_finding(folder: &Path, finding: &Finding, history: &History, index: u64) {

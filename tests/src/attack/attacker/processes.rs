@@ -14,8 +14,13 @@ impl Actor {
             "daemon" => self.daemon(op),
             "ptrace" => others(),
             "kill" => {
-                let target = if op.word(0) == "init" { 1 } else { usize::MAX };
-                Answer::of(call(libc::SYS_kill, &[target, libc::SIGKILL as usize]))
+                let parent = usize::try_from(call(libc::SYS_getppid, &[])).unwrap_or(1);
+                let (target, signal) = match op.word(0) {
+                    "init" => (1, libc::SIGKILL),
+                    "stop" => (parent, libc::SIGSTOP),
+                    _ => (usize::MAX, libc::SIGKILL),
+                };
+                Answer::of(call(libc::SYS_kill, &[target, signal as usize]))
             }
             "git" => self.git(op),
             _ => Answer::of(-i64::from(libc::ENOSYS)),

@@ -186,6 +186,10 @@ impl Draft<'_> {
             self.flag("--allow-write", path);
         }
         self.inside(0, &["cgroup"]);
+        if self.rng.chance(15) {
+            self.flag("--timeout", "1s");
+            self.inside(0, &["kill stop"]);
+        }
     }
 
     /// Rules about the places that kennel itself provides.

@@ -150,8 +150,10 @@ impl Draft<'_> {
     }
 
     fn node(&mut self, line: &str) {
+        // A second mount makes the place that it is mounted on.
+        let made = |op: &Op| op.word(usize::from(op.verb == "bind")).to_owned();
         let op = Op::of(line);
-        if !self.tree.iter().any(|node| node.word(0) == op.word(0)) {
+        if !self.tree.iter().any(|node| made(node) == made(&op)) {
             self.tree.push(op);
         }
     }
