@@ -1,5 +1,6 @@
 //! The workshop: what is done with kennel's source besides building it.
 
+mod attack;
 mod bench;
 mod cargo;
 mod claims;
@@ -27,6 +28,9 @@ Usage: cargo xtask TASK
 Tasks:
   test [SUITE…] [--no-install]   formatting, lints, docs, unit and doc tests, and the end-to-end suites as root
                                  and as an ordinary user; with names only those suites
+  attack [PART…] [--seconds N] [--seed S] [--replay FILE]
+                                 random attacks, N seconds as root and N as an ordinary user; the parts are files and
+                                 gate; writes what it finds
   vm-test                        the suites that need another kernel, in a virtual machine
   bench [NAME…] [--quick]        the side-by-side benchmarks; writes bench/RESULTS.md
   dist                           release binaries, manual page and completions in dist/
@@ -38,6 +42,7 @@ fn main() -> ExitCode {
     let (task, rest) = words.split_first().map_or(("", [].as_slice()), |(task, rest)| (task.as_str(), rest));
     let done = match task {
         "test" => test::test(rest),
+        "attack" => attack::attack(rest),
         "vm-test" => vm::vm_test().map(|()| true),
         "bench" => bench::bench(rest).map(|()| true),
         "dist" => dist::dist().map(|()| true),

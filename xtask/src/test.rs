@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::Failure;
+use crate::attack;
 use crate::cargo::{self, Program};
 use crate::claims;
 use crate::packages;
@@ -135,8 +136,19 @@ impl Suites {
                     continue;
                 }
                 let mut command = who.command(program, &who.home(self.stage.path())?);
-                self.arguments(&mut command, filter);
+                if attack::is_part(name) {
+                    // Not a list of tests: it knows none of the runner's flags.
+                    let (seconds, seed) = (attack::share_of_time(&self.programs), attack::random_seed());
+                    println!("{name}: {seconds} s with seed {seed}");
+                    attack::environment(&mut command, *who, &self.stage, seconds, Some(seed))?;
+                    command.env("KENNEL_BIN", &self.kennel);
+                } else {
+                    self.arguments(&mut command, filter);
+                }
                 reports.push(suite::run(name, who.name(), &mut command, suite::SUITE)?);
+                for file in attack::keep_findings(*who, &self.stage)?.iter().filter(|_| attack::is_part(name)) {
+                    println!("kept {}", file.display());
+                }
             }
         }
         Ok(())

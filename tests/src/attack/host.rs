@@ -19,7 +19,8 @@ use super::canary::Canaries;
 use super::ledger::Ledger;
 use super::model::Model;
 use super::oracle::Finding;
-use super::script::Op;
+use super::perform::Outcome;
+use super::script::{Op, Run};
 use super::snapshot::{self, Entry, Kind};
 use super::tree::{Area, git};
 use super::wire::now;
@@ -37,6 +38,8 @@ pub struct Host<'h> {
     pub canaries: &'h mut Canaries,
     /// What it was hindered in.
     pub findings: Vec<Finding>,
+    /// Second sandboxes that ran meanwhile, and what came of them.
+    pub also: Vec<(Run, Outcome)>,
     /// What it did, for a person to read.
     pub log: Vec<String>,
     /// Mounts that it made, to be undone.
@@ -63,7 +66,7 @@ impl<'h> Host<'h> {
         canaries: &'h mut Canaries,
     ) -> std::io::Result<Host<'h>> {
         let top = rustix::fs::open(area.top(), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Host { area, model, ledger, canaries, findings: Vec::new(), log: Vec::new(), mounts: Vec::new(), top, staged: 0 })
+        Ok(Host { area, model, ledger, canaries, findings: Vec::new(), also: Vec::new(), log: Vec::new(), mounts: Vec::new(), top, staged: 0 })
     }
 
     /// Does one thing. What does not succeed has not happened.

@@ -51,6 +51,8 @@ pub struct Case<'c> {
     pub run: &'c Run,
     /// What was permitted.
     pub model: &'c Model,
+    /// What was permitted to second sandboxes in the same tree.
+    pub others: &'c [Model],
     /// The tree at the beginning.
     pub before: &'c Snapshot,
     /// And at the end.
@@ -72,6 +74,20 @@ impl Case<'_> {
         self.calls(&mut findings);
         self.end(&mut findings);
         findings
+    }
+
+    /// Those about a second sandbox alone: what is on the disk is judged once, for all.
+    #[must_use]
+    pub fn judge_sight(&self) -> Vec<Finding> {
+        let mut findings = self.outcome.findings.clone();
+        self.secrets(&mut findings);
+        self.end(&mut findings);
+        findings
+    }
+
+    /// Whether any of the sandboxes may write a name.
+    fn may_write(&self, path: &str) -> bool {
+        self.model.may_write(path) || self.others.iter().any(|other| other.may_write(path))
     }
 
     /// Whether the inside may know a canary by any of the names that its file has or had.
@@ -178,7 +194,7 @@ impl Case<'_> {
         let free: BTreeSet<(u64, u64)> = self
             .before
             .iter()
-            .filter(|(path, entry)| entry.kind != Kind::Folder && self.model.may_write(path))
+            .filter(|(path, entry)| entry.kind != Kind::Folder && self.may_write(path))
             .map(|(_, entry)| entry.identity)
             .collect();
         let report = self.report_paths();
@@ -187,7 +203,7 @@ impl Case<'_> {
             if self.ledger.is_wild(path) || report.contains(path) {
                 continue;
             }
-            if self.model.may_write(path) {
+            if self.may_write(path) {
                 self.roots(path, findings);
                 continue;
             }
@@ -217,7 +233,7 @@ impl Case<'_> {
                 }
             }
             // What can be written by another name, that of a second mount for one, changes under this one as well.
-            if findings.len() > known && other_names(self.before, path).any(|name| self.model.may_write(&name)) {
+            if findings.len() > known && other_names(self.before, path).any(|name| self.may_write(&name)) {
                 findings.truncate(known);
             }
         }
@@ -226,7 +242,7 @@ impl Case<'_> {
 
     /// The place of a thing that can be written is not itself for the sandbox to remove, if its folder is not.
     fn roots(&self, path: &str, findings: &mut Vec<Finding>) {
-        let held = word::parent(path).is_none_or(|folder| !self.model.may_write(folder));
+        let held = word::parent(path).is_none_or(|folder| !self.may_write(folder));
         let (before, expected) = (self.before.get(path), self.ledger.names.get(path));
         if let (true, Some(before), Some(expected)) = (held, before, expected)
             && expected.entry.identity == before.identity
@@ -248,7 +264,7 @@ impl Case<'_> {
         let holds_report = report.iter().any(|report| word::parent(report) == Some(path));
         // A folder in which something can be made or removed has another time then.
         let holds_writable = || {
-            let inside = |name: &&String| word::parent(name) == Some(path) && self.model.may_write(name);
+            let inside = |name: &&String| word::parent(name) == Some(path) && self.may_write(name);
             now.kind == Kind::Folder && self.after.keys().chain(self.before.keys()).any(|name| inside(&name))
         };
         if !exact || holds_report || holds_writable() {
@@ -292,7 +308,7 @@ impl Case<'_> {
                 || self.ledger.names.contains_key(path);
             // What kennel moved aside from a denied name keeps the names below it.
             let aside = self.outcome.code == Some(123) && self.is_taken_aside(path);
-            if was.peek().is_some() && !known && !aside && self.model.may_write(path) && was.all(|name| !self.model.may_write(name)) {
+            if was.peek().is_some() && !known && !aside && self.may_write(path) && was.all(|name| !self.may_write(name)) {
                 findings.push(Finding::new("appeared", path, "a second name of a protected file"));
             }
         }

@@ -129,14 +129,15 @@ pub fn reserve_descriptors() -> std::io::Result<()> {
 }
 
 impl Session {
-    /// Performs a run.
+    /// Performs a run. One that is performed while another one is (`also`) cannot tell whose a process is that is left.
     ///
     /// # Errors
     /// When the test itself fails: nothing can be learnt from it.
-    pub fn perform(&self, run: &Run, area: &Area, host: &mut Host) -> std::io::Result<Outcome> {
+    pub fn perform(&self, run: &Run, area: &Area, host: &mut Host, also: bool) -> std::io::Result<Outcome> {
         let mut outcome = Outcome { top: area.top(), ..Outcome::default() };
         outcome.process_canaries.extend(self.process_canary.clone());
         let report = run.report.as_ref().map_or_else(|| area.at("report.json"), |path| word::place(&area.top(), path));
+        let report = if also { area.at("also.json") } else { report };
         if run.report.is_none() {
             let _ = fs::remove_file(&report);
         }
@@ -144,7 +145,10 @@ impl Session {
         let (hears, speak) = pipe()?;
         let (listen, tells) = pipe()?;
         let mut command = self.command(run, area, &report, hears.as_raw_fd(), tells.as_raw_fd())?;
-        let mut child = command.spawn()?;
+        let Ok(mut child) = command.spawn() else {
+            // An earlier run has shut the folder that this one is to start in, or taken it away.
+            return Ok(outcome);
+        };
         drop((hears, tells));
         let ear = Arc::new(Ear::default());
         let pipes = [Some(listen), child.stdout.take().map(Into::into), child.stderr.take().map(Into::into)];
@@ -155,13 +159,24 @@ impl Session {
         let mut speak = Some(fs::File::from(speak));
         send_script(run, speak.as_mut());
         for op in &run.host {
+            if op.verb == "also" {
+                ear.has_started();
+                let second = second_run(op);
+                let done = self.perform(&second, area, host, true)?;
+                host.also.push((second, done));
+                continue;
+            }
             host_step(op, host, &ear, speak.as_mut());
         }
         // Whoever waits for a word that never came goes on.
         drop(speak.take());
         wait(&mut child, &mut outcome);
         host.unmount();
-        remains(&child, &ear, &mounts, run, &mut outcome);
+        if also {
+            ear.wait(CLEARING, |_| false);
+        } else {
+            remains(&child, &ear, &mounts, run, &mut outcome);
+        }
         // A thread whose pipes somebody still holds is left to itself.
         if ear.lock().over {
             let _ = thread.join();
@@ -172,7 +187,7 @@ impl Session {
             outcome.stdout = std::mem::take(&mut heard.stdout);
             outcome.stderr = std::mem::take(&mut heard.stderr);
         }
-        outcome.network = self.listener.arrived();
+        outcome.network = if also { Vec::new() } else { self.listener.arrived() };
         let may_reach = run.flag("--net") == Some("host") || run.all("--allow-domain").any(|host| host.contains("{port}"));
         if !outcome.network.is_empty() && !may_reach {
             outcome.findings.push(Finding::new("reached", "127.0.0.1", "something arrived at the host's listener"));
@@ -253,7 +268,18 @@ impl Session {
     }
 }
 
-/// Above the descriptors that the child gets.
+/// A second sandbox with one rule, whose command attacks one path.
+fn second_run(op: &Op) -> Run {
+    let path = op.word(2);
+    let lines = [format!("write {path}"), format!("create {path}/new"), format!("append {path}"), "sweep".into()];
+    Run {
+        flags: vec![(op.word(0).to_owned(), op.word(1).to_owned())],
+        cwd: "w".into(),
+        inside: vec![lines.iter().map(|line| Op::of(line)).collect()],
+        ..Run::default()
+    }
+}
+
 fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
 }

@@ -49,21 +49,29 @@ impl Session {
             let model = Model::of(run, &before, &planted);
             let ledger = Ledger::new(&before);
             let mut host = Host::new(area, &model, ledger, &mut canaries).map_err(|error| error.to_string())?;
-            let mut outcome = self.perform(run, area, &mut host).map_err(|error| error.to_string())?;
-            let (ledger, host_log) = (host.ledger, host.log);
+            let mut outcome = self.perform(run, area, &mut host, false).map_err(|error| error.to_string())?;
+            let (ledger, host_log, also) = (host.ledger, host.log, host.also);
             let after = snapshot::take(&area.top());
             sockets(run, &living, &mut outcome);
             played.log.push(log(run, &outcome, &host_log));
             played.started += usize::from(!outcome.records.is_empty());
-            let case = Case { run, model: &model, before: &before, after: &after, ledger: &ledger, outcome: &outcome };
-            played.findings.extend(case.judge());
+            // A link in the place of a rule of the second one's is one that the first one made, unless it was there before.
+            let made = links_made_inside(&before, &after, &ledger);
+            let all: BTreeSet<String> = planted.iter().cloned().chain(made.iter().cloned()).collect();
+            let others: Vec<Model> = also.iter().map(|(second, _)| Model::of(second, &before, &all)).collect();
+            let case = |run, model, outcome| Case { run, model, others: &others, before: &before, after: &after, ledger: &ledger, outcome };
+            played.findings.extend(case(run, &model, &outcome).judge());
+            for ((second, outcome), other) in also.iter().zip(&others) {
+                played.log.push(log(second, outcome, &[]));
+                played.findings.extend(case(second, other, outcome).judge_sight());
+            }
             if promises_git(run) {
                 played.findings.extend(host_git(area, run, &model, &after));
             }
             if !played.findings.is_empty() {
                 break;
             }
-            planted.extend(links_made_inside(&before, &after, &ledger));
+            planted.extend(made);
             before = snapshot::take(&area.top());
         }
         Ok(played)

@@ -77,6 +77,9 @@ const INSIDE: &[Verb] = &[
     ("caps", 1, 1),
     ("utimes", 1, 2),
     ("flood", 2, 2), // PREFIX COUNT
+    ("deep", 2, 2),  // PATH COUNT: so many folders in each other
+    ("flip", 3, 3),  // PATH PATH MS: exchanges two names again and again
+    ("repeat", 2, 6), // COUNT VERB WORDS…: until it succeeds, at most so often
     // Descriptors; 0, 1 and 2 are what kennel was started with.
     ("open", 3, 3), // PATH SLOT r|w|rw|path
     ("reopen", 3, 3),
@@ -136,6 +139,7 @@ const HOST: &[Verb] = &[
     ("open", 1, 1),      // for writing, which must not be hindered
     ("flock", 1, 1),
     ("neighbour", 0, 0), // another sandbox of the same user, which must start
+    ("also", 3, 3),      // FLAG VALUE PATH: a second sandbox in the same tree, with one rule, that attacks a path
 ];
 
 /// One operation: a verb and its words.

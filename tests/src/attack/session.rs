@@ -129,6 +129,8 @@ fn lead(wanted: &Wanted) -> Result<bool, String> {
     for mut worker in workers {
         broken |= !worker.wait().is_ok_and(|status| status.code().is_some_and(|code| code < 2));
     }
+    // For whoever counts tests.
+    println!("test no_random_history_breaks_a_rule ... {}", if findings == 0 && !broken { "ok" } else { "FAILED" });
     println!(
         "attack_files: seed {}, {histories} histories ({operations} operations) in {:.0} s, {findings} findings",
         wanted.seed,
@@ -207,6 +209,10 @@ fn work(wanted: &Wanted, which: &str) -> Result<bool, String> {
         println!("{count} more or less like this: {look}");
     }
     println!("attack_files: worker {first}: {started} of {runs} runs started their command");
+    if started == 0 {
+        // Nothing was tried, so nothing was shown.
+        return Err(format!("none of {runs} runs started its command; does `{} run` work here?", session.kennel.display()));
+    }
     println!("sum {histories} {operations} {found}");
     Ok(found == 0)
 }

@@ -212,7 +212,7 @@ impl Actor {
             }
             "open" | "reopen" | "fdread" | "fdwrite" | "fdchmod" | "fdtrunc" | "fdutimes" | "fdxattr" | "fdlink"
             | "pass" | "take" => self.descriptors(op),
-            "race" | "flood" => self.race(op),
+            "race" | "flood" | "deep" | "flip" | "repeat" => self.race(op),
             "daemon" | "ptrace" | "kill" | "git" => self.processes(op),
             "mount" | "umount" | "unshare" | "cgroup" | "procs" | "procwrite" | "lease" | "flock" | "inotify"
             | "chdir" => self.system(op),

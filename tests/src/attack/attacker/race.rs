@@ -14,8 +14,12 @@ use crate::attack::word;
 
 impl Actor {
     pub(super) fn race(&mut self, op: &Op) -> Answer {
-        if op.verb == "flood" {
-            return self.flood(op);
+        match op.verb.as_str() {
+            "flood" => return self.flood(op),
+            "deep" => return self.deep(op),
+            "flip" => return self.flip(op),
+            "repeat" => return self.repeat(op),
+            _ => {}
         }
         let takes_source = matches!(op.word(0), "rename" | "link");
         let from = self.path(op.word(1));
@@ -69,6 +73,49 @@ impl Actor {
         over.store(true, Ordering::Relaxed);
         let _ = flipper.join();
         Answer::of(won)
+    }
+
+    /// Exchanges two names again and again, so that others meet now the one and now the other.
+    fn flip(&mut self, op: &Op) -> Answer {
+        let (one, two) = (self.path(op.word(0)), self.path(op.word(1)));
+        let end = now() + op.number(2) * 1_000_000;
+        let mut done = 0;
+        while now() < end {
+            let result = call(libc::SYS_renameat2, &[HERE, text(&one), HERE, text(&two), libc::RENAME_EXCHANGE as usize]);
+            if result < 0 {
+                return Answer::of(result);
+            }
+            done += 1;
+        }
+        Answer::of(done)
+    }
+
+    /// Tries something until it succeeds.
+    fn repeat(&mut self, op: &Op) -> Answer {
+        let again = Op { verb: op.word(1).to_owned(), words: op.words.get(2..).unwrap_or_default().to_vec() };
+        let mut last = Answer::of(-1);
+        for _ in 0..op.number(0) {
+            last = self.act(&again);
+            if last.result >= 0 {
+                break;
+            }
+        }
+        last
+    }
+
+    /// Makes folders in each other, each entered before the next: no path is long enough for them.
+    fn deep(&mut self, op: &Op) -> Answer {
+        let Ok(mut at) = Fd::open(HERE, &self.path(op.word(0)), libc::O_RDONLY | libc::O_DIRECTORY) else {
+            return Answer::of(-1);
+        };
+        for number in 0..op.number(1) {
+            call(libc::SYS_mkdirat, &[at.arg(), text(c"d"), 0o755]);
+            match Fd::open(at.arg(), c"d", libc::O_RDONLY | libc::O_DIRECTORY) {
+                Ok(next) => at = next,
+                Err(_) => return Answer::of(i64::try_from(number).unwrap_or(0)),
+            }
+        }
+        Answer::of(0)
     }
 
     /// Makes files whose names are a prefix and a number.

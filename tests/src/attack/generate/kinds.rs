@@ -109,6 +109,13 @@ impl Draft<'_> {
         if mode != "0755" {
             self.inside(0, &[format!("chmod w/t/.git {mode}"), format!("chmod w/t {mode}")]);
         }
+        if self.rng.chance(25) && rule == "w/sub/.mcp" {
+            // Without a change of memory: the folder itself is another one at each look.
+            self.inside(0, &["mkdir w/other", "sync 6", "repeat 400 mkdir w/sub/.mcp"]);
+            self.inside(1, &["sync 7", "flip w/sub w/other 60"]);
+            self.host(&["await 6", "await 7", "go 7", "go 6"]);
+            return;
+        }
         let line = match self.rng.below(6) {
             0 => format!("race mkdir {harmless} {denied} 120"),
             1 => format!("race create {harmless} {denied} 120"),
@@ -440,5 +447,68 @@ impl Draft<'_> {
         self.runs.extend(last);
         self.flag("--deny-read", "out/sec");
         self.inside(0, &["write out/victim", "read out/sec/s1", "sweep"]);
+    }
+
+    /// A first run leaves what a second one might stumble over when it looks at the tree.
+    pub(super) fn obstacles(&mut self) {
+        if self.rng.chance(60) {
+            self.node("repo w");
+        }
+        let first = Run { cwd: "w".into(), flags: vec![("--allow-write".into(), "w".into())], ..Run::default() };
+        let last = self.runs.pop();
+        self.runs.push(first);
+        for _ in 0..self.rng.between(1, 3) {
+            let place = self.pick(&["w/kennel.toml", "w/.git", "w/.git/config", "w/.git/HEAD", "w/sub/.git", "w/.git/hooks", "w/kennel.json"]);
+            let away = [format!("unlink {place}"), format!("rename {place} {place}.old")];
+            let lines: Vec<String> = match self.rng.below(9) {
+                0..=1 => vec![format!("fifo {place}")],
+                2 => vec![format!("mkdir {place}")],
+                3 => vec![format!("symlink {} {place}", crate::attack::word::name(place))],
+                4 => vec![format!("put {place} [include]%0A%09path%20=%20config%0A%09path%20=%20../config%0A")],
+                5 => vec![format!("put {place} gitdir:%20.git%0A")],
+                6 => vec![format!("symlink /dev/zero {place}")],
+                7 => vec!["deep w/sub 300".into()],
+                _ => vec![format!("symlink {{top}}/out/pipe {place}"), "chmod w/sub 0000".into()],
+            };
+            self.inside(0, &away);
+            self.inside(0, &lines);
+        }
+        self.runs.extend(last);
+        self.node("fifo out/pipe");
+        match self.rng.below(4) {
+            0 => self.flag("--profile", "agent"),
+            1 => self.flag("--deny-read", "w/**/key"),
+            _ => {
+                let level = self.pick(&["hooks-and-config-read-only", "metadata-read-only", "hooks-read-only"]);
+                self.flag("--git", level);
+            }
+        }
+    }
+
+    /// A second sandbox starts in the same tree, while the first one moves the ground under it.
+    pub(super) fn beside(&mut self) {
+        let victim = self.pick(&["out", "out/sec", "out/victim", "home/.ssh"]);
+        let place = self.pick(&["w/target", "w/conf", "w/sub"]);
+        if place == "w/target" {
+            self.node("dir w/target");
+            self.node("file w/target/f");
+        }
+        self.run().flags.retain(|(flag, value)| flag != "--reads" && !(flag.starts_with("--deny") && value.starts_with("w")));
+        if !self.run().all("--allow-write").any(|root| root == "w") {
+            self.flag("--allow-write", "w");
+        }
+        let below = self.pick(&["", "", "/f", "/deep"]);
+        self.inside(0, &[format!("symlink {{top}}/{victim} w/lure"), "sync 5".into(), format!("flip {place} w/lure 40")]);
+        self.host(&["await 5".to_owned(), "go 5".into()]);
+        // Only allows: what the second one denies the first one can simply move away.
+        let is_mount = self.rng.chance(30);
+        for _ in 0..3 {
+            let line = if is_mount {
+                format!("also --mount {place}{below}:/mnt/a:rw /mnt/a")
+            } else {
+                format!("also --allow-write {place}{below} {place}{below}")
+            };
+            self.host(&[line]);
+        }
     }
 }

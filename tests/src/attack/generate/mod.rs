@@ -29,6 +29,8 @@ pub const KINDS: &[(&str, usize)] = &[
     ("network", 3),
     ("sockets", 4),
     ("settings", 3),
+    ("obstacles", 4),
+    ("beside", 4),
 ];
 
 /// Which kinds to take.
@@ -120,6 +122,8 @@ impl Draft<'_> {
             "network" => self.network(),
             "sockets" => self.sockets(),
             "settings" => self.settings(),
+            "obstacles" => self.obstacles(),
+            "beside" => self.beside(),
             _ => {}
         }
     }

@@ -1,0 +1,206 @@
+//! `cargo xtask attack`: the programs that look for ways out by themselves, as everybody we can be.
+//!
+//! Each part is a test target without the test runner. It is told what to do by its environment, prints a seed, writes what
+//! it finds as files, and ends with one line that sums it up. `cargo xtask test` runs the same parts for a short time.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::Failure;
+use crate::cargo;
+use crate::stage::Stage;
+use crate::suite;
+use crate::who::Who;
+
+/// What a part is called on the command line, and its test target.
+const PARTS: &[(&str, &str)] = &[("files", "attack_files"), ("gate", "attack_gate")];
+
+/// How long all parts take together in `cargo xtask test`, in seconds.
+pub const IN_ALL: u64 = 60;
+
+/// Whether a test target is one of these programs.
+pub fn is_part(target: &str) -> bool {
+    PARTS.iter().any(|(_, name)| *name == target)
+}
+
+/// What the command line says.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    /// For each part, as each user.
+    seconds: u64,
+    seed: Option<u64>,
+    replay: Option<PathBuf>,
+    /// Targets; empty means all.
+    parts: Vec<&'static str>,
+}
+
+impl Wanted {
+    fn read(words: &[String]) -> Result<Wanted, Failure> {
+        let mut wanted = Wanted { seconds: 60, seed: None, replay: None, parts: Vec::new() };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let (flag, value) = match word.split_once('=') {
+                Some((flag, value)) => (flag, Some(value.to_owned())),
+                None => (word.as_str(), None),
+            };
+            let mut value = || value.clone().or_else(|| words.next().cloned()).ok_or(format!("{flag} takes a value"));
+            match flag {
+                "--seconds" => wanted.seconds = value()?.parse().map_err(|_| "--seconds takes a number")?,
+                "--seed" => wanted.seed = Some(value()?.parse().map_err(|_| "--seed takes a number")?),
+                "--replay" => wanted.replay = Some(value()?.into()),
+                name => {
+                    let part = PARTS.iter().find(|(part, _)| *part == name);
+                    let (_, target) = part.ok_or_else(|| format!("attack: no part or flag called {name}"))?;
+                    wanted.parts.push(target);
+                }
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+/// Runs all parts, or those that are named. Returns whether nothing was found.
+///
+/// # Errors
+/// When something does not build or cannot be started.
+pub fn attack(words: &[String]) -> Result<bool, Failure> {
+    let wanted = Wanted::read(words)?;
+    let built = cargo::build(&["build", "--workspace", "--bins", "--tests"])?;
+    let stage = Stage::new()?;
+    let kennel = stage.add(&cargo::binary(&built, "kennel")?.path, "kennel")?;
+    let replay = match &wanted.replay {
+        Some(file) => Some(stage.add(file, "replayed.history")?),
+        None => None,
+    };
+    let mut sums = Vec::new();
+    let mut well = true;
+    for program in built.iter().filter(|program| is_part(&program.name)) {
+        let named = wanted.parts.is_empty() || wanted.parts.contains(&program.name.as_str());
+        // A history is about files unless it is said to be about something else.
+        if !named || (replay.is_some() && wanted.parts.is_empty() && program.name != PARTS[0].1) {
+            continue;
+        }
+        let place = stage.add(&program.path, &format!("{}-tests", program.name))?;
+        for who in Who::all() {
+            println!("\n== {}, as {}", program.name, who.name());
+            let mut command = who.command(&place, &who.home(stage.path())?);
+            command.env("KENNEL_BIN", &kennel);
+            environment(&mut command, *who, &stage, wanted.seconds, wanted.seed)?;
+            if let Some(file) = &replay {
+                command.env("KENNEL_ATTACK_REPLAY", file);
+            }
+            let (sum, succeeded) = run(&mut command, &program.name)?;
+            sums.push(format!("as {}: {sum}", who.name()));
+            well &= succeeded;
+            for file in keep_findings(*who, &stage)? {
+                println!("kept {}", file.display());
+            }
+        }
+    }
+    println!();
+    sums.iter().for_each(|sum| println!("{sum}"));
+    if sums.is_empty() {
+        return Err("there is no such part to run".into());
+    }
+    Ok(well)
+}
+
+/// What a part is told.
+///
+/// # Errors
+/// When its folder for findings cannot be made.
+pub fn environment(
+    command: &mut Command,
+    who: Who,
+    stage: &Stage,
+    seconds: u64,
+    seed: Option<u64>,
+) -> Result<(), Failure> {
+    let seed = seed.unwrap_or_else(random_seed);
+    let findings = who.home(stage.path())?.join(FINDINGS);
+    command.env("KENNEL_ATTACK_SECONDS", seconds.to_string()).env("KENNEL_ATTACK_SEED", seed.to_string());
+    command.env("KENNEL_ATTACK_FINDINGS", findings);
+    // What the caller says about the rest is passed on.
+    for name in ["KENNEL_ATTACK_ONLY", "KENNEL_ATTACK_JOBS", "KENNEL_ATTACK_TIMES", "KENNEL_ATTACK_LOG"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    Ok(())
+}
+
+/// In a user's home.
+const FINDINGS: &str = "findings";
+
+/// A seed that is short enough to be typed.
+pub fn random_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (now.as_nanos() as u64 ^ u64::from(std::process::id()) << 20) % 1_000_000_007
+}
+
+/// Copies what was found to where it stays; the stage does not.
+///
+/// # Errors
+/// When it cannot be copied.
+pub fn keep_findings(who: Who, stage: &Stage) -> Result<Vec<PathBuf>, Failure> {
+    let kept = suite::logs()?.join("attack-findings");
+    let mut files = Vec::new();
+    for entry in fs::read_dir(who.home(stage.path())?.join(FINDINGS)).into_iter().flatten() {
+        let entry = entry?;
+        fs::create_dir_all(&kept)?;
+        let name = format!("{}-{}", who.name(), entry.file_name().to_string_lossy());
+        let place = kept.join(name);
+        fs::copy(entry.path(), &place)?;
+        files.push(place);
+    }
+    Ok(files)
+}
+
+/// Runs one, passes on what it prints, and returns the line that sums it up.
+fn run(command: &mut Command, name: &str) -> Result<(String, bool), Failure> {
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("starting {name}: {error}"))?;
+    let mut last = format!("{name}: it did not say what came of it");
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).lines() {
+            let line = line?;
+            println!("{line}");
+            if line.starts_with(&format!("{name}: ")) {
+                last = line;
+            }
+        }
+    }
+    Ok((last, child.wait()?.success()))
+}
+
+/// How long each part of a test run takes: the parts that are there share the time.
+pub fn share_of_time(programs: &BTreeMap<String, (PathBuf, &'static str)>) -> u64 {
+    let parts = programs.keys().filter(|name| is_part(name)).count().max(1);
+    (IN_ALL / (parts * Who::all().len()) as u64).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_and_parts_are_read_in_any_order() {
+        let words = ["gate", "--seconds", "5", "--seed=7"].map(str::to_owned);
+        let wanted = Wanted::read(&words).unwrap();
+        assert_eq!(wanted, Wanted { seconds: 5, seed: Some(7), replay: None, parts: vec!["attack_gate"] });
+        for wrong in [&["door"][..], &["--seconds"], &["--seed", "x"]] {
+            let words: Vec<String> = wrong.iter().map(|word| (*word).to_owned()).collect();
+            assert!(Wanted::read(&words).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_parts_of_a_test_run_share_its_time() {
+        let program = || (PathBuf::from("x"), "");
+        let programs = BTreeMap::from([("attack_files".into(), program()), ("escape".into(), program())]);
+        assert_eq!(share_of_time(&programs) * Who::all().len() as u64, IN_ALL);
+    }
+}
