@@ -163,6 +163,12 @@ impl Ledger {
         self.touched(to);
     }
 
+    /// Whether the host made a name, or something above it, where there was nothing at the beginning.
+    #[must_use]
+    pub fn is_made(&self, path: &str) -> bool {
+        word::upwards(path).any(|above| self.made.contains(above))
+    }
+
     /// Whether nobody knows what a name should hold.
     #[must_use]
     pub fn is_wild(&self, path: &str) -> bool {

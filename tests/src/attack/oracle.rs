@@ -14,9 +14,14 @@ use super::snapshot::{Entry, Kind, Snapshot};
 use super::wire::{About, Record};
 use super::word;
 
-/// The longest time, in milliseconds, for which something that the host puts at a denied name may be open, even if the
-/// report admits more.
+/// How long it may take, in milliseconds, until a guard on a busy machine notices what the host did. The report says how
+/// long it took from then on.
+const NOTICED_AFTER: f64 = 50.0;
+/// The longest time in all for which something that the host puts at a denied name may be open, whatever the report admits.
 const LONGEST_EXPOSURE: f64 = 250.0;
+/// Names are watched when a command has run for so long: what the host changes before is covered only then, and in a run
+/// that is over by then never. `KENNEL_ATTACK_STRICT=1` takes this allowance away.
+const WATCHED_AFTER: f64 = 100.0;
 /// More than this on standard error is a flood.
 const MOST_OUTPUT: usize = 1 << 20;
 
@@ -122,7 +127,8 @@ impl Case<'_> {
             }
         }
         // Names are secrets as well, where their folder cannot be read.
-        for (path, _) in self.before.iter().filter(|(path, _)| !self.model.names(path)) {
+        let stayed = |path: &str| !word::upwards(path).any(|above| self.ledger.changes.contains_key(above));
+        for (path, _) in self.before.iter().filter(|(path, _)| !self.model.names(path) && stayed(path)) {
             let folder = word::parent(path).unwrap_or(path);
             for canary in canary::find(word::name(path).as_bytes()) {
                 let seen = |record: &Record| canary::find(&record.data).contains(&canary);
@@ -166,8 +172,12 @@ impl Case<'_> {
     }
 
     fn is_admitted(&self, path: &str, since: u64, record: &Record) -> bool {
-        let admitted = self.exposure(path).map(|milliseconds| milliseconds.min(LONGEST_EXPOSURE));
-        admitted.is_some_and(|milliseconds| record.since.saturating_sub(since) as f64 <= milliseconds * 1e6)
+        let after = |moment: u64| record.since.saturating_sub(moment) as f64 / 1e6;
+        let admitted = self.exposure(path).map(|exposed| (exposed + NOTICED_AFTER).min(LONGEST_EXPOSURE));
+        let strict = std::env::var_os("KENNEL_ATTACK_STRICT").is_some();
+        let started = self.outcome.records.iter().find(|record| record.about == About::Started);
+        let young = started.is_some_and(|started| after(started.since) <= WATCHED_AFTER + NOTICED_AFTER);
+        admitted.is_some_and(|milliseconds| after(since) <= milliseconds) || young && !strict
     }
 
     /// For how long the report says that a name, or something above it, was open, in milliseconds.
@@ -178,7 +188,7 @@ impl Case<'_> {
             let about = self.outcome.relative(about);
             told.get("what").and_then(Value::as_str) == Some("exposed") && word::is_within(path, &about)
         };
-        let time = |told: &Value| told.get("longest_ms").or(told.get("ms")).and_then(Value::as_f64);
+        let time = |told: &Value| told.get("longest_us").and_then(Value::as_f64).map(|time| time / 1000.0);
         violations.iter().filter(is_it).filter_map(time).reduce(f64::max)
     }
 
@@ -215,7 +225,7 @@ impl Case<'_> {
                     findings.push(Finding::new("appeared", path, &format!("{:?}, {}", entry.kind, shown(entry))));
                 }
                 (Some(_), None) => {
-                    if !self.ledger.made.contains(path) {
+                    if !self.ledger.is_made(path) && !self.is_excused_write(path) {
                         findings.push(Finding::new("vanished", path, "it was there"));
                     }
                 }
@@ -225,7 +235,7 @@ impl Case<'_> {
                     }
                     let then = self.tolerant(path, &expected.entry, expected.exact, now, &report);
                     if let Some(difference) = then.difference(now) {
-                        if self.ledger.made.contains(path) || self.is_excused_write(path) {
+                        if self.ledger.is_made(path) || self.is_excused_write(path) {
                             continue;
                         }
                         findings.push(Finding::new("changed", path, &difference));
@@ -286,7 +296,8 @@ impl Case<'_> {
     /// A write to a name that the host had just changed, in the time that the report admits.
     fn is_excused_write(&self, path: &str) -> bool {
         const LOOKING: [&str; 5] = ["read", "sweep", "poll", "list", "readlink"];
-        let Some(since) = self.ledger.changes.get(path) else { return false };
+        let changed = word::upwards(path).filter_map(|above| self.ledger.changes.get(above)).max();
+        let Some(since) = changed else { return false };
         let done = self.outcome.records.iter().filter(|record| record.about == About::Done && record.result >= 0);
         let mut wrote = done.filter(|record| !LOOKING.iter().any(|verb| self.op(record).starts_with(verb)));
         wrote.any(|record| self.is_admitted(path, *since, record))
@@ -302,7 +313,9 @@ impl Case<'_> {
     /// What is protected has no second name that it had not before.
     fn second_names(&self, findings: &mut Vec<Finding>) {
         for (path, entry) in self.after.iter().filter(|(_, entry)| entry.kind == Kind::File) {
-            let same = |(_, before): &(&String, &Entry)| before.identity == entry.identity;
+            // A file that the host removed may have left its number to another one.
+            let still = |name: &String| self.after.get(name).is_some_and(|now| now.identity == entry.identity);
+            let same = |(name, before): &(&String, &Entry)| before.identity == entry.identity && still(name);
             let mut was = self.before.iter().filter(same).map(|(name, _)| name).peekable();
             let known = self.before.get(path).is_some_and(|before| before.identity == entry.identity)
                 || self.ledger.names.contains_key(path);

@@ -12,6 +12,10 @@ impl Draft<'_> {
             self.flag(list, path);
         }
         let free = self.rng.chance(20);
+        // Kennel watches names when a command has run for a moment.
+        if self.rng.chance(60) {
+            self.inside(0, &["pause 120000"]);
+        }
         if !free {
             self.host(&["await 1"]);
         }
@@ -48,7 +52,7 @@ impl Draft<'_> {
             self.inside(0, &[line]);
             return;
         }
-        let pause = self.pick(&["0", "0", "0", "400", "4000", "20000"]);
+        let pause = self.pick(&["0", "0", "400", "4000", "60000", "60000"]);
         self.host(&[format!("pause {pause}"), "go 1".into()]);
         self.inside(0, &["sync 1"]);
         for _ in 0..self.rng.between(1, 3) {
