@@ -9,7 +9,7 @@ use super::canary::{self, Canary};
 use super::ledger::{Ledger, Place};
 use super::model::{Model, find, other_names};
 use super::perform::Outcome;
-use super::script::Run;
+use super::script::{Op, Run};
 use super::snapshot::{Entry, Kind, Snapshot};
 use super::wire::{About, Record};
 use super::word;
@@ -116,13 +116,14 @@ impl Case<'_> {
                     continue;
                 }
                 let path = places.last().map_or("a process of the host's", |place| place.path.as_str());
+                let op = self.op(record).map(ToString::to_string).unwrap_or_default();
                 let late = places.last().and_then(|place| place.since).map(|since| {
                     format!(", {:.3} ms after the host put it there", record.since.saturating_sub(since) as f64 / 1e6)
                 });
                 findings.push(Finding::new(
                     "secret-read",
                     path,
-                    &format!("process {} read it{}: {}", record.actor, late.unwrap_or_default(), self.op(record)),
+                    &format!("process {} read it{}: {op}", record.actor, late.unwrap_or_default()),
                 ));
             }
         }
@@ -192,9 +193,8 @@ impl Case<'_> {
         violations.iter().filter(is_it).filter_map(time).reduce(f64::max)
     }
 
-    fn op(&self, record: &Record) -> String {
-        let op = self.run.inside.get(usize::from(record.actor)).and_then(|ops| ops.get(usize::from(record.op)));
-        op.map(ToString::to_string).unwrap_or_default()
+    fn op(&self, record: &Record) -> Option<&Op> {
+        self.run.inside.get(usize::from(record.actor)).and_then(|ops| ops.get(usize::from(record.op)))
     }
 
     /// Every name that the sandbox must not touch is as the host left it.
@@ -293,14 +293,18 @@ impl Case<'_> {
         then
     }
 
-    /// A write to a name that the host had just changed, in the time that the report admits.
+    /// A write to a name that the host had just changed, in the time that the report admits, and none after that.
     fn is_excused_write(&self, path: &str) -> bool {
-        const LOOKING: [&str; 5] = ["read", "sweep", "poll", "list", "readlink"];
+        const LOOKING: [&str; 7] = ["read", "sweep", "poll", "list", "readlink", "sync", "pause"];
         let changed = word::upwards(path).filter_map(|above| self.ledger.changes.get(above)).max();
         let Some(since) = changed else { return false };
+        let is_about = |record: &&Record| {
+            let names = |word: &String| word::is_within(path, word) || word::is_within(word, path);
+            self.op(record).is_some_and(|op| !LOOKING.contains(&op.verb.as_str()) && op.words.iter().any(names))
+        };
         let done = self.outcome.records.iter().filter(|record| record.about == About::Done && record.result >= 0);
-        let mut wrote = done.filter(|record| !LOOKING.iter().any(|verb| self.op(record).starts_with(verb)));
-        wrote.any(|record| self.is_admitted(path, *since, record))
+        let wrote: Vec<&Record> = done.filter(is_about).collect();
+        !wrote.is_empty() && wrote.iter().all(|record| self.is_admitted(path, *since, record))
     }
 
     /// Where kennel itself writes.
@@ -350,7 +354,7 @@ impl Case<'_> {
     /// Calls whose success alone is a finding.
     fn calls(&self, findings: &mut Vec<Finding>) {
         for record in self.outcome.records.iter().filter(|record| record.about == About::Done && record.result > 0) {
-            match self.op(record).as_str() {
+            match self.op(record).map_or("", |op| op.verb.as_str()) {
                 "cgroup" => findings.push(Finding::new("cgroup", "/sys/fs/cgroup", "a process inside left its cgroup")),
                 "procwrite" => findings.push(Finding::new("proc", "/proc/sys", "a setting of the kernel was written")),
                 _ => {}

@@ -82,7 +82,8 @@ impl Session {
 fn links_made_inside(before: &Snapshot, after: &Snapshot, ledger: &Ledger) -> Vec<String> {
     let links = after.iter().filter(|(_, entry)| entry.kind == Kind::Link);
     let made = links.filter(|(path, entry)| {
-        let old = before.get(*path).is_some_and(|old| old.identity == entry.identity);
+        // Not by the inode alone: a new link may have the number of what was removed.
+        let old = before.get(*path).is_some_and(|old| old.kind == Kind::Link && old.content == entry.content);
         let hosts = ledger.names.get(*path).is_some_and(|name| !name.exact && name.entry.content == entry.content);
         !old && !hosts
     });

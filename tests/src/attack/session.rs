@@ -278,6 +278,21 @@ fn replay_file(file: &Path) -> Result<bool, String> {
     replay(&text, times)
 }
 
+/// The role: `FILE TIMES`, for a process that does nothing else.
+pub fn replay_role(words: &[std::ffi::OsString]) -> i32 {
+    let times = words.get(1).and_then(|word| word.to_str()?.parse().ok()).unwrap_or(1);
+    let file = words.first().map(std::fs::read_to_string);
+    match file.map(|text| text.map_err(|error| error.to_string()).and_then(|text| replay(&text, times))) {
+        Some(Ok(true)) => 0,
+        Some(Ok(false)) => 1,
+        Some(Err(error)) => {
+            eprintln!("{error}");
+            2
+        }
+        None => 2,
+    }
+}
+
 /// The same for a text. For processes that do nothing else.
 ///
 /// # Errors

@@ -1,0 +1,86 @@
+//! Histories that once found something, played again: each must find nothing now.
+//!
+//! They are in `kept/`, as the machine wrote them after it had made them small, with the row of the list of findings that
+//! they belong to. To keep another one, put its file there and a line here.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kennel_tests::attack::{attacker, session};
+use kennel_tests::{Scratch, am_root, ran_within, role, skipped};
+
+kennel_tests::roles! {
+    "attacker" => attacker::run,
+    "replay" => session::replay_role,
+}
+
+macro_rules! kept {
+    ($($name:ident: $file:literal, $times:literal;)*) => {
+        const FILES: &[&str] = &[$($file),*];
+        $(
+            #[test]
+            fn $name() {
+                replay($file, include_str!(concat!("kept/", $file, ".history")), $times);
+            }
+        )*
+    };
+}
+
+// The number is how often it is played: a race is not won each time.
+kept! {
+    the_report_is_not_written_through_a_link: "row-1-report-link", 2;
+    the_report_is_not_written_through_a_folder_that_became_a_link: "row-1-report-folder", 2;
+    a_fifo_in_the_reports_place_does_not_hang: "row-1-report-fifo", 1;
+    a_hidden_file_stays_hidden_when_it_is_replaced: "row-2-replaced", 2;
+    a_kept_file_stays_kept_when_it_is_replaced: "row-2-kept-file", 2;
+    a_denied_path_that_the_host_makes_is_hidden: "row-2-made-outside", 2;
+    a_denied_path_that_the_host_makes_in_a_write_root_is_hidden: "made-in-a-write-root", 2;
+    git_on_the_host_runs_nothing_of_a_repository_in_disguise: "row-3-disguise", 2;
+    git_on_the_host_runs_nothing_by_a_pointer: "row-3-pointer", 2;
+    what_wins_the_race_does_not_stay_though_all_names_are_taken: "row-4-names-exhausted", 12;
+    what_wins_the_race_does_not_stay_though_its_folder_is_shut: "row-4-shut-folder", 12;
+    no_file_gets_a_set_uid_or_set_gid_bit: "row-7-set-uid", 2;
+    the_file_behind_standard_input_does_not_change: "row-12-streams-changed", 2;
+    the_file_behind_standard_output_is_not_cut_short: "row-12-output-cut", 2;
+    a_hidden_file_behind_standard_output_is_not_read: "row-12-output-read", 2;
+    an_allowed_write_does_not_lead_through_a_planted_link: "row-13-planted-write", 2;
+    a_mount_does_not_lead_through_a_planted_link: "row-13-planted-mount", 2;
+    an_allowed_write_does_not_lead_through_a_link_that_is_planted_meanwhile: "row-13-planted-meanwhile", 6;
+    a_second_mount_of_a_hidden_folder_is_hidden: "row-14-second-mount", 2;
+    a_lease_does_not_hold_up_the_host: "row-16-lease", 2;
+    kennels_own_settings_are_not_written: "row-20-own-settings", 2;
+    kennels_own_settings_are_not_replaced_by_a_link_above_them: "row-20-own-settings-moved", 2;
+    no_process_leaves_its_cgroup: "row-24-cgroup", 2;
+    a_sandbox_does_not_use_up_its_neighbours_inotify_instances: "row-25-inotify", 2;
+    a_rule_about_proc_does_not_show_the_hosts: "row-34-proc", 2;
+    a_glob_of_a_deny_list_follows_links: "row-35-glob-behind-link", 2;
+    an_allowed_read_does_not_lead_through_a_planted_link: "row-36-planted-read", 2;
+    another_name_of_a_hidden_file_is_hidden_or_refused: "hard-link-of-another-list", 2;
+}
+
+/// In a process of its own: it has to be the only parent of what it starts.
+fn replay(name: &str, text: &str, times: u64) {
+    if text.lines().any(|line| line.trim_start().starts_with("bind ")) && !am_root() {
+        return skipped("only root can make a second mount");
+    }
+    let scratch = Scratch::new();
+    let file = scratch.write(&format!("{name}.history"), text);
+    let mut command = role::play("replay");
+    // A secret among the arguments: no sandbox may see the host's processes.
+    command.arg(&file).arg(times.to_string()).arg("KCNRYfedcba98765432");
+    let ran = ran_within(Duration::from_secs(120), &mut command);
+    assert_eq!(ran.code, 0, "{}\n{}", ran.stdout, ran.stderr);
+}
+
+#[test]
+fn every_kept_history_is_played() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("attack_files/kept");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        return skipped("the source is not where it was built");
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let name = name.strip_suffix(".history").unwrap_or(&name);
+        assert!(FILES.contains(&name), "{name} has no test");
+    }
+}
