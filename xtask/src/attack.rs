@@ -47,7 +47,8 @@ impl Wanted {
                 Some((flag, value)) => (flag, Some(value.to_owned())),
                 None => (word.as_str(), None),
             };
-            let mut value = || value.clone().or_else(|| words.next().cloned()).ok_or(format!("{flag} takes a value"));
+            let mut value =
+                || value.clone().or_else(|| words.next().cloned()).ok_or(format!("{flag} takes a value"));
             match flag {
                 "--seconds" => wanted.seconds = value()?.parse().map_err(|_| "--seconds takes a number")?,
                 "--seed" => wanted.seed = Some(value()?.parse().map_err(|_| "--seed takes a number")?),
@@ -96,9 +97,7 @@ pub fn attack(words: &[String]) -> Result<bool, Failure> {
             let (sum, succeeded) = run(&mut command, &program.name)?;
             sums.push(format!("as {}: {sum}", who.name()));
             well &= succeeded;
-            for file in keep_findings(*who, &stage)? {
-                println!("kept {}", file.display());
-            }
+            keep_findings(*who, &stage)?;
         }
     }
     println!();
@@ -142,27 +141,27 @@ pub fn random_seed() -> u64 {
     (now.as_nanos() as u64 ^ u64::from(std::process::id()) << 20) % 1_000_000_007
 }
 
-/// Copies what was found to where it stays; the stage does not.
+/// Copies what was found to where it stays, since the stage does not, and says where that is.
 ///
 /// # Errors
 /// When it cannot be copied.
-pub fn keep_findings(who: Who, stage: &Stage) -> Result<Vec<PathBuf>, Failure> {
+pub fn keep_findings(who: Who, stage: &Stage) -> Result<(), Failure> {
     let kept = suite::logs()?.join("attack-findings");
-    let mut files = Vec::new();
     for entry in fs::read_dir(who.home(stage.path())?.join(FINDINGS)).into_iter().flatten() {
         let entry = entry?;
         fs::create_dir_all(&kept)?;
         let name = format!("{}-{}", who.name(), entry.file_name().to_string_lossy());
         let place = kept.join(name);
         fs::copy(entry.path(), &place)?;
-        files.push(place);
+        println!("kept {}", place.display());
     }
-    Ok(files)
+    Ok(())
 }
 
 /// Runs one, passes on what it prints, and returns the line that sums it up.
 fn run(command: &mut Command, name: &str) -> Result<(String, bool), Failure> {
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("starting {name}: {error}"))?;
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().map_err(|error| format!("starting {name}: {error}"))?;
     let mut last = format!("{name}: it did not say what came of it");
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines() {

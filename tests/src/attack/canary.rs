@@ -42,7 +42,7 @@ impl Canaries {
     /// Another one.
     pub fn make(&mut self) -> Canary {
         self.next += 1;
-        let bits = super::rng::Rng::of(self.nonce, self.next).next();
+        let bits = super::rng::Rng::of(self.nonce, self.next).bits();
         Canary(format!("{}{:014x}", String::from_utf8_lossy(START), bits >> 8))
     }
 }

@@ -65,8 +65,20 @@ impl<'h> Host<'h> {
         ledger: Ledger,
         canaries: &'h mut Canaries,
     ) -> std::io::Result<Host<'h>> {
-        let top = rustix::fs::open(area.top(), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Host { area, model, ledger, canaries, findings: Vec::new(), also: Vec::new(), log: Vec::new(), mounts: Vec::new(), top, staged: 0 })
+        let top =
+            rustix::fs::open(area.top(), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Host {
+            area,
+            model,
+            ledger,
+            canaries,
+            findings: Vec::new(),
+            also: Vec::new(),
+            log: Vec::new(),
+            mounts: Vec::new(),
+            top,
+            staged: 0,
+        })
     }
 
     /// Does one thing. What does not succeed has not happened.
@@ -172,7 +184,8 @@ impl<'h> Host<'h> {
         let name = CString::new(word::unescape(path)).map_err(|_| Errno::INVAL)?;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         // A FIFO must not hold the host up; with O_PATH nothing is opened, and openat2 takes no other flag.
-        let flags = OFlags::CLOEXEC | if flags.contains(OFlags::PATH) { flags } else { flags | OFlags::NONBLOCK };
+        let flags =
+            OFlags::CLOEXEC | if flags.contains(OFlags::PATH) { flags } else { flags | OFlags::NONBLOCK };
         rustix::fs::openat2(&self.top, &name, flags, Mode::empty(), resolve)
     }
 
@@ -185,7 +198,8 @@ impl<'h> Host<'h> {
     fn enter(&mut self, path: &str) {
         if let Some(entry) = snapshot::look(&word::place(&self.area.top(), path)) {
             let text = |entry: &Entry| self.relative(&entry.content);
-            let entry = if entry.kind == Kind::Link { Entry { content: text(&entry), ..entry } } else { entry };
+            let entry =
+                if entry.kind == Kind::Link { Entry { content: text(&entry), ..entry } } else { entry };
             self.ledger.set(path, entry, now());
         }
     }
@@ -241,10 +255,15 @@ impl<'h> Host<'h> {
     /// `sed -i` makes its new file beside the old one. Whoever can read that folder can read it there for a moment.
     fn sed(&mut self, path: &str) -> Result<(), Errno> {
         let (folder, name) = self.folder_of(path)?;
-        let known = self.ledger.names.get(path).filter(|name| name.entry.kind == Kind::File && !self.model.may_write(path));
+        let known = self
+            .ledger
+            .names
+            .get(path)
+            .filter(|name| name.entry.kind == Kind::File && !self.model.may_write(path));
         let Some(content) = known.map(|name| name.entry.content.clone()) else { return Err(Errno::INVAL) };
         let place = format!("/proc/self/fd/{}/{}", folder.as_raw_fd(), name.to_string_lossy());
-        let done = Command::new("sed").args(["-i", "s/this is/this was/", &place]).stderr(Stdio::null()).status();
+        let done =
+            Command::new("sed").args(["-i", "s/this is/this was/", &place]).stderr(Stdio::null()).status();
         if done.is_ok_and(|status| status.success()) {
             let text = String::from_utf8_lossy(&content).replace("this is", "this was");
             let beside = word::join(word::parent(path).unwrap_or("."), "sedXXXXXX");
@@ -279,7 +298,8 @@ impl<'h> Host<'h> {
 
     fn probe_lock(&mut self, path: &str) -> Result<(), Errno> {
         let file = self.open(path, OFlags::RDONLY)?;
-        if rustix::fs::flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        if rustix::fs::flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+        {
             self.findings.push(Finding::new("locked", path, "a lock from inside holds up the host's flock"));
         }
         Ok(())
@@ -289,12 +309,20 @@ impl<'h> Host<'h> {
     fn neighbour(&mut self) {
         let folder = self.area.at("stage");
         let mut command = Command::new(crate::kennel_bin());
-        command.args(["run", "--no-settings", "--allow-write"]).arg(&folder).arg("--deny-write").arg(folder.join("absent"));
+        command
+            .args(["run", "--no-settings", "--allow-write"])
+            .arg(&folder)
+            .arg("--deny-write")
+            .arg(folder.join("absent"));
         command.args(["--", "touch", "made"]).current_dir(&folder).stdin(Stdio::null()).stdout(Stdio::null());
         let Ok(output) = command.stderr(Stdio::piped()).output() else { return };
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            self.findings.push(Finding::new("hindered", "neighbour", &format!("another sandbox failed: {said}")));
+            self.findings.push(Finding::new(
+                "hindered",
+                "neighbour",
+                &format!("another sandbox failed: {said}"),
+            ));
         }
         let _ = fs::remove_file(folder.join("made"));
     }

@@ -64,15 +64,33 @@ impl Ledger {
         }
     }
 
-    /// A folder's own time has changed.
+    /// A folder's own time has changed, under all its names.
     fn touched(&mut self, path: &str) {
-        if let Some(folder) = word::parent(path).and_then(|folder| self.names.get_mut(folder)) {
+        let folder = word::parent(path).and_then(|folder| self.names.get(folder));
+        let Some(identity) = folder.map(|folder| folder.entry.identity) else { return };
+        for folder in self.names.values_mut().filter(|name| name.entry.identity == identity) {
             folder.exact = false;
         }
     }
 
+    /// The same name in the other places where its folder is mounted.
+    fn aliases(&self, path: &str) -> Vec<String> {
+        let folder = word::parent(path).and_then(|folder| Some((folder, self.names.get(folder)?)));
+        let Some((folder, Expected { entry, .. })) = folder else { return Vec::new() };
+        let same =
+            |(name, other): &(&String, &Expected)| other.entry.identity == entry.identity && *name != folder;
+        self.names.iter().filter(same).map(|(name, _)| join(name, word::name(path))).collect()
+    }
+
     /// The host put something at a name, in the place of what was there.
     pub fn set(&mut self, path: &str, entry: Entry, now: u64) {
+        for alias in self.aliases(path) {
+            self.set_one(&alias, entry.clone(), now);
+        }
+        self.set_one(path, entry, now);
+    }
+
+    fn set_one(&mut self, path: &str, entry: Entry, now: u64) {
         if !self.names.contains_key(path) {
             self.made.insert(path.to_owned());
         }
@@ -103,7 +121,10 @@ impl Ledger {
                 expected.entry.size = content.len() as u64;
                 expected.exact = false;
                 for canary in canary::find(content) {
-                    self.places.entry(canary).or_default().push(Place { path: name.clone(), since: Some(now) });
+                    self.places
+                        .entry(canary)
+                        .or_default()
+                        .push(Place { path: name.clone(), since: Some(now) });
                 }
             }
         }
@@ -120,13 +141,16 @@ impl Ledger {
 
     /// The host removed a name.
     pub fn remove(&mut self, path: &str, now: u64) {
-        self.names.remove(path);
-        self.changes.insert(path.to_owned(), now);
+        for name in self.aliases(path).into_iter().chain([path.to_owned()]) {
+            self.names.remove(&name);
+            self.changes.insert(name, now);
+        }
         self.touched(path);
     }
 
     /// The host moved a name with all below it. `wild` says that the sandbox could write it where it was.
     pub fn rename(&mut self, from: &str, to: &str, wild: bool, now: u64) {
+        self.forget_aliases(&[from, to]);
         let moved = self.take(from, now);
         self.lay_all(to, moved, wild, now);
         self.touched(from);
@@ -134,9 +158,16 @@ impl Ledger {
 
     /// The host exchanged two names.
     pub fn swap(&mut self, one: &str, two: &str, wild: (bool, bool), now: u64) {
+        self.forget_aliases(&[one, two]);
         let (first, second) = (self.take(one, now), self.take(two, now));
         self.lay_all(two, first, wild.0, now);
         self.lay_all(one, second, wild.1, now);
+    }
+
+    /// Where a folder that shows at two places is moved about, the books are kept for one of them.
+    fn forget_aliases(&mut self, paths: &[&str]) {
+        let aliases: Vec<String> = paths.iter().flat_map(|path| self.aliases(path)).collect();
+        self.wild.extend(aliases);
     }
 
     fn take(&mut self, from: &str, now: u64) -> Vec<(String, Expected)> {

@@ -140,7 +140,8 @@ impl Model {
         let cwd = if run.cwd.is_empty() { "." } else { &run.cwd };
         let agent = run.flag("--profile") == Some("agent");
         let works_here = agent || run.flag("--profile") == Some("build");
-        let home = SECRETS_OF_A_HOME.iter().filter(|_| agent).map(|name| (List::DenyRead, join("home", name)));
+        let home =
+            SECRETS_OF_A_HOME.iter().filter(|_| agent).map(|name| (List::DenyRead, join("home", name)));
         let by_profile = home.chain(works_here.then(|| (List::AllowWrite, cwd.to_owned())));
         let said = lists.iter().flat_map(|(flag, list)| run.all(flag).map(|path| (*list, path.to_owned())));
         let said: Vec<(List, String)> = said.chain(by_profile).collect();
@@ -169,7 +170,8 @@ impl Model {
                 }
             }
         }
-        let level = run.flag("--git").unwrap_or(if works_here { "hooks-and-config-read-only" } else { "off" });
+        let level =
+            run.flag("--git").unwrap_or(if works_here { "hooks-and-config-read-only" } else { "off" });
         model.kept = kept_for_git(level, tree);
         model
     }
@@ -188,7 +190,8 @@ fn kept_for_git(level: &str, tree: &Snapshot) -> Vec<String> {
         _ => &[],
     };
     let repositories = tree.keys().filter(|path| {
-        word::name(path) == ".git" && tree.get(&join(path, "HEAD")).is_some_and(|head| head.kind == Kind::File)
+        word::name(path) == ".git"
+            && tree.get(&join(path, "HEAD")).is_some_and(|head| head.kind == Kind::File)
     });
     let kept = |git: &String| {
         names.iter().map(|name| if *name == "." { git.clone() } else { join(git, name) }).collect::<Vec<_>>()
@@ -223,7 +226,9 @@ pub struct Found {
 pub fn find(tree: &Snapshot, path: &str, denies: bool) -> Vec<Found> {
     let is_glob = |word: &str| word.contains(['*', '?']);
     if path.starts_with('/') || !is_glob(path) {
-        return resolve(tree, &Found { path: start_of(path).into(), ..Found::default() }, path).into_iter().collect();
+        return resolve(tree, &Found { path: start_of(path).into(), ..Found::default() }, path)
+            .into_iter()
+            .collect();
     }
     let mut found = vec![Found { path: ".".into(), ..Found::default() }];
     let parts: Vec<&str> = path.split('/').collect();
@@ -245,7 +250,8 @@ pub fn find(tree: &Snapshot, path: &str, denies: bool) -> Vec<Found> {
                 vec![part]
             };
             for name in names {
-                let is_link = tree.get(&join(&folder.path, name)).is_some_and(|entry| entry.kind == Kind::Link);
+                let is_link =
+                    tree.get(&join(&folder.path, name)).is_some_and(|entry| entry.kind == Kind::Link);
                 if is_link && is_glob(part) && !denies {
                     continue;
                 }
@@ -300,7 +306,8 @@ fn matches(glob: &str, name: &str) -> bool {
     match (glob.chars().next(), name.chars().next()) {
         (None, None) => true,
         (Some('*'), _) => {
-            matches(&glob[1..], name) || name.chars().next().is_some_and(|first| matches(glob, &name[first.len_utf8()..]))
+            matches(&glob[1..], name)
+                || name.chars().next().is_some_and(|first| matches(glob, &name[first.len_utf8()..]))
         }
         (Some('?'), Some(first)) => matches(&glob[1..], &name[first.len_utf8()..]),
         (Some(wanted), Some(first)) if wanted == first => {

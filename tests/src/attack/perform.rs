@@ -136,7 +136,8 @@ impl Session {
     pub fn perform(&self, run: &Run, area: &Area, host: &mut Host, also: bool) -> std::io::Result<Outcome> {
         let mut outcome = Outcome { top: area.top(), ..Outcome::default() };
         outcome.process_canaries.extend(self.process_canary.clone());
-        let report = run.report.as_ref().map_or_else(|| area.at("report.json"), |path| word::place(&area.top(), path));
+        let report =
+            run.report.as_ref().map_or_else(|| area.at("report.json"), |path| word::place(&area.top(), path));
         let report = if also { area.at("also.json") } else { report };
         if run.report.is_none() {
             let _ = fs::remove_file(&report);
@@ -188,9 +189,14 @@ impl Session {
             outcome.stderr = std::mem::take(&mut heard.stderr);
         }
         outcome.network = if also { Vec::new() } else { self.listener.arrived() };
-        let may_reach = run.flag("--net") == Some("host") || run.all("--allow-domain").any(|host| host.contains("{port}"));
+        let may_reach = run.flag("--net") == Some("host")
+            || run.all("--allow-domain").any(|host| host.contains("{port}"));
         if !outcome.network.is_empty() && !may_reach {
-            outcome.findings.push(Finding::new("reached", "127.0.0.1", "something arrived at the host's listener"));
+            outcome.findings.push(Finding::new(
+                "reached",
+                "127.0.0.1",
+                "something arrived at the host's listener",
+            ));
         }
         // A FIFO or a device in its place would hold this process up.
         if fs::symlink_metadata(&report).is_ok_and(|stat| stat.is_file()) {
@@ -201,7 +207,14 @@ impl Session {
         Ok(outcome)
     }
 
-    fn command(&self, run: &Run, area: &Area, report: &Path, hears: i32, tells: i32) -> std::io::Result<Command> {
+    fn command(
+        &self,
+        run: &Run,
+        area: &Area,
+        report: &Path,
+        hears: i32,
+        tells: i32,
+    ) -> std::io::Result<Command> {
         let top = area.top();
         let mut command = Command::new(&self.kennel);
         command.arg("run");
@@ -249,7 +262,12 @@ impl Session {
     /// A flag's value as kennel takes it.
     fn value(&self, name: &str, value: &str, top: &Path) -> OsString {
         match name {
-            "--allow-write" | "--deny-write" | "--allow-read" | "--deny-read" | "--workdir" | "--allow-unix-socket"
+            "--allow-write"
+            | "--deny-write"
+            | "--allow-read"
+            | "--deny-read"
+            | "--workdir"
+            | "--allow-unix-socket"
             | "--tmpfs" => word::place(top, value).into_os_string(),
             "--mount" => {
                 let mut parts = value.split(':');
@@ -271,7 +289,8 @@ impl Session {
 /// A second sandbox with one rule, whose command attacks one path.
 fn second_run(op: &Op) -> Run {
     let path = op.word(2);
-    let lines = [format!("write {path}"), format!("create {path}/new"), format!("append {path}"), "sweep".into()];
+    let lines =
+        [format!("write {path}"), format!("create {path}/new"), format!("append {path}"), "sweep".into()];
     Run {
         flags: vec![(op.word(0).to_owned(), op.word(1).to_owned())],
         cwd: "w".into(),
@@ -323,7 +342,8 @@ fn hear(pipes: [Option<OwnedFd>; 3], ear: &Ear) {
     let mut records = Vec::new();
     let mut buffer = vec![0u8; 64 << 10];
     while !pipes.is_empty() {
-        let mut polled: Vec<PollFd> = pipes.iter().map(|(_, pipe)| PollFd::new(pipe, PollFlags::IN)).collect();
+        let mut polled: Vec<PollFd> =
+            pipes.iter().map(|(_, pipe)| PollFd::new(pipe, PollFlags::IN)).collect();
         if poll(&mut polled, None).is_err() {
             continue;
         }
@@ -365,11 +385,15 @@ fn wait(child: &mut Child, outcome: &mut Outcome) {
     let Ok(pidfd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) else { return };
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let time = Timespec { tv_sec: i64::try_from(left.as_secs()).unwrap_or(0), tv_nsec: i64::from(left.subsec_nanos()) };
+        let time = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(0),
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
         let ended = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&time));
         if ended.is_ok_and(|count| count > 0) {
             let status = child.wait();
-            outcome.code = status.ok().map(|status| status.code().unwrap_or(128 + status.signal().unwrap_or(0)));
+            outcome.code =
+                status.ok().map(|status| status.code().unwrap_or(128 + status.signal().unwrap_or(0)));
             return;
         }
         if left.is_zero() {
@@ -389,7 +413,11 @@ fn remains(child: &Child, ear: &Ear, mounts: &[u8], run: &Run, outcome: &mut Out
         // SAFETY: takes no pointer but a null one.
         match unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG | libc::__WALL) } {
             0 if Instant::now() > deadline => {
-                outcome.findings.push(Finding::new("remains", "a process", "something of the sandbox runs on"));
+                outcome.findings.push(Finding::new(
+                    "remains",
+                    "a process",
+                    "something of the sandbox runs on",
+                ));
                 kill_children();
                 break;
             }
@@ -400,15 +428,19 @@ fn remains(child: &Child, ear: &Ear, mounts: &[u8], run: &Run, outcome: &mut Out
     }
     ear.wait(CLEARING, |_| false);
     if !ear.lock().over {
-        outcome.findings.push(Finding::new("remains", "a pipe", "somebody still holds what the sandbox was given"));
+        outcome.findings.push(Finding::new(
+            "remains",
+            "a pipe",
+            "somebody still holds what the sandbox was given",
+        ));
     }
     let after = fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let ours = |table: &[u8]| -> BTreeSet<String> {
-        let text = String::from_utf8_lossy(table).into_owned();
-        text.lines().filter(|line| line.contains("kennel")).map(str::to_owned).collect()
-    };
     if after != mounts {
-        for mount in ours(&after).difference(&ours(mounts)) {
+        // By their numbers: the host may have moved a folder that has mounts in it.
+        let (before, after) = (String::from_utf8_lossy(mounts), String::from_utf8_lossy(&after));
+        let number = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+        let known: BTreeSet<String> = before.lines().map(number).collect();
+        for mount in after.lines().filter(|line| line.contains("kennel") && !known.contains(&number(line))) {
             outcome.findings.push(Finding::new("remains", "a mount", mount));
         }
     }
@@ -423,7 +455,8 @@ fn remains(child: &Child, ear: &Ear, mounts: &[u8], run: &Run, outcome: &mut Out
 
 /// Ends what is left, so that the next history starts clean.
 fn kill_children() {
-    let children = fs::read_to_string(format!("/proc/self/task/{}/children", std::process::id())).unwrap_or_default();
+    let children =
+        fs::read_to_string(format!("/proc/self/task/{}/children", std::process::id())).unwrap_or_default();
     for pid in children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()) {
         // SAFETY: plain calls on children of this process, which have not been waited for.
         unsafe {

@@ -42,13 +42,15 @@ impl Session {
             if !run.before.is_empty() {
                 let model = Model::default();
                 let ledger = Ledger::new(&before);
-                let mut host = Host::new(area, &model, ledger, &mut canaries).map_err(|error| error.to_string())?;
+                let mut host =
+                    Host::new(area, &model, ledger, &mut canaries).map_err(|error| error.to_string())?;
                 run.before.iter().for_each(|op| host.perform(op));
                 before = snapshot::take(&area.top());
             }
             let model = Model::of(run, &before, &planted);
             let ledger = Ledger::new(&before);
-            let mut host = Host::new(area, &model, ledger, &mut canaries).map_err(|error| error.to_string())?;
+            let mut host =
+                Host::new(area, &model, ledger, &mut canaries).map_err(|error| error.to_string())?;
             let mut outcome = self.perform(run, area, &mut host, false).map_err(|error| error.to_string())?;
             let (ledger, host_log, also) = (host.ledger, host.log, host.also);
             let after = snapshot::take(&area.top());
@@ -58,8 +60,17 @@ impl Session {
             // A link in the place of a rule of the second one's is one that the first one made, unless it was there before.
             let made = links_made_inside(&before, &after, &ledger);
             let all: BTreeSet<String> = planted.iter().cloned().chain(made.iter().cloned()).collect();
-            let others: Vec<Model> = also.iter().map(|(second, _)| Model::of(second, &before, &all)).collect();
-            let case = |run, model, outcome| Case { run, model, others: &others, before: &before, after: &after, ledger: &ledger, outcome };
+            let others: Vec<Model> =
+                also.iter().map(|(second, _)| Model::of(second, &before, &all)).collect();
+            let case = |run, model, outcome| Case {
+                run,
+                model,
+                others: &others,
+                before: &before,
+                after: &after,
+                ledger: &ledger,
+                outcome,
+            };
             played.findings.extend(case(run, &model, &outcome).judge());
             for ((second, outcome), other) in also.iter().zip(&others) {
                 played.log.push(log(second, outcome, &[]));
@@ -84,7 +95,8 @@ fn links_made_inside(before: &Snapshot, after: &Snapshot, ledger: &Ledger) -> Ve
     let made = links.filter(|(path, entry)| {
         // Not by the inode alone: a new link may have the number of what was removed.
         let old = before.get(*path).is_some_and(|old| old.kind == Kind::Link && old.content == entry.content);
-        let hosts = ledger.names.get(*path).is_some_and(|name| !name.exact && name.entry.content == entry.content);
+        let hosts =
+            ledger.names.get(*path).is_some_and(|name| !name.exact && name.entry.content == entry.content);
         !old && !hosts
     });
     made.map(|(path, _)| path.clone()).collect()
@@ -129,7 +141,9 @@ fn host_git(area: &Area, run: &Run, model: &Model, after: &Snapshot) -> Vec<Find
     for folder in &folders {
         call(folder, &["status"]);
     }
-    for words in [&["diff"][..], &["log", "-1"], &["submodule", "status"], &["add", "-A"], &["commit", "-qm", "x"]] {
+    for words in
+        [&["diff"][..], &["log", "-1"], &["submodule", "status"], &["add", "-A"], &["commit", "-qm", "x"]]
+    {
         call(folders[0], words);
     }
     call(folders[0], &["checkout", "-q", "."]);

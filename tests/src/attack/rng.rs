@@ -15,12 +15,12 @@ impl Rng {
     #[must_use]
     pub fn of(seed: u64, index: u64) -> Rng {
         let mut rng = Rng(seed ^ index.wrapping_mul(0xd6e8_feb8_6659_fd93));
-        rng.next();
+        rng.bits();
         rng
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -30,7 +30,7 @@ impl Rng {
 
     /// A number below `end`, which is not 0.
     pub fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end as u64).unwrap_or(0)
+        usize::try_from(self.bits() % end as u64).unwrap_or(0)
     }
 
     /// A number from `low` up to and including `high`.

@@ -76,9 +76,9 @@ const INSIDE: &[Verb] = &[
     ("xattr", 2, 3), // PATH NAME
     ("caps", 1, 1),
     ("utimes", 1, 2),
-    ("flood", 2, 2), // PREFIX COUNT
-    ("deep", 2, 2),  // PATH COUNT: so many folders in each other
-    ("flip", 3, 3),  // PATH PATH MS: exchanges two names again and again
+    ("flood", 2, 2),  // PREFIX COUNT
+    ("deep", 2, 2),   // PATH COUNT: so many folders in each other
+    ("flip", 3, 3),   // PATH PATH MS: exchanges two names again and again
     ("repeat", 2, 6), // COUNT VERB WORDS…: until it succeeds, at most so often
     // Descriptors; 0, 1 and 2 are what kennel was started with.
     ("open", 3, 3), // PATH SLOT r|w|rw|path
@@ -139,7 +139,7 @@ const HOST: &[Verb] = &[
     ("open", 1, 1),      // for writing, which must not be hindered
     ("flock", 1, 1),
     ("neighbour", 0, 0), // another sandbox of the same user, which must start
-    ("also", 3, 3),      // FLAG VALUE PATH: a second sandbox in the same tree, with one rule, that attacks a path
+    ("also", 3, 3), // FLAG VALUE PATH: a second sandbox in the same tree, with one rule, that attacks a path
 ];
 
 /// One operation: a verb and its words.
@@ -229,9 +229,8 @@ impl History {
     /// How many operations it has.
     #[must_use]
     pub fn operations(&self) -> usize {
-        let of_run = |run: &Run| {
-            run.before.len() + run.host.len() + run.inside.iter().map(Vec::len).sum::<usize>()
-        };
+        let of_run =
+            |run: &Run| run.before.len() + run.host.len() + run.inside.iter().map(Vec::len).sum::<usize>();
         self.runs.iter().map(of_run).sum()
     }
 

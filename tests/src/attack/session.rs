@@ -50,10 +50,11 @@ impl Wanted {
         let random = || u64::from(std::process::id()) << 32 ^ super::wire::now();
         // SAFETY: a plain call.
         let user = unsafe { libc::getuid() };
-        let folder = text("KENNEL_ATTACK_FINDINGS").unwrap_or_else(|| format!("/var/tmp/kennel-attack-findings-{user}"));
+        let folder = text("KENNEL_ATTACK_FINDINGS")
+            .unwrap_or_else(|| format!("/var/tmp/kennel-attack-findings-{user}"));
         Ok(Wanted {
             // Short enough to be typed.
-            seed: number("KENNEL_ATTACK_SEED")?.unwrap_or_else(|| Rng::new(random()).next() >> 32),
+            seed: number("KENNEL_ATTACK_SEED")?.unwrap_or_else(|| Rng::new(random()).bits() >> 32),
             time: Duration::from_secs(number("KENNEL_ATTACK_SECONDS")?.unwrap_or(30)),
             mix: Mix::parse(&text("KENNEL_ATTACK_ONLY").unwrap_or_default())?,
             folder: folder.into(),
@@ -105,7 +106,8 @@ fn lead(wanted: &Wanted) -> Result<bool, String> {
                 for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                     match line.strip_prefix("sum ") {
                         Some(rest) => {
-                            let numbers: Vec<usize> = rest.split(' ').filter_map(|word| word.parse().ok()).collect();
+                            let numbers: Vec<usize> =
+                                rest.split(' ').filter_map(|word| word.parse().ok()).collect();
                             sums = <[usize; 3]>::try_from(numbers).ok();
                         }
                         None => println!("{line}"),
@@ -130,7 +132,10 @@ fn lead(wanted: &Wanted) -> Result<bool, String> {
         broken |= !worker.wait().is_ok_and(|status| status.code().is_some_and(|code| code < 2));
     }
     // For whoever counts tests.
-    println!("test no_random_history_breaks_a_rule ... {}", if findings == 0 && !broken { "ok" } else { "FAILED" });
+    println!(
+        "test no_random_history_breaks_a_rule ... {}",
+        if findings == 0 && !broken { "ok" } else { "FAILED" }
+    );
     println!(
         "attack_files: seed {}, {histories} histories ({operations} operations) in {:.0} s, {findings} findings",
         wanted.seed,
@@ -150,11 +155,15 @@ fn prepare() -> Result<(Session, Area), String> {
     if am_root() {
         let flags = rustix::thread::UnshareFlags::NEWNS;
         // SAFETY: the process has one thread by now, and no descriptor table is shared.
-        unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(|error| format!("a mount namespace: {error}"))?;
+        unsafe { rustix::thread::unshare_unsafe(flags) }
+            .map_err(|error| format!("a mount namespace: {error}"))?;
         let (root, all) = ("/", rustix::mount::MountPropagationFlags::REC);
         // Shared again within: a host's mounts usually are.
-        for how in [rustix::mount::MountPropagationFlags::PRIVATE, rustix::mount::MountPropagationFlags::SHARED] {
-            rustix::mount::mount_change(root, how | all).map_err(|error| format!("making mounts private: {error}"))?;
+        for how in
+            [rustix::mount::MountPropagationFlags::PRIVATE, rustix::mount::MountPropagationFlags::SHARED]
+        {
+            rustix::mount::mount_change(root, how | all)
+                .map_err(|error| format!("making mounts private: {error}"))?;
         }
     }
     let text: Vec<u8> = std::env::args().skip(1).collect::<Vec<_>>().join(" ").into_bytes();
@@ -181,7 +190,9 @@ fn work(wanted: &Wanted, which: &str) -> Result<bool, String> {
     while Instant::now() < deadline {
         let mut history = generate::history(&mut Rng::of(wanted.seed, index), &wanted.mix, am_root());
         let _alone = exclusion.hold(&history)?;
-        let played = session.play(&history, &mut area, index).map_err(|error| format!("history {index}: {error}\n{history}"))?;
+        let played = session
+            .play(&history, &mut area, index)
+            .map_err(|error| format!("history {index}: {error}\n{history}"))?;
         histories += 1;
         operations += history.operations();
         runs += history.runs.len();
@@ -192,11 +203,16 @@ fn work(wanted: &Wanted, which: &str) -> Result<bool, String> {
             *seen += 1;
             found += 1;
             if *seen <= OF_A_LOOK {
-                let time = (wanted.time + Duration::from_secs(1)).saturating_sub(deadline.saturating_duration_since(Instant::now()));
+                let time = (wanted.time + Duration::from_secs(1))
+                    .saturating_sub(deadline.saturating_duration_since(Instant::now()));
                 let again = shrink(&session, &mut area, finding.kind, &mut history);
                 let notes = &mut history.notes;
                 let name = if am_root() { "root" } else { "an ordinary user" };
-                notes.push(format!("seed {}, history {index}, as {name}, after {:.0} s", wanted.seed, time.as_secs_f64()));
+                notes.push(format!(
+                    "seed {}, history {index}, as {name}, after {:.0} s",
+                    wanted.seed,
+                    time.as_secs_f64()
+                ));
                 if again.is_none() {
                     notes.push("seen once, and not again when it was played again".into());
                 }
@@ -211,7 +227,10 @@ fn work(wanted: &Wanted, which: &str) -> Result<bool, String> {
     println!("attack_files: worker {first}: {started} of {runs} runs started their command");
     if started == 0 {
         // Nothing was tried, so nothing was shown.
-        return Err(format!("none of {runs} runs started its command; does `{} run` work here?", session.kennel.display()));
+        return Err(format!(
+            "none of {runs} runs started its command; does `{} run` work here?",
+            session.kennel.display()
+        ));
     }
     println!("sum {histories} {operations} {found}");
     Ok(found == 0)
@@ -232,7 +251,8 @@ impl Exclusion {
     }
 
     fn hold(&self, history: &History) -> Result<Held<'_>, String> {
-        let greedy = history.runs.iter().flat_map(|run| run.inside.iter().flatten()).any(|op| op.verb == "inotify");
+        let greedy =
+            history.runs.iter().flat_map(|run| run.inside.iter().flatten()).any(|op| op.verb == "inotify");
         let how = if greedy { FlockOperation::LockExclusive } else { FlockOperation::LockShared };
         rustix::fs::flock(&self.0, how).map_err(|error| format!("locking: {error}"))?;
         Ok(Held(&self.0))
@@ -262,7 +282,9 @@ fn write_finding(folder: &Path, finding: &Finding, history: &History, index: u64
     println!("finding: {finding}");
     match written {
         Ok(()) => println!("  written to {}\n{}", file.display(), indented(&history)),
-        Err(error) => println!("  could not be written to {}: {error}\n{}", file.display(), indented(&history)),
+        Err(error) => {
+            println!("  could not be written to {}: {error}\n{}", file.display(), indented(&history));
+        }
     }
     let _ = std::io::stdout().flush();
 }

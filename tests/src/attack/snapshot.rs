@@ -105,7 +105,9 @@ pub fn look(place: &Path) -> Option<Entry> {
     };
     let content = match kind {
         Kind::File if stat.size() > 0 => read(place, stat.mode()),
-        Kind::Link => fs::read_link(place).map(|text| text.as_os_str().as_bytes().to_vec()).unwrap_or_default(),
+        Kind::Link => {
+            fs::read_link(place).map(|text| text.as_os_str().as_bytes().to_vec()).unwrap_or_default()
+        }
         _ => Vec::new(),
     };
     Some(Entry {

@@ -91,7 +91,13 @@ impl Area {
         Ok(living)
     }
 
-    fn node(&mut self, top: &Path, node: &Op, canaries: &mut Canaries, living: &mut Living) -> io::Result<()> {
+    fn node(
+        &mut self,
+        top: &Path,
+        node: &Op,
+        canaries: &mut Canaries,
+        living: &mut Living,
+    ) -> io::Result<()> {
         let place = word::place(top, node.word(0));
         if let Some(folder) = place.parent() {
             fs::create_dir_all(folder)?;
@@ -129,7 +135,9 @@ impl Area {
             }
             _ => {}
         }
-        if let (true, Ok(mode)) = (node.verb == "dir" || node.verb == "file", u32::from_str_radix(node.word(1), 8)) {
+        if let (true, Ok(mode)) =
+            (node.verb == "dir" || node.verb == "file", u32::from_str_radix(node.word(1), 8))
+        {
             fs::set_permissions(&place, fs::Permissions::from_mode(mode))?;
         }
         Ok(())
@@ -176,7 +184,6 @@ pub fn git(folder: &Path) -> Command {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
-
 
 /// Copies a folder's content, files and folders only.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {

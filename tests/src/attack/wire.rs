@@ -100,7 +100,15 @@ mod tests {
 
     #[test]
     fn records_come_back_one_by_one_and_only_whole() {
-        let record = Record { about: About::Done, actor: 1, op: 2, result: -13, since: 5, until: 6, data: b"x".into() };
+        let record = Record {
+            about: About::Done,
+            actor: 1,
+            op: 2,
+            result: -13,
+            since: 5,
+            until: 6,
+            data: b"x".into(),
+        };
         let mut buffer = [record.encode(), record.encode()].concat();
         buffer.pop();
         assert_eq!(Record::decode(&mut buffer), Some(record));

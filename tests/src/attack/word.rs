@@ -86,9 +86,7 @@ pub fn is_within(path: &str, above: &str) -> bool {
     match above {
         "/" => true,
         "." => !path.starts_with('/'),
-        above => {
-            path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        }
+        above => path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
     }
 }
 

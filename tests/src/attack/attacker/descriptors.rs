@@ -100,7 +100,8 @@ fn header(byte: &mut libc::iovec, message: &mut Message) -> libc::msghdr {
 fn pass(socket: i32, open: i32) -> Answer {
     let mut data = 0u8;
     let mut byte = libc::iovec { iov_base: (&raw mut data).cast(), iov_len: 1 };
-    let mut message = Message { length: 20, level: libc::SOL_SOCKET, kind: libc::SCM_RIGHTS, fd: open, pad: 0 };
+    let mut message =
+        Message { length: 20, level: libc::SOL_SOCKET, kind: libc::SCM_RIGHTS, fd: open, pad: 0 };
     let header = header(&mut byte, &mut message);
     Answer::of(call(libc::SYS_sendmsg, &[fd(socket), &raw const header as usize, 0]).min(0))
 }
@@ -110,6 +111,7 @@ fn take(socket: i32) -> Result<i32, i64> {
     let mut byte = libc::iovec { iov_base: (&raw mut data).cast(), iov_len: 1 };
     let mut message = Message { length: 0, level: 0, kind: 0, fd: -1, pad: 0 };
     let mut header = header(&mut byte, &mut message);
-    let got = call(libc::SYS_recvmsg, &[fd(socket), &raw mut header as usize, libc::MSG_CMSG_CLOEXEC as usize]);
+    let got =
+        call(libc::SYS_recvmsg, &[fd(socket), &raw mut header as usize, libc::MSG_CMSG_CLOEXEC as usize]);
     if got < 0 { Err(got) } else { Ok(message.fd) }
 }

@@ -60,7 +60,9 @@ impl Actor {
             "tmpfile" => self.nameless(&first, op.word(1)),
             "mkdir" => Answer::of(call(libc::SYS_mkdirat, &[at, path, mode(0o755)])),
             "fifo" => Answer::of(call(libc::SYS_mknodat, &[at, path, (libc::S_IFIFO | 0o600) as usize, 0])),
-            "node" => Answer::of(call(libc::SYS_mknodat, &[at, path, (libc::S_IFCHR | 0o600) as usize, 0x103])),
+            "node" => {
+                Answer::of(call(libc::SYS_mknodat, &[at, path, (libc::S_IFCHR | 0o600) as usize, 0x103]))
+            }
             "rmdir" => Answer::of(call(libc::SYS_unlinkat, &[at, path, libc::AT_REMOVEDIR as usize])),
             "unlink" => Answer::of(call(libc::SYS_unlinkat, &[at, path, 0])),
             "chmod" => Answer::of(call(libc::SYS_fchmodat, &[at, path, mode(0o4755)])),

@@ -49,7 +49,6 @@ impl Answer {
     }
 }
 
-
 /// Memory that all processes inside share.
 struct Shared([AtomicU32; POINTS]);
 
@@ -69,7 +68,8 @@ pub(super) struct Actor {
 
 /// The role: `TOP MARK PORT`; the script comes by the descriptor.
 pub fn run(words: &[OsString]) -> i32 {
-    let word = |index: usize| words.get(index).map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    let word =
+        |index: usize| words.get(index).map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     let Ok(history) = History::parse(&script()) else { return 41 };
     let Some(run) = history.runs.first() else { return 42 };
     tell(About::Started, 0, 0, &Answer::of(0), wire::now());
@@ -210,12 +210,12 @@ impl Actor {
                 std::thread::sleep(std::time::Duration::from_micros(op.number(0)));
                 Answer::of(0)
             }
-            "open" | "reopen" | "fdread" | "fdwrite" | "fdchmod" | "fdtrunc" | "fdutimes" | "fdxattr" | "fdlink"
-            | "pass" | "take" => self.descriptors(op),
+            "open" | "reopen" | "fdread" | "fdwrite" | "fdchmod" | "fdtrunc" | "fdutimes" | "fdxattr"
+            | "fdlink" | "pass" | "take" => self.descriptors(op),
             "race" | "flood" | "deep" | "flip" | "repeat" => self.race(op),
             "daemon" | "ptrace" | "kill" | "git" => self.processes(op),
-            "mount" | "umount" | "unshare" | "cgroup" | "procs" | "procwrite" | "lease" | "flock" | "inotify"
-            | "chdir" => self.system(op),
+            "mount" | "umount" | "unshare" | "cgroup" | "procs" | "procwrite" | "lease" | "flock"
+            | "inotify" | "chdir" => self.system(op),
             "tcp" | "udp" | "proxy" | "unix" | "sock" => self.network(op),
             _ => self.files(op),
         }

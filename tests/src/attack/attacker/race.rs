@@ -50,7 +50,10 @@ impl Actor {
             let source = text(&from);
             let result = match op.word(0) {
                 "mkdir" => call(libc::SYS_mkdirat, &[HERE, address, 0o755]),
-                "create" => call(libc::SYS_openat, &[HERE, address, (libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY) as usize, 0o644]),
+                "create" => call(
+                    libc::SYS_openat,
+                    &[HERE, address, (libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY) as usize, 0o644],
+                ),
                 "symlink" => call(libc::SYS_symlinkat, &[text(c"x"), HERE, address]),
                 "fifo" => call(libc::SYS_mknodat, &[HERE, address, (libc::S_IFIFO | 0o600) as usize, 0]),
                 "rename" => call(libc::SYS_renameat2, &[HERE, source, HERE, address, 0]),
@@ -64,11 +67,12 @@ impl Actor {
                 break;
             }
             // Back to the beginning.
+            let harmless = text(&harmless);
             match op.word(0) {
-                "rename" => drop(call(libc::SYS_renameat2, &[HERE, text(&harmless), HERE, source, 0])),
-                "mkdir" => drop(call(libc::SYS_unlinkat, &[HERE, text(&harmless), libc::AT_REMOVEDIR as usize])),
-                _ => drop(call(libc::SYS_unlinkat, &[HERE, text(&harmless), 0])),
-            }
+                "rename" => call(libc::SYS_renameat2, &[HERE, harmless, HERE, source, 0]),
+                "mkdir" => call(libc::SYS_unlinkat, &[HERE, harmless, libc::AT_REMOVEDIR as usize]),
+                _ => call(libc::SYS_unlinkat, &[HERE, harmless, 0]),
+            };
         }
         over.store(true, Ordering::Relaxed);
         let _ = flipper.join();
@@ -81,7 +85,10 @@ impl Actor {
         let end = now() + op.number(2) * 1_000_000;
         let mut done = 0;
         while now() < end {
-            let result = call(libc::SYS_renameat2, &[HERE, text(&one), HERE, text(&two), libc::RENAME_EXCHANGE as usize]);
+            let result = call(
+                libc::SYS_renameat2,
+                &[HERE, text(&one), HERE, text(&two), libc::RENAME_EXCHANGE as usize],
+            );
             if result < 0 {
                 return Answer::of(result);
             }

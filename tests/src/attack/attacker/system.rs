@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::call::{Fd, HERE, call, flags, text, write};
 use super::{Actor, Answer};
+use crate::attack::canary;
 use crate::attack::script::Op;
 use crate::attack::wire::{MOST_DATA, now};
-use crate::attack::canary;
 
 impl Actor {
     pub(super) fn system(&mut self, op: &Op) -> Answer {
@@ -21,16 +21,28 @@ impl Actor {
                 Answer::of(call(libc::SYS_mount, &[text(&first), text(&onto), text(c"none"), how, 0]))
             }
             "umount" => Answer::of(call(libc::SYS_umount2, &[text(&first), libc::MNT_DETACH as usize])),
-            "unshare" => Answer::of(call(libc::SYS_unshare, &[flags(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)])),
+            "unshare" => {
+                Answer::of(call(libc::SYS_unshare, &[flags(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)]))
+            }
             "cgroup" => leave_cgroups(),
             "procs" => processes(),
             "procwrite" => write_proc(),
             "lease" => {
                 // Held until this process ends. A read lease is broken by a writer, a write lease by anybody.
-                let how = [(libc::O_RDWR, libc::F_WRLCK), (libc::O_RDONLY, libc::F_WRLCK), (libc::O_RDONLY, libc::F_RDLCK)];
-                self.hold(&how.map(|(how, kind)| (how, libc::SYS_fcntl, [libc::F_SETLEASE as usize, flags(kind)])), &first)
+                let how = [
+                    (libc::O_RDWR, libc::F_WRLCK),
+                    (libc::O_RDONLY, libc::F_WRLCK),
+                    (libc::O_RDONLY, libc::F_RDLCK),
+                ];
+                self.hold(
+                    &how.map(|(how, kind)| (how, libc::SYS_fcntl, [libc::F_SETLEASE as usize, flags(kind)])),
+                    &first,
+                )
             }
-            "flock" => self.hold(&[(libc::O_RDONLY, libc::SYS_flock, [flags(libc::LOCK_EX | libc::LOCK_NB), 0])], &first),
+            "flock" => self.hold(
+                &[(libc::O_RDONLY, libc::SYS_flock, [flags(libc::LOCK_EX | libc::LOCK_NB), 0])],
+                &first,
+            ),
             "inotify" => {
                 let made = (0..op.number(0)).take_while(|_| call(libc::SYS_inotify_init1, &[0]) >= 0).count();
                 Answer::of(made as i64)
@@ -106,4 +118,3 @@ fn write_proc() -> Answer {
     }
     Answer::of(written)
 }
-

@@ -57,8 +57,17 @@ const EXTRAS: &[&str] = &[
 ];
 
 /// Names that no tree has at first.
-pub(super) const ABSENT: &[&str] =
-    &["w/.git", "w/new", "w/.mcp.json", "w/conf/new", "w/sub/.git", "w/x/y", "out/new", "home/.aws", "home/.aws/key"];
+pub(super) const ABSENT: &[&str] = &[
+    "w/.git",
+    "w/new",
+    "w/.mcp.json",
+    "w/conf/new",
+    "w/sub/.git",
+    "w/x/y",
+    "out/new",
+    "home/.aws",
+    "home/.aws/key",
+];
 
 /// How a path can be given to the kernel.
 const WAYS: &[&str] = &["@dirfd", "@procfd", "@root", "@thread", "@dots", "@slashes"];
@@ -114,15 +123,19 @@ impl Draft<'_> {
             _ => 1,
         });
         // Shut folders are shut when they are full.
-        let shut: Vec<Op> = self.tree.iter().filter(|node| node.verb == "dir" && !node.word(1).is_empty()).cloned().collect();
+        let shut: Vec<Op> =
+            self.tree.iter().filter(|node| node.verb == "dir" && !node.word(1).is_empty()).cloned().collect();
         self.tree.retain(|node| !shut.contains(node));
         self.tree.extend(shut);
     }
 
     /// A path of the tree.
     pub(super) fn existing(&mut self) -> String {
-        let paths: Vec<&str> =
-            self.tree.iter().map(|node| if node.verb == "bind" { node.word(1) } else { node.word(0) }).collect();
+        let paths: Vec<&str> = self
+            .tree
+            .iter()
+            .map(|node| if node.verb == "bind" { node.word(1) } else { node.word(0) })
+            .collect();
         self.rng.pick(&paths).to_owned()
     }
 
@@ -152,8 +165,12 @@ impl Draft<'_> {
     /// A path that a rule of this run denies, if there is one.
     pub(super) fn denied(&mut self) -> String {
         let run = self.run();
-        let denied: Vec<String> =
-            run.all("--deny-read").chain(run.all("--deny-write")).filter(|path| !path.contains(['*', '?'])).map(str::to_owned).collect();
+        let denied: Vec<String> = run
+            .all("--deny-read")
+            .chain(run.all("--deny-write"))
+            .filter(|path| !path.contains(['*', '?']))
+            .map(str::to_owned)
+            .collect();
         if denied.is_empty() { self.any_path() } else { self.rng.one_of(&denied).clone() }
     }
 
@@ -256,7 +273,9 @@ impl Draft<'_> {
             38 => format!("take {slot}"),
             39 => format!("umount {path}"),
             40 => format!("mount {path} {other}"),
-            41 => self.pick(&["ptrace", "unshare", "chdir w/sub", "kill init", "node w/node", "procs"]).to_owned(),
+            41 => self
+                .pick(&["ptrace", "unshare", "chdir w/sub", "kill init", "node w/node", "procs"])
+                .to_owned(),
             42 => {
                 let verb = self.pick(&["write", "read", "unlink", "mkdir"]);
                 format!("daemon {} {verb} {path}", self.pick(&["0", "500", "20000"]))

@@ -8,7 +8,16 @@ impl Draft<'_> {
     pub(super) fn replaced(&mut self) {
         if self.rng.chance(70) {
             let list = self.pick(&["--deny-read", "--deny-write"]);
-            let path = self.pick(&["w/.env", "w/conf/key", "w/conf", "out/sec", "out/sec/s1", "home/.netrc", "home/.aws", "w/new"]);
+            let path = self.pick(&[
+                "w/.env",
+                "w/conf/key",
+                "w/conf",
+                "out/sec",
+                "out/sec/s1",
+                "home/.netrc",
+                "home/.aws",
+                "w/new",
+            ]);
             self.flag(list, path);
         }
         let free = self.rng.chance(20);
@@ -101,7 +110,9 @@ impl Draft<'_> {
             _ => ("w/sub/.mcp", "w/sub/xmcp", "w/sub/.mcp"),
         };
         self.node("dir w/sub");
-        self.run().flags.retain(|(flag, value)| !(flag == "--allow-write" || value == "w" || flag == "--reads"));
+        self.run()
+            .flags
+            .retain(|(flag, value)| !(flag == "--allow-write" || value == "w" || flag == "--reads"));
         self.flag("--allow-write", "w");
         let list = self.pick(&["--deny-write", "--deny-write", "--deny-read"]);
         self.flag(list, rule);
@@ -207,7 +218,18 @@ impl Draft<'_> {
     pub(super) fn special(&mut self) {
         for _ in 0..self.rng.between(1, 2) {
             let list = self.pick(&["--deny-read", "--allow-read", "--allow-write", "--deny-write"]);
-            let path = self.pick(&["/proc", "/proc/self", "/proc/sys", "/sys", "/dev", "/dev/shm", "/run", "/tmp", "/", "/proc/1"]);
+            let path = self.pick(&[
+                "/proc",
+                "/proc/self",
+                "/proc/sys",
+                "/sys",
+                "/dev",
+                "/dev/shm",
+                "/run",
+                "/tmp",
+                "/",
+                "/proc/1",
+            ]);
             self.flag(list, path);
         }
         self.inside(0, &["procs", "procwrite", "cgroup"]);
@@ -251,9 +273,16 @@ impl Draft<'_> {
                 2 => vec![format!("fdxattr {number} user.evil")],
                 3 => vec![format!("fdtrunc {number}")],
                 4 => vec![format!("fdwrite {number}")],
-                5 => vec![format!("fdlink {number} w/linked"), "read w/linked".into(), "write w/linked".into()],
+                5 => {
+                    vec![format!("fdlink {number} w/linked"), "read w/linked".into(), "write w/linked".into()]
+                }
                 6 => vec![format!("fdread {number}")],
-                _ => vec![format!("reopen {number} {access} 8"), "fdread 8".into(), "fdwrite 8".into(), "fdtrunc 8".into()],
+                _ => vec![
+                    format!("reopen {number} {access} 8"),
+                    "fdread 8".into(),
+                    "fdwrite 8".into(),
+                    "fdtrunc 8".into(),
+                ],
             };
             self.inside(0, &lines);
         }
@@ -288,14 +317,34 @@ impl Draft<'_> {
             self.node("link out/ls sec");
             self.node("link w/lc conf");
             self.node("link w/abs {top}/out/sec");
-            let list = self.pick(&["--deny-read", "--deny-read", "--deny-write", "--allow-write", "--allow-read"]);
+            let list =
+                self.pick(&["--deny-read", "--deny-read", "--deny-write", "--allow-write", "--allow-read"]);
             let glob = self.pick(&[
-                "w/*", "w/**", "w/*/key", "w/lc/*.conf", "w/lc/k?y", "out/ls/*", "out/*/s1", "w/abs/*", "**/.env", "w/l*/*",
-                "out/**/*.conf", "w/.e*", "home/.*", "w/sub/**/g*", "out/s*",
+                "w/*",
+                "w/**",
+                "w/*/key",
+                "w/lc/*.conf",
+                "w/lc/k?y",
+                "out/ls/*",
+                "out/*/s1",
+                "w/abs/*",
+                "**/.env",
+                "w/l*/*",
+                "out/**/*.conf",
+                "w/.e*",
+                "home/.*",
+                "w/sub/**/g*",
+                "out/s*",
             ]);
             self.flag(list, glob);
         }
-        let line = self.pick(&["read w/lc/key", "write w/lc/open.conf", "read out/ls/s1", "write w/conf/key", "read w/abs/s2.conf"]);
+        let line = self.pick(&[
+            "read w/lc/key",
+            "write w/lc/open.conf",
+            "read out/ls/s1",
+            "write w/conf/key",
+            "read w/abs/s2.conf",
+        ]);
         self.inside(0, &[line, "sweep"]);
     }
 
@@ -310,11 +359,18 @@ impl Draft<'_> {
         if self.rng.chance(30) {
             self.node("repo w/sub");
         }
-        self.run().flags.retain(|(flag, _)| !matches!(flag.as_str(), "--allow-write" | "--git" | "--profile" | "--reads" | "--precedence"));
+        self.run().flags.retain(|(flag, _)| {
+            !matches!(flag.as_str(), "--allow-write" | "--git" | "--profile" | "--reads" | "--precedence")
+        });
         if self.rng.chance(30) {
             self.flag("--profile", "agent");
         } else {
-            let level = self.pick(&["hooks-and-config-read-only", "hooks-and-config-read-only", "hooks-read-only", "metadata-read-only"]);
+            let level = self.pick(&[
+                "hooks-and-config-read-only",
+                "hooks-and-config-read-only",
+                "hooks-read-only",
+                "metadata-read-only",
+            ]);
             self.flag("--allow-write", "w");
             self.flag("--git", level);
         }
@@ -343,8 +399,14 @@ impl Draft<'_> {
                     format!("put {folder}/.git/HEAD ref:%20refs/heads/main%0A"),
                     format!("put {folder}/.git/config {EVIL}"),
                 ],
-                5 => vec![format!("put {folder}/.git/hooks/post-index-change {SCRIPT}"), format!("put {folder}/.git/hooks/pre-commit {SCRIPT}")],
-                6 => vec![format!("put {folder}/.git/config {EVIL}"), format!("put {folder}/.git/config.worktree {EVIL}")],
+                5 => vec![
+                    format!("put {folder}/.git/hooks/post-index-change {SCRIPT}"),
+                    format!("put {folder}/.git/hooks/pre-commit {SCRIPT}"),
+                ],
+                6 => vec![
+                    format!("put {folder}/.git/config {EVIL}"),
+                    format!("put {folder}/.git/config.worktree {EVIL}"),
+                ],
                 // A pointer to a repository that is somewhere else.
                 7 => vec![
                     "mkdir w/store".into(),
@@ -355,7 +417,11 @@ impl Draft<'_> {
                     format!("rename {folder}/.git {folder}/.git.old"),
                     format!("put {folder}/.git gitdir:%20{{top}}/w/store%0A"),
                 ],
-                8 => vec![format!("put {folder}/.git/commondir ../store%0A"), "mkdir w/store".into(), format!("put w/store/config {EVIL}")],
+                8 => vec![
+                    format!("put {folder}/.git/commondir ../store%0A"),
+                    "mkdir w/store".into(),
+                    format!("put w/store/config {EVIL}"),
+                ],
                 _ => vec![
                     format!("rename {folder}/.git {folder}/.git2"),
                     format!("git {folder} init -q"),
@@ -367,7 +433,8 @@ impl Draft<'_> {
         if self.rng.chance(20) {
             let line = self.pick(&["gitconfig w", "gitinit w/sub"]);
             self.host(&["await 3", line, "go 3"]);
-            let after = self.pick(&["append w/.git/config", "write w/.git/config", "put w/sub/.git/config x"]);
+            let after =
+                self.pick(&["append w/.git/config", "write w/.git/config", "put w/sub/.git/config x"]);
             self.inside(0, &["sync 3", after]);
         }
     }
@@ -393,7 +460,16 @@ impl Draft<'_> {
             _ => {}
         }
         for _ in 0..self.rng.between(1, 3) {
-            let host = self.pick(&["127.0.0.1", "localhost", "0.0.0.0", "::1", "127.1", "::ffff:127.0.0.1", "host.kennel.internal", "example.com"]);
+            let host = self.pick(&[
+                "127.0.0.1",
+                "localhost",
+                "0.0.0.0",
+                "::1",
+                "127.1",
+                "::ffff:127.0.0.1",
+                "host.kennel.internal",
+                "example.com",
+            ]);
             let verb = self.pick(&["tcp", "tcp", "udp", "proxy"]);
             self.inside(0, &[format!("{verb} {host} {{port}}")]);
         }
@@ -432,13 +508,21 @@ impl Draft<'_> {
         let root = self.pick(&["home", "home/.config", "w", "."]);
         first.flags.push(("--allow-write".into(), root.into()));
         if self.rng.chance(30) {
-            first = Run { cwd: "home".into(), flags: vec![("--profile".into(), "agent".into())], ..Run::default() };
+            first = Run {
+                cwd: "home".into(),
+                flags: vec![("--profile".into(), "agent".into())],
+                ..Run::default()
+            };
         }
         let last = self.runs.pop();
         self.runs.push(first);
         let lines = match self.rng.below(3) {
             0 => vec![format!("put w/kennel.toml {loose}")],
-            1 => vec!["mkdir home/.config".into(), "mkdir home/.config/kennel".into(), format!("put home/.config/kennel/settings.toml {loose}")],
+            1 => vec![
+                "mkdir home/.config".into(),
+                "mkdir home/.config/kennel".into(),
+                format!("put home/.config/kennel/settings.toml {loose}"),
+            ],
             _ => vec![
                 "mkdir w/k".into(),
                 "mkdir w/k/kennel".into(),
@@ -458,17 +542,28 @@ impl Draft<'_> {
         if self.rng.chance(60) {
             self.node("repo w");
         }
-        let first = Run { cwd: "w".into(), flags: vec![("--allow-write".into(), "w".into())], ..Run::default() };
+        let first =
+            Run { cwd: "w".into(), flags: vec![("--allow-write".into(), "w".into())], ..Run::default() };
         let last = self.runs.pop();
         self.runs.push(first);
         for _ in 0..self.rng.between(1, 3) {
-            let place = self.pick(&["w/kennel.toml", "w/.git", "w/.git/config", "w/.git/HEAD", "w/sub/.git", "w/.git/hooks", "w/kennel.json"]);
+            let place = self.pick(&[
+                "w/kennel.toml",
+                "w/.git",
+                "w/.git/config",
+                "w/.git/HEAD",
+                "w/sub/.git",
+                "w/.git/hooks",
+                "w/kennel.json",
+            ]);
             let away = [format!("unlink {place}"), format!("rename {place} {place}.old")];
             let lines: Vec<String> = match self.rng.below(9) {
                 0..=1 => vec![format!("fifo {place}")],
                 2 => vec![format!("mkdir {place}")],
                 3 => vec![format!("symlink {} {place}", crate::attack::word::name(place))],
-                4 => vec![format!("put {place} [include]%0A%09path%20=%20config%0A%09path%20=%20../config%0A")],
+                4 => {
+                    vec![format!("put {place} [include]%0A%09path%20=%20config%0A%09path%20=%20../config%0A")]
+                }
                 5 => vec![format!("put {place} gitdir:%20.git%0A")],
                 6 => vec![format!("symlink /dev/zero {place}")],
                 7 => vec!["deep w/sub 300".into()],
@@ -483,7 +578,8 @@ impl Draft<'_> {
             0 => self.flag("--profile", "agent"),
             1 => self.flag("--deny-read", "w/**/key"),
             _ => {
-                let level = self.pick(&["hooks-and-config-read-only", "metadata-read-only", "hooks-read-only"]);
+                let level =
+                    self.pick(&["hooks-and-config-read-only", "metadata-read-only", "hooks-read-only"]);
                 self.flag("--git", level);
             }
         }
@@ -497,12 +593,17 @@ impl Draft<'_> {
             self.node("dir w/target");
             self.node("file w/target/f");
         }
-        self.run().flags.retain(|(flag, value)| flag != "--reads" && !(flag.starts_with("--deny") && value.starts_with("w")));
+        self.run().flags.retain(|(flag, value)| {
+            flag != "--reads" && !(flag.starts_with("--deny") && value.starts_with("w"))
+        });
         if !self.run().all("--allow-write").any(|root| root == "w") {
             self.flag("--allow-write", "w");
         }
         let below = self.pick(&["", "", "/f", "/deep"]);
-        self.inside(0, &[format!("symlink {{top}}/{victim} w/lure"), "sync 5".into(), format!("flip {place} w/lure 40")]);
+        self.inside(
+            0,
+            &[format!("symlink {{top}}/{victim} w/lure"), "sync 5".into(), format!("flip {place} w/lure 40")],
+        );
         self.host(&["await 5".to_owned(), "go 5".into()]);
         // Only allows: what the second one denies the first one can simply move away.
         let is_mount = self.rng.chance(30);

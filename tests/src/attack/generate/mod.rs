@@ -47,7 +47,8 @@ impl Mix {
         let is_all = words.iter().all(|word| word.starts_with('-'));
         let mut mix: Vec<(&'static str, usize)> = if is_all { KINDS.to_vec() } else { Vec::new() };
         for word in words {
-            let (name, weight) = word.split_once('=').map_or((word, None), |(name, weight)| (name, weight.parse().ok()));
+            let (name, weight) =
+                word.split_once('=').map_or((word, None), |(name, weight)| (name, weight.parse().ok()));
             let name = name.trim_start_matches('-');
             let Some((known, usual)) = KINDS.iter().find(|(kind, _)| *kind == name) else {
                 let known: Vec<&str> = KINDS.iter().map(|(kind, _)| *kind).collect();

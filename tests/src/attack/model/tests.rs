@@ -40,12 +40,14 @@ fn model(flags: &str, nodes: &str) -> Model {
 }
 
 fn model_after(flags: &str, nodes: &str, planted: &[&str]) -> Model {
-    let flags: Vec<String> = flags.split(" --").map(|flag| format!("flag --{}\n", flag.trim_start_matches('-'))).collect();
+    let flags: Vec<String> =
+        flags.split(" --").map(|flag| format!("flag --{}\n", flag.trim_start_matches('-'))).collect();
     let history = History::parse(&format!("run\n{}", flags.concat())).unwrap();
     Model::of(&history.runs[0], &tree(nodes), &planted.iter().map(|path| (*path).to_owned()).collect())
 }
 
-const TREE: &str = "dir w\nfile w/.env\ndir w/conf\nfile w/conf/key\nfile w/conf/open\ndir out\nfile out/f\nlink w/l ../out";
+const TREE: &str =
+    "dir w\nfile w/.env\ndir w/conf\nfile w/conf/key\nfile w/conf/open\ndir out\nfile out/f\nlink w/l ../out";
 
 #[test]
 fn by_default_everything_is_read_and_nothing_written() {
@@ -56,7 +58,8 @@ fn by_default_everything_is_read_and_nothing_written() {
 #[test]
 fn the_longest_path_decides_and_at_a_tie_the_deny() {
     let model = model("--allow-write . --deny-write w --allow-write w/conf --deny-write w/conf/key", TREE);
-    for (path, writable) in [("out/f", true), ("w/.env", false), ("w/conf/open", true), ("w/conf/key", false)] {
+    for (path, writable) in [("out/f", true), ("w/.env", false), ("w/conf/open", true), ("w/conf/key", false)]
+    {
         assert_eq!(model.may_write(path), writable, "{path}");
     }
     let tie = super::tests::model("--deny-read w --allow-read w --allow-read w/conf", TREE);
@@ -85,7 +88,10 @@ fn a_rule_is_about_names_that_do_not_exist_as_well() {
 
 #[test]
 fn with_the_other_precedence_a_deny_of_writing_holds_for_all_below() {
-    let model = model("--precedence deny-write --deny-write w --allow-write w/conf --deny-read out --allow-read out", TREE);
+    let model = model(
+        "--precedence deny-write --deny-write w --allow-write w/conf --deny-read out --allow-read out",
+        TREE,
+    );
     assert!(!model.may_write("w/conf/key") && model.may_read("out/f"));
 }
 
