@@ -296,11 +296,16 @@ impl<'h> Host<'h> {
         }
     }
 
+    /// A lock on a file that the sandbox can only read must not keep the host waiting.
     fn probe_lock(&mut self, path: &str) -> Result<(), Errno> {
         let file = self.open(path, OFlags::RDONLY)?;
-        if rustix::fs::flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
-        {
-            self.findings.push(Finding::new("locked", path, "a lock from inside holds up the host's flock"));
+        let locked = rustix::fs::flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive);
+        if locked == Err(Errno::WOULDBLOCK) && !self.model.may_write(path) {
+            self.findings.push(Finding::new(
+                "hindered",
+                path,
+                "a lock from inside holds up the host's flock",
+            ));
         }
         Ok(())
     }

@@ -1,20 +1,24 @@
 //! One run of a history: kennel is started, the attacker gets its script, the host does its part meanwhile, and everything
 //! that comes back is kept.
 
+mod ear;
+mod end;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
+use self::ear::{Ear, hear};
+use self::end::{CLEARING, remains, wait};
 use super::attacker::ROLE;
 use super::canary::Canary;
 use super::host::{Host, keeps_shape};
@@ -30,10 +34,6 @@ use crate::role;
 const HANG: Duration = Duration::from_secs(15);
 /// How long the host waits at a point for somebody inside who may never come there.
 const AWAIT: Duration = Duration::from_secs(3);
-/// How long the kernel may take to clear away what is dead.
-const CLEARING: Duration = Duration::from_secs(5);
-/// More of any stream is not kept.
-const MOST: usize = 4 << 20;
 
 /// What came of a run.
 #[derive(Debug, Default)]
@@ -79,39 +79,6 @@ pub struct Session {
     pub listener: Listener,
     /// What this process has among its arguments.
     pub process_canary: Option<Canary>,
-}
-
-/// What is heard from inside while the host works.
-#[derive(Default)]
-struct Heard {
-    records: Vec<Record>,
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
-    /// All pipes have come to their ends.
-    over: bool,
-}
-
-#[derive(Default)]
-struct Ear {
-    heard: Mutex<Heard>,
-    changed: Condvar,
-}
-
-impl Ear {
-    fn lock(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    /// Waits until something was heard, or everything is over.
-    fn wait(&self, limit: Duration, is_it: impl Fn(&Heard) -> bool) -> bool {
-        let heard = self.lock();
-        let wait = self.changed.wait_timeout_while(heard, limit, |heard| !is_it(heard) && !heard.over);
-        wait.is_ok_and(|(heard, _)| is_it(&heard))
-    }
-
-    fn has_started(&self) -> bool {
-        self.wait(HANG, |heard| heard.records.iter().any(|record| record.about == About::Started))
-    }
 }
 
 /// Keeps the low descriptors taken: the standard library's own must not be those that the child gets for its use.
@@ -331,137 +298,6 @@ fn host_step(op: &Op, host: &mut Host, ear: &Ear, speak: Option<&mut fs::File>) 
             if keeps_shape(op) || ear.has_started() {
                 host.perform(op);
             }
-        }
-    }
-}
-
-/// Reads all pipes until nobody can write to them any more.
-fn hear(pipes: [Option<OwnedFd>; 3], ear: &Ear) {
-    let mut pipes: Vec<(usize, fs::File)> =
-        pipes.into_iter().enumerate().filter_map(|(index, pipe)| Some((index, pipe?.into()))).collect();
-    let mut records = Vec::new();
-    let mut buffer = vec![0u8; 64 << 10];
-    while !pipes.is_empty() {
-        let mut polled: Vec<PollFd> =
-            pipes.iter().map(|(_, pipe)| PollFd::new(pipe, PollFlags::IN)).collect();
-        if poll(&mut polled, None).is_err() {
-            continue;
-        }
-        let ready: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
-        let mut heard = ear.lock();
-        let mut ready = ready.into_iter();
-        pipes.retain_mut(|(index, pipe)| {
-            if !ready.next().unwrap_or(false) {
-                return true;
-            }
-            let length = pipe.read(&mut buffer).unwrap_or(0);
-            let bytes = &buffer[..length];
-            match index {
-                0 => {
-                    records.extend_from_slice(bytes);
-                    while let Some(record) = Record::decode(&mut records) {
-                        heard.records.push(record);
-                    }
-                }
-                1 => keep(&mut heard.stdout, bytes),
-                _ => keep(&mut heard.stderr, bytes),
-            }
-            length > 0
-        });
-        ear.changed.notify_all();
-    }
-    ear.lock().over = true;
-    ear.changed.notify_all();
-}
-
-fn keep(all: &mut Vec<u8>, bytes: &[u8]) {
-    all.extend_from_slice(&bytes[..bytes.len().min(MOST.saturating_sub(all.len()))]);
-}
-
-/// Waits for kennel's end, but not for ever.
-fn wait(child: &mut Child, outcome: &mut Outcome) {
-    let deadline = Instant::now() + HANG;
-    let pid = rustix::process::Pid::from_child(child);
-    let Ok(pidfd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) else { return };
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let time = Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(0),
-            tv_nsec: i64::from(left.subsec_nanos()),
-        };
-        let ended = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&time));
-        if ended.is_ok_and(|count| count > 0) {
-            let status = child.wait();
-            outcome.code =
-                status.ok().map(|status| status.code().unwrap_or(128 + status.signal().unwrap_or(0)));
-            return;
-        }
-        if left.is_zero() {
-            outcome.findings.push(Finding::new("hang", "kennel", &format!("it still ran after {HANG:?}")));
-            let _ = child.kill();
-            let _ = child.wait();
-            return;
-        }
-    }
-}
-
-/// What a sandbox could leave: processes, which are all children of this one by now; whoever holds its pipes; mounts;
-/// cgroups.
-fn remains(child: &Child, ear: &Ear, mounts: &[u8], run: &Run, outcome: &mut Outcome) {
-    let deadline = Instant::now() + CLEARING;
-    loop {
-        // SAFETY: takes no pointer but a null one.
-        match unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG | libc::__WALL) } {
-            0 if Instant::now() > deadline => {
-                outcome.findings.push(Finding::new(
-                    "remains",
-                    "a process",
-                    "something of the sandbox runs on",
-                ));
-                kill_children();
-                break;
-            }
-            0 => std::thread::sleep(Duration::from_micros(300)),
-            pid if pid > 0 => {}
-            _ => break,
-        }
-    }
-    ear.wait(CLEARING, |_| false);
-    if !ear.lock().over {
-        outcome.findings.push(Finding::new(
-            "remains",
-            "a pipe",
-            "somebody still holds what the sandbox was given",
-        ));
-    }
-    let after = fs::read("/proc/self/mountinfo").unwrap_or_default();
-    if after != mounts {
-        // By their numbers: the host may have moved a folder that has mounts in it.
-        let (before, after) = (String::from_utf8_lossy(mounts), String::from_utf8_lossy(&after));
-        let number = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
-        let known: BTreeSet<String> = before.lines().map(number).collect();
-        for mount in after.lines().filter(|line| line.contains("kennel") && !known.contains(&number(line))) {
-            outcome.findings.push(Finding::new("remains", "a mount", mount));
-        }
-    }
-    if run.flags.iter().any(|(flag, _)| matches!(flag.as_str(), "--memory" | "--pids" | "--cpus")) {
-        let mark = format!("-{}-", child.id());
-        let left = crate::leftovers::cgroups(Path::new("/sys/fs/cgroup"));
-        for folder in left.iter().filter(|folder| folder.to_string_lossy().contains(&mark)) {
-            outcome.findings.push(Finding::new("remains", "a cgroup", &folder.to_string_lossy()));
-        }
-    }
-}
-
-/// Ends what is left, so that the next history starts clean.
-fn kill_children() {
-    let children =
-        fs::read_to_string(format!("/proc/self/task/{}/children", std::process::id())).unwrap_or_default();
-    for pid in children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()) {
-        // SAFETY: plain calls on children of this process, which have not been waited for.
-        unsafe {
-            libc::kill(pid, libc::SIGKILL);
-            libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL);
         }
     }
 }
