@@ -124,7 +124,14 @@ pub fn environment(
     command.env("KENNEL_ATTACK_SECONDS", seconds.to_string()).env("KENNEL_ATTACK_SEED", seed.to_string());
     command.env("KENNEL_ATTACK_FINDINGS", findings);
     // What the caller says about the rest is passed on.
-    for name in ["KENNEL_ATTACK_ONLY", "KENNEL_ATTACK_JOBS", "KENNEL_ATTACK_TIMES", "KENNEL_ATTACK_LOG"] {
+    for name in [
+        "KENNEL_ATTACK_ONLY",
+        "KENNEL_ATTACK_JOBS",
+        "KENNEL_ATTACK_TIMES",
+        "KENNEL_ATTACK_LOG",
+        "KENNEL_ATTACK_SHRINK",
+        "KENNEL_ATTACK_STRICT",
+    ] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }

@@ -110,15 +110,15 @@ impl<'h> Host<'h> {
             "rename" => {
                 let ((from, name), (to, new)) = (self.folder_of(path)?, self.folder_of(op.word(1))?);
                 rustix::fs::renameat_with(&from, &name, &to, &new, RenameFlags::NOREPLACE)?;
-                let wild = self.model.may_write(path);
-                self.ledger.rename(path, op.word(1), wild, now());
+                let writable = self.writable_below(path);
+                self.ledger.rename(path, op.word(1), &writable, now());
                 Ok(())
             }
             "swap" => {
                 let ((one, name), (two, other)) = (self.folder_of(path)?, self.folder_of(op.word(1))?);
                 rustix::fs::renameat_with(&one, &name, &two, &other, RenameFlags::EXCHANGE)?;
-                let wild = (self.model.may_write(path), self.model.may_write(op.word(1)));
-                self.ledger.swap(path, op.word(1), wild, now());
+                let writable = [self.writable_below(path), self.writable_below(op.word(1))].concat();
+                self.ledger.swap(path, op.word(1), &writable, now());
                 Ok(())
             }
             "linkto" => {
@@ -171,6 +171,12 @@ impl<'h> Host<'h> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What the sandbox can write of a name and what is below: wherever it is moved, it can still be written.
+    fn writable_below(&self, path: &str) -> Vec<String> {
+        let below = self.ledger.names.keys().filter(|name| word::is_within(name, path));
+        below.filter(|name| self.model.may_write(name)).cloned().collect()
     }
 
     /// The folder that holds a name, reached without following a link, and the name.

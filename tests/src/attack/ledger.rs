@@ -148,20 +148,20 @@ impl Ledger {
         self.touched(path);
     }
 
-    /// The host moved a name with all below it. `wild` says that the sandbox could write it where it was.
-    pub fn rename(&mut self, from: &str, to: &str, wild: bool, now: u64) {
+    /// The host moved a name with all below it. `writable` is what of it the sandbox could write where it was.
+    pub fn rename(&mut self, from: &str, to: &str, writable: &[String], now: u64) {
         self.forget_aliases(&[from, to]);
         let moved = self.take(from, now);
-        self.lay_all(to, moved, wild, now);
+        self.lay_all(from, to, moved, writable, now);
         self.touched(from);
     }
 
     /// The host exchanged two names.
-    pub fn swap(&mut self, one: &str, two: &str, wild: (bool, bool), now: u64) {
+    pub fn swap(&mut self, one: &str, two: &str, writable: &[String], now: u64) {
         self.forget_aliases(&[one, two]);
         let (first, second) = (self.take(one, now), self.take(two, now));
-        self.lay_all(two, first, wild.0, now);
-        self.lay_all(one, second, wild.1, now);
+        self.lay_all(one, two, first, writable, now);
+        self.lay_all(two, one, second, writable, now);
     }
 
     /// Where a folder that shows at two places is moved about, the books are kept for one of them.
@@ -177,10 +177,16 @@ impl Ledger {
         names.iter().filter_map(take).collect()
     }
 
-    fn lay_all(&mut self, to: &str, moved: Vec<(String, Expected)>, wild: bool, now: u64) {
-        if wild {
-            self.wild.insert(to.to_owned());
-        }
+    fn lay_all(
+        &mut self,
+        from: &str,
+        to: &str,
+        moved: Vec<(String, Expected)>,
+        writable: &[String],
+        now: u64,
+    ) {
+        let places = writable.iter().filter(|name| is_within(name, from));
+        self.wild.extend(places.map(|name| format!("{to}{}", &name[from.len()..])));
         if !self.names.contains_key(to) {
             self.made.insert(to.to_owned());
         }

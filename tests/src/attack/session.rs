@@ -205,7 +205,7 @@ fn work(wanted: &Wanted, which: &str) -> Result<bool, String> {
             if *seen <= OF_A_LOOK {
                 let time = (wanted.time + Duration::from_secs(1))
                     .saturating_sub(deadline.saturating_duration_since(Instant::now()));
-                let again = shrink(&session, &mut area, finding.kind, &mut history);
+                let again = shrink(&session, &mut area, finding.kind, &mut history, SHRINKING);
                 let notes = &mut history.notes;
                 let name = if am_root() { "root" } else { "an ordinary user" };
                 notes.push(format!(
@@ -268,8 +268,14 @@ impl Drop for Held<'_> {
 }
 
 /// Makes a history smaller, and returns what it finds then; `None` if it could not be found again.
-fn shrink(session: &Session, area: &mut Area, kind: &'static str, history: &mut History) -> Option<Finding> {
-    let mut shrinker = Shrinker::new(session, area, kind, history, SHRINKING)?;
+fn shrink(
+    session: &Session,
+    area: &mut Area,
+    kind: &'static str,
+    history: &mut History,
+    limit: Duration,
+) -> Option<Finding> {
+    let mut shrinker = Shrinker::new(session, area, kind, history, limit)?;
     shrinker.shrink(history);
     shrinker.last
 }
@@ -322,7 +328,7 @@ pub fn replay_role(words: &[std::ffi::OsString]) -> i32 {
 pub fn replay(text: &str, times: u64) -> Result<bool, String> {
     let history = History::parse(text)?;
     let (session, mut area) = prepare()?;
-    let mut found = 0;
+    let (mut found, mut kind) = (0, None);
     for time in 0..times {
         let played = session.play(&history, &mut area, time)?;
         if played.findings.is_empty() && time > 0 && std::env::var_os("KENNEL_ATTACK_LOG").is_none() {
@@ -331,8 +337,16 @@ pub fn replay(text: &str, times: u64) -> Result<bool, String> {
         played.log.iter().for_each(|log| println!("{log}"));
         for finding in &played.findings {
             println!("finding: {finding}");
+            kind = Some(finding.kind);
         }
         found += usize::from(!played.findings.is_empty());
+    }
+    if let (Some(kind), Some(_)) = (kind, std::env::var_os("KENNEL_ATTACK_SHRINK")) {
+        let mut history = history;
+        match shrink(&session, &mut area, kind, &mut history, SHRINKING * 10) {
+            Some(finding) => println!("finding: {finding}\n{}", indented(&history)),
+            None => println!("it was not found again"),
+        }
     }
     println!("attack_files: {found} of {times} times");
     Ok(found == 0)

@@ -41,11 +41,13 @@ impl<'s> Shrinker<'s> {
         let looks = if kind == "hang" { 1 } else { 6 };
         let seen = (0..looks).filter(|_| shrinker.finds(history)).count();
         shrinker.tries = match seen {
-            0 => return None,
             _ if seen == looks => 1,
             4..=5 => 2,
             2..=3 => 4,
-            _ => 9,
+            1 => 9,
+            // Seldom: everything takes long from here on.
+            _ if looks > 1 && (0..40).any(|_| shrinker.finds(history)) => 25,
+            _ => return None,
         };
         Some(shrinker)
     }

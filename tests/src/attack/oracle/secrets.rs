@@ -47,14 +47,15 @@ impl Case<'_> {
             }
         }
         // Names are secrets as well, where their folder cannot be read.
+        let is_shown = |path: &str| {
+            self.model.may_read(path) || other_names(self.before, path).any(|name| self.model.may_read(&name))
+        };
         let stayed = |path: &str| !word::upwards(path).any(|above| self.ledger.changes.contains_key(above));
         for (path, _) in self.before.iter().filter(|(path, _)| !self.model.names(path) && stayed(path)) {
             let folder = word::parent(path).unwrap_or(path);
-            let shown = self.model.may_read(folder)
-                || other_names(self.before, folder).any(|name| self.model.may_read(&name));
             for canary in canary::find(word::name(path).as_bytes()) {
                 let seen = |record: &Record| canary::find(&record.data).contains(&canary);
-                if !shown && self.outcome.records.iter().any(seen) {
+                if !is_shown(folder) && !is_shown(path) && self.outcome.records.iter().any(seen) {
                     findings.push(Finding::new("secret-read", path, "its name was seen inside"));
                 }
             }
