@@ -70,7 +70,7 @@ impl Wanted {
 /// When something does not build or cannot be started.
 pub fn attack(words: &[String]) -> Result<bool, Failure> {
     let wanted = Wanted::read(words)?;
-    let built = cargo::build(&["build", "--workspace", "--bins", "--tests"])?;
+    let built = build()?;
     let stage = Stage::new()?;
     let kennel = stage.add(&cargo::binary(&built, "kennel")?.path, "kennel")?;
     let replay = match &wanted.replay {
@@ -106,6 +106,17 @@ pub fn attack(words: &[String]) -> Result<bool, Failure> {
         return Err("there is no such part to run".into());
     }
     Ok(well)
+}
+
+/// The command and the parts that there are, and none of the suites: most of them take long to link.
+fn build() -> Result<Vec<cargo::Program>, Failure> {
+    let mut arguments = vec!["build", "--package", "kennel-cli", "--package", "kennel-tests", "--bins"];
+    for (_, target) in PARTS {
+        if cargo::root().join("tests").join(target).join("main.rs").is_file() {
+            arguments.extend(["--test", target]);
+        }
+    }
+    cargo::build(&arguments)
 }
 
 /// What a part is told.

@@ -175,8 +175,9 @@ impl<'h> Host<'h> {
 
     /// What the sandbox can write of a name and what is below: wherever it is moved, it can still be written.
     fn writable_below(&self, path: &str) -> Vec<String> {
-        let below = self.ledger.names.keys().filter(|name| word::is_within(name, path));
-        below.filter(|name| self.model.may_write(name)).cloned().collect()
+        let below = self.ledger.names.keys().filter(|name| word::is_within(name, path)).cloned();
+        // The name itself may be one that the sandbox made, and that is in no books.
+        below.chain([path.to_owned()]).filter(|name| self.model.may_write(name)).collect()
     }
 
     /// The folder that holds a name, reached without following a link, and the name.

@@ -185,8 +185,12 @@ impl Ledger {
         writable: &[String],
         now: u64,
     ) {
-        let places = writable.iter().filter(|name| is_within(name, from));
-        self.wild.extend(places.map(|name| format!("{to}{}", &name[from.len()..])));
+        // What was moved before may be moved on.
+        let unknown: Vec<&String> =
+            writable.iter().chain(&self.wild).filter(|name| is_within(name, from)).collect();
+        let unknown: Vec<String> =
+            unknown.iter().map(|name| format!("{to}{}", &name[from.len()..])).collect();
+        self.wild.extend(unknown);
         if !self.names.contains_key(to) {
             self.made.insert(to.to_owned());
         }

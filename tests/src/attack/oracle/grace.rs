@@ -47,11 +47,13 @@ impl Case<'_> {
     /// For how long the report says that a name, or something above it, was open, in milliseconds.
     fn exposure(&self, path: &str) -> Option<f64> {
         let violations = self.outcome.report.get("violations")?.as_array()?;
+        // A report is text: of a name that is none it has only what can be shown.
+        let shown = |path: &str| word::place(&self.outcome.top, path).to_string_lossy().into_owned();
+        let names: Vec<String> = word::upwards(path).map(shown).collect();
         let is_it = |told: &&Value| {
             let about = told.get("path").and_then(Value::as_str).unwrap_or_default();
-            let about = self.outcome.relative(about);
             let what = told.get("what").and_then(Value::as_str).unwrap_or_default();
-            ADMISSIONS.contains(&what) && word::is_within(path, &about)
+            ADMISSIONS.contains(&what) && names.iter().any(|name| name == about)
         };
         // What was taken away at once has no time.
         let time =

@@ -78,8 +78,10 @@ pub(super) fn remains(child: &Child, ear: &Ear, mounts: &[u8], run: &Run, outcom
         // By their numbers: the host may have moved a folder that has mounts in it.
         let (before, after) = (String::from_utf8_lossy(mounts), String::from_utf8_lossy(&after));
         let number = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+        // Others may mount and unmount on this machine.
+        let area = outcome.top.to_string_lossy().into_owned();
         let known: BTreeSet<String> = before.lines().map(number).collect();
-        for mount in after.lines().filter(|line| line.contains("kennel") && !known.contains(&number(line))) {
+        for mount in after.lines().filter(|line| line.contains(&area) && !known.contains(&number(line))) {
             outcome.findings.push(Finding::new("remains", "a mount", mount));
         }
     }

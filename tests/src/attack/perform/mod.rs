@@ -60,15 +60,6 @@ pub struct Outcome {
     pub top: PathBuf,
 }
 
-impl Outcome {
-    /// A path of the host's as histories write it.
-    #[must_use]
-    pub fn relative(&self, path: &str) -> String {
-        let path = Path::new(path);
-        word::escape(path.strip_prefix(&self.top).unwrap_or(path).as_os_str())
-    }
-}
-
 /// What all runs of a session have in common.
 pub struct Session {
     /// The program under test.
