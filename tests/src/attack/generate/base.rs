@@ -197,12 +197,14 @@ impl Draft<'_> {
             self.flag("--allow-write", write);
         }
         self.run().cwd = "w".into();
-        for _ in 0..self.rng.between(0, 3) {
-            let list = self.pick(&["--deny-read", "--deny-read", "--deny-write", "--deny-write"]);
-            let path = self.any_path();
+        // Mostly few rules, so that most of the tree can be read and written; sometimes many.
+        let most = if self.rng.chance(20) { 6 } else { 3 };
+        for _ in 0..self.rng.between(0, most) {
+            let list = self.pick(&["--deny-read", "--deny-write"]);
+            let path = if self.rng.chance(80) { self.any_path() } else { self.denied() };
             self.flag(list, &path);
         }
-        for _ in 0..self.rng.below(2) {
+        for _ in 0..self.rng.below(most - 1) {
             let list = self.pick(&["--allow-read", "--allow-write"]);
             let path = self.existing();
             self.flag(list, &path);
@@ -210,13 +212,15 @@ impl Draft<'_> {
         if self.rng.chance(14) {
             self.flag("--reads", "listed");
         }
-        if self.rng.chance(8) {
-            let source = self.pick(&["out", "out/data", "w/sub", "out/sec"]);
+        for _ in 0..self.rng.below(8).saturating_sub(5) {
+            let source =
+                self.pick(&["out", "out/data", "w/sub", "out/sec", "w", "w/conf", "home", "w/l", "."]);
+            let target = self.pick(&["/mnt/a", "/mnt/a", "/mnt/b", "w/sub", "out/data", "/mnt/a/sub"]);
             let access = self.pick(&["", ":rw"]);
-            self.flag("--mount", &format!("{source}:/mnt/a{access}"));
+            self.flag("--mount", &format!("{source}:{target}{access}"));
         }
         let seldom: [(usize, &str, &[&str]); 7] = [
-            (4, "--tmpfs", &["w/sub", "/mnt/b"]),
+            (4, "--tmpfs", &["w/sub", "/mnt/b", "out/sec", "w/conf"]),
             (4, "--precedence", &["deny-write"]),
             (7, "--profile", &["agent", "build"]),
             (3, "--host-tmp", &[""]),
