@@ -97,7 +97,7 @@ pub fn attack(words: &[String]) -> Result<bool, Failure> {
             let (sum, succeeded) = run(&mut command, &program.name)?;
             sums.push(format!("as {}: {sum}", who.name()));
             well &= succeeded;
-            keep_findings(*who, &stage)?;
+            keep_findings(&program.name, *who, &stage)?;
         }
     }
     println!();
@@ -159,19 +159,25 @@ pub fn random_seed() -> u64 {
     (now.as_nanos() as u64 ^ u64::from(std::process::id()) << 20) % 1_000_000_007
 }
 
-/// Copies what was found to where it stays, since the stage does not, and says where that is.
+/// Copies what was found to where it stays, since the stage does not, and says how it is tried again.
 ///
 /// # Errors
 /// When it cannot be copied.
-pub fn keep_findings(who: Who, stage: &Stage) -> Result<(), Failure> {
+pub fn keep_findings(target: &str, who: Who, stage: &Stage) -> Result<(), Failure> {
     let kept = suite::logs()?.join("attack-findings");
+    let part = PARTS.iter().find(|(_, name)| *name == target).map_or(target, |(part, _)| part);
     for entry in fs::read_dir(who.home(stage.path())?.join(FINDINGS)).into_iter().flatten() {
         let entry = entry?;
         fs::create_dir_all(&kept)?;
         let name = format!("{}-{}", who.name(), entry.file_name().to_string_lossy());
         let place = kept.join(name);
         fs::copy(entry.path(), &place)?;
-        println!("kept {}", place.display());
+        // The next part's findings are not these again.
+        fs::remove_file(entry.path())?;
+        println!(
+            "to try it again, here and after a repair: cargo xtask attack {part} --replay {}",
+            place.display()
+        );
     }
     Ok(())
 }

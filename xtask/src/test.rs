@@ -147,7 +147,7 @@ impl Suites {
                 }
                 reports.push(suite::run(name, who.name(), &mut command, suite::SUITE)?);
                 if attack::is_part(name) {
-                    attack::keep_findings(*who, &self.stage)?;
+                    attack::keep_findings(name, *who, &self.stage)?;
                 }
             }
         }
