@@ -54,6 +54,8 @@ kept! {
     a_sandbox_does_not_use_up_its_neighbours_inotify_instances: "row-25-inotify", 2;
     a_rule_about_proc_does_not_show_the_hosts: "row-34-proc", 2;
     a_glob_of_a_deny_list_follows_links: "row-35-glob-behind-link", 2;
+    a_glob_of_a_deny_list_wins_a_tie_below_another_deny: "glob-and-allow-tie", 2;
+    a_glob_of_a_deny_list_wins_a_tie_with_a_glob: "two-globs-tie", 2;
     an_allowed_read_does_not_lead_through_a_planted_link: "row-36-planted-read", 2;
     a_file_of_a_hidden_folder_is_hidden_in_a_mount_too: "hidden-folder-in-a-mount", 2;
     what_appears_at_a_denied_name_and_goes_again_is_told: "appeared-and-gone", 40;

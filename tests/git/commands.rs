@@ -66,6 +66,20 @@ fn commits_work_in_a_worktree_whose_repository_is_elsewhere() {
 }
 
 #[test]
+fn a_worktree_does_not_show_a_repository_that_is_denied() {
+    let Some(yard) = Yard::with_repository() else { return };
+    let repo = yard.at("repo");
+    yard.host(&repo, "git worktree add -q -b feature ../tree");
+    let (tree, repo) = (yard.at("tree"), repo.display().to_string());
+    let listed = ["--git", HOOKS, "--reads", "listed"];
+    let look = "cat ../repo/.git/HEAD";
+    // With listed reads kennel itself shows it, since no commit would work without it.
+    yard.inside_with(&listed, &tree, look).ok();
+    let denied = yard.inside_with(&[&listed[..], &["--deny-read", &repo]].concat(), &tree, look);
+    assert_eq!((denied.code, denied.stdout.as_str()), (1, ""), "{}", denied.stderr);
+}
+
+#[test]
 fn submodules_are_updated_and_committed_to_inside() {
     let Some(yard) = Yard::with_repository() else { return };
     yard.repository("library");

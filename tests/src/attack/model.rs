@@ -5,7 +5,8 @@
 //! - A rule about writing never shows what a rule about reading hides, and what is hidden cannot be written.
 //! - A rule is about a name, for the whole run: what stands there later has the same rule.
 //! - A deny is about the thing: it follows links, holds for every other name of the same file or folder, and keeps the
-//!   links on its way in their places.
+//!   links on its way in their places. What a glob matches in a folder that is denied is part of that folder, and not
+//!   looked for elsewhere.
 //! - An allow does not lead through a link that a sandbox made.
 //! - What `git` keeps stays, unless an `allow_write` names it; kennel's own settings stay always.
 //!
@@ -34,6 +35,12 @@ pub enum List {
     AllowWrite,
     /// `--deny-write`
     DenyWrite,
+}
+
+impl List {
+    fn denies(self) -> bool {
+        matches!(self, List::DenyRead | List::DenyWrite)
+    }
 }
 
 /// What a policy permits in one tree.
@@ -145,22 +152,37 @@ impl Model {
         let by_profile = home.chain(works_here.then(|| (List::AllowWrite, cwd.to_owned())));
         let said = lists.iter().flat_map(|(flag, list)| run.all(flag).map(|path| (*list, path.to_owned())));
         let said: Vec<(List, String)> = said.chain(by_profile).collect();
-        for (list, path) in &said {
-            let denies = matches!(list, List::DenyRead | List::DenyWrite);
-            for found in find(tree, path, denies) {
-                let through_planted = found.links.iter().any(|link| planted.contains(link));
-                if !denies && through_planted {
-                    continue;
-                }
-                if denies {
+        let all: Vec<(List, bool, Found)> = said
+            .iter()
+            .flat_map(|(list, path)| {
+                let (list, glob) = (*list, is_glob(path));
+                find(tree, path, list.denies()).into_iter().map(move |found| (list, glob, found))
+            })
+            .collect();
+        let folders: BTreeSet<(List, String)> =
+            all.iter().map(|(list, _, found)| (*list, found.path.clone())).collect();
+        // Whether what is above a path denies it already.
+        let in_denied = |list: List, path: &str| {
+            upwards(path).skip(1).find_map(|above| {
+                let has = |list: List| folders.contains(&(list, above.to_owned()));
+                has(list).then_some(true).or(has(allowing(list)).then_some(false))
+            })
+        };
+        for (list, glob, found) in all {
+            let through_planted = found.links.iter().any(|link| planted.contains(link));
+            if !list.denies() && through_planted {
+                continue;
+            }
+            if list.denies() {
+                if !glob || in_denied(list, &found.path) != Some(true) {
                     let others = other_names(tree, &found.path);
                     // Who allows a second name by a rule of its own means that.
-                    let others = others.filter(|name| !said.contains(&(allowing(*list), name.clone())));
-                    model.rules.extend(others.map(|name| (*list, name)));
-                    model.held.extend(found.links);
+                    let others = others.filter(|name| !said.contains(&(allowing(list), name.clone())));
+                    model.rules.extend(others.map(|name| (list, name)));
                 }
-                model.rules.insert((*list, found.path));
+                model.held.extend(found.links);
             }
+            model.rules.insert((list, found.path));
         }
         for mount in run.all("--mount") {
             let (source, rest) = mount.split_once(':').unwrap_or((mount, ""));
@@ -224,7 +246,6 @@ pub struct Found {
 /// What a path, or a glob, stands for in a tree. A glob follows links only in a deny list, and finds only what is there.
 #[must_use]
 pub fn find(tree: &Snapshot, path: &str, denies: bool) -> Vec<Found> {
-    let is_glob = |word: &str| word.contains(['*', '?']);
     if path.starts_with('/') || !is_glob(path) {
         return resolve(tree, &Found { path: start_of(path).into(), ..Found::default() }, path)
             .into_iter()
@@ -260,6 +281,10 @@ pub fn find(tree: &Snapshot, path: &str, denies: bool) -> Vec<Found> {
         }
     }
     found
+}
+
+fn is_glob(path: &str) -> bool {
+    path.contains(['*', '?'])
 }
 
 fn start_of(path: &str) -> &str {

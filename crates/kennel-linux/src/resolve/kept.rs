@@ -10,7 +10,7 @@ use super::error::{ResolveError, system_error};
 use super::folder::{Holder, Looked, OpenFolders};
 use super::git::{self, Keep, Personal, Place, Request, Wishes};
 use super::locate::locate_plain;
-use super::said::{List, Loose, Resolver, shown};
+use super::said::{List, Loose, Resolver, Verdict, shown};
 use super::{Found, Location, Reason, crew, locate};
 use crate::guard::Anchor;
 use crate::handback::{Handback, Known};
@@ -124,7 +124,10 @@ impl Resolver<'_> {
     /// Has commits in a worktree work.
     fn open_worktrees(&mut self, show: &[PathBuf], open: &[PathBuf]) {
         for path in show.iter().filter(|_| self.files.reads == ReadModel::Listed) {
-            if let Ok(Location::Found(found)) = locate(path) {
+            if let Ok(Location::Found(found)) = locate(path)
+                // What somebody denied stays denied, whatever a worktree points to.
+                && !matches!(self.verdict(&found.path), Verdict::Hidden(_))
+            {
                 self.say(List::AllowRead, found, "a worktree's repository");
             }
         }

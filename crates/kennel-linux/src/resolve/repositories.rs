@@ -23,6 +23,9 @@ pub(super) struct Looked {
     pub entries: usize,
 }
 
+/// What globs of the allow lists match.
+type Allowed = HashSet<(List, PathBuf)>;
+
 impl<'a> Resolver<'a> {
     /// Expands the globs and finds the repositories in what can be written, in one walk.
     pub(super) fn search(&mut self) -> Result<Looked, ResolveError> {
@@ -72,17 +75,22 @@ impl<'a> Resolver<'a> {
         let mut links = Links::default();
         let behind_links = links.follow(&globs, walked.links, &closed)?;
         let mut denied = BTreeSet::new();
+        let allows = |(index, path): &(usize, PathBuf)| {
+            let list = globs[*index].list;
+            (!list.denies()).then(|| (list, path.clone()))
+        };
+        let allowed: Allowed = matches.iter().filter_map(allows).collect();
         for (index, path) in matches {
             let prefix = globs[index].pattern.literal_prefix();
             // A file system that does not answer may lie elsewhere, behind a link.
             let prefix = if path.starts_with(prefix) { prefix } else { &path };
-            denied.extend(self.matched(&globs[index], prefix, &path)?);
+            denied.extend(self.matched(&globs[index], prefix, &path, &allowed)?);
         }
         for BehindLink { glob, path, below, by_link } in behind_links {
             let Glob { list, rule, .. } = &globs[glob];
             let told = describe(*list, rule).into();
             self.linked.push(Linked { path: by_link, list: *list, rule: told });
-            denied.extend(self.matched(&globs[glob], &below, &path)?);
+            denied.extend(self.matched(&globs[glob], &below, &path, &allowed)?);
         }
         self.hold_links_to(&globs, &links, &denied);
         Ok(looked)
@@ -94,11 +102,15 @@ impl<'a> Resolver<'a> {
         glob: &Glob<'a>,
         prefix: &Path,
         path: &Path,
+        allowed: &Allowed,
     ) -> Result<Option<PathBuf>, ResolveError> {
         let (list, rule) = (glob.list, glob.rule);
         let denied = list.denies().then(|| path.to_path_buf());
-        // Below what another match of the same list already covers there is nothing to add.
-        if path.parent().is_some_and(|above| self.covered(list, above)) {
+        // Below what another match of the same list already covers there is nothing to add, unless the opposite list names
+        // this very path: then it is a tie, which has to be known to be decided.
+        let opposed =
+            || self.is_opposed(list, path) || allowed.contains(&(list.opposite(), path.to_path_buf()));
+        if path.parent().is_some_and(|above| self.covered(list, above)) && !opposed() {
             return Ok(denied);
         }
         let reason = describe(list, rule);

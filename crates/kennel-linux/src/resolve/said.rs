@@ -18,7 +18,7 @@ use super::{Found, Kind, Location, Reason, Zone, is_link, locate};
 use crate::guard::Finding;
 
 /// The four lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum List {
     DenyRead,
     AllowRead,
@@ -38,6 +38,16 @@ impl List {
 
     pub(super) fn denies(self) -> bool {
         matches!(self, List::DenyRead | List::DenyWrite)
+    }
+
+    /// The list that says the contrary.
+    pub(super) fn opposite(self) -> List {
+        match self {
+            List::DenyRead => List::AllowRead,
+            List::AllowRead => List::DenyRead,
+            List::AllowWrite => List::DenyWrite,
+            List::DenyWrite => List::AllowWrite,
+        }
     }
 }
 
@@ -287,6 +297,16 @@ impl<'a> Resolver<'a> {
             List::DenyRead => said.deny_read.is_some(),
             List::AllowRead => said.allow_read.is_some() && said.deny_read.is_none(),
             List::AllowWrite => said.allow_write.is_some() && said.deny_write.is_none(),
+            List::DenyWrite => said.deny_write.is_some(),
+        })
+    }
+
+    /// Whether a rule of the opposite list names this very path.
+    pub(super) fn is_opposed(&self, list: List, path: &Path) -> bool {
+        self.said.get(path).is_some_and(|said| match list.opposite() {
+            List::DenyRead => said.deny_read.is_some(),
+            List::AllowRead => said.allow_read.is_some(),
+            List::AllowWrite => said.allow_write.is_some(),
             List::DenyWrite => said.deny_write.is_some(),
         })
     }

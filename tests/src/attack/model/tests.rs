@@ -168,3 +168,12 @@ fn an_agent_writes_where_it_starts_and_kennels_settings_are_never_written() {
 fn links_in_a_circle_stand_for_nothing() {
     assert_eq!(find(&tree("link a b\nlink b a"), "a/x", true), []);
 }
+
+#[test]
+fn what_a_glob_matches_in_a_denied_folder_is_not_looked_for_elsewhere() {
+    let nodes = "dir w\nfile out/f\nhard w/h out/f";
+    assert!(!model("--deny-read w/h", nodes).may_read("out/f"));
+    assert!(!model("--deny-read w/h*", nodes).may_read("out/f"));
+    let whole = model("--deny-read w/**", nodes);
+    assert!(whole.may_read("out/f") && !whole.may_read("w/h"));
+}
