@@ -35,6 +35,7 @@ kept! {
     a_kept_file_stays_kept_when_it_is_replaced: "row-2-kept-file", 2;
     a_denied_path_that_the_host_makes_is_hidden: "row-2-made-outside", 2;
     a_denied_path_that_the_host_makes_in_a_write_root_is_hidden: "made-in-a-write-root", 2;
+    a_denied_path_that_the_host_makes_is_hidden_in_a_mount: "made-in-a-mount", 2;
     git_on_the_host_runs_nothing_of_a_repository_in_disguise: "row-3-disguise", 2;
     git_on_the_host_runs_nothing_by_a_pointer: "row-3-pointer", 2;
     what_wins_the_race_does_not_stay_though_all_names_are_taken: "row-4-names-exhausted", 12;

@@ -109,6 +109,7 @@ fn violation(violation: &Violation) -> Value {
             "what": match mended {
                 Mended::Removed => "removed",
                 Mended::MovedAside(_) => "moved-aside",
+                Mended::Gone => "gone-again",
                 Mended::Not(_) => "not-removed",
             },
             "path": path.to_string_lossy(),

@@ -4,7 +4,7 @@
 //! the file away. Either way the name leads to something that is not covered. So the folders on the way to each
 //! name are watched, and what appears at one of them is covered again ([`super::mender`]), or ends the sandbox.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -61,6 +61,13 @@ impl Covered {
     #[must_use]
     pub fn is_watched(&self) -> bool {
         self.mender.is_some()
+    }
+
+    /// The paths at which whatever comes to stand is hidden.
+    #[must_use]
+    pub fn hidden(&self) -> HashSet<&Path> {
+        let hides = |name: &&CoveredName| name.cover == Cover::Hide && name.mounted.is_none();
+        self.names.iter().filter(hides).map(|name| name.path.as_path()).collect()
     }
 
     /// Places the watches, and covers what the host has replaced since the sandbox was planned. All names are asked about:

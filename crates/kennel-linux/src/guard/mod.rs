@@ -280,7 +280,7 @@ impl<E: FnMut()> Service<E> {
                         if let Some(folders) = folders.as_mut().filter(|_| !duty.watch.has_begun())
                             && makes_a_name
                         {
-                            duty.begin(&absent, folders);
+                            duty.begin(&absent, folders, covered.as_mut());
                         }
                         let answer = match (call, &mut connector, &mut judge) {
                             _ if duty.broken => Some(Answer::Refuse(libc::EACCES)),
@@ -321,12 +321,23 @@ struct Duty<E> {
 }
 
 impl<E: FnMut()> Duty<E> {
-    /// Places the watches over absent names; whatever stands at one already is mended.
-    fn begin(&mut self, absent: &Ground, folders: &mut FolderWatch) {
-        match self.watch.begin(absent, folders) {
-            Ok(()) => self.mend(0..absent.paths().len(), absent, folders),
-            Err(error) => self.fail(GuardError::Watch(error.into()).to_string()),
+    /// Places the watches over absent names. What the host has made at one already is covered where the rule hides it; all
+    /// else is mended.
+    fn begin(&mut self, absent: &Ground, folders: &mut FolderWatch, covered: Option<&mut Covered>) {
+        if let Err(error) = self.watch.begin(absent, folders) {
+            return self.fail(GuardError::Watch(error.into()).to_string());
         }
+        if let Some(covered) = covered {
+            let (hidden, mut left) = (covered.hidden(), false);
+            for (path, guarded) in absent.paths().iter().enumerate() {
+                left |= hidden.contains(&*guarded.protected.path()) && self.watch.leave(absent, path);
+            }
+            // Before the first name is made: from then on the sandbox could write what is not covered.
+            if left && !covered.is_watched() {
+                self.note(covered.begin(folders));
+            }
+        }
+        self.mend(0..absent.paths().len(), absent, folders);
     }
 
     /// Sees to what appeared in the watched folders.

@@ -137,6 +137,7 @@ impl fmt::Display for Violation {
                 write!(f, "{} was made all the same, ", name(path))?;
                 match mended {
                     Mended::Removed => f.write_str("and removed again")?,
+                    Mended::Gone => f.write_str("and was gone again at once")?,
                     Mended::MovedAside(to) => write!(f, "and moved aside to {}", show(to.as_bytes()))?,
                     Mended::Not(errno) => {
                         let error = std::io::Error::from_raw_os_error(*errno);

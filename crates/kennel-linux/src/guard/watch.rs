@@ -3,12 +3,14 @@
 //! A caller can change its memory between the guard's look at a path and the kernel's own, so a protected name may
 //! appear all the same. Then the sandbox is ended, and the name is taken away.
 //!
-//! The watches are placed when the sandbox makes its first name: before, none can have appeared by its doing.
+//! The watches are placed when the sandbox makes its first name: before, none can have appeared by its doing. What stands at
+//! a name that is to be hidden by then is the host's: it is covered instead ([`super::covered`]), and stays.
 //!
 //! What appeared may hold something that somebody needs: a folder of the user's that was renamed, or one that the user
 //! made at this very moment outside. So only what is empty or was born during the run is removed; all else is moved
 //! aside, to a name beside it that nobody can have taken in advance.
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -30,6 +32,8 @@ pub enum Mended {
     Removed,
     /// What appeared now stands beside, under this name.
     MovedAside(OsString),
+    /// What appeared was gone again before anybody could take it away.
+    Gone,
     /// It could not be mended, because of this error.
     Not(i32),
 }
@@ -39,13 +43,18 @@ pub enum Mended {
 pub struct AbsentWatch {
     started: Duration,
     begun: bool,
+    /// What the host had put at protected paths before the sandbox made its first name.
+    hosts: BTreeMap<usize, Standing>,
 }
+
+/// Something that stands at a path: its device and number, and when it was born, since numbers are used again.
+type Standing = (u32, u32, u64, (i64, u32));
 
 impl AbsentWatch {
     /// Gets ready to watch. What is born from now on counts as made during the run.
     #[must_use]
     pub fn of_a_run_that_starts() -> AbsentWatch {
-        AbsentWatch { started: now(), begun: false }
+        AbsentWatch { started: now(), begun: false, hosts: BTreeMap::new() }
     }
 
     /// Whether the watches have been placed.
@@ -72,6 +81,15 @@ impl AbsentWatch {
         Ok(())
     }
 
+    /// Takes note of what stands at a path when the watches are placed: the sandbox has made no name by then, so it is the
+    /// host's, and is left alone for as long as it stands. Says whether there is something.
+    pub fn leave(&mut self, ground: &Ground, path: usize) -> bool {
+        let guarded = &ground.paths()[path];
+        let holder = guarded.folder(guarded.rest.len() - 1).ok().flatten();
+        let standing = holder.and_then(|holder| standing(holder.as_fd(), guarded.name()));
+        standing.is_some_and(|standing| self.hosts.insert(path, standing).is_none())
+    }
+
     /// Looks at a path, and mends it if it is broken; `end`, which ends the sandbox, is called before. `None` when all is
     /// well.
     pub fn mend(
@@ -91,6 +109,12 @@ impl AbsentWatch {
         };
         // Without a folder to hold it there is no such name.
         let holder = holder?;
+        if let Some(known) = self.hosts.get(&path) {
+            if standing(holder.as_fd(), guarded.name()) == Some(*known) {
+                return None;
+            }
+            self.hosts.remove(&path);
+        }
         self.clear(holder.as_fd(), guarded.name(), end)
             .unwrap_or_else(|error| Some(Mended::Not(error.raw_os_error())))
     }
@@ -103,12 +127,13 @@ impl AbsentWatch {
         end: &mut impl FnMut(),
     ) -> Result<Option<Mended>, Errno> {
         let name = walk::c_string(name)?;
-        let mut mended = None;
+        let (mut mended, mut appeared) = (None, false);
         // Whoever races may do it again before the sandbox is dead.
         for _ in 0..100 {
             if let Err(Errno::NOENT) = rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
-                return Ok(mended);
+                return Ok(mended.or(appeared.then_some(Mended::Gone)));
             }
+            appeared = true;
             end();
             match with_permission(folder, || self.clear_once(folder, &name)) {
                 Ok(done) => mended = Some(done),
@@ -139,6 +164,16 @@ impl AbsentWatch {
             Err(error) => Err(error),
         }
     }
+}
+
+/// What stands at a name; `None` also where a file system does not tell all of it.
+fn standing(folder: BorrowedFd, name: &[u8]) -> Option<Standing> {
+    let wanted = StatxFlags::INO | StatxFlags::BTIME;
+    let stat =
+        rustix::fs::statx(folder, walk::c_string(name).ok()?, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()?;
+    let born = (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec);
+    let told = stat.stx_mask & wanted.bits() == wanted.bits();
+    told.then_some((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino, born))
 }
 
 /// Places the watches of one path anew. Each is placed before the next component is looked up, so that nothing

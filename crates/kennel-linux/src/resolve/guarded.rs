@@ -137,13 +137,12 @@ impl<'a> Resolver<'a> {
         };
         let writable = Writable::of(points);
         let mut last = None;
-        let (made, elsewhere): (Vec<&Loose>, Vec<&Loose>) =
-            absent.into_iter().partition(|loose| writable.can_be_made_in(&loose.path, &mut last));
-        let findings: Vec<Finding> = made
+        covered.extend(self.absent_names(points, &absent));
+        let findings: Vec<Finding> = absent
             .into_iter()
+            .filter(|loose| writable.can_be_made_in(&loose.path, &mut last))
             .map(|loose| Finding { path: loose.path.clone(), rule: loose.rule.clone() })
             .collect();
-        covered.extend(self.absent_names(points, elsewhere));
         let rewritten: Vec<Finding> =
             self.rewritten.iter().filter(|file| writable.keeps(&file.path)).cloned().collect();
         let anchors = writable.anchors();

@@ -3,7 +3,7 @@
 //! A mount covers the file that was found, and the kernel takes it off when the host replaces that file. So the guard
 //! watches the names; this is where it learns which.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use kennel_init::plan::Cover;
 use kennel_policy::policy::ReadModel;
@@ -85,20 +85,29 @@ impl Resolver<'_> {
         names.covered.push(CoveredName { path, follow, mounted, cover, rule });
     }
 
-    /// Denied paths that are not there, and that the host may make: those that would show inside.
+    /// Denied paths that are not there, and that the host may make: those that would show inside, at each place where they
+    /// would.
     pub(super) fn absent_names<'a>(
         &'a self,
         points: &'a [Point],
-        absent: Vec<&'a Loose>,
+        absent: &[&'a Loose],
     ) -> impl Iterator<Item = CoveredName> {
-        let hidden = absent.into_iter().filter(|loose| loose.list == List::DenyRead);
-        hidden.filter(|loose| shows_host(points, &loose.path, self.files.reads)).map(|loose| CoveredName {
-            path: loose.path.clone(),
-            follow: true,
-            mounted: None,
-            cover: Cover::Hide,
-            rule: loose.rule.clone(),
-        })
+        let mut names = Vec::new();
+        let moved: Vec<(&Path, &Path)> = points.iter().filter_map(moved).collect();
+        for loose in absent.iter().filter(|loose| loose.list == List::DenyRead) {
+            let path = &loose.path;
+            let elsewhere = moved.iter().filter_map(|(source, target)| {
+                let rest = path.strip_prefix(source).ok()?;
+                Some((target.join(rest), Some((source.to_path_buf(), target.to_path_buf()))))
+            });
+            for (inside, mounted) in std::iter::once((path.clone(), None)).chain(elsewhere) {
+                if shows_host(points, path, &inside, self.files.reads) {
+                    let (path, rule) = (path.clone(), loose.rule.clone());
+                    names.push(CoveredName { path, follow: true, mounted, cover: Cover::Hide, rule });
+                }
+            }
+        }
+        names.into_iter()
     }
 }
 
@@ -116,18 +125,18 @@ fn moved(point: &Point) -> Option<(&Path, &Path)> {
     }
 }
 
-/// Whether what the host makes at `path` would show inside at the same path.
-fn shows_host(points: &[Point], path: &Path, reads: ReadModel) -> bool {
+/// Whether what the host makes at `path` would show at `inside`.
+fn shows_host(points: &[Point], path: &Path, inside: &Path, reads: ReadModel) -> bool {
     let at = |above: &Path| -> Option<&Point> {
         let found =
             points.binary_search_by(|point| super::tree::key(&point.path).cmp(&super::tree::key(above)));
         found.ok().map(|at| &points[at])
     };
-    let nearest: Option<(PathBuf, &State)> =
-        path.ancestors().find_map(|above| Some((above.to_path_buf(), &at(above)?.state)));
-    match nearest {
-        None => reads == ReadModel::Open,
-        Some((above, State::Host { source, .. })) => source.path == above,
+    match inside.ancestors().find_map(|above| Some((above, &at(above)?.state))) {
+        None => reads == ReadModel::Open && inside == path,
+        Some((above, State::Host { source, .. })) => {
+            inside.strip_prefix(above).is_ok_and(|rest| source.path.join(rest) == path)
+        }
         Some(_) => false,
     }
 }

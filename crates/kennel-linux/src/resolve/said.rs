@@ -432,8 +432,9 @@ impl<'a> Resolver<'a> {
                 continue;
             }
             let same = |other: &&Said| {
+                // What is hidden is hidden only where reading is denied; what cannot be read cannot be written either.
                 !other.second_path
-                    && (other.deny_read.is_some() || other.deny_write.is_some())
+                    && (other.deny_read.is_some() || (said.deny_read.is_none() && other.deny_write.is_some()))
                     && other.found.as_ref().is_some_and(|other| other.identity == found.identity)
             };
             if self.said.values().filter(same).count() < found.links as usize {

@@ -16,7 +16,7 @@ const LONGEST_EXPOSURE: f64 = 250.0;
 /// that is over by then never. `KENNEL_ATTACK_STRICT=1` takes this allowance away.
 const WATCHED_AFTER: f64 = 100.0;
 /// What a report says about a name that was open for a moment.
-const ADMISSIONS: [&str; 3] = ["exposed", "removed", "moved-aside"];
+const ADMISSIONS: [&str; 4] = ["exposed", "removed", "moved-aside", "gone-again"];
 
 impl Case<'_> {
     /// What the host puts at a denied name is open until kennel has covered it. That is excused as long as kennel admits it
