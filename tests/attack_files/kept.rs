@@ -57,6 +57,8 @@ kept! {
     a_glob_of_a_deny_list_follows_links: "row-35-glob-behind-link", 2;
     a_glob_of_a_deny_list_wins_a_tie_below_another_deny: "glob-and-allow-tie", 2;
     a_glob_of_a_deny_list_wins_a_tie_with_a_glob: "two-globs-tie", 2;
+    a_link_that_a_deny_glob_names_is_followed_in_a_denied_folder: "link-in-a-denied-folder", 2;
+    a_folder_that_is_mounted_in_itself_shows_nothing_denied: "mount-in-itself", 2;
     an_allowed_read_does_not_lead_through_a_planted_link: "row-36-planted-read", 2;
     a_file_of_a_hidden_folder_is_hidden_in_a_mount_too: "hidden-folder-in-a-mount", 2;
     what_appears_at_a_denied_name_and_goes_again_is_told: "appeared-and-gone", 40;

@@ -55,6 +55,12 @@ pub fn keeps_shape(op: &Op) -> bool {
 }
 
 impl<'h> Host<'h> {
+    /// Whether a link stands at a name: what replaces one is no link.
+    #[must_use]
+    pub fn is_link(&self, path: &str) -> bool {
+        std::fs::symlink_metadata(word::place(&self.area.top(), path)).is_ok_and(|it| it.is_symlink())
+    }
+
     /// A host at the beginning of a run.
     ///
     /// # Errors

@@ -12,6 +12,9 @@ use super::{Kind, Location, Point, State, Zone, locate};
 /// Folders of /dev that are no devices: terminals, shared memory and message queues.
 const OWN_FOLDERS: &[&str] = &["/dev/pts", "/dev/ptmx", "/dev/shm", "/dev/mqueue"];
 
+/// Why a folder is not mounted in itself.
+const INTO_ITSELF: &str = "lies in the folder that is mounted there, of which a rule denies a part; mount it outside of that folder";
+
 impl Resolver<'_> {
     /// Host folders that appear at other places, and file systems in memory: outer ones first, so that one that is
     /// nested finds its place in the one around it.
@@ -54,6 +57,17 @@ impl Resolver<'_> {
         self.admit_target(&reason, &mount.target)?;
         if let Verdict::Hidden(rule) = self.verdict(&found.path) {
             return Err(ResolveError::HiddenSource { mount: reason, rule: rule.clone().into_owned() });
+        }
+        // It would show in itself, and what is covered only where it is known to show.
+        if mount.target.starts_with(&found.path)
+            && self
+                .said
+                .below(&found.path)
+                .any(|(_, said)| said.deny_read.is_some() || said.deny_write.is_some())
+            && matches!(locate(&mount.target), Ok(Location::Found(_)))
+        {
+            let (path, what) = (mount.target.clone(), INTO_ITSELF);
+            return Err(ResolveError::Unfit { rule: reason, path, what });
         }
         // The nearest rule about writing decides, as it does without the mount; where there is none, the mount.
         let denied = {

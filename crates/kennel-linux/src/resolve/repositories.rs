@@ -11,7 +11,7 @@ use super::locate::{Below, locate, locate_below};
 use super::said::{Linked, List, Loose, Resolver, describe};
 use super::special::Meaning;
 use super::walk::{self, Search, Seen, What};
-use super::{Found, Kind, Location, Reason, git};
+use super::{Found, Kind, Location, Reason, git, is_link};
 
 /// What a walk found that is to stay as it is.
 #[derive(Default)]
@@ -110,7 +110,9 @@ impl<'a> Resolver<'a> {
         // this very path: then it is a tie, which has to be known to be decided.
         let opposed =
             || self.is_opposed(list, path) || allowed.contains(&(list.opposite(), path.to_path_buf()));
-        if path.parent().is_some_and(|above| self.covered(list, above)) && !opposed() {
+        // Nor is all said about a link: what it leads to is denied as well. A glob that is about whole folders means these.
+        let leads_on = || list.denies() && !rule.pattern.as_path().ends_with("**") && is_link(path);
+        if path.parent().is_some_and(|above| self.covered(list, above)) && !opposed() && !leads_on() {
             return Ok(denied);
         }
         let reason = describe(list, rule);

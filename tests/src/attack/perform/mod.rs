@@ -286,7 +286,7 @@ fn host_step(op: &Op, host: &mut Host, ear: &Ear, speak: Option<&mut fs::File>) 
         "pause" => std::thread::sleep(Duration::from_micros(op.number(0))),
         _ => {
             // Rules about the shape of the tree are about what is there when the command starts.
-            if keeps_shape(op) || ear.has_started() {
+            if keeps_shape(op) && !host.is_link(op.word(0)) || ear.has_started() {
                 host.perform(op);
             }
         }
