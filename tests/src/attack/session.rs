@@ -150,6 +150,9 @@ fn lead(wanted: &Wanted) -> Result<bool, String> {
 /// What every process that plays histories has to do first.
 fn prepare() -> Result<(Session, Area), String> {
     let wrong = |error: std::io::Error| error.to_string();
+    // A sandbox that is over before it has heard its script is no reason to die; a role starts without Rust's own setting.
+    // SAFETY: to ignore is no handler of ours that could run at a wrong time.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     reserve_descriptors().map_err(wrong)?;
     leftovers::adopt_orphans();
     if am_root() {

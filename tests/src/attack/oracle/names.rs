@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Case, Finding};
-use crate::attack::model::{find, other_names};
+use crate::attack::model::{Found, find, other_names};
 use crate::attack::snapshot::{Entry, Kind};
 use crate::attack::word;
 
@@ -111,7 +111,11 @@ impl Case<'_> {
         if exact && (holds_report || holds_writable()) {
             then.identity = expected.identity;
         }
-        let is_output = self.run.streams[1..].iter().flatten().any(|stream| stream == path);
+        // By another name it is the same file.
+        let identity = |path: &str| self.before.get(path).map(|entry| entry.identity);
+        let is_same = |found: Found| found.path == path || identity(&found.path) == Some(expected.identity);
+        let mut outputs = self.run.streams[1..].iter().flatten();
+        let is_output = outputs.any(|stream| find(self.before, stream, true).into_iter().any(is_same));
         if is_output && now.content.starts_with(&expected.content) {
             then.content.clone_from(&now.content);
             then.size = now.size;
