@@ -179,8 +179,13 @@ impl Drop for Living {
 /// The host's git in a folder, quiet.
 #[must_use]
 pub fn git(folder: &Path) -> Command {
-    let mut command = Command::new("git");
-    command.current_dir(folder).envs(GIT_ENVIRONMENT).env("HOME", "/nonexistent");
+    // A history may have left a FIFO where git reads a file, which would wait for ever.
+    let mut command = Command::new("timeout");
+    command
+        .args(["-k", "1", "10", "git"])
+        .current_dir(folder)
+        .envs(GIT_ENVIRONMENT)
+        .env("HOME", "/nonexistent");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
