@@ -159,7 +159,12 @@ impl Session {
         // A FIFO or a device in its place would hold this process up.
         if fs::symlink_metadata(&report).is_ok_and(|stat| stat.is_file()) {
             outcome.report_text = fs::read(&report).unwrap_or_default();
-            outcome.report = serde_json::from_slice(&outcome.report_text).unwrap_or_default();
+            match serde_json::from_slice(&outcome.report_text) {
+                Ok(report) => outcome.report = report,
+                // The host has put a file of its own there since.
+                Err(_) if host_replaced(run) => outcome.report_text.clear(),
+                Err(_) => {}
+            }
         }
         outcome.findings.append(&mut host.findings);
         Ok(outcome)
@@ -291,4 +296,10 @@ fn host_step(op: &Op, host: &mut Host, ear: &Ear, speak: Option<&mut fs::File>) 
             }
         }
     }
+}
+
+/// Whether the host does something to the place of the report while the run goes on.
+fn host_replaced(run: &Run) -> bool {
+    let Some(report) = &run.report else { return false };
+    run.host.iter().any(|op| op.words.iter().any(|word| word::is_within(report, word)))
 }
