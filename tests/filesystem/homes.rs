@@ -18,7 +18,7 @@ struct Homes {
 impl Homes {
     fn new() -> Homes {
         let scratch = Scratch::new();
-        for name in ["by-variable/.ssh/id", "by-database/.ssh/id", "caller/.ssh/id"] {
+        for name in ["by-variable/.ssh/id", "by-database/.ssh/id", "caller/.ssh/id", "work/file"] {
             scratch.write(name, name);
         }
         let at = |name: &str| scratch.join(name).display().to_string();
@@ -52,7 +52,7 @@ impl Homes {
         if let Some(home) = home {
             command.env("HOME", home);
         }
-        let ran = self.run(command.current_dir(self.scratch.path()))?.ok();
+        let ran = self.run(command.current_dir(self.at("work")))?.ok();
         Some(ran.stdout.lines().map(|line| line.split('/').next().unwrap().to_owned()).collect())
     }
 }

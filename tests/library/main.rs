@@ -3,6 +3,7 @@
 mod callers;
 mod children;
 mod configuration;
+mod embedded;
 mod errors;
 mod files;
 mod output;
@@ -16,4 +17,5 @@ kennel_tests::roles! {
     "ephemeral-caller" => callers::ephemeral,
     "probe" => configuration::probe,
     "moving-caller" => files::moving,
+    "codex-caller" => embedded::codex,
 }

@@ -42,7 +42,7 @@ impl Run<'_> {
     /// Runs it; the exit code is the command's own, or says what became of it.
     pub fn go(self) -> i32 {
         let Run { policy, command, folder, control, advice, failed } = self;
-        let (environment, inherited) = (memory::environment(), memory::inherited());
+        let (environment, inherited) = (memory::environment(), Some(memory::inherited()));
         let watch = Watch::default();
         let company = Company { control, ask: None, tell: |_| {}, advice };
         // SAFETY: no thread has been started, and the memory is this process's own.

@@ -40,10 +40,11 @@ pub struct Ran {
     pub blocked: String,
 }
 
-/// Runs `command` and waits for it. `environment` is the caller's; `company` has a say in the network.
+/// Runs `command` and waits for it. `environment` is the caller's; `company` has a say in the network. With `memory` PID 1
+/// is a clone of this process, without it a program of its own.
 ///
 /// # Safety
-/// This process must have a single thread, and `memory` must describe its own: PID 1 wipes what is named there.
+/// With `memory` this process must have a single thread, and it must describe its own: PID 1 wipes what is named there.
 ///
 /// # Errors
 /// When there is no sandbox; nothing is left of it then.
@@ -52,7 +53,7 @@ pub unsafe fn run<'e, E>(
     command: &[OsString],
     cwd: &Path,
     environment: E,
-    memory: Memory,
+    memory: Option<Memory>,
     watch: Watch<'_>,
     company: Company,
 ) -> Result<Ran, Error>

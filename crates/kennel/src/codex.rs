@@ -40,7 +40,7 @@ pub fn run_main() -> ! {
     let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     let code = if threads == 1 {
         // SAFETY: this is the only thread; no memory is named, so none is wiped.
-        unsafe { main(std::env::args_os().skip(1), environment, Memory::default()) }
+        unsafe { main(std::env::args_os().skip(1), environment, None) }
     } else {
         say("cannot make a sandbox: run_main has to be called before any thread is started");
         NO_SANDBOX
@@ -52,7 +52,11 @@ pub fn run_main() -> ! {
 ///
 /// # Safety
 /// As for [`attached::run`].
-pub unsafe fn main<'e, E>(words: impl Iterator<Item = OsString>, environment: E, memory: Memory) -> i32
+pub unsafe fn main<'e, E>(
+    words: impl Iterator<Item = OsString>,
+    environment: E,
+    memory: Option<Memory>,
+) -> i32
 where
     E: Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
 {
@@ -90,7 +94,7 @@ struct Run {
 }
 
 impl Run {
-    unsafe fn go<'e, E>(self, environment: E, memory: Memory) -> i32
+    unsafe fn go<'e, E>(self, environment: E, memory: Option<Memory>) -> i32
     where
         E: Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
     {

@@ -62,7 +62,7 @@ pub fn run(args: &RunArgs) -> i32 {
     let mut row = (args.stats == Some(Stats::Live)).then(stats::LiveRow::new).flatten();
     let ticker = row.as_mut().map(|row| Ticker::new(row as &mut dyn Audience, stats::EVERY));
     let watch = Watch { count: args.stats.is_some(), ticker, questions };
-    let (environment, inherited) = (memory::environment(), memory::inherited());
+    let (environment, inherited) = (memory::environment(), Some(memory::inherited()));
     // SAFETY: no thread has been started, and the memory is this process's own.
     let result =
         unsafe { attached::run(&merged.policy, &args.command, &cwd, environment, inherited, watch, company) };

@@ -21,7 +21,20 @@ const STACK: usize = 64 * 1024;
 /// Starts init as a program of its own. `stdio` becomes its standard input, output and error; `keep` stays open
 /// under the same numbers.
 pub fn launch(launch: &Launch, stdio: [BorrowedFd; 3], keep: &[i32]) -> Result<Init, LaunchError> {
-    start(launch, stdio, keep, None)
+    start(launch, stdio, keep, Group::Callers, None)
+}
+
+/// The same in a process group of its own, for a caller on whose terminal the command runs: what the terminal or
+/// `kill 0` sends to the caller's group would be forwarded and come twice.
+pub fn launch_apart(launch: &Launch, stdio: [BorrowedFd; 3], keep: &[i32]) -> Result<Init, LaunchError> {
+    start(launch, stdio, keep, Group::Own, None)
+}
+
+/// Which process group init is born in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Callers,
+    Own,
 }
 
 /// Starts init's program as a helper that enters the namespaces `user` and `mounts` of a sandbox, which has this
@@ -29,13 +42,14 @@ pub fn launch(launch: &Launch, stdio: [BorrowedFd; 3], keep: &[i32]) -> Result<I
 pub fn mender(user: BorrowedFd, mounts: BorrowedFd, store: BorrowedFd) -> Result<Init, LaunchError> {
     let ids = IdMaps::of_caller(kennel_policy::policy::UserMode::Self_);
     let here = Launch { namespaces: 0, ids: &ids, cgroup: None };
-    start(&here, [user, mounts, store], &[], Some(c"mend"))
+    start(&here, [user, mounts, store], &[], Group::Callers, Some(c"mend"))
 }
 
 fn start(
     launch: &Launch,
     stdio: [BorrowedFd; 3],
     keep: &[i32],
+    group: Group,
     role: Option<&CStr>,
 ) -> Result<Init, LaunchError> {
     let program = program()?;
@@ -48,6 +62,7 @@ fn start(
         stdio: stdio.map(|fd| raw(&fd)),
         link: (raw(&theirs), link_number),
         keep,
+        own_group: group == Group::Own,
         program: raw(&program),
         arguments: [
             arguments[0].as_ptr().cast(),

@@ -16,6 +16,8 @@ pub(super) struct Orders<'a> {
     pub link: (i32, i32),
     /// Descriptors of the caller's that the command gets, under their own numbers.
     pub keep: &'a [i32],
+    /// Whether to leave the caller's process group.
+    pub own_group: bool,
     /// Init's program.
     pub program: i32,
     pub arguments: [*const u8; 4],
@@ -42,6 +44,9 @@ pub(super) unsafe extern "C" fn run(orders: *mut u8) -> ! {
     {
         orders.failure = Some(Failure::IdMaps(errno));
         sys::exit(1);
+    }
+    if orders.own_group {
+        let _ = sys::setpgid(0, 0);
     }
     let errno = match arrange(orders) {
         Ok(program) => {

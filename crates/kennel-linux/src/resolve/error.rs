@@ -105,7 +105,7 @@ pub enum ResolveError {
     #[error(
         "resolving {rule}: {} is a home folder, or holds one: shells, editors and kennel itself take commands from \
          files there (files.refuse_home)\n\
-         help: start in a project's folder, or name one with -C; a settings file may say `refuse_home = false`",
+         help: start in a project's folder, or name one with -C; `--allow-home` starts even so",
         shown(.path)
     )]
     Home {

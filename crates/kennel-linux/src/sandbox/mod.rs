@@ -11,7 +11,7 @@ pub use kennel_init::child::Inherited as Memory;
 use kennel_policy::policy::Policy;
 
 use crate::cgroup::CgroupError;
-use crate::launch::{self, IdMaps, Launch, LaunchError};
+use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
 use crate::network::{Doors, NetworkPlan};
 use crate::outcome::Outcome;
 use crate::plan::{Caller, PlanError, Tier};
@@ -119,10 +119,12 @@ pub struct Watch<'a> {
     pub questions: Option<Questions>,
 }
 
-/// Runs a command attached to this process's terminal and standard streams, and waits for it.
+/// Runs a command attached to this process's terminal and standard streams, and waits for it. With `inherited` PID 1 is a
+/// clone of this process, which is the quicker way; without, it is a program of its own and holds nothing of this one's
+/// memory.
 ///
 /// # Safety
-/// This process must have a single thread, and `inherited` must describe its own memory (see
+/// With `inherited` this process must have a single thread, and `inherited` must describe its own memory (see
 /// [`launch::copy::launch`]).
 ///
 /// # Errors
@@ -132,7 +134,7 @@ pub unsafe fn run_attached<'e>(
     command: &[OsString],
     cwd: &Path,
     environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
-    inherited: Memory,
+    inherited: Option<Memory>,
     network: Option<Network>,
     watch: Watch,
 ) -> Result<Outcome, Error> {
@@ -151,12 +153,16 @@ pub unsafe fn run_attached<'e>(
         streams: ends.each_ref().map(|end| end.as_ref().map(AsFd::as_fd)),
         session: standard.terminal.is_some(),
     };
+    let keep = kept(policy);
     let mut launch = |launch: &Launch| {
         if launch.namespaces == 0 {
             adopt_orphans();
         }
-        // SAFETY: the caller's promises.
-        unsafe { launch::copy::launch(launch, inherited, around) }
+        match inherited {
+            // SAFETY: the caller's promises.
+            Some(memory) => unsafe { launch::copy::launch(launch, memory, around) },
+            None => launch_program(launch, around, &keep),
+        }
     };
     // PID 1 makes its network while this process looks at the disk and plans the rest.
     let born = request.bear(Tier::Full, &mut launch);
@@ -194,6 +200,32 @@ pub unsafe fn run_attached<'e>(
     }
     outcome.not_enforced = not_enforced;
     Ok(outcome)
+}
+
+/// Launches init as a program, with what the copy of this process would have.
+fn launch_program(
+    how: &Launch,
+    around: launch::copy::Surroundings,
+    keep: &[i32],
+) -> Result<Init, LaunchError> {
+    // A stream that is closed here has to be something there.
+    let nothing = std::fs::File::open("/dev/null")?;
+    let own = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    let mut streams = [nothing.as_fd(); 3];
+    for ((stream, own), other) in streams.iter_mut().zip(own).zip(around.streams) {
+        let is_open = rustix::io::fcntl_getfd(own).is_ok();
+        *stream = other.or(is_open.then_some(own)).unwrap_or(nothing.as_fd());
+    }
+    match around.session {
+        // Whoever is to lead a session cannot lead a group.
+        true => launch::exec::launch(how, streams, keep),
+        false => launch::exec::launch_apart(how, streams, keep),
+    }
+}
+
+/// The descriptors that the command is to keep.
+fn kept(policy: &Policy) -> Vec<i32> {
+    policy.process.keep_fds.iter().filter_map(|fd| i32::try_from(*fd).ok()).collect()
 }
 
 /// What the command gets in the place of this process's standard streams.
@@ -238,7 +270,7 @@ pub fn start<'e>(
     for fd in &stdio {
         refuse_folder(std::os::fd::AsRawFd::as_raw_fd(fd).cast_unsigned())?;
     }
-    let keep: Vec<i32> = policy.process.keep_fds.iter().filter_map(|fd| i32::try_from(*fd).ok()).collect();
+    let keep = kept(policy);
     let mut launch = |launch: &Launch| launch::exec::launch(launch, stdio, &keep);
     let request = Request::new(policy, network, count)?;
     let born = request.bear(Tier::Full, &mut launch);
