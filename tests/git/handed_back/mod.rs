@@ -167,11 +167,20 @@ impl World {
         ran_within(Duration::from_secs(120), self.dressed(&mut command))
     }
 
-    /// Whether git on the host runs what was left, by any of its everyday commands in any folder.
+    /// Whether git on the host runs what was left, by any of its everyday commands in any folder. Of two versions, which
+    /// do not take the same for a repository, both are asked.
     pub fn runs_something(&self) -> bool {
+        self.one_runs_something(2)
+    }
+
+    /// The same with at most so many versions of git.
+    fn one_runs_something(&self, most: usize) -> bool {
         let gits = ["/usr/bin/git", "/usr/local/bin/git"].map(PathBuf::from);
-        let gits: Vec<PathBuf> = gits.into_iter().filter(|git| git.is_file()).chain(program("git")).collect();
-        gits.iter().take(2).any(|git| {
+        let mut gits: Vec<PathBuf> =
+            gits.into_iter().chain(program("git")).filter_map(|git| git.canonicalize().ok()).collect();
+        gits.dedup();
+        gits.truncate(most);
+        gits.iter().any(|git| {
             let mut command = Command::new("bash");
             command.args(["-c", EVERYDAY]).env("GIT", git).env("CANARY", self.canary());
             ran_within(Duration::from_secs(300), self.dressed(&mut command));
@@ -198,7 +207,9 @@ pub fn fails(attack: &Attack) {
         world.host(attack.before);
         let ran = world.inside(*way, attack.inside);
         assert_ne!(ran.code, 125, "{}: {way:?}: kennel itself failed\n{}", attack.name, ran.stderr);
-        assert!(!world.runs_something(), "{}: {way:?}: it ran\n{}", attack.name, ran.stderr);
+        // What is set aside is the same at all levels, so the second version need not look at each.
+        let versions = if matches!(way, Way::Agent | Way::Codex) { 2 } else { 1 };
+        assert!(!world.one_runs_something(versions), "{}: {way:?}: it ran\n{}", attack.name, ran.stderr);
     }
 }
 
