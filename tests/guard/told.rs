@@ -104,7 +104,7 @@ fn the_library_tells_the_same() {
     }
     assert!(!denied.exists());
     // Spawned, with nobody who waits for it yet.
-    let child = sandbox.spawn("mkdir", &[&text(&denied)]).expect("the command starts");
+    let mut child = sandbox.spawn("mkdir", &[&text(&denied)]).expect("the command starts");
     assert_eq!(child.wait().expect("it ends").violations.len(), 1);
     // And by many threads at once, each with a guard of its own.
     std::thread::scope(|scope| {

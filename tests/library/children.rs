@@ -52,15 +52,15 @@ fn a_stream_can_be_taken_once() {
 
 #[test]
 fn waiting_closes_the_input_that_was_not_taken() {
-    let child = plain().spawn("cat", &[]).expect("starts");
-    assert!(within(Duration::from_secs(20), || child.wait()).expect("it ends").success());
+    let mut child = plain().spawn("cat", &[]).expect("starts");
+    assert!(within(Duration::from_secs(20), move || child.wait()).expect("it ends").success());
 }
 
 #[test]
 fn waiting_drops_output_that_was_not_taken() {
     // More than a pipe holds: if nobody read it or closed the pipe, the command would never end.
-    let child = plain().spawn("sh", &["-c", "head -c 1000000 /dev/zero; exit 5"]).expect("starts");
-    let result = within(Duration::from_secs(20), || child.wait()).expect("it ends");
+    let mut child = plain().spawn("sh", &["-c", "head -c 1000000 /dev/zero; exit 5"]).expect("starts");
+    let result = within(Duration::from_secs(20), move || child.wait()).expect("it ends");
     assert_eq!((result.exit_code, result.stdout.len()), (5, 0));
 }
 
@@ -86,8 +86,8 @@ fn the_longest_duration_there_is_can_be_waited_for() {
 #[test]
 fn the_clock_of_the_sandbox_also_ends_a_child() {
     let sandbox = Sandbox::builder().wall_time_limit(Duration::from_millis(300)).build().expect("plain");
-    let child = sandbox.spawn("sleep", &["60"]).expect("starts");
-    let result = within(Duration::from_secs(20), || child.wait()).expect("it ends");
+    let mut child = sandbox.spawn("sleep", &["60"]).expect("starts");
+    let result = within(Duration::from_secs(20), move || child.wait()).expect("it ends");
     assert!(result.killed_by_timeout && result.exit_code == 124, "{result:?}");
 }
 
@@ -101,16 +101,16 @@ fn the_clock_of_the_sandbox_runs_in_wait_timeout_too() {
 
 #[test]
 fn killing_ends_it_and_is_told() {
-    let child = plain().spawn("sleep", &["60"]).expect("starts");
+    let mut child = plain().spawn("sleep", &["60"]).expect("starts");
     child.kill();
     child.kill();
-    let result = within(Duration::from_secs(20), || child.wait()).expect("it ends");
+    let result = within(Duration::from_secs(20), move || child.wait()).expect("it ends");
     assert_eq!((result.exit_code, result.signal), (137, Some(9)));
 }
 
 #[test]
 fn a_child_can_be_sent_to_another_thread() {
-    let child = plain().spawn("sh", &["-c", "exit 8"]).expect("starts");
+    let mut child = plain().spawn("sh", &["-c", "exit 8"]).expect("starts");
     let code =
         std::thread::spawn(move || child.wait().expect("it ends").exit_code).join().expect("the thread ends");
     assert_eq!(code, 8);

@@ -2,6 +2,7 @@
 
 mod callers;
 mod children;
+mod commands;
 mod configuration;
 mod embedded;
 mod errors;

@@ -115,7 +115,7 @@ fn dropping_a_child_leaves_nothing_running() {
 fn a_killed_child_says_so_and_leaves_nothing() {
     let sleep = unique_sleep();
     let sandbox = Sandbox::builder().build().expect("plain");
-    let child = sandbox
+    let mut child = sandbox
         .spawn("sh", &["-c", &format!("(setsid sleep {sleep} &); exec sleep {sleep}")])
         .expect("starts");
     eventually("its processes run", || (processes_with(&sleep).len() >= 2).then_some(()));

@@ -100,7 +100,7 @@ fn a_hundred_run_side_by_side_and_all_end() {
     let sandbox = Sandbox::builder().build().expect("plain");
     let children: Vec<_> =
         (0..100).map(|_| sandbox.spawn("sh", &["-c", "read x; exit 4"]).expect("it starts")).collect();
-    for child in children {
+    for mut child in children {
         // Waiting closes its input, and that is what each of them waits for.
         assert_eq!(child.wait().expect("it ends").exit_code, 4);
     }

@@ -78,14 +78,15 @@ impl Cause {
                 (play(builder, "spin", &["300000", "1"]), vec![(152, Some(24), [false, false, true])])
             }
             Cause::Outside => {
-                let child = builder.build().unwrap().spawn("sleep", &["600"]).unwrap();
+                let mut child = builder.build().unwrap().spawn("sleep", &["600"]).unwrap();
                 child.kill();
                 (child.wait().unwrap(), vec![by_signal(9)])
             }
             // Whichever came first; never anything else.
             Cause::OutsideAtTheClock => {
                 let limit = Duration::from_millis(30);
-                let child = builder.wall_time_limit(limit).build().unwrap().spawn("sleep", &["600"]).unwrap();
+                let mut child =
+                    builder.wall_time_limit(limit).build().unwrap().spawn("sleep", &["600"]).unwrap();
                 std::thread::sleep(Duration::from_millis(number as u64 % 40));
                 child.kill();
                 (child.wait().unwrap(), vec![by_signal(9), timed_out])

@@ -123,7 +123,7 @@ pub fn embed(_: &[OsString]) -> i32 {
     expect_refusal(&bad);
 
     // A child that runs while its caller goes on.
-    let child =
+    let mut child =
         listed.spawn("curl", &["-s", "-m", "20", "http://other.elsewhere.test/hello"]).expect("it starts");
     expect_refusal(&child.wait().expect("it ends"));
 

@@ -242,7 +242,7 @@ fn the_library_tells_what_was_exposed() {
     let file = yard.join("home/conf/file");
     let sandbox = kennel::Sandbox::builder().deny_read(&file).build().unwrap();
     let script = "sleep 0.4; while cat \"$0\" 2>/dev/null; do :; done; cat \"$0\" 2>&1";
-    let child = sandbox.spawn("sh", &["-c", script, &text(&file)]).unwrap();
+    let mut child = sandbox.spawn("sh", &["-c", script, &text(&file)]).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(250));
     WAYS[0].1(&file, "new-text");
     let result = child.wait().unwrap();

@@ -9,41 +9,82 @@ use crate::{ExecutionResult, Result, Usage};
 /// waits until nothing is left.
 #[derive(Debug)]
 pub struct Child {
-    #[cfg(target_os = "linux")]
+    /// The writing end of the command's standard input, if it is a pipe. Dropping it ends the input.
+    pub stdin: Option<PipeWriter>,
+    /// The reading end of the command's standard output, if it is a pipe.
+    pub stdout: Option<PipeReader>,
+    /// The reading end of the command's standard error, if it is a pipe.
+    pub stderr: Option<PipeReader>,
+    inner: Inner,
+}
+
+/// What the platform has of it.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct Inner {
     attendant: kennel_linux::supervise::attendant::Attendant,
-    #[cfg(target_os = "linux")]
     filtered: Option<crate::network::Filtered>,
     not_enforced: Vec<String>,
+}
+
+/// Nothing runs here, so nothing can be had.
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug)]
+enum Inner {}
+
+/// The caller's ends of pipes to a command.
+#[derive(Debug, Default)]
+pub(crate) struct Pipes {
     stdin: Option<PipeWriter>,
     stdout: Option<PipeReader>,
     stderr: Option<PipeReader>,
 }
 
 #[cfg(target_os = "linux")]
+impl Pipes {
+    /// Makes a pipe for a stream; returns the command's end.
+    pub(crate) fn make(&mut self, index: usize) -> std::io::Result<std::os::fd::OwnedFd> {
+        let (reader, writer) = std::io::pipe()?;
+        Ok(match index {
+            0 => {
+                self.stdin = Some(writer);
+                reader.into()
+            }
+            1 => {
+                self.stdout = Some(reader);
+                writer.into()
+            }
+            _ => {
+                self.stderr = Some(reader);
+                writer.into()
+            }
+        })
+    }
+}
+
+#[cfg(target_os = "linux")]
 impl Child {
     pub(crate) fn new(
-        running: kennel_linux::supervise::Running,
-        not_enforced: Vec<String>,
+        sandbox: kennel_linux::sandbox::Started,
         filtered: Option<crate::network::Filtered>,
-        stdin: PipeWriter,
-        stdout: PipeReader,
-        stderr: PipeReader,
+        Pipes { stdin, stdout, stderr }: Pipes,
     ) -> Result<Child> {
-        let attendant = kennel_linux::supervise::attendant::Attendant::new(running)?;
-        let (stdin, stdout, stderr) = (Some(stdin), Some(stdout), Some(stderr));
-        Ok(Child { attendant, filtered, not_enforced, stdin, stdout, stderr })
+        let kennel_linux::sandbox::Started { running, carried, not_enforced } = sandbox;
+        let attendant = kennel_linux::supervise::attendant::Attendant::new(running, carried)?;
+        Ok(Child { stdin, stdout, stderr, inner: Inner { attendant, filtered, not_enforced } })
     }
 
     /// Kills everything inside. [`Child::wait`] tells when it is done.
     pub fn kill(&self) {
-        self.attendant.kill();
+        self.inner.attendant.kill();
     }
 
-    /// Waits for the end. Output that was not taken is dropped: whoever wants it reads the streams first.
+    /// Waits for the end, after closing the command's input. Output that was not taken is dropped: whoever wants it reads
+    /// the streams first, or uses [`Child::wait_with_output`].
     ///
     /// # Errors
     /// Only when the system fails this process itself.
-    pub fn wait(mut self) -> Result<ExecutionResult> {
+    pub fn wait(&mut self) -> Result<ExecutionResult> {
         drop(self.stdin.take());
         // Read all the same: a command that fills a pipe would wait for a reader for ever.
         for mut stream in [self.stdout.take(), self.stderr.take()].into_iter().flatten() {
@@ -52,6 +93,59 @@ impl Child {
                 .spawn(move || std::io::copy(&mut stream, &mut std::io::sink()))?;
         }
         self.finish(None)
+    }
+
+    /// The result if the command has ended; `None` while it runs.
+    ///
+    /// # Errors
+    /// Only when the system fails this process itself.
+    pub fn try_wait(&mut self) -> Result<Option<ExecutionResult>> {
+        match self.finish(Some(Duration::ZERO)) {
+            Ok(result) => Ok(Some(result)),
+            Err(crate::SandboxError::Timeout) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for the end, after closing the command's input, and returns what is still to be read of its output, without
+    /// a bound.
+    ///
+    /// ```
+    /// use kennel::{Sandbox, Stdio};
+    ///
+    /// let sandbox = Sandbox::builder().build()?;
+    /// let child = sandbox.command("echo").arg("hello").stdout(Stdio::piped()).spawn()?;
+    /// assert_eq!(child.wait_with_output()?.stdout, "hello\n");
+    /// # Ok::<(), kennel::SandboxError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Only when the system fails this process itself.
+    pub fn wait_with_output(mut self) -> Result<ExecutionResult> {
+        use std::io::Read;
+        drop(self.stdin.take());
+        let read = |stream: Option<PipeReader>| {
+            let mut bytes = Vec::new();
+            stream.map_or(Ok(0), |mut stream| stream.read_to_end(&mut bytes)).map(|_| bytes)
+        };
+        let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
+        let (stdout, stderr) = std::thread::scope(|scope| {
+            let errors = scope.spawn(|| read(stderr));
+            (read(stdout), errors.join())
+        });
+        let stderr = stderr.map_err(|_| crate::SandboxError::Internal("a reading thread has gone".into()))?;
+        let (stdout, stderr) = (stdout?, stderr?);
+        let mut result = self.finish(None)?;
+        result.set_output(stdout, stderr);
+        Ok(result)
+    }
+
+    /// Sends a signal to the command's process group.
+    ///
+    /// # Errors
+    /// When there is no such signal, or the command has ended.
+    pub fn signal(&self, signal: i32) -> Result<()> {
+        Ok(self.inner.attendant.signal(signal)?)
     }
 
     /// Waits for the end, but no longer than `limit`. A command that fills a pipe which nobody reads does not end.
@@ -65,7 +159,7 @@ impl Child {
     /// A hold on the rules of its network, where it has an allow list.
     #[must_use]
     pub fn network(&self) -> Option<crate::NetworkControl> {
-        self.filtered.as_ref().and_then(crate::network::Filtered::control)
+        self.inner.filtered.as_ref().and_then(crate::network::Filtered::control)
     }
 
     /// Where the published ports are found on this host.
@@ -78,13 +172,19 @@ impl Child {
     /// ```
     #[must_use]
     pub fn published(&self) -> &[crate::Published] {
-        self.filtered.as_ref().map(crate::network::Filtered::published).unwrap_or_default()
+        self.inner.filtered.as_ref().map(crate::network::Filtered::published).unwrap_or_default()
     }
 
-    /// PID 1 of the sandbox, as the caller sees it.
+    /// PID 1 of the sandbox, as the caller sees it: the process that ends last.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.init_pid()
+    }
+
+    /// The same.
     #[must_use]
     pub fn init_pid(&self) -> u32 {
-        self.attendant.init_pid().cast_unsigned()
+        self.inner.attendant.init_pid().cast_unsigned()
     }
 
     /// What everything inside uses now; nothing once it has ended, and where nothing counts it. A limit on memory,
@@ -103,7 +203,7 @@ impl Child {
     /// ```
     #[must_use]
     pub fn usage(&self) -> Usage {
-        let usage = self.attendant.usage().unwrap_or_default();
+        let usage = self.inner.attendant.usage().unwrap_or_default();
         Usage {
             memory: usage.memory_now,
             cpu_user: usage.cpu_user,
@@ -113,10 +213,13 @@ impl Child {
     }
 
     fn finish(&mut self, limit: Option<Duration>) -> Result<ExecutionResult> {
-        let Some(mut outcome) = self.attendant.wait(limit)? else { return Err(crate::SandboxError::Timeout) };
-        outcome.not_enforced.clone_from(&self.not_enforced);
+        let Some(mut outcome) = self.inner.attendant.wait(limit)? else {
+            return Err(crate::SandboxError::Timeout);
+        };
+        outcome.not_enforced.clone_from(&self.inner.not_enforced);
         let mut result = ExecutionResult::of(&outcome, Default::default());
-        result.network = self.filtered.as_ref().map(crate::network::Filtered::decisions).unwrap_or_default();
+        result.network =
+            self.inner.filtered.as_ref().map(crate::network::Filtered::decisions).unwrap_or_default();
         Ok(result)
     }
 }
@@ -135,5 +238,13 @@ impl Child {
     /// The reading end of the command's standard error.
     pub fn take_stderr(&mut self) -> Option<PipeReader> {
         self.stderr.take()
+    }
+}
+
+/// A pidfd of PID 1: ready to read when everything inside has ended.
+#[cfg(target_os = "linux")]
+impl std::os::fd::AsFd for Child {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.inner.attendant.pidfd()
     }
 }

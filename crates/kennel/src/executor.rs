@@ -1,9 +1,20 @@
-//! What a platform has to be able to do.
+//! From a job to a result: the one line that every run of the library takes.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
 
 use kennel_policy::policy::Policy;
 
 use crate::builder::Extras;
 use crate::{Child, ExecutionResult, Result, Sandbox, SandboxConfig};
+
+/// One run, with everything that it needs.
+pub(crate) struct Job<'a> {
+    pub(crate) policy: Cow<'a, Policy>,
+    pub(crate) extras: &'a Extras,
+    /// The command and its arguments; at least one word.
+    pub(crate) words: Vec<OsString>,
+}
 
 /// Runs commands in sandboxes, the way its platform does.
 pub trait PlatformExecutor: Send + Sync {
@@ -57,48 +68,49 @@ pub(crate) use unsupported::{check_platform, execute, spawn};
 
 #[cfg(not(target_os = "linux"))]
 mod unsupported {
-    use super::{Child, ExecutionResult, Extras, Policy, Result};
+    use super::{Child, ExecutionResult, Job, Result};
+    use crate::{SandboxError, Stdio};
+
+    fn unsupported() -> SandboxError {
+        let system = std::env::consts::OS;
+        SandboxError::UnsupportedPlatform(format!("kennel does not run on {system} yet"))
+    }
 
     pub(crate) fn check_platform() -> Result<()> {
-        let system = std::env::consts::OS;
-        Err(crate::SandboxError::UnsupportedPlatform(format!("kennel does not run on {system} yet")))
+        Err(unsupported())
     }
 
-    pub(crate) fn execute(
-        _: &str,
-        _: &[&str],
-        _: Option<&[u8]>,
-        _: &Policy,
-        _: &Extras,
-    ) -> Result<ExecutionResult> {
-        check_platform().map(|()| ExecutionResult::default())
+    pub(crate) fn execute(_: &Job<'_>, _: Option<Vec<u8>>, _: [Stdio; 3]) -> Result<ExecutionResult> {
+        Err(unsupported())
     }
 
-    pub(crate) fn spawn(_: &str, _: &[&str], _: &Policy, _: &Extras) -> Result<Child> {
-        check_platform().map(|()| unreachable!("no platform was supported"))
+    pub(crate) fn spawn(_: &Job<'_>, _: [Stdio; 3]) -> Result<Child> {
+        Err(unsupported())
     }
 }
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::ffi::OsString;
-    use std::os::fd::AsFd;
+    use std::fs::File;
+    use std::io;
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
     use kennel_linux::sandbox;
+    use kennel_linux::supervise::Attended;
     use kennel_linux::supervise::streams::Streams;
-    use kennel_linux::supervise::{Attended, Running};
 
-    use super::{Child, ExecutionResult, Extras, Policy, Result};
-    use crate::SandboxError;
+    use super::{Child, ExecutionResult, Job, Result};
+    use crate::child::Pipes;
     use crate::network::Filtered;
+    use crate::stdio::Leads;
+    use crate::{SandboxError, Stdio};
 
     /// Bytes captured of each output stream unless the policy says how many.
     const CAPTURED: u64 = 64 << 20;
 
     /// A sandbox that runs, and the gate of its network.
     struct Started {
-        running: Running,
-        not_enforced: Vec<String>,
+        sandbox: sandbox::Started,
         filtered: Option<Filtered>,
     }
 
@@ -106,14 +118,8 @@ mod linux {
         Ok(())
     }
 
-    fn start(
-        command: &str,
-        args: &[&str],
-        policy: &Policy,
-        extras: &Extras,
-        stdio: [std::os::fd::BorrowedFd; 3],
-    ) -> Result<Started> {
-        let words: Vec<OsString> = std::iter::once(&command).chain(args).map(OsString::from).collect();
+    fn start(job: &Job, stdio: [BorrowedFd; 3]) -> Result<Started> {
+        let Job { policy, extras, words } = job;
         let variables: Vec<_> = std::env::vars_os().collect();
         let variables = variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
         let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
@@ -121,55 +127,87 @@ mod linux {
             .map_err(|error| SandboxError::Setup(error.to_string()))?;
         let network = filtered.as_ref().map(Filtered::plan);
         let count = extras.count_usage;
-        let (mut running, not_enforced) =
-            sandbox::start(policy, &words, &cwd, variables, stdio, network, count)?;
+        let mut sandbox = sandbox::start(policy, words, &cwd, variables, stdio, network, count)?;
         if let Some(filtered) = &mut filtered {
             let (unconfined, outside) = filtered.take_outside();
+            let running = &mut sandbox.running;
             running.watch_too(if running.namespaced() { outside } else { unconfined });
         }
-        Ok(Started { running, not_enforced, filtered })
+        Ok(Started { sandbox, filtered })
     }
 
     pub(crate) fn execute(
-        command: &str,
-        args: &[&str],
-        stdin: Option<&[u8]>,
-        policy: &Policy,
-        extras: &Extras,
+        job: &Job<'_>,
+        input: Option<Vec<u8>>,
+        streams: [Stdio; 3],
     ) -> Result<ExecutionResult> {
-        let cap = usize::try_from(policy.limits.output.unwrap_or(CAPTURED)).unwrap_or(usize::MAX);
-        let (mut streams, ends) = Streams::new(stdin.map(<[u8]>::to_vec), cap)?;
-        let Started { mut running, not_enforced, mut filtered } = {
-            let [stdin, stdout, stderr] = &ends.fds;
-            start(command, args, policy, extras, [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])?
-        };
+        let cap = usize::try_from(job.policy.limits.output.unwrap_or(CAPTURED)).unwrap_or(usize::MAX);
+        let feeds = input.is_some();
+        let (mut captured, ends) = Streams::new(input, cap)?;
+        let mut ends = ends.fds;
+        for (index, (end, stream)) in ends.iter_mut().zip(streams).enumerate() {
+            match stream.0 {
+                Leads::Piped => {}
+                // Something to read comes by a pipe; and an empty one is as good as nothing.
+                Leads::Nowhere if index == 0 => {}
+                _ if index == 0 && feeds => {}
+                leads => *end = descriptor(leads, index)?,
+            }
+        }
+        let Started { sandbox, mut filtered } =
+            start(job, [ends[0].as_fd(), ends[1].as_fd(), ends[2].as_fd()])?;
         drop(ends);
+        let sandbox::Started { mut running, mut carried, not_enforced } = sandbox;
         let mut open = |doors, init| {
             if let Some(filtered) = &mut filtered {
                 filtered.open(doors, init, false);
             }
         };
-        let attended =
-            Attended { streams: Some(&mut streams), open_doors: Some(&mut open), ..Attended::default() };
+        let attended = Attended {
+            streams: Some(&mut captured),
+            carried: carried.as_mut(),
+            open_doors: Some(&mut open),
+            ..Attended::default()
+        };
         let mut outcome = running.wait(attended)?;
         running.finish_without_namespace(&mut outcome);
         outcome.not_enforced = not_enforced;
-        let mut result = ExecutionResult::of(&outcome, streams.into_captured());
+        let mut result = ExecutionResult::of(&outcome, captured.into_captured());
         result.network = filtered.as_ref().map(Filtered::decisions).unwrap_or_default();
         Ok(result)
     }
 
-    pub(crate) fn spawn(command: &str, args: &[&str], policy: &Policy, extras: &Extras) -> Result<Child> {
-        let (stdin, to_stdin) = std::io::pipe()?;
-        let (from_stdout, stdout) = std::io::pipe()?;
-        let (from_stderr, stderr) = std::io::pipe()?;
-        let stdio = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-        let Started { mut running, not_enforced, mut filtered } =
-            start(command, args, policy, extras, stdio)?;
+    pub(crate) fn spawn(job: &Job<'_>, streams: [Stdio; 3]) -> Result<Child> {
+        let mut pipes = Pipes::default();
+        let mut ends = Vec::with_capacity(3);
+        for (index, stream) in streams.into_iter().enumerate() {
+            ends.push(match stream.0 {
+                Leads::Piped => pipes.make(index)?,
+                leads => descriptor(leads, index)?,
+            });
+        }
+        let stdio = [ends[0].as_fd(), ends[1].as_fd(), ends[2].as_fd()];
+        let Started { mut sandbox, mut filtered } = start(job, stdio)?;
+        drop(ends);
         // Nobody waits for the first client, so the gate opens at once.
         if let Some(filtered) = &mut filtered {
-            filtered.open(running.take_doors(), running.init_pid(), false);
+            filtered.open(sandbox.running.take_doors(), sandbox.running.init_pid(), false);
         }
-        Child::new(running, not_enforced, filtered, to_stdin, from_stdout, from_stderr)
+        Child::new(sandbox, filtered, pipes)
+    }
+
+    /// The descriptor behind a stream that is no pipe.
+    fn descriptor(leads: Leads, index: usize) -> io::Result<OwnedFd> {
+        let own = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+        match leads {
+            Leads::To(fd) => Ok(fd),
+            // One that is closed leads nowhere.
+            Leads::Here => own[index].try_clone_to_owned().or_else(|_| nowhere()),
+            Leads::Nowhere | Leads::Piped => nowhere(),
+        }
+    }
+
+    fn nowhere() -> io::Result<OwnedFd> {
+        Ok(File::options().read(true).write(true).open("/dev/null")?.into())
     }
 }

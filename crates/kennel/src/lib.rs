@@ -19,6 +19,7 @@
 
 mod builder;
 mod child;
+mod command;
 mod config;
 mod error;
 mod executor;
@@ -26,6 +27,7 @@ pub mod home;
 mod result;
 mod sandbox;
 pub mod settings_file;
+mod stdio;
 
 #[cfg(target_os = "linux")]
 pub mod attached;
@@ -38,6 +40,7 @@ mod network;
 
 pub use builder::SandboxBuilder;
 pub use child::Child;
+pub use command::Command;
 pub use config::{MountPoint, Permission, SandboxConfig};
 #[cfg(target_os = "linux")]
 pub use control::{AskAboutHosts, HostAnswer, HostQuestion, NetworkControl};
@@ -53,8 +56,9 @@ pub use kennel_policy::policy::{
 };
 #[cfg(target_os = "linux")]
 pub use network::{NetworkDecision, Program, Published};
-pub use result::{ExecutionResult, Usage};
+pub use result::{Ended, ExecutionResult, Usage};
 pub use sandbox::Sandbox;
+pub use stdio::Stdio;
 
 /// What this crate's functions return.
 pub type Result<T> = std::result::Result<T, SandboxError>;

@@ -2,9 +2,32 @@
 
 use std::time::Duration;
 
+/// What became of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// It exited by itself, with this code.
+    Exited(i32),
+    /// This signal ended it.
+    Signalled(i32),
+    /// Its time was up and everything inside was killed.
+    TimedOut,
+    /// It had used up its CPU time.
+    CpuTimeUsedUp,
+    /// Memory ran out and the kernel killed it.
+    OutOfMemory,
+    /// A rule was broken in spite of all, and everything inside was killed; or something that the host would run could not
+    /// be set aside.
+    RuleBroken,
+    /// Everything inside was killed from outside.
+    Killed,
+}
+
 /// What came of a run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ExecutionResult {
+    /// What became of the command. The fields below say the same one by one.
+    pub ended: Ended,
     /// Standard output as text; bytes that are not UTF-8 are replaced.
     pub stdout: String,
     /// Standard error as text; bytes that are not UTF-8 are replaced.
@@ -78,6 +101,12 @@ pub struct Usage {
 }
 
 impl ExecutionResult {
+    pub(crate) fn set_output(&mut self, stdout: Vec<u8>, stderr: Vec<u8>) {
+        self.stdout = String::from_utf8_lossy(&stdout).into_owned();
+        self.stderr = String::from_utf8_lossy(&stderr).into_owned();
+        (self.stdout_bytes, self.stderr_bytes) = (stdout, stderr);
+    }
+
     /// Whether the command exited with 0.
     #[must_use]
     pub fn success(&self) -> bool {
@@ -93,6 +122,7 @@ impl ExecutionResult {
     ) -> Self {
         use kennel_linux::outcome::Ended;
         ExecutionResult {
+            ended: outcome.ended.into(),
             stdout: String::from_utf8_lossy(&stdout.bytes).into_owned(),
             stderr: String::from_utf8_lossy(&stderr.bytes).into_owned(),
             exit_code: outcome.exit_code(),
@@ -119,6 +149,22 @@ impl ExecutionResult {
             tried_network: outcome.tried_network,
             stdout_bytes: stdout.bytes,
             stderr_bytes: stderr.bytes,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl From<kennel_linux::outcome::Ended> for Ended {
+    fn from(ended: kennel_linux::outcome::Ended) -> Ended {
+        use kennel_linux::outcome::Ended as Linux;
+        match ended {
+            Linux::Exited(code) => Ended::Exited(code),
+            Linux::Signalled(signal) => Ended::Signalled(signal),
+            Linux::TimedOut => Ended::TimedOut,
+            Linux::CpuTimeUsedUp => Ended::CpuTimeUsedUp,
+            Linux::OutOfMemory => Ended::OutOfMemory,
+            Linux::RuleBroken => Ended::RuleBroken,
+            Linux::Killed => Ended::Killed,
         }
     }
 }

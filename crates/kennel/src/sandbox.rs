@@ -1,5 +1,6 @@
 //! The sandbox as a value: configured once, used for any number of runs.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +9,7 @@ use kennel_policy::policy::Policy;
 use crate::builder::Extras;
 use crate::executor;
 use crate::settings_file;
-use crate::{Child, ExecutionResult, Result, SandboxBuilder, SandboxConfig};
+use crate::{Child, Command, ExecutionResult, Result, SandboxBuilder, SandboxConfig, Stdio};
 
 /// A configured sandbox. Each run is a sandbox of its own: nothing that one leaves in memory or in a private `/tmp`
 /// is seen by the next. Can be shared between threads.
@@ -21,8 +22,8 @@ use crate::{Child, ExecutionResult, Result, SandboxBuilder, SandboxConfig};
 /// ```
 pub struct Sandbox {
     id: u64,
-    policy: Policy,
-    extras: Extras,
+    pub(crate) policy: Policy,
+    pub(crate) extras: Extras,
 }
 
 impl std::fmt::Debug for Sandbox {
@@ -104,13 +105,26 @@ impl Sandbox {
         SandboxConfig::of(&self.policy)
     }
 
+    /// Starts to say a command, as with [`std::process::Command`].
+    ///
+    /// ```
+    /// let sandbox = kennel::Sandbox::builder().build()?;
+    /// let result = sandbox.command("tr").args(["a-z", "A-Z"]).input("shout").output()?;
+    /// assert_eq!(result.stdout, "SHOUT");
+    /// # Ok::<(), kennel::SandboxError>(())
+    /// ```
+    #[must_use]
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command<'_> {
+        Command::new(self, program.as_ref())
+    }
+
     /// Runs a command to its end and captures its output. It reads an empty standard input.
     ///
     /// # Errors
     /// When the sandbox could not be set up or the command not be executed. A command that fails is no error: see
     /// [`ExecutionResult::exit_code`].
     pub fn run(&self, command: &str, args: &[&str]) -> Result<ExecutionResult> {
-        executor::execute(command, args, None, &self.policy, &self.extras)
+        self.command(command).args(args).output()
     }
 
     /// The same with something to read.
@@ -125,7 +139,7 @@ impl Sandbox {
     /// # Errors
     /// As [`Sandbox::run`].
     pub fn run_with_input(&self, command: &str, args: &[&str], input: &[u8]) -> Result<ExecutionResult> {
-        executor::execute(command, args, Some(input), &self.policy, &self.extras)
+        self.command(command).args(args).input(input).output()
     }
 
     /// Starts a command and returns at once, with its standard streams as pipes.
@@ -146,7 +160,9 @@ impl Sandbox {
     /// # Errors
     /// As [`Sandbox::run`].
     pub fn spawn(&self, command: &str, args: &[&str]) -> Result<Child> {
-        executor::spawn(command, args, &self.policy, &self.extras)
+        let mut command = self.command(command);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(args).spawn()
     }
 }
 

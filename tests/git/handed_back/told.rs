@@ -57,7 +57,7 @@ fn the_library_tells_the_same() {
     assert_eq!(result.set_aside.len(), 1, "{}", result.stderr);
     assert_eq!(result.set_aside[0].path, world.work().join("e/.git/config"));
     assert!(result.set_aside[0].moved_to.as_ref().is_some_and(|path| path.is_file()));
-    let child = sandbox
+    let mut child = sandbox
         .spawn("sh", &["-c", &world.fill_in("git init -q f; git -C f config core.pager RUN")])
         .expect("it starts");
     assert_eq!(child.wait().expect("it ends").set_aside.len(), 1);

@@ -14,7 +14,7 @@ use crate::cgroup::CgroupError;
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
 use crate::network::{Doors, NetworkPlan};
 use crate::outcome::Outcome;
-use crate::plan::{Caller, PlanError, Tier};
+use crate::plan::{PlanError, Tier};
 use crate::resolve::ResolveError;
 use crate::supervise::carry::Carried;
 use crate::supervise::signals::{Signals, WritesFailQuietly};
@@ -233,12 +233,15 @@ fn kept(policy: &Policy) -> Vec<i32> {
 /// # Errors
 /// When the system has no descriptors left.
 pub fn standard_streams(policy: &Policy) -> Result<Standard, Error> {
-    let rules = StreamRules {
+    Standard::of_this_process(&stream_rules(policy)).map_err(system("looking at the standard streams"))
+}
+
+fn stream_rules(policy: &Policy) -> StreamRules {
+    StreamRules {
         output: policy.limits.output,
         file_size: policy.limits.file_size,
         keep: policy.process.keep_fds.clone(),
-    };
-    Standard::of_this_process(&rules).map_err(system("looking at the standard streams"))
+    }
 }
 
 /// Without a PID namespace nobody but its parent notices when init is killed: what was inside becomes this process's.
@@ -253,8 +256,19 @@ fn adopt_orphans() {
     }
 }
 
-/// Starts a command from a program of any size and number of threads. `stdio` becomes its standard streams.
-/// Returns the sandbox and what is not enforced.
+/// A sandbox that a program has started.
+#[derive(Debug)]
+pub struct Started {
+    /// The sandbox.
+    pub running: Running,
+    /// What is to be carried to and from the program's own streams, while somebody waits.
+    pub carried: Option<Carried>,
+    /// What is not enforced.
+    pub not_enforced: Vec<String>,
+}
+
+/// Starts a command from a program of any size and number of threads. What it needs of `stdio` becomes its standard
+/// streams: pipes and sockets themselves, files and devices by way of the controller.
 ///
 /// # Errors
 /// When there is no sandbox; nothing is left of it then.
@@ -266,15 +280,25 @@ pub fn start<'e>(
     stdio: [BorrowedFd; 3],
     network: Option<&NetworkPlan>,
     count: bool,
-) -> Result<(Running, Vec<String>), Error> {
+) -> Result<Started, Error> {
     for fd in &stdio {
         refuse_folder(std::os::fd::AsRawFd::as_raw_fd(fd).cast_unsigned())?;
     }
+    // How much output is captured is the program's business.
+    let rules = StreamRules { output: None, ..stream_rules(policy) };
+    let mut standard = Standard::of(stdio, &rules).map_err(system("looking at the standard streams"))?;
+    let ends = std::mem::take(&mut standard.ends);
+    let mut streams = stdio;
+    for (stream, end) in streams.iter_mut().zip(&ends) {
+        *stream = end.as_ref().map_or(*stream, AsFd::as_fd);
+    }
     let keep = kept(policy);
-    let mut launch = |launch: &Launch| launch::exec::launch(launch, stdio, &keep);
+    let mut launch = |launch: &Launch| launch::exec::launch(launch, streams, &keep);
     let request = Request::new(policy, network, count)?;
     let born = request.bear(Tier::Full, &mut launch);
-    Prepared::new(request, command, cwd, environment, Caller::default())?.start(born, launch)
+    let prepared = Prepared::new(request, command, cwd, environment, standard.caller)?;
+    let (running, not_enforced) = prepared.start(born, launch)?;
+    Ok(Started { running, carried: standard.carried, not_enforced })
 }
 
 /// Tries whether this host lets this process make every namespace that a sandbox has.

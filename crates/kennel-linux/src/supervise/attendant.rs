@@ -2,13 +2,15 @@
 //! nobody would keep the clock or see to a sandbox that is short of memory while the caller reads its output.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::Signal;
 
+use super::carry::Carried;
 use super::{Attended, Meter, Running};
 use crate::cgroup::Usage;
 use crate::outcome::Outcome;
@@ -17,6 +19,7 @@ use crate::outcome::Outcome;
 #[derive(Debug)]
 pub struct Attendant {
     init: i32,
+    pidfd: OwnedFd,
     /// Tells the thread to end the sandbox.
     end_it: OwnedFd,
     meter: Meter,
@@ -30,14 +33,16 @@ impl Attendant {
     ///
     /// # Errors
     /// When the system gives no thread or descriptor; the sandbox is ended then.
-    pub fn new(mut running: Running) -> io::Result<Attendant> {
+    pub fn new(mut running: Running, mut carried: Option<Carried>) -> io::Result<Attendant> {
         let (init, meter) = (running.init_pid(), running.meter());
+        let pidfd = running.init.pidfd.try_clone()?;
         let end_it = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let told = end_it.try_clone()?;
         let (sender, end) = sync_channel(1);
         let thread = std::thread::Builder::new().name("kennel".into()).spawn(move || {
             block_signals();
-            let mut outcome = running.wait(Attended { end: Some(&told), ..Attended::default() });
+            let attended = Attended { end: Some(&told), carried: carried.as_mut(), ..Attended::default() };
+            let mut outcome = running.wait(attended);
             if let Ok(outcome) = &mut outcome {
                 running.finish_without_namespace(outcome);
             }
@@ -45,13 +50,28 @@ impl Attendant {
             drop(running);
             let _ = sender.send(outcome);
         })?;
-        Ok(Attendant { init, end_it, meter, end, thread: Some(thread), outcome: None })
+        Ok(Attendant { init, pidfd, end_it, meter, end, thread: Some(thread), outcome: None })
     }
 
     /// PID 1's pid in this process's namespace.
     #[must_use]
     pub fn init_pid(&self) -> i32 {
         self.init
+    }
+
+    /// Ready to read when everything inside has ended.
+    #[must_use]
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Sends a signal to the command's process group, through PID 1.
+    ///
+    /// # Errors
+    /// When there is no such signal, or everything has ended.
+    pub fn signal(&self, signal: i32) -> io::Result<()> {
+        let signal = Signal::from_named_raw(signal).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(rustix::process::pidfd_send_signal(&self.pidfd, signal)?)
     }
 
     /// What the sandbox uses now; `None` when it has ended, and where nothing counts.

@@ -41,6 +41,8 @@ pub struct Standard {
     pub carried: Option<Carried>,
     /// What takes the place of the caller's descriptors when PID 1 is cloned.
     pub ends: [Option<OwnedFd>; 3],
+    /// Whether these are this process's own standard streams.
+    own: bool,
 }
 
 /// What a policy has to say about streams.
@@ -76,16 +78,31 @@ impl Standard {
     /// When the system has no descriptors or memory left.
     pub fn of_this_process(rules: &StreamRules) -> io::Result<Standard> {
         let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
-        let mut stats = Vec::with_capacity(3);
-        for stream in streams {
-            stats.push(rustix::fs::fstat(stream)?);
-        }
-        let mut kinds = [Kind::Passed; 3];
-        for (kind, (stream, stat)) in kinds.iter_mut().zip(streams.iter().zip(&stats)) {
-            *kind = kind_of(*stream, stat);
-        }
-        let mut standard = Standard::default();
+        let (stats, mut kinds) = look_at(streams)?;
+        let mut standard = Standard { own: true, ..Standard::default() };
         standard.share_terminal(streams, &stats, &mut kinds, rules)?;
+        standard.arrange(streams, &stats, kinds, rules)
+    }
+
+    /// Looks at streams that a program has for a command which does not run on its terminal. A terminal among them is one
+    /// more device to be carried.
+    ///
+    /// # Errors
+    /// When the system has no descriptors or memory left.
+    pub fn of(streams: [BorrowedFd; 3], rules: &StreamRules) -> io::Result<Standard> {
+        let (stats, kinds) = look_at(streams)?;
+        let kinds = kinds.map(|kind| if kind == Kind::Terminal { Kind::Carried } else { kind });
+        Standard::default().arrange(streams, &stats, kinds, rules)
+    }
+
+    fn arrange(
+        mut self,
+        streams: [BorrowedFd; 3],
+        stats: &[Stat],
+        kinds: [Kind; 3],
+        rules: &StreamRules,
+    ) -> io::Result<Standard> {
+        let standard = &mut self;
         for (index, stream) in streams.into_iter().enumerate() {
             match kinds[index] {
                 Kind::Device(name) if index == 0 || rules.output.is_none() => standard.device(name, index),
@@ -94,7 +111,7 @@ impl Standard {
                 Kind::Terminal if index == 0 || rules.output.is_none() => {}
                 _ if index == 0 => standard.input(stream, &stats[0], kinds[0])?,
                 kind => {
-                    let shared = index == 2 && kinds[1] == kind && same_output(&stats, streams);
+                    let shared = index == 2 && kinds[1] == kind && same_output(stats, streams);
                     if shared && rules.output.is_none() && standard.ends[1].is_some() {
                         standard.ends[2] = standard.ends[1].as_ref().map(OwnedFd::try_clone).transpose()?;
                     } else {
@@ -103,7 +120,7 @@ impl Standard {
                 }
             }
         }
-        Ok(standard)
+        Ok(self)
     }
 
     /// Sorts out the terminals: one of them becomes the sandbox's, with all streams that lead to it.
@@ -172,7 +189,9 @@ impl Standard {
             return Ok(());
         }
         if kind == Kind::File {
-            if let Some(input) = reopened(stream, stat) {
+            if self.own
+                && let Some(input) = reopened(stream, stat)
+            {
                 self.caller.input = Some(input);
                 // Init has it done, and hands over how far it is read, or a pipe.
                 self.carried.get_or_insert_default();
@@ -213,6 +232,17 @@ impl Standard {
         self.ends[index] = Some(carried.output(DOING[index], sink, rules.output)?);
         Ok(())
     }
+}
+
+fn look_at(streams: [BorrowedFd; 3]) -> io::Result<(Vec<Stat>, [Kind; 3])> {
+    let mut stats = Vec::with_capacity(3);
+    let mut kinds = [Kind::Passed; 3];
+    for (kind, stream) in kinds.iter_mut().zip(streams) {
+        let stat = rustix::fs::fstat(stream)?;
+        *kind = kind_of(stream, &stat);
+        stats.push(stat);
+    }
+    Ok((stats, kinds))
 }
 
 fn kind_of(stream: BorrowedFd, stat: &Stat) -> Kind {

@@ -1,0 +1,223 @@
+//! A command in a sandbox, said as with [`std::process::Command`].
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use kennel_policy::policy::{EnvironmentBase, Policy};
+
+use crate::executor::{self, Job};
+use crate::{Child, ExecutionResult, Result, Sandbox, Stdio};
+
+/// A command that is to run in a sandbox. Made by [`Sandbox::command`].
+///
+/// ```
+/// let sandbox = kennel::Sandbox::builder().build()?;
+/// let result = sandbox.command("sh").args(["-c", "echo $GREETING"]).env("GREETING", "hello").output()?;
+/// assert_eq!(result.stdout, "hello\n");
+/// # Ok::<(), kennel::SandboxError>(())
+/// ```
+#[derive(Debug)]
+pub struct Command<'s> {
+    sandbox: &'s Sandbox,
+    words: Vec<OsString>,
+    clear: bool,
+    /// What was said of variables, in order; `None` takes one away.
+    variables: Variables,
+    folder: Option<PathBuf>,
+    input: Option<Input>,
+    streams: [Option<Stdio>; 3],
+}
+
+/// Variables and their values, which may be secrets.
+#[derive(Clone, Default)]
+struct Variables(Vec<(OsString, Option<OsString>)>);
+
+impl std::fmt::Debug for Variables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+/// What the command reads, which may be a secret.
+#[derive(Clone)]
+struct Input(Vec<u8>);
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+impl<'s> Command<'s> {
+    pub(crate) fn new(sandbox: &'s Sandbox, program: &OsStr) -> Command<'s> {
+        Command {
+            sandbox,
+            words: vec![program.to_owned()],
+            clear: false,
+            variables: Variables::default(),
+            folder: None,
+            input: None,
+            streams: [const { None }; 3],
+        }
+    }
+
+    /// Adds an argument.
+    pub fn arg(&mut self, argument: impl AsRef<OsStr>) -> &mut Self {
+        self.words.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<A: AsRef<OsStr>>(&mut self, arguments: impl IntoIterator<Item = A>) -> &mut Self {
+        self.words.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets a variable, on top of those that the sandbox has.
+    pub fn env(&mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> &mut Self {
+        self.variables.0.push((name.as_ref().to_owned(), Some(value.as_ref().to_owned())));
+        self
+    }
+
+    /// Sets variables.
+    pub fn envs<N: AsRef<OsStr>, V: AsRef<OsStr>>(
+        &mut self,
+        variables: impl IntoIterator<Item = (N, V)>,
+    ) -> &mut Self {
+        for (name, value) in variables {
+            self.env(name, value);
+        }
+        self
+    }
+
+    /// Takes a variable away, whoever set it.
+    pub fn env_remove(&mut self, name: impl AsRef<OsStr>) -> &mut Self {
+        self.variables.0.push((name.as_ref().to_owned(), None));
+        self
+    }
+
+    /// Keeps the caller's variables out, but for the basic ones, and takes away what was set here before. What the sandbox
+    /// sets stays.
+    pub fn env_clear(&mut self) -> &mut Self {
+        self.clear = true;
+        self.variables.0.clear();
+        self
+    }
+
+    /// Where the command starts. A relative path is one of the caller's working directory when the command is started.
+    pub fn current_dir(&mut self, folder: impl AsRef<Path>) -> &mut Self {
+        self.folder = Some(folder.as_ref().to_owned());
+        self
+    }
+
+    /// What the command reads. For [`Command::output`] and [`Command::status`].
+    pub fn input(&mut self, bytes: impl Into<Vec<u8>>) -> &mut Self {
+        self.input = Some(Input(bytes.into()));
+        self
+    }
+
+    /// Where the command reads from.
+    pub fn stdin(&mut self, stream: impl Into<Stdio>) -> &mut Self {
+        self.streams[0] = Some(stream.into());
+        self
+    }
+
+    /// Where the command writes to.
+    pub fn stdout(&mut self, stream: impl Into<Stdio>) -> &mut Self {
+        self.streams[1] = Some(stream.into());
+        self
+    }
+
+    /// Where the command writes errors to.
+    pub fn stderr(&mut self, stream: impl Into<Stdio>) -> &mut Self {
+        self.streams[2] = Some(stream.into());
+        self
+    }
+
+    /// Runs the command to its end and captures its output. Unless something else is said it reads nothing.
+    ///
+    /// # Errors
+    /// When the sandbox could not be set up or the command not be executed. A command that fails is no error: see
+    /// [`ExecutionResult::exit_code`].
+    pub fn output(&mut self) -> Result<ExecutionResult> {
+        let defaults = [Stdio::null(), Stdio::piped(), Stdio::piped()];
+        self.run(defaults)
+    }
+
+    /// Runs the command to its end on the caller's own streams.
+    ///
+    /// # Errors
+    /// As [`Command::output`].
+    pub fn status(&mut self) -> Result<ExecutionResult> {
+        let defaults = [Stdio::inherit(), Stdio::inherit(), Stdio::inherit()];
+        self.run(defaults)
+    }
+
+    /// Starts the command and returns at once. Streams are the caller's own unless something else is said; those that are
+    /// [`Stdio::piped`] are found in the child.
+    ///
+    /// # Errors
+    /// As [`Command::output`].
+    pub fn spawn(&mut self) -> Result<Child> {
+        let defaults = [Stdio::inherit(), Stdio::inherit(), Stdio::inherit()];
+        let (streams, job) = (self.streams(defaults)?, self.job()?);
+        executor::spawn(&job, streams)
+    }
+
+    fn run(&mut self, defaults: [Stdio; 3]) -> Result<ExecutionResult> {
+        let (streams, job) = (self.streams(defaults)?, self.job()?);
+        let input = self.input.as_ref().map(|Input(bytes)| bytes.clone());
+        executor::execute(&job, input, streams)
+    }
+
+    /// The streams for one start: descriptors are copied, so that a command can be started again.
+    fn streams(&self, defaults: [Stdio; 3]) -> Result<[Stdio; 3]> {
+        let mut streams = defaults;
+        for (stream, said) in streams.iter_mut().zip(&self.streams) {
+            if let Some(said) = said {
+                *stream = said.try_clone()?;
+            }
+        }
+        Ok(streams)
+    }
+
+    fn job(&self) -> Result<Job<'_>> {
+        let Sandbox { policy, extras, .. } = self.sandbox;
+        let mut policy = Cow::Borrowed(policy);
+        if self.clear {
+            policy.to_mut().environment.base = EnvironmentBase::Clear;
+        }
+        for (name, value) in &self.variables.0 {
+            change(&mut policy.to_mut().environment, name, value.as_deref());
+        }
+        if let Some(folder) = &self.folder {
+            policy.to_mut().process.workdir = Some(std::path::absolute(folder)?);
+        }
+        check(&policy)?;
+        Ok(Job { policy, extras, words: self.words.clone() })
+    }
+}
+
+/// Sets a variable or takes it away.
+fn change(environment: &mut kennel_policy::policy::EnvironmentPolicy, name: &OsStr, value: Option<&OsStr>) {
+    environment.set.retain(|(own, _)| own != name);
+    match value {
+        Some(value) => environment.set.push((name.to_owned(), value.to_owned())),
+        None => {
+            environment.pass.retain(|own| own != name);
+            environment.unset.push(name.to_owned());
+        }
+    }
+}
+
+/// The names of variables are checked where all front ends have theirs checked.
+fn check(policy: &Policy) -> Result<()> {
+    let mut settings = kennel_policy::settings::Settings::default();
+    for (name, value) in &policy.environment.set {
+        settings
+            .set_variable(name, value, kennel_policy::policy::Origin::default())
+            .map_err(|error| crate::SandboxError::ConfigValidation(format!("env: {error}")))?;
+    }
+    Ok(())
+}

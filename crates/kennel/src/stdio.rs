@@ -1,0 +1,78 @@
+//! Where the streams of a command lead.
+
+use std::fs::File;
+use std::io;
+
+#[cfg(unix)]
+pub(crate) use std::os::fd::OwnedFd as Handle;
+#[cfg(windows)]
+pub(crate) use std::os::windows::io::OwnedHandle as Handle;
+
+/// Where one of the three standard streams of a command leads, as [`std::process::Stdio`].
+///
+/// What is given is never handed to the command as it is, where it leads anywhere: of a file the command gets a copy or a
+/// pipe that kennel carries, so that it can neither change the file's mode nor open it again. Pipes and sockets are handed
+/// over.
+#[derive(Debug)]
+pub struct Stdio(pub(crate) Leads);
+
+#[derive(Debug)]
+pub(crate) enum Leads {
+    Nowhere,
+    Here,
+    Piped,
+    To(Handle),
+}
+
+impl Stdio {
+    /// Nothing to read, and nowhere to write.
+    #[must_use]
+    pub fn null() -> Stdio {
+        Stdio(Leads::Nowhere)
+    }
+
+    /// The caller's own.
+    #[must_use]
+    pub fn inherit() -> Stdio {
+        Stdio(Leads::Here)
+    }
+
+    /// A pipe to the caller.
+    #[must_use]
+    pub fn piped() -> Stdio {
+        Stdio(Leads::Piped)
+    }
+
+    pub(crate) fn try_clone(&self) -> io::Result<Stdio> {
+        Ok(Stdio(match &self.0 {
+            Leads::Nowhere => Leads::Nowhere,
+            Leads::Here => Leads::Here,
+            Leads::Piped => Leads::Piped,
+            Leads::To(handle) => Leads::To(handle.try_clone()?),
+        }))
+    }
+}
+
+impl From<File> for Stdio {
+    fn from(file: File) -> Stdio {
+        Stdio(Leads::To(file.into()))
+    }
+}
+
+impl From<Handle> for Stdio {
+    fn from(handle: Handle) -> Stdio {
+        Stdio(Leads::To(handle))
+    }
+}
+
+impl From<io::PipeReader> for Stdio {
+    fn from(pipe: io::PipeReader) -> Stdio {
+        Stdio(Leads::To(pipe.into()))
+    }
+}
+
+impl From<io::PipeWriter> for Stdio {
+    fn from(pipe: io::PipeWriter) -> Stdio {
+        Stdio(Leads::To(pipe.into()))
+    }
+}
