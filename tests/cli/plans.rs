@@ -115,3 +115,60 @@ fn a_project_file_that_loosens_is_noted() {
     );
     assert!(!ran.stdout.contains("writable"), "{}", ran.stdout);
 }
+
+/// Each step and its reason.
+fn pairs(text: &str) -> Vec<(String, String)> {
+    let pair = |line: &str| {
+        let (step, reason) = line.split_once("  # ")?;
+        let (_, step) = step.trim_start().split_once("  ")?;
+        Some((step.trim().to_owned(), reason.to_owned()))
+    };
+    text.lines().filter_map(pair).collect()
+}
+
+#[test]
+fn what_a_verbose_run_says_is_what_it_does_and_what_plan_shows() {
+    let scratch = Scratch::new();
+    scratch.write("secret", "x");
+    let flags = ["--no-settings", "--deny-read", "secret", "--allow-write", ".", "--", "true"];
+    let planned = plan_in(scratch.path(), &flags).ok().stdout;
+    let mut command = kennel(["run", "-v"]);
+    let said = ran(command.args(flags).current_dir(scratch.path())).ok().stderr;
+    assert!(pairs(&planned).len() > 20, "{planned}");
+    assert_eq!(pairs(&said), pairs(&planned));
+    // A run that fails has said what it was about to do.
+    let mut command = kennel(["run", "-v", "--no-settings", "--", "kennel-has-no-such"]);
+    let said = ran(&mut command).expect_code(127).stderr;
+    assert!(pairs(&said).len() > 20, "{said}");
+}
+
+#[test]
+fn a_plan_binds_no_port() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let publish = format!("{}:80", taken.local_addr().expect("bound").port());
+    let flags = ["--no-settings", "--publish", &publish, "--allow-domain", "x.example", "--", "true"];
+    plan_in(Scratch::new().path(), &flags).ok();
+    let mut command = kennel(["run"]);
+    let said = ran(command.args(flags)).expect_code(125).stderr;
+    assert!(said.contains(&publish[..publish.len() - 3]), "{said}");
+}
+
+#[test]
+fn the_readme_shows_the_last_steps_as_they_are() {
+    let readme = include_str!("../../README.md");
+    let (_, shown) = readme.split_once("$ kennel plan --allow-write . -- make").expect("an example");
+    let (shown, _) = shown.split_once("```").expect("its end");
+    let scratch = Scratch::new();
+    let here = scratch.path().display().to_string();
+    let shown: Vec<_> = pairs(&shown.replace("/home/me/project", &here)).into_iter().collect();
+    let planned =
+        pairs(&plan_in(scratch.path(), &["--no-settings", "--allow-write", ".", "--", "make"]).ok().stdout);
+    // How long a filter is differs from one processor to another.
+    let without_numbers = |list: &[(String, String)]| -> Vec<String> {
+        let plain = |text: &str| text.chars().filter(|letter| !letter.is_ascii_digit()).collect::<String>();
+        list.iter().map(|(step, reason)| plain(step) + " # " + &plain(reason)).collect()
+    };
+    assert!(shown.len() >= 5, "{shown:?}");
+    let last = &planned[planned.len() - shown.len()..];
+    assert_eq!(without_numbers(&shown), without_numbers(last));
+}

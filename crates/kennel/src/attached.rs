@@ -14,14 +14,16 @@ pub use crate::network::{NetworkDecision, Published};
 
 pub use kennel_linux::cgroup::Usage;
 pub use kennel_linux::describe::{describe_step, show};
+use kennel_linux::guard::Rules;
 pub use kennel_linux::guard::{Mended, Violation, Violations};
 pub use kennel_linux::handback::{HandedBack, SetAside};
 pub use kennel_linux::held::{HeldFile, HoldError};
 pub use kennel_linux::host::{Finding, State};
 pub use kennel_linux::outcome::{Ended, Outcome};
+use kennel_linux::plan::Plan;
 pub use kennel_linux::plan::Tier;
 use kennel_linux::sandbox::Network;
-pub use kennel_linux::sandbox::{Error, Memory, Watch};
+pub use kennel_linux::sandbox::{Error, Memory, Show, Watch};
 pub use kennel_linux::supervise::StartError;
 pub use kennel_linux::supervise::terminal::{Asker, Questions, Reply, questions};
 pub use kennel_linux::supervise::ticker::{Audience, Ticker};
@@ -122,7 +124,8 @@ fn use_all_descriptors() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// The steps that [`run`] would perform, each with the reason for it.
+/// The steps that [`run`] would perform, each with the reason for it. Nothing is made for it: no port is bound and no
+/// process started.
 ///
 /// # Errors
 /// When the policy does not fit this host.
@@ -133,17 +136,21 @@ pub fn plan<'e>(
     environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
 ) -> Result<Vec<(String, String)>, Error> {
     let caller = kennel_linux::sandbox::standard_streams(policy)?.caller;
-    let filtered = filtered(policy, environment.clone(), None)?;
-    let network = filtered.as_ref().map(Filtered::plan);
+    let network =
+        Filtered::planned(policy, environment.clone()).map_err(|error| Error::Network(error.to_string()))?;
     let prepared = {
-        let request = kennel_linux::sandbox::Request::new(policy, network, false)?;
+        let request = kennel_linux::sandbox::Request::new(policy, network.as_ref(), false)?;
         kennel_linux::sandbox::Prepared::new(request, command, cwd, environment, caller)?
     };
-    let plan = prepared.plan(Tier::Full)?;
-    let steps = plan.opening.into_iter().chain(plan.steps);
-    let steps = steps.map(|planned| (describe_step(&planned.step), planned.reason));
+    Ok(steps(&prepared.plan(Tier::Full)?, prepared.guarded()))
+}
+
+/// The steps of a plan and what is guarded, each with the reason for it.
+#[must_use]
+pub fn steps(plan: &Plan, rules: &Rules) -> Vec<(String, String)> {
+    let steps = plan.opening.iter().chain(&plan.steps);
+    let steps = steps.map(|planned| (describe_step(&planned.step), planned.reason.clone()));
     let shown = |path: &Path| show(path.as_os_str().as_encoded_bytes());
-    let rules = prepared.guarded();
     let absent = rules.protected.iter().map(|protected| {
         (format!("guard: nobody makes {}", shown(&protected.path())), protected.rule.to_string())
     });
@@ -153,7 +160,7 @@ pub fn plan<'e>(
     let sockets = rules.sockets.iter().flat_map(|sockets| &sockets.allowed).map(|socket| {
         (format!("guard: connect to {} for whoever asks", shown(&socket.path)), socket.rule.clone())
     });
-    Ok(steps.chain(absent).chain(rewritten).chain(sockets).collect())
+    steps.chain(absent).chain(rewritten).chain(sockets).collect()
 }
 
 /// What this host offers, and what to do about what it does not.

@@ -1,9 +1,6 @@
 //! `kennel plan`: what `kennel run` would do, step by step, and why.
 
-use std::path::Path;
-
 use kennel::attached;
-use kennel_policy::policy::Policy;
 use kennel_policy::printed::show_lines;
 use serde_json::json;
 
@@ -34,12 +31,8 @@ pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
     print(&numbered(&steps))
 }
 
-/// The steps of a run as text.
-pub fn steps(policy: &Policy, args: &RunArgs, cwd: &Path) -> Result<String, attached::Error> {
-    Ok(numbered(&attached::plan(policy, &args.command, cwd, memory::environment())?))
-}
-
-fn numbered(steps: &[(String, String)]) -> String {
+/// Steps as text.
+pub fn numbered(steps: &[(String, String)]) -> String {
     let width = steps.iter().map(|(step, _)| step.chars().count()).max().unwrap_or(0).min(60);
     let mut text = String::new();
     for (index, (step, reason)) in steps.iter().enumerate() {

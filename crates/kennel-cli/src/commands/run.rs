@@ -6,7 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use kennel::attached::{
     self, Audience, BY_FLAG, Company, ControlLines, Ended, Error, HandedBack, HeldFile, Outcome, Published,
-    Ran, StartError, Ticker, Watch,
+    Ran, Show, StartError, Ticker, Watch,
 };
 
 use kennel_policy::policy::{Limits, NetworkMode, Policy};
@@ -30,12 +30,6 @@ pub fn run(args: &RunArgs) -> i32 {
         Err(error) => return fail(&format!("preparing the report: {error}")),
     };
     let fail = |message: &str| report_failure(file.as_ref(), message);
-    if args.verbose {
-        match plan::steps(&merged.policy, args, &cwd) {
-            Ok(steps) => say_lines(&steps),
-            Err(error) => return fail(&error.to_string()),
-        }
-    }
     if !args.quiet {
         merged.notes.iter().for_each(|note| say(&format!("kennel: note: {note}")));
     }
@@ -61,7 +55,9 @@ pub fn run(args: &RunArgs) -> i32 {
     let company = Company { control, ask, tell: tell_published, advice: BY_FLAG };
     let mut row = (args.stats == Some(Stats::Live)).then(stats::LiveRow::new).flatten();
     let ticker = row.as_mut().map(|row| Ticker::new(row as &mut dyn Audience, stats::EVERY));
-    let watch = Watch { count: args.stats.is_some(), ticker, questions };
+    let mut show = |plan: &_, rules: &_| say_lines(&plan::numbered(&attached::steps(plan, rules)));
+    let show = args.verbose.then_some(&mut show as &mut Show);
+    let watch = Watch { count: args.stats.is_some(), ticker, questions, show };
     let (environment, inherited) = (memory::environment(), Some(memory::inherited()));
     // SAFETY: no thread has been started, and the memory is this process's own.
     let result =

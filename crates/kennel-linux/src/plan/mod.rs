@@ -9,7 +9,8 @@ use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use kennel_init::plan::{Command, Identity, Plan, Planned, Step, Terminal};
+pub use kennel_init::plan::Plan;
+use kennel_init::plan::{Command, Identity, Planned, Step, Terminal};
 use kennel_policy::policy::{NetworkMode, Policy, SeccompProfile, UnixSockets};
 
 use crate::guard;

@@ -8,9 +8,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 pub use kennel_init::child::Inherited as Memory;
+use kennel_init::plan::Plan;
 use kennel_policy::policy::Policy;
 
 use crate::cgroup::CgroupError;
+use crate::guard::Rules;
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
 use crate::network::{Doors, NetworkPlan};
 use crate::outcome::Outcome;
@@ -117,7 +119,12 @@ pub struct Watch<'a> {
     pub ticker: Option<Ticker<'a>>,
     /// What the user is asked meanwhile, on the terminal.
     pub questions: Option<Questions>,
+    /// Who is shown the plan that is being performed, and what is guarded.
+    pub show: Option<&'a mut Show>,
 }
+
+/// Shows a plan.
+pub type Show = dyn FnMut(&Plan, &Rules);
 
 /// Runs a command attached to this process's terminal and standard streams, and waits for it. With `inherited` PID 1 is a
 /// clone of this process, which is the quicker way; without, it is a program of its own and holds nothing of this one's
@@ -136,7 +143,7 @@ pub unsafe fn run_attached<'e>(
     environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
     inherited: Option<Memory>,
     network: Option<Network>,
-    watch: Watch,
+    mut watch: Watch,
 ) -> Result<Outcome, Error> {
     (0..3).try_for_each(refuse_folder)?;
     let mut standard = standard_streams(policy)?;
@@ -167,7 +174,7 @@ pub unsafe fn run_attached<'e>(
     // PID 1 makes its network while this process looks at the disk and plans the rest.
     let born = request.bear(Tier::Full, &mut launch);
     let prepared = Prepared::new(request, command, cwd, environment, caller)?;
-    let (mut running, not_enforced) = prepared.start(born, launch)?;
+    let (mut running, not_enforced) = prepared.start(born, launch, watch.show.take())?;
     drop(ends);
     let _quietly = (standard.carried.is_some() || standard.terminal.is_some()).then(WritesFailQuietly::new);
     running.watch_too(if running.namespaced() { outside } else { unconfined });
@@ -297,7 +304,7 @@ pub fn start<'e>(
     let request = Request::new(policy, network, count)?;
     let born = request.bear(Tier::Full, &mut launch);
     let prepared = Prepared::new(request, command, cwd, environment, standard.caller)?;
-    let (running, not_enforced) = prepared.start(born, launch)?;
+    let (running, not_enforced) = prepared.start(born, launch, None)?;
     Ok(Started { running, carried: standard.carried, not_enforced })
 }
 

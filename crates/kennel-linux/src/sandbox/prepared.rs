@@ -8,7 +8,7 @@ use std::path::Path;
 use kennel_init::plan::{Plan, Planned, Step};
 use kennel_policy::policy::{NetworkMode, Policy, SeccompProfile};
 
-use super::{Error, refuse_folder, system};
+use super::{Error, Show, refuse_folder, system};
 use crate::cgroup::{Cgroup, CgroupError, Controller, ControllerSet};
 use crate::guard::{Asks, Premises, Rules};
 use crate::host;
@@ -195,7 +195,8 @@ impl<'a> Prepared<'a> {
     }
 
     /// Starts it on the best tier that this host gives: the full one, or with best effort the next. `born` is PID 1 for
-    /// the full one, and `launch` makes others. Returns what is not enforced.
+    /// the full one, and `launch` makes others; `show` is shown the plan before it is performed, and again for another
+    /// tier. Returns what is not enforced.
     ///
     /// # Errors
     /// When there is no sandbox; nothing is left of it then.
@@ -203,12 +204,13 @@ impl<'a> Prepared<'a> {
         mut self,
         born: Result<Born, Error>,
         mut launch: impl FnMut(&Launch) -> Result<Init, LaunchError>,
+        mut show: Option<&mut Show>,
     ) -> Result<(Running, Vec<String>), Error> {
         let mut tier = Tier::Full;
         let mut first = Some(born);
         loop {
             let born = first.take().unwrap_or_else(|| self.request.bear(tier, &mut launch));
-            let error = match born.and_then(|born| self.start_on(tier, born)) {
+            let error = match born.and_then(|born| self.start_on(tier, born, show.as_deref_mut())) {
                 Ok(running) => return Ok((running, self.not_enforced(tier))),
                 Err(error) => error,
             };
@@ -266,10 +268,13 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    fn start_on(&self, tier: Tier, born: Born) -> Result<Running, Error> {
+    fn start_on(&self, tier: Tier, born: Born, show: Option<&mut Show>) -> Result<Running, Error> {
         let Born { mut running, opening, cgroup } = born;
         let policy = self.request.policy;
         let plan = self.plan_after(opening, tier)?;
+        if let Some(show) = show {
+            show(&plan, &self.resolved.guard);
+        }
         let premises = Premises {
             own_network: tier != Tier::LandlockOnly && policy.network.mode != NetworkMode::Host,
             // Every profile denies chroot, and all that mounts, unless that is what is asked for.

@@ -85,6 +85,20 @@ pub(crate) struct Filtered {
 }
 
 impl Filtered {
+    /// What such a gate would have made inside. No port is bound for it, so those of this side are not known.
+    pub(crate) fn planned<'e>(
+        policy: &Policy,
+        environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+    ) -> Result<Option<NetworkPlan>, NetworkError> {
+        let wanted = &policy.network;
+        if wanted.mode != NetworkMode::Whitelist && wanted.publish.is_empty() {
+            return Ok(None);
+        }
+        parents::parents(wanted, environment)?;
+        let ipv6 = Path::new("/proc/sys/net/ipv6").exists();
+        Ok(Some(inside::network_plan(wanted, ipv6, "", None)))
+    }
+
     /// The gate that a policy asks for, if it does. `environment` is the caller's: its own proxy, if it has one,
     /// is used to get out. `ask` is asked about hosts that no rule speaks of.
     pub(crate) fn new<'e>(
