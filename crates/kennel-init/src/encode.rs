@@ -171,7 +171,9 @@ fn encode_step(out: &mut Writer, step: &Step) {
         }
         Step::ChangeDir { path } => out.u8(tag::CHANGE_DIR).string(path),
         Step::Limit { resource, soft, hard } => out.u8(tag::LIMIT).u32(*resource).u64(*soft).u64(*hard),
-        Step::NamespaceLimit { file, value } => out.u8(tag::NAMESPACE_LIMIT).string(file).u64(*value),
+        Step::NamespaceLimit { file, value, half_of } => {
+            out.u8(tag::NAMESPACE_LIMIT).string(file).u64(*value).string(half_of)
+        }
         Step::OwnKeyring => out.u8(tag::OWN_KEYRING),
         Step::OwnCgroups => out.u8(tag::OWN_CGROUPS),
         Step::AwaitController => out.u8(tag::AWAIT_CONTROLLER),

@@ -249,6 +249,8 @@ pub enum Step {
         file: CString,
         /// How much.
         value: u64,
+        /// Half of the number in this file instead, where it can be read; empty for none.
+        half_of: CString,
     },
     /// Leave the caller's keys for an empty session keyring.
     OwnKeyring,

@@ -69,7 +69,10 @@ pub fn describe_step(step: &Step) -> String {
         }
         Step::ChangeDir { path } => format!("change to {}", name(path)),
         Step::Limit { resource, soft, .. } => format!("limit {} to {soft}", resource_name(*resource)),
-        Step::NamespaceLimit { file, value } => format!("limit {} of all inside to {value}", name(file)),
+        Step::NamespaceLimit { file, half_of, .. } if !half_of.is_empty() => {
+            format!("limit {} of all inside to half of {}", name(file), name(half_of))
+        }
+        Step::NamespaceLimit { file, value, .. } => format!("limit {} of all inside to {value}", name(file)),
         Step::OwnCgroups => "show its own cgroups as the root of all".into(),
         Step::OwnKeyring => "start from an empty session keyring".into(),
         Step::AwaitController => "wait for the controller".into(),

@@ -1,13 +1,10 @@
 //! Limits on a whole sandbox: which cgroup holds it, and what stands in where it can have none.
 
-use std::ffi::CStr;
 use std::path::Path;
-use std::sync::OnceLock;
 
 use kennel_policy::policy::Limits;
 
 use crate::cgroup::{Cgroup, CgroupError, CgroupLimits, Controller, ControllerSet, OomScope};
-use crate::read::read_whole;
 
 /// Whether something in `limits` needs a cgroup.
 #[must_use]
@@ -77,21 +74,4 @@ pub fn stand_ins(
         notes.push("cpus: nothing limits them".to_owned());
     }
     (rlimits, notes)
-}
-
-/// What all inside together may have of what the kernel counts for each user, by the names of the kernel's files: half of
-/// it, so that one sandbox does not use up what others of the same user need.
-#[must_use]
-pub fn of_namespace() -> [(&'static CStr, u64); 2] {
-    static WATCHES: OnceLock<u64> = OnceLock::new();
-    // The kernel's default is 128.
-    const INSTANCES: u64 = 64;
-    // Where nobody says, that of kernels before 5.11.
-    const USUAL_WATCHES: u64 = 8192;
-    let watches = WATCHES.get_or_init(|| {
-        let most = read_whole("/proc/sys/fs/inotify/max_user_watches").ok();
-        let most = most.and_then(|text| std::str::from_utf8(&text).ok()?.trim().parse().ok());
-        most.unwrap_or(USUAL_WATCHES) / 2
-    });
-    [(c"max_inotify_instances", INSTANCES), (c"max_inotify_watches", *watches)]
 }

@@ -9,7 +9,9 @@ use core::cell::{Cell, UnsafeCell};
 
 use super::clone::{CloneArgs, flag, numbered_on_stack};
 use super::network;
+use super::restrict;
 use super::sys::{self, Errno, Fd, Result};
+use super::tag;
 use super::wire::Reader;
 use crate::report::Report;
 
@@ -82,6 +84,20 @@ impl<'p> Aside<'p> {
         }
         // A controller that is gone shows when the rest of the plan does not come.
         let _ = sys::send(self.link, &Report::Begun.encode());
+    }
+
+    /// Performs here what has to do with this process rather than with a network. To be called after [`Aside::begin`], in the
+    /// time in which the rest of the plan is on its way; an error names the step.
+    pub(super) fn meanwhile(&self) -> core::result::Result<(), (u32, Errno)> {
+        let mut steps = self.steps;
+        for index in 0..self.count {
+            let step = steps.step().and_then(|(tag, mut fields)| match tag {
+                tag::NAMESPACE_LIMIT => restrict::namespace_limit(&mut fields),
+                _ => Ok(()),
+            });
+            step.map_err(|errno| (index as u32, errno))?;
+        }
+        Ok(())
     }
 
     /// Waits for the opening and enters the network that it made; an error names the step.

@@ -126,11 +126,6 @@ impl Setup<'_> {
 
 pub(super) fn make_or_keep_dir(folder: i32, name: &CStr, mode: u32) -> Result<()> {
     match sys::mkdirat(folder, name, mode) {
-        Ok(()) if mode & 0o7022 != 0 => {
-            // The caller's umask took these bits away.
-            let made = sys::openat2(folder, name, open::DIRECTORY | open::NOFOLLOW, 0, resolve::NO_SYMLINKS)?;
-            sys::fchmod(made.raw(), mode)
-        }
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
         Err(error) => Err(error),
     }

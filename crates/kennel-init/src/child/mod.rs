@@ -109,13 +109,14 @@ pub struct Setup<'a> {
 /// This must be a process of its own, with a single thread, that the caller has given up: it never returns. The
 /// ranges in `inherited` must belong to nobody who still runs here.
 pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
+    const SIGCHLD: i32 = 17;
     // Blocked from the start: a signal that arrives during set-up waits for the reaper.
     let _ = sys::set_signal_mask(u64::MAX);
     // What the caller ignores stays ignored across a clone and an exec. Of SIGCHLD that would leave this process without
-    // a word of its children's ends; of the others the command would have to know.
-    (1..=sys::LAST_SIGNAL).for_each(sys::default_action);
+    // a word of its children's ends; of the others, which come later, the command would have to know.
+    sys::default_action(SIGCHLD);
     // What is made during the set-up has the permissions that the plan says. The command has the caller's mask again.
-    let umask = sys::umask(0o022);
+    let umask = sys::umask(0);
     // SAFETY: the caller's own promise.
     unsafe { inherited.give_up() };
     let opening = receive(link, 0);
@@ -126,6 +127,11 @@ pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
     };
     // SAFETY: it stays where it is, because this function never returns.
     unsafe { aside.begin() };
+    // The rest of the plan is on its way; what takes time and does not need it is done meanwhile.
+    (1..=sys::LAST_SIGNAL).for_each(sys::default_action);
+    if let Err((step, errno)) = aside.meanwhile() {
+        fail(link, step, errno);
+    }
     let main = receive(link, aside.count());
     let Performed { mut rest, past, terminal } = match perform(main.reader(), link, &aside) {
         Ok(performed) => performed,

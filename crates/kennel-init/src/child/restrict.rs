@@ -1,5 +1,7 @@
 //! The steps that take powers away. Their order is the plan's; each can only narrow what is left.
 
+use core::ffi::CStr;
+
 use super::files::place;
 use super::mounts::number;
 use super::sys::{self, Errno, Result, open};
@@ -36,7 +38,8 @@ pub(super) fn landlock(fields: &mut Reader, root: i32) -> Result<()> {
 /// Lowers a limit of the user namespace that this process is in. A container may have made /proc/sys read-only, or hidden
 /// it: then the user's own limit has to do.
 pub(super) fn namespace_limit(fields: &mut Reader) -> Result<()> {
-    let (file, value) = (fields.string()?, fields.u64()?);
+    let (file, value, half_of) = (fields.string()?, fields.u64()?, fields.string()?);
+    let value = if half_of.is_empty() { value } else { number_in(half_of).map_or(value, |most| most / 2) };
     let folder = sys::openat(sys::AT_FDCWD, c"/proc/sys/user", open::PATH | open::DIRECTORY);
     let opened = folder.and_then(|folder| sys::openat(folder.raw(), file, open::WRONLY));
     match opened {
@@ -44,6 +47,16 @@ pub(super) fn namespace_limit(fields: &mut Reader) -> Result<()> {
         Err(Errno::ENOENT | Errno::EACCES | Errno::EROFS) => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// The number that a file of the kernel's holds.
+fn number_in(path: &CStr) -> Option<u64> {
+    let file = sys::openat(sys::AT_FDCWD, path, open::RDONLY).ok()?;
+    let mut text = [0u8; 24];
+    let length = sys::read(file.raw(), &mut text).ok()?;
+    let digits = text.get(..length)?.trim_ascii_end();
+    let all = !digits.is_empty() && digits.len() < 20 && digits.iter().all(u8::is_ascii_digit);
+    all.then(|| digits.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')))
 }
 
 /// Empties every set. The bounding set goes first: it is what a program of user 0 would get its capabilities from.

@@ -5,7 +5,7 @@ mod environment;
 mod files;
 mod proxy_variables;
 
-use std::ffi::{CStr, CString, OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -111,7 +111,31 @@ pub fn opening(policy: &Policy, tier: Tier, network: Option<&NetworkPlan>) -> Ve
     if let Some(network) = network {
         doors(&mut steps, network);
     }
+    // In the time in which the rest of the plan is made; without a network it is part of that.
+    if !steps.0.is_empty() {
+        namespace_limits(&mut steps);
+    }
     steps.0
+}
+
+/// What all inside together may have of what the kernel counts for each user, by the names of the kernel's files: half of
+/// it, so that one sandbox does not use up what others of the same user need.
+fn namespace_limits(steps: &mut Steps) {
+    const REASON: &str = "others of the same user need some too";
+    // The kernel's default is 128.
+    let instances = Step::NamespaceLimit {
+        file: c"max_inotify_instances".into(),
+        value: 64,
+        half_of: CString::default(),
+    };
+    // Where nobody says, half of what kernels before 5.11 give.
+    let watches = Step::NamespaceLimit {
+        file: c"max_inotify_watches".into(),
+        value: 4096,
+        half_of: c"/proc/sys/fs/inotify/max_user_watches".into(),
+    };
+    steps.add(instances, REASON);
+    steps.add(watches, REASON);
 }
 
 /// All that a plan depends on.
@@ -139,8 +163,6 @@ pub struct Basis<'a> {
     pub network: Option<&'a NetworkPlan>,
     /// Whether the filter can ask the guard.
     pub asks: bool,
-    /// What all inside together may have of what the kernel counts for each user.
-    pub namespace_limits: &'a [(&'static CStr, u64)],
 }
 
 /// The ordered steps, after the `opening`.
@@ -150,13 +172,8 @@ pub struct Basis<'a> {
 pub fn plan(opening: Vec<Planned>, basis: &Basis) -> Result<Plan, PlanError> {
     let Basis { policy, resolved, abi, tier, .. } = *basis;
     let mut steps = Steps::default();
-    if tier != Tier::LandlockOnly {
-        for (file, value) in basis.namespace_limits {
-            steps.add(
-                Step::NamespaceLimit { file: (*file).into(), value: *value },
-                "others of the same user need some too",
-            );
-        }
+    if tier != Tier::LandlockOnly && opening.is_empty() {
+        namespace_limits(&mut steps);
     }
     let places = match tier {
         Tier::Full | Tier::HostProc => files::mounts(&mut steps, basis)?,

@@ -75,13 +75,16 @@ pub enum Refused {
 }
 
 impl Running {
-    /// Sends the opening of a plan, and waits until it is being performed. Should init be gone, [`Running::await_start`]
-    /// tells why.
+    /// Sends the opening of a plan. Should init be gone, [`Running::await_start`] tells why.
+    pub fn open(&self, opening: &[Planned]) {
+        let _ = link::send_part(&self.init.link, &encode_opening(opening));
+    }
+
+    /// Waits until the opening is being performed.
     ///
     /// The wait is short, and it is what lets the two work at the same time: a kernel that keeps a newborn process on its
     /// parent's processor does not run it before the parent sleeps.
-    pub fn open(&self, opening: &[Planned]) {
-        let _ = link::send_part(&self.init.link, &encode_opening(opening));
+    pub fn await_opening(&self, opening: &[Planned]) {
         if opening.is_empty() {
             return;
         }
