@@ -223,6 +223,76 @@ fn a_client_that_says_nothing_is_waited_for_and_one_that_ends_at_once_hears_its_
     assert!(seen.lock().unwrap().is_empty());
 }
 
+/// A server that says these bytes when it is spoken to, says no more if it should end, and tells when its client has ended.
+fn telling(answer: &'static [u8], ends: bool) -> (u16, std::sync::mpsc::Receiver<()>) {
+    let (told, ended) = std::sync::mpsc::channel();
+    let port = serve(move |mut stream| {
+        let mut bytes = [0; 4096];
+        if std::io::Read::read(&mut stream, &mut bytes).is_ok() {
+            let _ = std::io::Write::write_all(&mut stream, answer);
+        }
+        if ends {
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+        }
+        while let Ok(1..) = std::io::Read::read(&mut stream, &mut bytes) {}
+        let _ = told.send(());
+    });
+    (port, ended)
+}
+
+#[test]
+fn a_client_that_gave_up_on_a_silent_server_keeps_no_place() {
+    let short = Duration::from_millis(200);
+    let world = World::with(rules(&["a.test", "127.0.0.1"], &[]), |settings| {
+        settings.times = Times { head: short, ..Times::default() };
+    });
+    world.names.set("a.test", &["127.0.0.1"]);
+    // What waits for the server's word: a little, and more than is ever held.
+    for length in [1, 200 << 10] {
+        let (port, ended) = telling(b"", false);
+        let mut client = world.tunnel(&format!("a.test:{port}"));
+        client.send(client_hello("a.test", 9999));
+        let stream = client.0.try_clone().unwrap();
+        let writer = std::thread::spawn(move || {
+            let _ = std::io::Write::write_all(&mut &stream, &vec![23; length]);
+        });
+        // The larger one is not taken whole before the client is given up.
+        if length == 1 {
+            writer.join().unwrap();
+        }
+        drop(client);
+        ended.recv_timeout(Duration::from_secs(10)).expect("the connection is given up");
+    }
+    // One that is still there is not given up, and hears a server that takes its time.
+    let port = serve(move |mut stream| {
+        std::thread::sleep(3 * short);
+        let _ = std::io::Write::write_all(&mut stream, &SERVER_HELLO);
+    });
+    let mut client = world.tunnel(&format!("a.test:{port}"));
+    client.send(client_hello("a.test", 9999));
+    client.send([20, 3, 3, 0, 1, 1]);
+    assert_eq!(client.exactly(SERVER_HELLO.len()), SERVER_HELLO);
+}
+
+#[test]
+fn a_server_that_ends_before_it_takes_a_hello_keeps_no_place() {
+    const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 40];
+    let world = world_of(&["a.test"]);
+    for answer in [&ALERT[..], b""] {
+        for stays in [true, false] {
+            let (port, ended) = telling(answer, true);
+            let mut client = world.tunnel(&format!("a.test:{port}"));
+            client.send(client_hello("a.test", 9999));
+            client.send([20, 3, 3, 0, 1, 1]);
+            if !stays {
+                client.0.shutdown(std::net::Shutdown::Write).unwrap();
+            }
+            assert_eq!(client.rest().unwrap(), answer, "what it said arrives, and the end of it");
+            ended.recv_timeout(Duration::from_secs(10)).expect("the connection is given up");
+        }
+    }
+}
+
 #[test]
 fn through_a_parent_proxy_names_are_compared_as_well() {
     let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));

@@ -4,7 +4,7 @@
 //! held back until it is known what they are ([`crate::protocols`]). The server is connected to at once and what it says
 //! is handed on at once, because in many protocols (SSH, SMTP, MySQL) the server speaks first and the client waits for it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 
 use kennel_policy::domain::Host;
@@ -18,7 +18,7 @@ use crate::http::forward;
 use crate::protocols::http_line::{Line, LineReader, UNKNOWN};
 use crate::protocols::{Opening, Step, Terms};
 use crate::record::Door;
-use crate::relay::{Activity, Wire, both_ways, fill, read_leased, send};
+use crate::relay::{Activity, Wire, both_ways, farewell, fill, read_leased, send};
 use crate::rules::DenyReason;
 use crate::sockets;
 
@@ -55,10 +55,13 @@ pub(crate) async fn carry(gate: &Gate, tunnel: Tunnel) {
                 return;
             };
             sockets::reset_on_close(&upstream.stream);
-            match error.get_ref().and_then(|inner| inner.downcast_ref::<Refused>()) {
-                Some(Refused(reason)) => {
+            match error.get_ref().and_then(|inner| inner.downcast_ref::<Stopped>()) {
+                Some(Stopped::Refused(reason)) => {
                     let denial = gate.deny(&target, door, reason.clone(), None);
                     refuse::judged(gate, client, &denial).await;
+                }
+                Some(Stopped::ServerEnded) => {
+                    farewell(&client.stream, &[], gate.settings().times.stall).await
                 }
                 None => sockets::reset_on_close(&client.stream),
             }
@@ -134,20 +137,41 @@ async fn until(deadline: Option<Instant>) {
 
 /// Why a connection is not carried any further.
 #[derive(Debug)]
-struct Refused(DenyReason);
+enum Stopped {
+    /// The client may not say this here.
+    Refused(DenyReason),
+    /// The server has ended, and the client's bytes were waiting for its word. The client has all that it said.
+    ServerEnded,
+}
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for Stopped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
+        match self {
+            Stopped::Refused(reason) => reason.fmt(f),
+            Stopped::ServerEnded => f.write_str("the server ended before it answered"),
+        }
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for Stopped {}
+
+fn refused(reason: DenyReason) -> io::Error {
+    io::Error::other(Stopped::Refused(reason))
+}
+
+/// What the one who carries the client's bytes has to know of the server.
+#[derive(Default)]
+struct Heard {
+    /// The server said something, or ended.
+    news: Notify,
+    /// The server will say nothing more.
+    ended: Cell<bool>,
+}
 
 /// Carries both ways, the client's bytes as far as they are known for what they are.
 async fn judged(gate: &Gate, opening: Opening, client: &mut Wire, upstream: &mut Wire) -> io::Result<()> {
     let times = gate.settings().times;
-    let (opening, heard, activity) = (RefCell::new(opening), Notify::new(), Activity::new());
+    let (opening, heard, activity) = (RefCell::new(opening), Heard::default(), Activity::new());
     let Wire { stream, inbox } = client;
     let early = std::mem::take(&mut upstream.inbox);
     let server = &upstream.stream;
@@ -159,8 +183,8 @@ async fn judged(gate: &Gate, opening: Opening, client: &mut Wire, upstream: &mut
     let down = async {
         let hear = |bytes: &[u8]| {
             let taken = opening.borrow_mut().server(bytes);
-            heard.notify_one();
-            taken.map_err(|reason| io::Error::other(Refused(reason)))
+            heard.news.notify_one();
+            taken.map_err(refused)
         };
         // What a parent proxy sent behind its answer.
         if !early.is_empty() {
@@ -171,6 +195,8 @@ async fn judged(gate: &Gate, opening: Opening, client: &mut Wire, upstream: &mut
             let (lease, count) = read_leased(server, u64::MAX).await?;
             if count == 0 {
                 sockets::finish(stream);
+                heard.ended.set(true);
+                heard.news.notify_one();
                 return Ok(());
             }
             hear(&lease[..count])?;
@@ -187,19 +213,19 @@ async fn open(
     inbox: &mut Vec<u8>,
     server: &TcpStream,
     opening: &RefCell<Opening>,
-    heard: &Notify,
+    heard: &Heard,
     times: Times,
 ) -> io::Result<()> {
-    let (mut deadline, mut ended) = (None, false);
+    let (mut deadline, mut held, mut ended) = (None, None, false);
     loop {
         let step = opening.borrow_mut().client(inbox);
         let fills = match step {
             Step::Open => return Ok(()),
-            Step::Refuse(reason) => return Err(io::Error::other(Refused(reason))),
+            Step::Refuse(reason) => return Err(refused(reason)),
             Step::Pass(count) => {
                 send(server, &inbox[..count], times.stall).await?;
                 inbox.drain(..count);
-                deadline = None;
+                (deadline, held) = (None, None);
                 continue;
             }
             Step::More if ended && inbox.is_empty() => return Ok(()),
@@ -211,14 +237,23 @@ async fn open(
                 }
                 true
             }
+            Step::Hold if heard.ended.get() => return Err(io::Error::other(Stopped::ServerEnded)),
             Step::Hold => {
-                deadline = None;
-                !ended && inbox.len() < MOST_HELD
+                let fills = !ended && inbox.len() < MOST_HELD;
+                // A client that has ended may still wait for an answer, or it may be gone, which looks the same. One that
+                // is not read from cannot be seen to end. So from here on the server has only so long to speak: else
+                // everybody who gave up on a silent server would keep a place in the gate for as long as it is silent.
+                deadline = match fills {
+                    true => None,
+                    false => held.or_else(|| Some(Instant::now() + times.head)),
+                };
+                held = deadline;
+                fills
             }
         };
         tokio::select! {
             read = fill(stream, inbox), if fills => ended = read? == 0,
-            () = heard.notified() => {}
+            () = heard.news.notified() => {}
             () = until(deadline) => return Err(io::ErrorKind::TimedOut.into()),
         }
     }
