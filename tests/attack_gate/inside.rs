@@ -60,7 +60,10 @@ pub fn run(arguments: &[String]) -> i32 {
 
 fn fuzz(ways: &Ways, seed: u64, time: Duration, places: &[Place]) {
     let next = AtomicU64::new(0);
-    let deadline = Instant::now() + time;
+    let begun = Instant::now();
+    let deadline = begun + time;
+    // How many were done in each tenth of the time.
+    let tenths = [const { AtomicU64::new(0) }; 10];
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
@@ -69,11 +72,16 @@ fn fuzz(ways: &Ways, seed: u64, time: Duration, places: &[Place]) {
                     if is_canary(&ways.send(&tries::make(seed, number, places))) {
                         println!("found {number}");
                     }
+                    let tenth = 10.0 * begun.elapsed().as_secs_f64() / time.as_secs_f64();
+                    if let Some(count) = tenths.get(tenth as usize) {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
                 }
             });
         }
     });
     println!("tries {}", next.load(Ordering::Relaxed));
+    println!("first {}\nlast {}", tenths[0].load(Ordering::Relaxed), tenths[9].load(Ordering::Relaxed));
 }
 
 /// Sends the files whose names come in, and says how it went.

@@ -2,6 +2,10 @@
 //! hellos for the other in every way that a server may take. Whatever some server takes, the gate must have refused: the
 //! other host's page or certificate, or its name in a server's own words, is a finding.
 //!
+//! There are two sets of the servers. One is for trials without a gate, which show that the attack could find something. The
+//! other is reached through the gate only, so whatever it says of the other host came through the gate. Before each set
+//! stands a [`recorder`].
+//!
 //! `KENNEL_ATTACK_SECONDS` says for how long (30), `KENNEL_ATTACK_SEED` with which tries (a random one, which is printed).
 //! A finding is made small and written to a file; `KENNEL_ATTACK_REPLAY=FILE` tries it again.
 
@@ -9,8 +13,11 @@ mod client;
 mod file;
 mod hello;
 mod inside;
+mod judged;
+mod recorder;
 mod requests;
 mod rng;
+mod sandbox;
 mod servers;
 mod shrink;
 mod tries;
@@ -19,21 +26,26 @@ mod tries;
 #[allow(dead_code, reason = "another suite uses the rest")]
 mod wire;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use client::{Ways, is_canary};
-use kennel_tests::{Scratch, kennel, skipped};
+use judged::Judged;
+use kennel_tests::{Scratch, skipped};
+use recorder::Recorder;
+use sandbox::{Sandbox, kennel_with};
 use servers::{ALLOWED_MARK, Kind, Place, Servers};
 use tries::{ALLOWED, Door, Part, Try};
 
 const ROLE: &str = "KENNEL_ATTACK_GATE_INSIDE";
 const NAME: &str = "the_gate_lets_nobody_through_to_another_host";
-/// Numbers of tries that are sent past the gate, to see which the servers take.
-const PAST_THE_GATE: u64 = 1 << 40;
+/// Numbers of tries that are made without a gate, to see which the servers take.
+const WITHOUT_A_GATE: u64 = 1 << 40;
+/// How far above the places' ports the servers for trials without a gate listen, and their recorder.
+const TRIAL_RECORDER: u16 = 10_000;
+const TRIAL_SERVERS: u16 = 20_000;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -76,45 +88,63 @@ fn the_gate_lets_nobody_through_to_another_host() -> Result<usize, Stop> {
         return Err(Stop::Lacks("openssl is not installed".into()));
     }
     let scratch = Scratch::new();
-    let servers = Servers::start(scratch.path()).map_err(Stop::Broken)?;
+    let seed = number("KENNEL_ATTACK_SEED").unwrap_or_else(random);
+    let seconds = number("KENNEL_ATTACK_SECONDS").unwrap_or(30);
+    let replayed = std::env::var_os("KENNEL_ATTACK_REPLAY");
+    if replayed.is_none() {
+        trial(&scratch.join("trial"), seed, seconds)?;
+    }
+    let mut judged = Judged::start(&scratch.join("judged")).map_err(Stop::Broken)?;
     let mut sandbox = Sandbox::start(&scratch).map_err(|error| Stop::Broken(format!("kennel: {error}")))?;
-    if let Some(path) = std::env::var_os("KENNEL_ATTACK_REPLAY") {
+    if let Some(path) = replayed {
         let attempt = file::read(Path::new(&path)).map_err(Stop::Broken)?;
-        let found = reaches(&servers, &mut sandbox, &attempt);
+        let found = judged.reached_by(&mut sandbox, &attempt).map_err(Stop::Broken)?;
         println!("attack_gate: replayed {}, {} findings", Path::new(&path).display(), usize::from(found));
         return Ok(found.into());
     }
-    check(&servers, &mut sandbox)?;
-    let seed = number("KENNEL_ATTACK_SEED").unwrap_or_else(random);
-    let seconds = number("KENNEL_ATTACK_SECONDS").unwrap_or(30);
-    let names: Vec<&str> = servers.places.iter().map(|place| place.name).collect();
-    let mut names = names;
-    names.dedup();
-    println!("attack_gate: seed {seed}, for {seconds} s, against {}", names.join(", "));
-    teeth(&servers, seed);
-    let before = settled(&servers);
+    shows_the_allowed_host(&judged.servers, &mut sandbox).map_err(Stop::Broken)?;
     let begun = Instant::now();
-    let (count, mut found) = fuzz(&servers, seed, seconds).map_err(Stop::Broken)?;
+    let Fuzzed { count, mut found, first, last } =
+        fuzz(&judged.servers, seed, seconds).map_err(Stop::Broken)?;
     let took = begun.elapsed().as_secs_f64();
     // A try may have lost its number on the way, since it is disturbed too. What a server took is a finding all the same.
     let mut nameless = Vec::new();
-    for evidence in new_among(&settled(&servers), &before) {
-        match number_of(&evidence).filter(|number| *number < count) {
+    let told = judged.told().map_err(|doubt| {
+        let known = found.keys().map(|number| format!("\nbut try {number} showed the other host"));
+        Stop::Broken(known.fold(doubt, |text, known| text + &known))
+    })?;
+    for (about, evidence) in told {
+        match number_of(&about).filter(|number| *number < count) {
             Some(number) => drop(found.entry(number).or_insert(evidence)),
-            None => nameless.push(evidence),
+            None => nameless.push((about, evidence)),
         }
     }
     let findings = found.len() + nameless.len();
     for (number, evidence) in found.iter().take(5) {
-        let attempt = tries::make(seed, *number, &servers.places);
-        let (path, lasts) = keep(&servers, &mut sandbox, seed, *number, &attempt, evidence);
+        let attempt = tries::make(seed, *number, &judged.servers.places);
+        let (path, lasts) =
+            keep(&judged, &mut sandbox, seed, *number, &attempt, evidence).map_err(Stop::Broken)?;
         let again = if lasts { "" } else { " (not seen again)" };
         println!("attack_gate: finding {number}: {evidence}{again}: KENNEL_ATTACK_REPLAY={}", path.display());
+        if !lasts {
+            judged.show_what_was_sent(evidence);
+        }
     }
-    for evidence in nameless.iter().take(5) {
+    for (about, evidence) in nameless.iter().take(5) {
         println!("attack_gate: finding: a try that cannot be told from this: {evidence}");
+        judged.show_what_was_sent(about);
     }
+    let rate = |tenth: u64| tenth as f64 * 10.0 / seconds.max(1) as f64;
+    println!(
+        "attack_gate: {:.0} tries a second in the first tenth of the time, {:.0} in the last",
+        rate(first),
+        rate(last)
+    );
     println!("attack_gate: seed {seed}, {count} tries in {took:.0} s, {findings} findings");
+    // A gate that carries nothing lets nobody through either.
+    if rate(last) < 1.0 && seconds >= 10 {
+        return Err(Stop::Broken("the gate came to a stop".into()));
+    }
     Ok(findings)
 }
 
@@ -137,6 +167,8 @@ fn leave_the_host() -> std::io::Result<()> {
         libc::prctl(libc::PR_SET_PDEATHSIG, 0);
     }
     std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")?;
+    // No connection gets the port of a server that is yet to come.
+    std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 65535")?;
     wire::up(wire::index(c"lo")?)
 }
 
@@ -145,49 +177,6 @@ fn random() -> u64 {
     let read = std::fs::File::open("/dev/urandom")
         .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
     read.map_or(1, |()| u64::from_ne_bytes(bytes) >> 16)
-}
-
-/// `kennel run` with the allowed host, and this program in it.
-fn kennel_with(words: &[&str]) -> std::io::Result<Command> {
-    let me = std::env::current_exe()?;
-    let mut command = kennel(["run", "--no-settings", "--quiet", "--allow-domain", ALLOWED, "--env"]);
-    command.arg(format!("{ROLE}=1")).arg("--").arg(me).args(words);
-    for name in ["http_proxy", "https_proxy", "all_proxy", "no_proxy"] {
-        command.env_remove(name).env_remove(name.to_uppercase());
-    }
-    Ok(command)
-}
-
-/// A sandbox that sends what it is told to.
-struct Sandbox {
-    child: Child,
-    lines: BufReader<std::process::ChildStdout>,
-    file: PathBuf,
-}
-
-impl Sandbox {
-    fn start(scratch: &Scratch) -> std::io::Result<Sandbox> {
-        let mut child = kennel_with(&["serve"])?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let stdout = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
-        Ok(Sandbox { child, lines: BufReader::new(stdout), file: scratch.join("try.txt") })
-    }
-
-    /// What came back, and whether it was the other host's.
-    fn send(&mut self, attempt: &Try) -> Option<(bool, String)> {
-        file::write(&self.file, attempt, "").ok()?;
-        writeln!(self.child.stdin.as_mut()?, "{}", self.file.display()).ok()?;
-        let mut line = String::new();
-        self.lines.read_line(&mut line).ok()?;
-        let (word, answer) = line.trim_end().split_once(' ')?;
-        Some((word == "canary", answer.to_owned()))
-    }
-}
-
-impl Drop for Sandbox {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
-    }
 }
 
 fn once(place: &Place, door: Door, host: &str) -> Try {
@@ -200,102 +189,96 @@ fn once(place: &Place, door: Door, host: &str) -> Try {
     Try { port: place.port, door, parts: vec![Part { bytes: [proxy.as_bytes(), &bytes].concat(), pause: 0 }] }
 }
 
-/// That the attack could find something: every server shows the other host to those who ask it without a gate, and the
-/// allowed one through it.
-fn check(servers: &Servers, sandbox: &mut Sandbox) -> Result<(), Stop> {
-    let ways = Ways::direct();
+/// That every server shows the other host to those who ask it without a gate, in this name of it where any will do.
+fn show_the_other_host(servers: &Servers, above: u16, label: &str) -> Result<(), String> {
+    let ways = Ways::direct(above);
+    let name = format!("{label}.other.test");
     for place in &servers.places {
-        let before = servers.evidence().len();
-        let other = if place.exact { "other.test" } else { "check.other.test" };
-        let answer = ways.send(&once(place, Door::Direct, other));
-        std::thread::sleep(Duration::from_millis(20));
-        if !is_canary(&answer) && servers.evidence().len() == before {
+        let other = if place.exact { "other.test" } else { &name };
+        let told = || servers.evidence().iter().any(|line| !place.exact && line.contains(other));
+        let mut answer = Vec::new();
+        // On a busy machine it may take some time.
+        let shown = (0..20).any(|turn| {
+            answer = ways.send(&once(place, Door::Direct, other));
+            std::thread::sleep(Duration::from_millis(20 * turn));
+            is_canary(&answer) || told()
+        });
+        if !shown {
             let said = answer.escape_ascii().to_string();
-            return Err(Stop::Broken(format!(
+            return Err(format!(
                 "{} on {} does not show the other host: {said:.300}",
                 place.name, place.port
-            )));
+            ));
         }
+    }
+    Ok(())
+}
+
+/// That the gate carries what it should to every server.
+fn shows_the_allowed_host(servers: &Servers, sandbox: &mut Sandbox) -> Result<(), String> {
+    for place in servers.places.iter().filter(|place| !place.proxied) {
         for door in [Door::Connect, Door::Socks, Door::Direct] {
-            if place.proxied {
-                continue;
-            }
             let attempt = once(place, door, ALLOWED);
-            let (_, answer) =
-                sandbox.send(&attempt).ok_or_else(|| Stop::Broken("the sandbox ended".into()))?;
-            // A handshake of TLS 1.3 hides the certificate, but it is one.
-            let shown = answer.contains(ALLOWED_MARK) || answer.starts_with("\\x16\\x03\\x03");
+            let mut answer = String::new();
+            let mut shown = false;
+            for _ in 0..20 {
+                (_, answer) = sandbox.send(&attempt)?;
+                // A handshake of TLS 1.3 hides the certificate, but it is one.
+                shown = answer.contains(ALLOWED_MARK) || answer.starts_with("\\x16\\x03\\x03");
+                if shown {
+                    break;
+                }
+            }
             if !shown {
-                let what =
-                    format!("{} on {} does not show the allowed host by {door:?}", place.name, place.port);
-                return Err(Stop::Broken(format!("{what}: {answer:.300}")));
+                let what = format!("{} on {}", place.name, place.port);
+                return Err(format!("{what} does not show the allowed host by {door:?}: {answer:.300}"));
             }
         }
     }
     Ok(())
 }
 
-/// Says how many of the tries lead to the other host where nobody stands in between.
-fn teeth(servers: &Servers, seed: u64) {
+/// Shows that the attack could find something, with servers that no gate stands before and that end with this: says how
+/// many of the tries lead to the other host.
+fn trial(folder: &Path, seed: u64, seconds: u64) -> Result<(), Stop> {
     const MANY: u64 = 400;
-    let ways = Ways::direct();
+    let servers = Servers::start(folder, TRIAL_SERVERS).map_err(Stop::Broken)?;
+    let mut names: Vec<&str> = servers.places.iter().map(|place| place.name).collect();
+    names.dedup();
+    println!("attack_gate: seed {seed}, for {seconds} s, against {}", names.join(", "));
+    let recorder = Recorder::start(&servers.places, TRIAL_RECORDER, TRIAL_SERVERS)
+        .map_err(|error| Stop::Broken(error.to_string()))?;
+    show_the_other_host(&servers, TRIAL_SERVERS, "check").map_err(Stop::Broken)?;
+    let ways = Ways::direct(TRIAL_RECORDER);
     let next = std::sync::atomic::AtomicU64::new(0);
-    let shown = std::sync::Mutex::new(BTreeSet::new());
     std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
                 loop {
-                    let number = PAST_THE_GATE + next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    if number >= PAST_THE_GATE + MANY {
+                    let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    if number >= MANY {
                         break;
                     }
-                    let attempt = tries::make(seed, number, &servers.places);
-                    if attempt.door != Door::Forward && is_canary(&ways.send(&attempt)) {
-                        shown.lock().expect("no panics").insert(number);
+                    let attempt = tries::make(seed, WITHOUT_A_GATE + number, &servers.places);
+                    if attempt.door != Door::Forward {
+                        ways.send(&attempt);
                     }
                 }
             });
         }
     });
-    let mut shown = shown.into_inner().expect("no panics");
-    let is_past = |number: &u64| *number >= PAST_THE_GATE;
-    shown.extend(servers.evidence().iter().filter_map(|line| number_of(line)).filter(is_past));
+    recorder.rests(Duration::from_secs(10));
+    let by_answer = recorder.led().into_iter().map(|sent| String::from_utf8_lossy(&sent.bytes).into_owned());
+    let mut shown: Vec<String> = by_answer.chain(servers.evidence()).collect();
+    shown.retain(|about| !about.contains("check.other.test"));
+    // The same try may be known by its answer and by the server's words.
+    shown.sort_by_key(|about| number_of(about));
+    shown.dedup_by_key(|about| number_of(about).unwrap_or_else(random));
     println!("attack_gate: of {MANY} tries without a gate, {} led to the other host", shown.len());
-}
-
-/// What the servers have told, once they tell no more: on a busy machine they are behind, and OpenSSL's keeps what it has to
-/// say of a handshake that failed until it has another visitor.
-fn settled(servers: &Servers) -> Vec<String> {
-    let ways = Ways::direct();
-    for place in &servers.places {
-        let _ = ways.send(&once(place, Door::Direct, ALLOWED));
+    if shown.is_empty() {
+        return Err(Stop::Broken("no try leads anywhere".into()));
     }
-    let mut told = servers.evidence();
-    for _ in 0..20 {
-        std::thread::sleep(Duration::from_millis(250));
-        let now = servers.evidence();
-        if now.len() == told.len() {
-            break;
-        }
-        told = now;
-    }
-    told
-}
-
-/// The lines that were not there before. The same line may well be there twice.
-fn new_among(now: &[String], before: &[String]) -> Vec<String> {
-    let mut known: BTreeMap<&String, usize> = BTreeMap::new();
-    for line in before {
-        *known.entry(line).or_default() += 1;
-    }
-    let is_new = |line: &&String| match known.get_mut(*line) {
-        Some(left) if *left > 0 => {
-            *left -= 1;
-            false
-        }
-        _ => true,
-    };
-    now.iter().filter(is_new).cloned().collect()
+    Ok(())
 }
 
 /// Which try a server's words are about.
@@ -305,7 +288,16 @@ fn number_of(evidence: &str) -> Option<u64> {
     name.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-fn fuzz(servers: &Servers, seed: u64, seconds: u64) -> Result<(u64, BTreeMap<u64, String>), String> {
+/// What one run of tries gave.
+struct Fuzzed {
+    count: u64,
+    found: BTreeMap<u64, String>,
+    /// How many were done in the first tenth of the time, and in the last.
+    first: u64,
+    last: u64,
+}
+
+fn fuzz(servers: &Servers, seed: u64, seconds: u64) -> Result<Fuzzed, String> {
     let list = inside::words(&servers.places);
     let words = ["fuzz", &seed.to_string(), &seconds.to_string(), &list];
     let mut command = kennel_with(&words).map_err(|error| error.to_string())?;
@@ -313,45 +305,38 @@ fn fuzz(servers: &Servers, seed: u64, seconds: u64) -> Result<(u64, BTreeMap<u64
     if !output.status.success() {
         return Err(format!("the sandbox ended with {}", output.status));
     }
-    let (mut count, mut found) = (0, BTreeMap::new());
+    let mut fuzzed = Fuzzed { count: 0, found: BTreeMap::new(), first: 0, last: 0 };
     for line in String::from_utf8_lossy(&output.stdout).lines() {
-        match line.split_once(' ') {
-            Some(("found", number)) => {
-                drop(
-                    found.insert(number.parse().unwrap_or(0), "the other host's page or certificate".into()),
-                );
-            }
-            Some(("tries", number)) => count = number.parse().unwrap_or(0),
-            _ => {}
+        let (word, value) = line.split_once(' ').unwrap_or((line, ""));
+        let value = value.parse().map_err(|_| format!("the sandbox said: {line:?}"))?;
+        match word {
+            "found" => drop(fuzzed.found.insert(value, "the other host's page or certificate".into())),
+            "tries" => fuzzed.count = value,
+            "first" => fuzzed.first = value,
+            "last" => fuzzed.last = value,
+            _ => return Err(format!("the sandbox said: {line:?}")),
         }
     }
-    if count == 0 && seconds > 0 {
+    if fuzzed.count == 0 && seconds > 0 {
         return Err("nothing was tried".into());
     }
-    Ok((count, found))
-}
-
-/// Whether a try leads to the other host.
-fn reaches(servers: &Servers, sandbox: &mut Sandbox, attempt: &Try) -> bool {
-    let before = servers.evidence().len();
-    let canary = sandbox.send(attempt).is_some_and(|(canary, _)| canary);
-    std::thread::sleep(Duration::from_millis(20));
-    canary || servers.evidence().len() > before
+    Ok(fuzzed)
 }
 
 /// Makes a finding small and writes it down. Says where, and whether it was seen again.
 fn keep(
-    servers: &Servers,
+    judged: &Judged,
     sandbox: &mut Sandbox,
     seed: u64,
     number: u64,
     attempt: &Try,
     evidence: &str,
-) -> (PathBuf, bool) {
+) -> Result<(PathBuf, bool), String> {
+    let mut reaches = |attempt: &Try| judged.reached_by(sandbox, attempt);
     // The pauses decide some of them, so it may take a second look.
-    let lasts = (0..3).any(|_| reaches(servers, sandbox, attempt));
+    let lasts = reaches(attempt)? || reaches(attempt)? || reaches(attempt)?;
     let small = match lasts {
-        true => shrink::shrink(attempt, 120, |less| reaches(servers, sandbox, less)),
+        true => shrink::shrink(attempt, 120, |less| reaches(less).unwrap_or(false)),
         false => attempt.clone(),
     };
     let folder =
@@ -359,9 +344,10 @@ fn keep(
     // What cannot be made cannot be written below either, and that is told.
     let _ = std::fs::create_dir_all(&folder);
     let path = folder.join(format!("kennel-attack_gate-{seed}-{number}.txt"));
-    let server = servers.places.iter().find(|place| place.port == small.port).map_or("", |place| place.name);
+    let places = &judged.servers.places;
+    let server = places.iter().find(|place| place.port == small.port).map_or("", |place| place.name);
     if let Err(error) = file::write(&path, &small, &format!("{server}: {evidence}")) {
         skipped(&format!("writing {}: {error}", path.display()));
     }
-    (path, lasts)
+    Ok((path, lasts))
 }

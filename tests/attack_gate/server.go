@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 )
 
 type peeked struct {
@@ -35,7 +36,7 @@ func main() {
 	}
 	allowedBody, otherBody := file("allowed/index.html"), file("other/index.html")
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := strings.Split(r.Host, ":")[0]
+		host := strings.TrimSuffix(strings.ToLower(strings.Split(r.Host, ":")[0]), ".")
 		if strings.HasSuffix(host, "other.test") {
 			fmt.Println("EVIDENCE http", host)
 			w.Write(otherBody)
@@ -52,7 +53,7 @@ func main() {
 	}
 	allowed, other := pair("allowed"), pair("other")
 	config := &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-		if strings.HasSuffix(hello.ServerName, "other.test") {
+		if strings.HasSuffix(strings.TrimSuffix(strings.ToLower(hello.ServerName), "."), "other.test") {
 			fmt.Println("EVIDENCE sni", hello.ServerName)
 			return other, nil
 		}
@@ -80,8 +81,15 @@ func main() {
 					return
 				}
 				go func() {
+					// As real servers do, which wait for nobody for ever.
+					connection.SetReadDeadline(time.Now().Add(3 * time.Second))
 					reader := bufio.NewReader(connection)
-					first, _ := reader.Peek(1)
+					first, err := reader.Peek(1)
+					if err != nil {
+						connection.Close()
+						return
+					}
+					connection.SetReadDeadline(time.Time{})
 					if len(first) == 1 && (first[0] < 32 && first[0] != '\r' && first[0] != '\n' || first[0] >= 128) {
 						secure.connections <- peeked{connection, reader}
 					} else {

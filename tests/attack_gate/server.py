@@ -8,6 +8,11 @@ import threading
 folder, plain_port, secure_port = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 
 
+def is_other(name):
+    """A name is the same in capitals, and with the dot of the root."""
+    return name.lower().removesuffix(".").endswith("other.test")
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 5
@@ -16,7 +21,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         host = self.headers.get("Host", "").split(":")[0]
         if self.path.startswith("http://"):
             host = self.path.split("/")[2].split(":")[0]
-        other = host.endswith("other.test")
+        other = is_other(host)
         if other:
             print("EVIDENCE http", host, flush=True)
         body = open(f"{folder}/{'other' if other else 'allowed'}/index.html", "rb").read()
@@ -37,7 +42,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 def named(connection, name, _):
-    if name and name.endswith("other.test"):
+    if name and is_other(name):
         print("EVIDENCE sni", name, flush=True)
         connection.context = other
 

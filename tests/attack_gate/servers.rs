@@ -35,7 +35,7 @@ pub enum Kind {
 pub struct Place {
     /// Whose it is.
     pub name: &'static str,
-    /// Its number.
+    /// Its number, as the gate knows it: the server itself listens further up.
     pub port: u16,
     /// What it speaks.
     pub kind: Kind,
@@ -49,6 +49,8 @@ pub struct Place {
 pub struct Servers {
     children: Vec<Child>,
     folder: PathBuf,
+    /// How far above its place's port each of them listens.
+    above: u16,
     logs: Vec<PathBuf>,
     /// Where they are.
     pub places: Vec<Place>,
@@ -68,10 +70,11 @@ fn find(name: &str) -> Option<PathBuf> {
 }
 
 impl Servers {
-    /// Starts all that are installed.
-    pub fn start(folder: &Path) -> Result<Servers, String> {
-        let mut servers =
-            Servers { children: Vec::new(), folder: folder.to_owned(), logs: Vec::new(), places: Vec::new() };
+    /// Starts all that are installed, each so far above its place's port.
+    pub fn start(folder: &Path, above: u16) -> Result<Servers, String> {
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let (children, logs, places) = (Vec::new(), Vec::new(), Vec::new());
+        let mut servers = Servers { children, folder: folder.to_owned(), above, logs, places };
         servers.make_pages()?;
         servers.openssl();
         servers.gnutls();
@@ -93,11 +96,25 @@ impl Servers {
             let text = String::from_utf8_lossy(&text);
             let told =
                 |line: &&str| line.starts_with("EVIDENCE ") || line.starts_with("Hostname in TLS extension");
-            lines.extend(
-                text.lines().filter(told).filter(|line| line.contains("other.test")).map(str::to_owned),
-            );
+            // A line that is not whole yet is for the next time.
+            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+            // To a server a name is the same in capitals.
+            let is_other = |line: &&str| line.to_ascii_lowercase().contains("other.test");
+            lines.extend(whole.lines().filter(told).filter(is_other).map(str::to_owned));
         }
         lines
+    }
+
+    /// Those that are no longer there.
+    pub fn gone(&mut self) -> Vec<String> {
+        let ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
+        let names: Vec<String> = self.logs.iter().map(|log| log.display().to_string()).collect();
+        self.children.iter_mut().zip(names).filter_map(|(child, name)| ended(child).then_some(name)).collect()
+    }
+
+    /// Where the server of a place listens.
+    fn at(&self, port: u16) -> String {
+        (port + self.above).to_string()
     }
 
     fn path(&self, name: &str) -> String {
@@ -147,7 +164,7 @@ impl Servers {
             Err(error) => return skipped(&format!("{name}: {error}")),
         }
         self.logs.push(log);
-        let exact = matches!(name, "openssl" | "gnutls");
+        let exact = name == "gnutls";
         self.places.extend(places.iter().map(|&(port, kind, proxied)| Place {
             name,
             port,
@@ -158,8 +175,11 @@ impl Servers {
     }
 
     fn openssl(&mut self) {
-        let mut command = Command::new("openssl");
-        command.args(["s_server", "-www", "-accept", "127.0.0.1:449", "-servername", "other.test"]);
+        // It tells every name that it is asked for, but into a file only when there is a page of it: a line may stay in its
+        // memory until it is killed, or come when somebody else is being judged.
+        let mut command = Command::new("stdbuf");
+        let accept = format!("127.0.0.1:{}", self.at(449));
+        command.args(["-oL", "openssl", "s_server", "-www", "-accept", &accept, "-servername", "other.test"]);
         command.args([
             "-cert",
             "allowed.pem",
@@ -177,7 +197,7 @@ impl Servers {
         let Some(program) = find("gnutls-serv") else { return skipped("gnutls-serv is not installed") };
         let mut command = Command::new(program);
         // Its certificates are told from its answer, which only TLS 1.2 sends in plain.
-        command.args(["--http", "--port", "450", "--priority", "NORMAL:-VERS-TLS1.3"]);
+        command.args(["--http", "--port", &self.at(450), "--priority", "NORMAL:-VERS-TLS1.3"]);
         for name in ["allowed", "other"] {
             command.args(["--x509certfile", &format!("{name}.pem"), "--x509keyfile", &format!("{name}.key")]);
         }
@@ -194,9 +214,10 @@ impl Servers {
             let default = if name == "allowed" { " default_server" } else { "" };
             blocks.push_str(&format!(
                 "server {{ server_name {hosts}; root {folder}{name};
-                   listen 127.0.0.1:80{default}; listen 127.0.0.1:81{default} proxy_protocol;
-                   listen 127.0.0.1:443 ssl{default}; listen 127.0.0.1:444 ssl{default} proxy_protocol;
-                   ssl_certificate {folder}{name}.pem; ssl_certificate_key {folder}{name}.key; ssl_protocols TLSv1.2; }}\n"
+                   listen 127.0.0.1:{}{default}; listen 127.0.0.1:{}{default} proxy_protocol;
+                   listen 127.0.0.1:{} ssl{default}; listen 127.0.0.1:{} ssl{default} proxy_protocol;
+                   ssl_certificate {folder}{name}.pem; ssl_certificate_key {folder}{name}.key; ssl_protocols TLSv1.2; }}\n",
+                self.at(80), self.at(81), self.at(443), self.at(444)
             ));
         }
         let user = if am_root() { "user nobody nogroup;" } else { "" };
@@ -239,15 +260,19 @@ impl Servers {
                 };
                 let line = if proxied { "RemoteIPProxyProtocol On\n" } else { "" };
                 hosts.push_str(&format!(
-                    "<VirtualHost 127.0.0.1:{port}>\nServerName {host}\nServerAlias *.{host}\nDocumentRoot {folder}{name}\nDirectoryIndex index.html\n{ssl}{line}</VirtualHost>\n"
+                    "<VirtualHost 127.0.0.1:{}>\nServerName {host}\nServerAlias *.{host}\nDocumentRoot {folder}{name}\nDirectoryIndex index.html\n{ssl}{line}</VirtualHost>\n",
+                    self.at(port)
                 ));
             }
         }
         let user = if am_root() { "User nobody\nGroup nogroup\n" } else { "" };
         let config = format!(
             "ServerRoot {folder}\nPidFile {folder}apache.pid\nErrorLog {folder}apache-errors.log\nDefaultRuntimeDir {folder}\n\
-             ServerName default.test\nHttpProtocolOptions Unsafe\n{load}{user}Listen 127.0.0.1:82\nListen 127.0.0.1:92\nListen 127.0.0.1:445\n\
-             <Directory />\nRequire all granted\n</Directory>\n{hosts}"
+             ServerName default.test\nHttpProtocolOptions Unsafe\n{load}{user}Listen 127.0.0.1:{}\nListen 127.0.0.1:{}\nListen 127.0.0.1:{}\n\
+             <Directory />\nRequire all granted\n</Directory>\n{hosts}",
+            self.at(82),
+            self.at(92),
+            self.at(445)
         );
         let path = self.path("apache.conf");
         let _ = fs::write(&path, config);
@@ -270,13 +295,17 @@ impl Servers {
         }
         let config = format!(
             "defaults\n mode http\n timeout client 5s\n timeout server 5s\n timeout connect 5s\n\
-             frontend f\n bind 127.0.0.1:87\n bind 127.0.0.1:88 accept-proxy\n bind 127.0.0.1:451 ssl crt {0}/allowed.pem crt {0}/other.pem ssl-max-ver TLSv1.2\n \
-             bind 127.0.0.1:452 accept-proxy ssl crt {0}/allowed.pem crt {0}/other.pem ssl-max-ver TLSv1.2\n \
+             frontend f\n bind 127.0.0.1:{3}\n bind 127.0.0.1:{4} accept-proxy\n bind 127.0.0.1:{5} ssl crt {0}/allowed.pem crt {0}/other.pem ssl-max-ver TLSv1.2\n \
+             bind 127.0.0.1:{6} accept-proxy ssl crt {0}/allowed.pem crt {0}/other.pem ssl-max-ver TLSv1.2\n \
              acl other req.hdr(host),field(1,:) -m end -i other.test\n use_backend o if other\n default_backend a\n\
              backend a\n {1}\nbackend o\n {2}\n",
             self.path("haproxy"),
             page(ALLOWED_MARK),
-            page(CANARY)
+            page(CANARY),
+            self.at(87),
+            self.at(88),
+            self.at(451),
+            self.at(452)
         );
         let path = self.path("haproxy.cfg");
         let _ = fs::write(&path, config);
@@ -296,7 +325,7 @@ impl Servers {
         let script = self.path("server.js");
         let _ = fs::write(&script, include_str!("server.js"));
         let mut command = Command::new(program);
-        command.args([&script, &self.path(""), "83", "84", "446"]);
+        command.args([&script, &self.path(""), &self.at(83), &self.at(84), &self.at(446)]);
         let places = [(83, Kind::Http, false), (84, Kind::Http, false), (446, Kind::Tls, false)];
         self.launch("node", &mut command, &places);
     }
@@ -307,13 +336,15 @@ impl Servers {
             return skipped("python3 is not installed");
         };
         let mut command = Command::new(program);
-        command.args(["-c", include_str!("server.py"), &self.path(""), "86", "448"]);
+        command.args(["-c", include_str!("server.py"), &self.path(""), &self.at(86), &self.at(448)]);
         self.launch("python", &mut command, &[(86, Kind::Http, false), (448, Kind::Tls, false)]);
     }
 
     fn go(&mut self) {
         let Some(program) = find("go") else { return skipped("go is not installed") };
-        let (source, built) = (self.path("server.go"), self.path("go-server"));
+        // Both sets of servers have the one that was built first.
+        let shared = self.folder.parent().unwrap_or(&self.folder);
+        let (source, built) = (self.path("server.go"), shared.join("go-server").display().to_string());
         let _ = fs::write(&source, include_str!("server.go"));
         let mut build = Command::new(program);
         build.args(["build", "-o", &built, &source]).current_dir(&self.folder);
@@ -323,13 +354,19 @@ impl Servers {
         if home.is_none() {
             build.env("GOCACHE", self.path("go-cache")).env("HOME", &self.folder);
         }
-        match build.output() {
-            Ok(output) if output.status.success() => {}
-            Ok(output) => return skipped(&format!("go: {}", String::from_utf8_lossy(&output.stderr).trim())),
-            Err(error) => return skipped(&format!("go: {error}")),
+        if !Path::new(&built).is_file() {
+            match build.output() {
+                Ok(output) if output.status.success() => {}
+                Ok(output) => {
+                    return skipped(&format!("go: {}", String::from_utf8_lossy(&output.stderr).trim()));
+                }
+                Err(error) => return skipped(&format!("go: {error}")),
+            }
         }
         let mut command = Command::new(built);
-        command.args([&self.path(""), "85", "447"]).args(PROTOCOL_PORTS.map(|port| port.to_string()));
+        command
+            .args([&self.path(""), &self.at(85), &self.at(447)])
+            .args(PROTOCOL_PORTS.map(|port| self.at(port)));
         let mut places = vec![(85, Kind::Http, false), (447, Kind::Tls, false)];
         places.extend(PROTOCOL_PORTS.map(|port| (port, Kind::Both, false)));
         self.launch("go", &mut command, &places);
@@ -338,7 +375,7 @@ impl Servers {
     fn await_all(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + Duration::from_secs(20);
         for place in &self.places {
-            while TcpStream::connect(("127.0.0.1", place.port)).is_err() {
+            while TcpStream::connect(("127.0.0.1", place.port + self.above)).is_err() {
                 if Instant::now() > deadline {
                     let log = fs::read_to_string(self.folder.join(format!("{}.log", place.name)))
                         .unwrap_or_default();

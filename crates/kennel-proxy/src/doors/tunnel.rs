@@ -61,7 +61,7 @@ pub(crate) async fn carry(gate: &Gate, tunnel: Tunnel) {
                     refuse::judged(gate, client, &denial).await;
                 }
                 Some(Stopped::ServerEnded) => {
-                    farewell(&client.stream, &[], gate.settings().times.stall).await
+                    farewell(&client.stream, &[], gate.settings().times.stall).await;
                 }
                 None => sockets::reset_on_close(&client.stream),
             }
