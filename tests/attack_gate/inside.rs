@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::client::{Ways, is_canary};
-use crate::servers::{Kind, Place};
+use crate::servers::{ALLOWED_MARK, Kind, Place};
 use crate::{file, tries};
 
 /// How many are under way at a time: most of the time they wait.
@@ -81,7 +81,16 @@ fn fuzz(ways: &Ways, seed: u64, time: Duration, places: &[Place]) {
         }
     });
     println!("tries {}", next.load(Ordering::Relaxed));
+    println!("serves {}", u8::from(still_serves(ways, places)));
     println!("first {}\nlast {}", tenths[0].load(Ordering::Relaxed), tenths[9].load(Ordering::Relaxed));
+}
+
+/// Whether the gate still carries what it should, after all that. One that has no places left carries nothing.
+fn still_serves(ways: &Ways, places: &[Place]) -> bool {
+    let Some(place) = places.iter().find(|place| place.kind == Kind::Http) else { return true };
+    let attempt = crate::once(place, tries::Door::Direct, tries::ALLOWED);
+    let shown = |answer: &[u8]| String::from_utf8_lossy(answer).contains(ALLOWED_MARK);
+    (0..40).any(|_| shown(&ways.send(&attempt)))
 }
 
 /// Sends the files whose names come in, and says how it went.
