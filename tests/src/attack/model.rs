@@ -173,6 +173,19 @@ impl Model {
             if !list.denies() && through_planted {
                 continue;
             }
+            // A glob speaks of a folder and of what is in it where it matches the folder, and says nothing more of what it
+            // matches below: `w/**` is a rule about `w`.
+            let said_above =
+                || upwards(&found.path).skip(1).any(|above| folders.contains(&(list, above.to_owned())));
+            let opposite = if list.denies() { allowing(list) } else { list };
+            if model.any_deny_of_writing_wins
+                && list == List::DenyRead
+                && glob
+                && said_above()
+                && !folders.contains(&(opposite, found.path.clone()))
+            {
+                continue;
+            }
             if list.denies() {
                 if !glob || in_denied(list, &found.path) != Some(true) {
                     let others = other_names(tree, &found.path);

@@ -152,9 +152,8 @@ pub enum Zone {
     },
 }
 
-/// Finds out what `policy` means on this disk for a caller whose working directory is `cwd`. `table` is the table of mounts,
-/// if it has been read already.
-pub fn resolve(policy: &Policy, cwd: &Path, table: OnceCell<Vec<u8>>) -> Result<Resolved, ResolveError> {
+/// Finds out what `policy` means on this disk for a caller whose working directory is `cwd`.
+pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
     let files = &policy.files;
     let mut resolver = Resolver {
         files,
@@ -169,7 +168,7 @@ pub fn resolve(policy: &Policy, cwd: &Path, table: OnceCell<Vec<u8>>) -> Result<
         reach: None,
         through: Vec::new(),
         denied: Vec::new(),
-        table,
+        table: OnceCell::new(),
         kernel: KernelMounts::default(),
         asked_of_own: Vec::new(),
         written: Vec::new(),

@@ -1,7 +1,6 @@
 //! From a policy to a command that runs: PID 1 is born, the disk is looked at meanwhile, the plan is made and performed,
 //! on whichever tier this host gives.
 
-use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
@@ -16,7 +15,6 @@ use crate::host;
 use crate::landlock::Abi;
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
 use crate::limits;
-use crate::mounts;
 use crate::network::NetworkPlan;
 use crate::plan::{Basis, Caller, PlanError, Tier, opening, plan};
 use crate::resolve::{Resolved, resolve};
@@ -31,8 +29,6 @@ pub struct Request<'a> {
     /// Whether to count what is used even if nothing limits it.
     count: bool,
     network: Option<&'a NetworkPlan>,
-    /// The mounts of this host, where they have been read while PID 1 was being born.
-    mounts: OnceCell<Vec<u8>>,
 }
 
 /// PID 1, busy with the opening of its plan.
@@ -98,8 +94,7 @@ impl<'a> Request<'a> {
             (false, true) => Counting::ForStats,
             (false, false) => Counting::None,
         };
-        let (ids, mounts) = (IdMaps::of_caller(policy.process.user), OnceCell::new());
-        Ok(Request { policy, ids, counting, count, network, mounts })
+        Ok(Request { policy, ids: IdMaps::of_caller(policy.process.user), counting, count, network })
     }
 
     /// Has `launch` make PID 1 for a tier, and sets it to work.
@@ -127,18 +122,8 @@ impl<'a> Request<'a> {
         }?;
         let running = Running::new(init);
         running.open(&opening);
-        self.look_at_host();
         running.await_opening(&opening);
         Ok(Born { running, opening, cgroup: cgroup.map(|cgroup| (cgroup, newborn)) })
-    }
-
-    /// Reads what will be needed of the host in any case, in the time that a birth takes.
-    fn look_at_host(&self) {
-        if self.mounts.get().is_none()
-            && let Ok(table) = mounts::table()
-        {
-            let _ = self.mounts.set(table);
-        }
     }
 
     fn cgroup(&self) -> Result<Option<Cgroup>, CgroupError> {
@@ -165,13 +150,13 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// When the policy does not fit this disk.
     pub fn new<'e>(
-        mut request: Request<'a>,
+        request: Request<'a>,
         command: &'a [OsString],
         cwd: &Path,
         inherited: impl Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
         caller: Caller,
     ) -> Result<Prepared<'a>, Error> {
-        let resolved = resolve(request.policy, cwd, std::mem::take(&mut request.mounts))?;
+        let resolved = resolve(request.policy, cwd)?;
         let added = request.network.map_or(&[][..], |network| &network.variables);
         let variables = crate::plan::environment(request.policy, inherited, added);
         Ok(Prepared { request, resolved, command, variables, caller, abi: Abi::of_this_kernel(), asks: true })
