@@ -122,7 +122,7 @@ impl<'a> Request<'a> {
         }?;
         let running = Running::new(init);
         running.open(&opening);
-        running.await_opening(&opening);
+        running.let_it_open(&opening);
         Ok(Born { running, opening, cgroup: cgroup.map(|cgroup| (cgroup, newborn)) })
     }
 
