@@ -140,3 +140,20 @@ fn variables_from_settings_files_grow_by_name() {
         ]
     );
 }
+
+#[test]
+fn profile_agent_takes_credentials_away_and_one_can_be_passed() {
+    let scratch = kennel_tests::Scratch::new();
+    let variables =
+        [("GITHUB_TOKEN", "canary"), ("AWS_SECRET_ACCESS_KEY", "canary"), ("ANTHROPIC_API_KEY", "own")];
+    let shown = |flags: &[&str]| {
+        let mut command = kennel_tests::kennel(["run", "--no-settings"]);
+        command.args(flags).args(["--", "env"]).current_dir(scratch.path()).envs(variables);
+        kennel_tests::ran(&mut command).ok().stdout
+    };
+    assert_eq!(shown(&[]).matches("=canary").count(), 2, "without the profile they pass");
+    let agent = shown(&["--profile", "agent"]);
+    assert!(!agent.contains("canary") && agent.contains("ANTHROPIC_API_KEY=own\n"), "{agent}");
+    let passed = shown(&["--profile", "agent", "--pass-env", "GITHUB_TOKEN"]);
+    assert!(passed.contains("GITHUB_TOKEN=canary\n") && !passed.contains("AWS_SECRET"), "{passed}");
+}
