@@ -153,6 +153,17 @@ pub fn environment(
 /// In a user's home.
 const FINDINGS: &str = "findings";
 
+/// A seed that is another for each commit, and the same for everybody who tests that one: what a change is refused for can
+/// be tried by whoever wrote it. Outside of a repository it is random.
+pub fn seed_of_commit() -> u64 {
+    let mut git = Command::new("git");
+    git.args(["rev-parse", "HEAD"]).current_dir(cargo::root()).stderr(Stdio::null());
+    let commit = git.output().ok().filter(|output| output.status.success());
+    let digits = commit.and_then(|output| String::from_utf8(output.stdout).ok());
+    let seed = digits.and_then(|digits| u64::from_str_radix(digits.get(..12)?, 16).ok());
+    seed.unwrap_or_else(random_seed)
+}
+
 /// A seed that is short enough to be typed.
 pub fn random_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

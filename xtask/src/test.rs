@@ -138,7 +138,7 @@ impl Suites {
                 let mut command = who.command(program, &who.home(self.stage.path())?);
                 if attack::is_part(name) {
                     // Not a list of tests: it knows none of the runner's flags.
-                    let (seconds, seed) = (attack::share_of_time(&self.programs), attack::random_seed());
+                    let (seconds, seed) = (attack::share_of_time(&self.programs), attack::seed_of_commit());
                     println!("{name}: {seconds} s with seed {seed}");
                     attack::environment(&mut command, *who, &self.stage, seconds, Some(seed))?;
                     command.env("KENNEL_BIN", &self.kennel);
