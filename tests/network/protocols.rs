@@ -258,13 +258,14 @@ fn mail_over_starttls_is_for_its_own_host() {
     let Some(world) = world() else { return };
     let (Some(ca), Some(python)) = (world.https(), crate::world::python()) else { return };
     let server_script = format!(
-        "import socket, ssl
+        "import socket, ssl, time
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); context.load_cert_chain('{0}/server.pem', '{0}/server.key')
 listener = socket.create_server(('127.0.0.1', 25))
 while True:
     s = listener.accept()[0]
     try:
-        s.sendall(b'220 mail.web.test ESMTP\\r\\n'); f = s.makefile('rb', 0)
+        # Late, so that a client which does not wait for it is heard first: after a greeting its lines are mail.
+        time.sleep(1); s.sendall(b'220 mail.web.test ESMTP\\r\\n'); f = s.makefile('rb', 0)
         while line := f.readline():
             word = line.split()[0].upper() if line.split() else b''
             if word == b'STARTTLS':
