@@ -291,3 +291,25 @@ fn an_agent_plants_no_commands_for_shells_editors_and_agents() {
     // Without the profile they are files like any other.
     home.inside(&["--allow-write", "project"], "echo y > project/.bashrc").ok();
 }
+
+/// A second folder that can be written, and one that shows at another place, are as good a place to plant as the first.
+#[test]
+fn an_agent_plants_none_in_other_write_roots_either() {
+    let home = Home::new();
+    home.outside("mkdir -p ../other/sub; echo own > ../other/.zshrc; echo own > ../other/sub/.profile");
+    let (other, mount) = (home.at("other"), format!("{}:/mnt:rw", home.at("other")));
+    let script = "cd \"$0\" && for name in .zshrc .bashrc sub/.profile; do (echo evil >> $name) 2>/dev/null; done; \
+                  mkdir .vscode 2>/dev/null; mkdir made && mv -T made .idea 2>/dev/null; echo fine > file; ls -A; cat .zshrc sub/.profile";
+    let shown = |flags: &[&str], place: &str| {
+        let mut command = home.kennel(flags);
+        ran(command.args(["--", "sh", "-c", script, place]).current_dir(home.at("home/project"))).stdout
+    };
+    let agent = |flags: &[&str], place: &str| shown(&[&["--profile", "agent"], flags].concat(), place);
+    let kept = ".zshrc\nfile\nmade\nsub\nown\nown\n";
+    for (flags, place) in [(["--allow-write", &other], other.as_str()), (["--mount", &mount], "/mnt")] {
+        assert_eq!(agent(&flags, place), kept, "{flags:?}");
+        home.outside("rm -r ../other/made ../other/file");
+    }
+    let open = shown(&["--allow-write", &other], &other);
+    assert!(open.contains(".bashrc\n.idea\n.vscode\n"), "without the profile they are made: {open}");
+}

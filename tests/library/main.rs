@@ -4,6 +4,7 @@ mod callers;
 mod children;
 mod commands;
 mod configuration;
+mod dotfiles;
 mod embedded;
 mod errors;
 mod files;

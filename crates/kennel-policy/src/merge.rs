@@ -9,15 +9,14 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::Path;
 
 use crate::domain::HostRule;
 use crate::dotfiles;
 use crate::nearest::nearest;
 use crate::policy::{
-    EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, KeptNames, Limits, Look, Missing, NetworkMode,
-    NetworkPolicy, Origin, PathRule, Policy, ProcessPolicy, PublishedPort, ReadModel, SeccompProfile,
-    TmpMode, UnixSockets, UserMode,
+    EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Limits, Look, Missing,
+    NetworkMode, NetworkPolicy, Origin, PathRule, Policy, ProcessPolicy, PublishedPort, ReadModel,
+    SeccompProfile, TmpMode, UnixSockets, UserMode,
 };
 use crate::profiles;
 use crate::settings::keys::{self, Kind};
@@ -187,7 +186,7 @@ pub fn merge(sources: Sources) -> Result<Merged, MergeError> {
     }
     check_network(&whole)?;
     check_swap(&whole)?;
-    Ok(Merged { policy: policy(whole, &start), notes })
+    Ok(Merged { policy: policy(whole), notes })
 }
 
 /// Lays what a stronger source says over the rest.
@@ -332,8 +331,8 @@ fn check_swap(settings: &Settings) -> Result<(), MergeError> {
     }
 }
 
-/// The settings as a policy, for a command that starts in `start`. Everything has been said by now, or is a default.
-fn policy(settings: Settings, start: &Path) -> Policy {
+/// The settings as a policy. Everything has been said by now, or is a default.
+fn policy(settings: Settings) -> Policy {
     let Settings { best_effort, files, network, limits, environment, process, .. } = settings;
     let reads = value(files.reads).unwrap_or_default();
     // Under open reads an allowed path is a hole in a denied one, and a hole in nothing is harmless. Under listed reads
@@ -349,7 +348,7 @@ fn policy(settings: Settings, start: &Path) -> Policy {
             allow_write: rules(files.allow_write, Missing::Error, Follow::Named),
             deny_write: rules(files.deny_write, Missing::Skip, Follow::Always),
             kept_names: files.protect_dotfiles.filter(|said| said.value).map(|said| KeptNames {
-                folder: start.to_path_buf(),
+                folders: KeptIn::WriteRoots,
                 names: dotfiles::COMMANDS,
                 depth: dotfiles::DEPTH,
                 origin: said.origin,

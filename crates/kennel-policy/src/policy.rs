@@ -98,19 +98,28 @@ impl Default for FilePolicy {
     }
 }
 
-/// Names that nobody may write in a folder, whether they are there or not, and in the folders below it where they
+/// Names that nobody may write in some folders, whether they are there or not, and in the folders below these where they
 /// are there: a dozen names at every depth, for which a pattern each would be slow to look for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptNames {
-    /// The folder.
-    pub folder: PathBuf,
+    /// In which folders.
+    pub folders: KeptIn,
     /// The names, or paths of two names.
     pub names: &'static [&'static str],
-    /// How many levels of folders are looked through, of which `folder` is the first. What is in a `node_modules` is
+    /// How many levels of folders are looked through, of which these are the first. What is in a `node_modules` is
     /// passed over.
     pub depth: u32,
     /// Where the rule came from.
     pub origin: Origin,
+}
+
+/// In which folders names are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptIn {
+    /// Where the command starts.
+    Start,
+    /// In every folder that can be written, wherever the command starts.
+    WriteRoots,
 }
 
 /// What can be read when no rule speaks of it.

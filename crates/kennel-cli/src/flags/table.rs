@@ -266,7 +266,7 @@ pub static FLAGS: &[Flag] = &[
         name: "protect-dotfiles",
         effect: Effect::SaysWord("files.protect_dotfiles", "true"),
         section: "Files",
-        help: "Keep shell start-up files and the settings of editors and agents read-only where the command starts",
+        help: "Keep shell start-up files and the settings of editors and agents read-only in what can be written",
         doc: "Programs outside run what such files say, as soon as a folder is opened or a shell starts. The profile agent \
               says this.",
         ..RUN

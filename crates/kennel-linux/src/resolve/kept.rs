@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use kennel_policy::policy::{GitLevel, KeptNames, Look, Precedence, ReadModel};
+use kennel_policy::policy::{GitLevel, KeptIn, KeptNames, Look, Precedence, ReadModel};
 
 use super::error::{ResolveError, system_error};
 use super::folder::{Holder, Looked, OpenFolders};
 use super::git::{self, Keep, Personal, Place, Request, Wishes};
 use super::locate::locate_plain;
 use super::said::{List, Loose, Resolver, Verdict, shown};
+use super::walk::Kept;
 use super::{Found, Location, Reason, crew, locate};
 use crate::guard::Anchor;
 use crate::handback::{Handback, Known};
@@ -22,17 +23,23 @@ const TOGETHER: usize = 16;
 type LastHolder = Option<(PathBuf, bool)>;
 
 impl Resolver<'_> {
-    /// The names that are kept, in the folder that the command starts in, by its path without links.
-    pub(super) fn kept_names(&self) -> Option<KeptNames> {
-        let kept = self.files.kept_names.clone()?;
-        Some(KeptNames { folder: self.workdir.clone().unwrap_or(kept.folder), ..kept })
+    /// The names that are kept, and the folders, by their paths without links.
+    pub(super) fn kept_names(&self) -> Option<Kept> {
+        let KeptNames { folders, names, depth, origin } = self.files.kept_names.clone()?;
+        let folders = match folders {
+            KeptIn::Start => BTreeSet::from([self.workdir.clone().unwrap_or_else(|| self.cwd.to_path_buf())]),
+            KeptIn::WriteRoots => self.writable_folders(),
+        };
+        Some(Kept { folders, names, depth, origin })
     }
 
-    /// Keeps names as they are, those of the first folder whether they are there or not.
+    /// Keeps names as they are, those of the first folders whether they are there or not.
     pub(super) fn keep_names(&mut self, found: &[PathBuf]) -> Result<(), ResolveError> {
         let Some(kept) = self.kept_names() else { return Ok(()) };
         let roots = self.writable_folders();
-        let own: Vec<PathBuf> = kept.names.iter().map(|name| kept.folder.join(name)).collect();
+        let in_folder =
+            |folder: &PathBuf| kept.names.iter().map(|name| folder.join(name)).collect::<Vec<_>>();
+        let own: Vec<PathBuf> = kept.folders.iter().flat_map(in_folder).collect();
         let (mut folders, mut last) = (OpenFolders::default(), None);
         for path in own.iter().chain(found) {
             let rule = format!("deny_write {} ({})", shown(path), kept.origin);

@@ -278,7 +278,7 @@ pub static SECTIONS: &[Section] = &[
                 kind: Kind::Bool(|s| &mut s.files.protect_dotfiles),
                 default: "false",
                 tighten: Tighten::To(true),
-                doc: "Keep shell start-up files and the settings of editors and agents read-only where the command starts.",
+                doc: "Keep shell start-up files and the settings of editors and agents read-only in what can be written.",
             },
             Key {
                 name: "refuse_home",

@@ -8,8 +8,8 @@ use crate::device::is_device;
 use crate::dotfiles;
 use crate::pattern::PathPattern;
 use crate::policy::{
-    EnvironmentPolicy, FilePolicy, GitLevel, KeptNames, Look, Missing, NetworkMode, NetworkPolicy, Origin,
-    PathRule, Policy, Precedence, ProcessPolicy, SeccompProfile, TmpMode, UnixSockets,
+    EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Look, Missing, NetworkMode, NetworkPolicy,
+    Origin, PathRule, Policy, Precedence, ProcessPolicy, SeccompProfile, TmpMode, UnixSockets,
 };
 
 /// Folders below the home that tools write to whatever they do.
@@ -91,7 +91,7 @@ impl SrtSettings {
             deny_write,
             // Whatever the settings say.
             kept_names: Some(KeptNames {
-                folder: around.folder.clone(),
+                folders: KeptIn::Start,
                 names: dotfiles::OF_SRT,
                 depth: self.search_depth,
                 origin: Origin("protected in every sandbox".to_owned()),

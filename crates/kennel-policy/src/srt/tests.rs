@@ -1,7 +1,9 @@
 use std::path::Path;
 
 use super::*;
-use crate::policy::{GitLevel, Missing, NetworkMode, Policy, Precedence, SeccompProfile, UnixSockets};
+use crate::policy::{
+    GitLevel, KeptIn, Missing, NetworkMode, Policy, Precedence, SeccompProfile, UnixSockets,
+};
 use crate::settings::Base;
 
 fn base() -> Base {
@@ -100,7 +102,7 @@ fn dangerous_names_are_denied_in_and_below_the_working_directory() {
     for name in [".bashrc", ".claude/agents", ".vscode", ".mcp.json"] {
         assert!(usual.names.contains(&name), "{name}: {usual:?}");
     }
-    assert_eq!((usual.folder.as_path(), usual.depth), (Path::new("/work"), 3));
+    assert_eq!((usual.folders, usual.depth), (KeptIn::Start, 3));
     assert_eq!(kept(r#", "mandatoryDenySearchDepth": 1"#).depth, 1);
     assert_eq!(kept(r#", "mandatoryDenySearchDepth": 10"#).depth, 10);
 }

@@ -9,14 +9,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use kennel_policy::pattern::{Alive, Looked, PatternSet};
-use kennel_policy::policy::KeptNames;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, RawDir};
 use rustix::io::Errno;
 
 use super::leaf::{self, Counted, Leaf};
 use super::remote::answers;
-use super::{LinkedFolder, MOST_TIME, MOST_WORK, Search, Seek, Seen, Spent, WalkError, What, open_folder};
+use super::{
+    Kept, LinkedFolder, MOST_TIME, MOST_WORK, Search, Seek, Seen, Spent, WalkError, What, open_folder,
+};
 
 /// A folder's entries are asked for in pieces of this size; most fit into one.
 const BUFFER: usize = 32 << 10;
@@ -313,17 +314,19 @@ impl Signs {
 }
 
 /// Whether an entry of this name could be one that is kept.
-fn may_be_kept(kept: &KeptNames, name: &[u8]) -> bool {
+fn may_be_kept(kept: &Kept, name: &[u8]) -> bool {
     kept.names.iter().any(|kept| kept.as_bytes().ends_with(name))
 }
 
-/// Whether what stands at `path`, below the folder, is kept. In the folder itself it is kept in any case.
-fn is_kept(kept: &KeptNames, path: &Path) -> bool {
-    let Ok(inside) = path.strip_prefix(&kept.folder) else { return false };
-    let levels = inside.components().count();
-    let name = |name: &&&str| {
-        let above = levels - Path::new(name).components().count().min(levels);
-        inside.ends_with(name) && (1..kept.depth as usize).contains(&above)
+/// Whether what stands at `path`, below one of the folders, is kept. In the folder itself it is kept in any case.
+fn is_kept(kept: &Kept, path: &Path) -> bool {
+    let below = |name: &&&str| {
+        // How far the folder that has the name is from `above`, if it has the name.
+        let folder = path.ends_with(name).then(|| path.ancestors().nth(Path::new(name).components().count()));
+        let way = |above: &Path| Some(folder??.strip_prefix(above).ok()?.components().count());
+        path.ancestors()
+            .filter(|above| kept.folders.contains(*above))
+            .any(|above| way(above).is_some_and(|levels| (1..kept.depth as usize).contains(&levels)))
     };
-    kept.names.iter().any(|kept| name(&kept))
+    kept.names.iter().any(|name| below(&name))
 }

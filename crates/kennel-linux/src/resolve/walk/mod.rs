@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use kennel_policy::pattern::{PathPattern, PatternSet};
-use kennel_policy::policy::KeptNames;
+use kennel_policy::policy::Origin;
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -71,13 +71,34 @@ pub enum WalkError {
     Mounts(#[source] io::Error),
 }
 
+/// Names that are kept in folders and below them, as far down as the policy says.
+#[derive(Debug)]
+pub struct Kept {
+    /// The folders, by their paths without links.
+    pub folders: BTreeSet<PathBuf>,
+    /// The names, or paths of two names.
+    pub names: &'static [&'static str],
+    /// How many levels of folders are looked through.
+    pub depth: u32,
+    /// Where the rule came from.
+    pub origin: Origin,
+}
+
+impl Kept {
+    /// The folders below `root`, and it.
+    fn folders(&self, root: &Path) -> impl Iterator<Item = &Path> {
+        let from = self.folders.range::<Path, _>((Bound::Included(root), Bound::Unbounded));
+        from.map(PathBuf::as_path).take_while(move |folder| folder.starts_with(root))
+    }
+}
+
 /// What to look for in one walk.
 #[derive(Debug)]
 pub struct Search<'a> {
     /// Paths that match these are told.
     pub patterns: &'a [&'a PathPattern],
     /// Names that are told wherever they stand below a folder, as far down as the policy says.
-    pub kept: Option<&'a KeptNames>,
+    pub kept: Option<&'a Kept>,
     /// Below these folders, and not in the many packages of a `node_modules`, git repositories are told.
     pub repositories: &'a BTreeSet<PathBuf>,
     /// Patterns below whose matches repositories are told too.
@@ -109,7 +130,7 @@ impl<'a> Search<'a> {
     /// Where walks have to begin. A folder below another is reached from it.
     fn roots(&self) -> Vec<&'a Path> {
         let prefixes = self.patterns.iter().map(|pattern| pattern.literal_prefix());
-        let kept = self.kept.iter().map(|kept| kept.folder.as_path());
+        let kept = self.kept.iter().flat_map(|kept| &kept.folders).map(PathBuf::as_path);
         let repositories = self.repositories.iter().map(PathBuf::as_path);
         let mut roots: Vec<&Path> = prefixes.chain(repositories).chain(kept).collect();
         roots.sort_unstable();
@@ -121,13 +142,13 @@ impl<'a> Search<'a> {
     fn inner_roots(&self, root: &Path) -> BTreeSet<&'a Path> {
         let below = self.repositories.range::<Path, _>((Bound::Excluded(root), Bound::Unbounded));
         let below = below.map(PathBuf::as_path).take_while(|inner| inner.starts_with(root));
-        let kept = self.kept.map(|kept| kept.folder.as_path());
-        below.chain(kept.filter(|folder| folder.starts_with(root) && *folder != root)).collect()
+        let kept = self.kept.into_iter().flat_map(|kept| kept.folders(root));
+        below.chain(kept.filter(|folder| *folder != root)).collect()
     }
 
     /// The level of a folder from which names are kept, if it is the first of these.
     fn level_of(&self, path: &Path) -> Option<u32> {
-        self.kept.filter(|kept| kept.folder == path).map(|_| 0)
+        self.kept.filter(|kept| kept.folders.contains(path)).map(|_| 0)
     }
 
     /// The level of the folder `name` in one of this level, as long as names are looked for in it.
