@@ -130,7 +130,9 @@ impl AbsentWatch {
         let (mut mended, mut appeared) = (None, false);
         // Whoever races may do it again before the sandbox is dead.
         for _ in 0..100 {
-            if let Err(Errno::NOENT) = rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            // The look needs permission too: a folder that was shut would seem to hold the name for ever.
+            let look = || rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW);
+            if let Err(Errno::NOENT) = with_permission(folder, look) {
                 return Ok(mended.or(appeared.then_some(Mended::Gone)));
             }
             appeared = true;
@@ -169,8 +171,9 @@ impl AbsentWatch {
 /// What stands at a name; `None` also where a file system does not tell all of it.
 fn standing(folder: BorrowedFd, name: &[u8]) -> Option<Standing> {
     let wanted = StatxFlags::INO | StatxFlags::BTIME;
-    let stat =
-        rustix::fs::statx(folder, walk::c_string(name).ok()?, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()?;
+    let name = walk::c_string(name).ok()?;
+    let look = || rustix::fs::statx(folder, &name, AtFlags::SYMLINK_NOFOLLOW, wanted);
+    let stat = with_permission(folder, look).ok()?;
     let born = (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec);
     let told = stat.stx_mask & wanted.bits() == wanted.bits();
     told.then_some((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino, born))

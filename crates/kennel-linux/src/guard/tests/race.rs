@@ -1,5 +1,6 @@
 //! A caller that changes its memory between the guard's look and the kernel's: what appears is taken away.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -187,4 +188,43 @@ fn a_name_that_appears_in_folders_made_during_the_run_is_seen_too() {
     std::fs::remove_file(yard.path("guarded")).unwrap();
     let told = guarded.finish();
     assert!(told.ended && yard.path("a/b/c").is_dir() && !yard.path("a/b/c/.git").exists());
+}
+
+/// Root's guard has no trouble with permissions, so it is an ordinary user who sees this fail.
+#[test]
+fn a_shut_folder_is_not_taken_for_one_where_the_name_comes_back_again_and_again() {
+    let yard = Yard::new();
+    std::fs::create_dir(yard.path("a")).unwrap();
+    let rules = yard.absent(&["a/.git"]);
+    let ground = Ground::new(&rules.protected).unwrap();
+    let mut folders = folders::FolderWatch::new().unwrap();
+    let mut watch = AbsentWatch::of_a_run_that_starts();
+    watch.begin(&ground, &mut folders).unwrap();
+    std::fs::create_dir_all(yard.path("a/.git/hooks")).unwrap();
+    let shut =
+        |mode| std::fs::set_permissions(yard.path("a"), std::fs::Permissions::from_mode(mode)).unwrap();
+    shut(0o000);
+    let mended = watch.mend(&ground, 0, &mut folders, &mut || {});
+    let again = watch.mend(&ground, 0, &mut folders, &mut || {});
+    shut(0o700);
+    assert!(matches!(mended, Some(Mended::MovedAside(_))), "{mended:?}");
+    assert_eq!(again, None);
+}
+
+#[test]
+fn what_the_host_had_there_is_left_alone_in_a_folder_that_was_shut() {
+    let yard = Yard::new();
+    std::fs::create_dir_all(yard.path("a/.git/hooks")).unwrap();
+    let ground = Ground::new(&yard.absent(&["a/.git"]).protected).unwrap();
+    let mut folders = folders::FolderWatch::new().unwrap();
+    let mut watch = AbsentWatch::of_a_run_that_starts();
+    watch.begin(&ground, &mut folders).unwrap();
+    assert!(watch.leave(&ground, 0));
+    let shut =
+        |mode| std::fs::set_permissions(yard.path("a"), std::fs::Permissions::from_mode(mode)).unwrap();
+    shut(0o000);
+    let mended = watch.mend(&ground, 0, &mut folders, &mut || {});
+    shut(0o700);
+    assert_eq!(mended, None);
+    assert!(yard.path("a/.git/hooks").is_dir());
 }
