@@ -24,6 +24,12 @@ def auth():
 def door():
     url = urllib.parse.urlsplit(os.environ['HTTP_PROXY'])
     return socket.create_connection((url.hostname, url.port), 20)
+def hello(name):
+    c = ssl.create_default_context(); c.check_hostname = False; c.verify_mode = ssl.CERT_NONE
+    outbound = ssl.MemoryBIO(); tls = c.wrap_bio(ssl.MemoryBIO(), outbound, server_hostname=name)
+    try: tls.do_handshake()
+    except ssl.SSLWantReadError: pass
+    return outbound.read()
 def rest(s):
     s.settimeout(20); data = b''
     try:
@@ -136,12 +142,6 @@ fn a_second_client_hello_cannot_name_another_host() {
     }
     // Two hellos in one go: a server that answers the first with HelloRetryRequest would read the second.
     let script = "
-def hello(name):
-    c = ssl.create_default_context(); c.check_hostname = False; c.verify_mode = ssl.CERT_NONE
-    outbound = ssl.MemoryBIO(); tls = c.wrap_bio(ssl.MemoryBIO(), outbound, server_hostname=name)
-    try: tls.do_handshake()
-    except ssl.SSLWantReadError: pass
-    return outbound.read()
 s = dial('twice.web.test', 443); s.sendall(hello('twice.web.test') + hello('evil.web.test')); rest(s)
 print('sent')";
     for way in BOTH {
@@ -310,12 +310,6 @@ fn what_only_kind_servers_take_for_tls_is_refused() {
     // A server that says which name it was told, whatever comes before the hello: Go's and BoringSSL's take an alert or
     // another version there.
     let script = "
-def hello(name):
-    c = ssl.create_default_context(); c.check_hostname = False; c.verify_mode = ssl.CERT_NONE
-    outbound = ssl.MemoryBIO(); tls = c.wrap_bio(ssl.MemoryBIO(), outbound, server_hostname=name)
-    try: tls.do_handshake()
-    except ssl.SSLWantReadError: pass
-    return outbound.read()
 evil = hello('evil.web.test'); nameless = hello(None)
 tries = [b'\\x15\\x03\\x01\\0\\x02\\x01\\0' + evil, evil[:1] + b'\\x02' + evil[2:], b'\\x16\\xfe\\xff' + evil[3:], b'\\x14\\x03\\x01\\0\\x01\\x01' + evil,
     b'PROXY TCP4 192.0.2.1 192.0.2.2 1 2\\r\\n' + evil, b'\\r\\n\\r\\n\\0\\r\\nQUIT\\n\\x20\\0\\0\\0' + evil, b'\\x80' + evil, evil[:-1], nameless,

@@ -27,7 +27,7 @@ pub(crate) use place::below_home;
 pub use place::{Base, Sense};
 pub use read::{Provenance, parse};
 pub use schema::schema;
-pub use text::ValueError;
+pub use text::{ValueError, name, variable};
 
 /// What one source says. What it does not say is `None`, or an empty list.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use kennel_policy::policy::{EnvironmentBase, Policy};
+use kennel_policy::policy::{EnvironmentBase, EnvironmentPolicy};
+use kennel_policy::settings::{ValueError, name, variable};
 
 use crate::executor::{self, Job};
-use crate::{Child, ExecutionResult, Result, Sandbox, Stdio};
+use crate::{Child, ExecutionResult, Result, Sandbox, SandboxError, Stdio};
 
 /// A command that is to run in a sandbox. Made by [`Sandbox::command`].
 ///
@@ -188,36 +189,30 @@ impl<'s> Command<'s> {
         if self.clear {
             policy.to_mut().environment.base = EnvironmentBase::Clear;
         }
-        for (name, value) in &self.variables.0 {
-            change(&mut policy.to_mut().environment, name, value.as_deref());
+        for (key, value) in &self.variables.0 {
+            change(&mut policy.to_mut().environment, key, value.as_deref())
+                .map_err(|error| SandboxError::ConfigValidation(format!("env: {error}")))?;
         }
         if let Some(folder) = &self.folder {
             policy.to_mut().process.workdir = Some(std::path::absolute(folder)?);
         }
-        check(&policy)?;
         Ok(Job { policy, extras, words: self.words.clone() })
     }
 }
 
 /// Sets a variable or takes it away.
-fn change(environment: &mut kennel_policy::policy::EnvironmentPolicy, name: &OsStr, value: Option<&OsStr>) {
-    environment.set.retain(|(own, _)| own != name);
+fn change(
+    environment: &mut EnvironmentPolicy,
+    key: &OsStr,
+    value: Option<&OsStr>,
+) -> std::result::Result<(), ValueError> {
+    environment.set.retain(|(own, _)| own != key);
     match value {
-        Some(value) => environment.set.push((name.to_owned(), value.to_owned())),
+        Some(value) => environment.set.push(variable(key, value)?),
         None => {
-            environment.pass.retain(|own| own != name);
-            environment.unset.push(name.to_owned());
+            environment.pass.retain(|own| own != key);
+            environment.unset.push(name(key)?);
         }
-    }
-}
-
-/// The names of variables are checked where all front ends have theirs checked.
-fn check(policy: &Policy) -> Result<()> {
-    let mut settings = kennel_policy::settings::Settings::default();
-    for (name, value) in &policy.environment.set {
-        settings
-            .set_variable(name, value, kennel_policy::policy::Origin::default())
-            .map_err(|error| crate::SandboxError::ConfigValidation(format!("env: {error}")))?;
     }
     Ok(())
 }

@@ -3,8 +3,10 @@
 //! The answer is a path free of symlinks and the device and inode found there. Init opens that path again with
 //! symlinks refused and compares, so that nothing swapped in between is ever mounted.
 
+use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -211,10 +213,12 @@ pub struct Way {
     pub end: PathBuf,
 }
 
-/// Goes along a path, name by name.
-#[must_use]
-pub fn way(path: &Path) -> Way {
-    let mut links = Vec::new();
+/// Goes along a path, name by name, and tells where it leads. `look` is shown each place on the way, and says what the link
+/// there says, if it is one to follow, or that this is far enough.
+pub(super) fn along<B>(
+    path: &Path,
+    mut look: impl FnMut(&Path) -> ControlFlow<B, Option<PathBuf>>,
+) -> ControlFlow<B, PathBuf> {
     let mut rest = path.to_path_buf();
     'again: for _ in 0..MOST_LINKS {
         let mut here = PathBuf::from("/");
@@ -227,17 +231,30 @@ pub fn way(path: &Path) -> Way {
                 }
                 _ => continue,
             }
-            if let Ok(target) = std::fs::read_link(&here) {
+            if let Some(target) = look(&here)? {
                 let after: PathBuf = components[index + 1..].iter().collect();
-                let folder = here.parent().unwrap_or(Path::new("/")).to_path_buf();
-                rest = folder.join(&target).join(after);
-                links.push((here, target));
+                rest = here.parent().unwrap_or(Path::new("/")).join(target).join(after);
                 continue 'again;
             }
         }
-        return Way { links, end: here };
+        return ControlFlow::Continue(here);
     }
-    Way { links, end: rest }
+    ControlFlow::Continue(rest)
+}
+
+/// Goes along a path and through all links.
+#[must_use]
+pub fn way(path: &Path) -> Way {
+    let mut links = Vec::new();
+    let end = along::<Infallible>(path, |here| {
+        let target = std::fs::read_link(here).ok();
+        links.extend(target.clone().map(|target| (here.to_path_buf(), target)));
+        ControlFlow::Continue(target)
+    });
+    match end {
+        ControlFlow::Continue(end) => Way { links, end },
+        ControlFlow::Break(never) => match never {},
+    }
 }
 
 /// The symlinks on the way along a path. Where a sandbox's tree is made anew, these are made too, so that the path a person

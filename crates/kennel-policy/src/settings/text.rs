@@ -306,14 +306,16 @@ pub(super) fn target(text: &OsStr, base: &Base) -> Result<PathBuf, ValueError> {
     Ok(path)
 }
 
-pub(super) fn name(text: &OsStr) -> Result<OsString, ValueError> {
+/// The name of a variable.
+pub fn name(text: &OsStr) -> Result<OsString, ValueError> {
     if text.is_empty() || text.as_encoded_bytes().iter().any(|byte| matches!(byte, b'=' | 0)) {
         return Err(ValueError::Name(text.to_string_lossy().escape_debug().to_string()));
     }
     Ok(text.to_owned())
 }
 
-pub(super) fn variable(key: &OsStr, value: &OsStr) -> Result<(OsString, OsString), ValueError> {
+/// A variable and its value.
+pub fn variable(key: &OsStr, value: &OsStr) -> Result<(OsString, OsString), ValueError> {
     let key = name(key)?;
     if value.as_encoded_bytes().contains(&0) {
         // The value may be a secret, so it is not shown.

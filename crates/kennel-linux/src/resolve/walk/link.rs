@@ -1,9 +1,10 @@
 //! Links that a walk comes by: those to folders in which a deny could match something.
 
 use std::ffi::{CStr, OsStr};
+use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use kennel_policy::pattern::{Alive, PatternSet};
@@ -12,10 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use super::folder::{Opened, Walk};
 use super::remote::answers;
 use super::{LinkedFolder, Seen, What};
-use crate::resolve::locate::path_of;
-
-/// More links than this in one path is a loop, to the kernel too.
-const MOST_LINKS: usize = 40;
+use crate::resolve::locate::{along, path_of};
 
 impl Walk<'_> {
     /// Takes note of a link, if it leads to a folder and a deny goes on behind it. Patterns that have `matched` the link
@@ -62,33 +60,17 @@ impl Walk<'_> {
         if self.remote.is_empty() {
             return None;
         }
-        let mut rest = link.to_path_buf();
-        'again: for _ in 0..MOST_LINKS {
-            let mut here = PathBuf::from("/");
-            let components: Vec<_> = rest.components().collect();
-            for (index, component) in components.iter().enumerate() {
-                match component {
-                    Component::Normal(name) => here.push(name),
-                    Component::ParentDir => {
-                        here.pop();
-                    }
-                    _ => continue,
-                }
-                // A mount point is looked at without asking what is mounted there.
-                if self.remote.contains_key(&here) {
-                    if !answers(self.remote, &here) {
-                        return Some(here);
-                    }
-                    continue;
-                }
-                if let Ok(target) = std::fs::read_link(&here) {
-                    let after: PathBuf = components[index + 1..].iter().collect();
-                    rest = here.parent().unwrap_or(Path::new("/")).join(target).join(after);
-                    continue 'again;
-                }
+        let end = along(link, |here| {
+            // A mount point is looked at without asking what is mounted there.
+            if !self.remote.contains_key(here) {
+                return ControlFlow::Continue(std::fs::read_link(here).ok());
             }
-            return None;
-        }
-        None
+            if answers(self.remote, here) {
+                ControlFlow::Continue(None)
+            } else {
+                ControlFlow::Break(here.to_path_buf())
+            }
+        });
+        end.break_value()
     }
 }
