@@ -6,7 +6,7 @@ use alloc::ffi::CString;
 use alloc::vec::Vec;
 
 use crate::child::tag;
-use crate::plan::{Access, Cover, Covering, Plan, Planned, Step, Terminal};
+use crate::plan::{Access, Command, Cover, Covering, Plan, Planned, Step, Terminal};
 
 #[derive(Default)]
 struct Writer(Vec<u8>);
@@ -77,21 +77,29 @@ pub fn encode_coverings(coverings: &[Covering]) -> Vec<u8> {
 }
 
 impl Plan {
-    /// The bytes of all that follows the opening.
+    /// The bytes of the steps that follow the opening.
     #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
+    pub fn encode_steps(&self) -> Vec<u8> {
         let mut out = Writer(Vec::with_capacity(16 * 1024));
         encode_steps(&mut out, &self.steps);
-        let command = &self.command;
-        out.u8(match command.terminal {
+        out.0
+    }
+}
+
+impl Command {
+    /// The bytes of the part that says what is started.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::with_capacity(4 * 1024));
+        out.u32(tag::MAGIC).u8(match self.terminal {
             Terminal::Detached => tag::TERMINAL_DETACHED,
             Terminal::Background => tag::TERMINAL_BACKGROUND,
             Terminal::Foreground => tag::TERMINAL_FOREGROUND,
         });
-        let limit = command.time_limit.map_or(0, |limit| limit.as_nanos().max(1));
+        let limit = self.time_limit.map_or(0, |limit| limit.as_nanos().max(1));
         out.u64(u64::try_from(limit).unwrap_or(0));
-        out.numbers(command.keep.iter().map(|fd| fd.cast_unsigned()));
-        out.strings(&command.candidates).strings(&command.arguments).strings(&command.environment);
+        out.numbers(self.keep.iter().map(|fd| fd.cast_unsigned()));
+        out.strings(&self.candidates).strings(&self.arguments).strings(&self.environment);
         out.0
     }
 }

@@ -10,7 +10,8 @@ use core::time::Duration;
 
 pub use crate::child::sys::Identity;
 
-/// All that init does before the command runs, and the command.
+/// All that init does before the command runs, and the command: three parts, sent one by one. The first two can be performed
+/// before the third is known.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Plan {
     /// Performed first: what needs nothing of the host's disk. Init does it while its controller plans the rest.

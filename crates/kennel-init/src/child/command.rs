@@ -33,11 +33,13 @@ struct Launch<'a> {
 
 /// Starts the command, with this mask of permissions. Returns its pid, and when its time is up.
 pub(super) fn start(
-    reader: &mut Reader,
+    mut part: Reader,
     link: i32,
     terminal: Option<&Terminal>,
     umask: u32,
 ) -> Result<(i32, Option<u64>)> {
+    let reader = &mut part;
+    reader.magic()?;
     let (stand, limit) = (reader.u8()?, reader.u64()?);
     let tty = terminal.map_or(-1, Terminal::raw);
     keep_only(reader, [link, tty])?;

@@ -102,8 +102,8 @@ pub struct Setup<'a> {
 
 /// Performs the plan that arrives over `link`, starts its command and stays until it ends.
 ///
-/// The plan comes in two parts: the controller sends the second when it has looked at the disk, and by then the first,
-/// which needs nothing of the disk, is mostly done.
+/// The plan comes in three parts. The controller sends the second, the set-up, when it has looked at the disk; by then the
+/// first, which needs nothing of the disk, is mostly done. The third is the command, which the set-up does not depend on.
 ///
 /// # Safety
 /// This must be a process of its own, with a single thread, that the caller has given up: it never returns. The
@@ -133,7 +133,7 @@ pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
         fail(link, step, errno);
     }
     let main = receive(link, aside.count());
-    let Performed { mut rest, past, terminal } = match perform(main.reader(), link, &aside) {
+    let (past, terminal) = match perform(main.reader(), link, &aside) {
         Ok(performed) => performed,
         Err((step, errno)) => fail(link, step, errno),
     };
@@ -144,7 +144,8 @@ pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
         fail(link, past, errno);
     }
     reaper::adopt_orphans();
-    let (command, deadline) = match command::start(&mut rest, link, terminal.as_ref(), umask) {
+    let last = receive(link, past);
+    let (command, deadline) = match command::start(last.reader(), link, terminal.as_ref(), umask) {
         Ok(started) => started,
         Err(errno) => fail(link, past, errno),
     };
@@ -153,6 +154,7 @@ pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
     unsafe {
         opening.wipe();
         main.wipe();
+        last.wipe();
     }
     let (used, hold) = (sys::Usage::default(), Hold::none());
     Reaper { command, terminal, deadline, hold, owes_stop: false, link, own_network, used }.serve()
@@ -170,29 +172,19 @@ fn receive(link: i32, done: u32) -> orders::Part {
     }
 }
 
-/// Reads the beginning of a part: how many steps follow.
+/// Reads the beginning of a part with steps: how many follow.
 fn begin(reader: &mut Reader) -> Result<usize> {
-    if reader.u32()? != tag::MAGIC {
-        return Err(Errno::EPROTO);
-    }
+    reader.magic()?;
     reader.count()
 }
 
-/// What is left of the main part when its steps have been performed.
-struct Performed<'p> {
-    /// What follows the steps: the command.
-    rest: Reader<'p>,
-    /// How many steps there were, the opening's included.
-    past: u32,
-    terminal: Option<Terminal>,
-}
-
-/// Goes through the steps of the main part while `aside` takes care of the opening's; an error names the step.
-fn perform<'p>(
-    mut reader: Reader<'p>,
+/// Goes through the steps of the main part while `aside` takes care of the opening's. Returns how many steps there were,
+/// the opening's included, and the terminal, if one of them made it; an error names the step.
+fn perform(
+    mut reader: Reader,
     link: i32,
     aside: &Aside,
-) -> core::result::Result<Performed<'p>, (u32, Errno)> {
+) -> core::result::Result<(u32, Option<Terminal>), (u32, Errno)> {
     let done = aside.count();
     let step_count = begin(&mut reader).map_err(|errno| (done, errno))?;
     let root = sys::openat2(sys::AT_FDCWD, c"/", sys::open::PATH | sys::open::DIRECTORY, 0, 0)
@@ -226,7 +218,7 @@ fn perform<'p>(
     let past = done + step_count as u32;
     // Or the command would find itself in the network that PID 1 was born in.
     aside.entered().map_err(|errno| (past, errno))?;
-    Ok(Performed { rest: reader, past, terminal: setup.terminal })
+    Ok((past, setup.terminal))
 }
 
 impl Setup<'_> {

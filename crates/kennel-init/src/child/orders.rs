@@ -1,4 +1,4 @@
-//! What the controller sends over the link before the command runs: the two parts of the plan, and whatever a step
+//! What the controller sends over the link before the command runs: the three parts of the plan, and whatever a step
 //! waits for.
 
 use super::sys::{self, Errno, Result};

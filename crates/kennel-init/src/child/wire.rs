@@ -3,6 +3,7 @@
 use core::ffi::CStr;
 
 use super::sys::{Errno, Identity, Result};
+use super::tag;
 
 /// A position in an encoded plan.
 #[derive(Clone, Copy)]
@@ -19,6 +20,11 @@ impl<'a> Reader<'a> {
         let (head, tail) = self.0.split_at_checked(count).ok_or(Errno::EPROTO)?;
         self.0 = tail;
         Ok(head)
+    }
+
+    /// The number that every part begins with.
+    pub fn magic(&mut self) -> Result<()> {
+        if self.u32()? == tag::MAGIC { Ok(()) } else { Err(Errno::EPROTO) }
     }
 
     /// One byte.

@@ -285,7 +285,7 @@ impl<'a> Prepared<'a> {
             running.hold_namespaces().map_err(system("taking hold of the sandbox's namespaces"))?;
         }
         running.hold(self.resolved.handback.as_ref())?;
-        running.begin(&plan, &policy.limits);
+        running.set_up(&plan);
         if self.request.counting.counted() {
             let cgroup = match cgroup {
                 None => self.request.cgroup()?.map(|cgroup| (cgroup, false)),
@@ -300,6 +300,7 @@ impl<'a> Prepared<'a> {
         }
         let asks = plan.steps.iter().any(|one| matches!(one.step, Step::Filter { listener: Some(_), .. }));
         running.guard(guard, premises, asks)?;
+        running.command(&plan.command, &policy.limits);
         running.await_start(&plan)?;
         Ok(running)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kennel_init::encode::encode_opening;
-use kennel_init::plan::{Plan, Planned, Step};
+use kennel_init::plan::{Command, Plan, Planned, Step};
 use kennel_init::report::{Order, Report};
 use kennel_policy::policy::Limits;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -88,12 +88,17 @@ impl Running {
         }
     }
 
-    /// Sends the rest of the plan, and starts the clock.
-    pub fn begin(&mut self, plan: &Plan, limits: &Limits) {
+    /// Sends the set-up.
+    pub fn set_up(&self, plan: &Plan) {
+        let _ = link::send_part(&self.init.link, &plan.encode_steps());
+    }
+
+    /// Sends the command, and starts the clock. Everything that a step of the set-up waits for has to be sent before.
+    pub fn command(&mut self, command: &Command, limits: &Limits) {
         self.started = Instant::now();
         self.deadline = limits.wall_time.and_then(|limit| self.started.checked_add(limit));
         self.cpu_time = limits.cpu_time;
-        let _ = link::send_part(&self.init.link, &plan.encode());
+        let _ = link::send_part(&self.init.link, &command.encode());
     }
 
     /// Has `rules` guarded.
