@@ -7,5 +7,5 @@ use crate::memory;
 /// Runs what the words ask for and returns the exit code.
 pub fn main(words: impl Iterator<Item = OsString>) -> i32 {
     // SAFETY: no thread has been started, and the memory is this process's own.
-    unsafe { kennel::codex::main(words, memory::environment(), Some(memory::inherited())) }
+    unsafe { kennel::codex::main(words, memory::environment_of_job(), Some(memory::inherited())) }
 }

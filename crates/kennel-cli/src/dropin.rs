@@ -5,9 +5,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use kennel::attached::{self, Company, ControlLines, Watch};
+use kennel::ControlLines;
 use kennel::home::Homes;
+use kennel::job::Job;
 use kennel_policy::policy::Policy;
 
 use crate::commands;
@@ -23,13 +25,13 @@ pub fn by_name(called: &OsStr, words: impl Iterator<Item = OsString>) -> Option<
 }
 
 /// A run under another name.
-pub struct Run<'a> {
+pub struct Run {
     /// What is allowed.
-    pub policy: &'a Policy,
+    pub policy: Policy,
     /// What is run.
-    pub command: &'a [OsString],
+    pub command: Vec<OsString>,
     /// Where.
-    pub folder: &'a Path,
+    pub folder: PathBuf,
     /// Where new rules for the network come from.
     pub control: Option<ControlLines>,
     /// How a host that was blocked is allowed; the host follows.
@@ -38,20 +40,20 @@ pub struct Run<'a> {
     pub failed: i32,
 }
 
-impl Run<'_> {
+impl Run {
     /// Runs it; the exit code is the command's own, or says what became of it.
     pub fn go(self) -> i32 {
         let Run { policy, command, folder, control, advice, failed } = self;
-        let (environment, inherited) = (memory::environment(), Some(memory::inherited()));
-        let watch = Watch::default();
-        let company = Company { control, ask: None, tell: |_| {}, advice };
+        let policy = Arc::new(policy);
+        let mut job = Job::bare(policy.clone(), command);
+        (job.environment, job.cwd) = (memory::environment_of_job(), folder);
+        (job.hooks.control, job.hooks.advice) = (control, advice);
         // SAFETY: no thread has been started, and the memory is this process's own.
-        let result =
-            unsafe { attached::run(policy, command, folder, environment, inherited, watch, company) };
-        match result {
-            Ok(ran) => {
-                commands::tell(&ran, &policy.limits);
-                commands::end_like(&ran.outcome)
+        unsafe { job.clone_this_process(memory::inherited()) };
+        match job.start().and_then(|mut running| running.wait()) {
+            Ok(outcome) => {
+                commands::tell(&outcome, &policy.limits);
+                commands::end_like(&outcome)
             }
             Err(error) => match commands::not_started(&error) {
                 commands::FAILED => failed,

@@ -7,7 +7,7 @@ use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kennel::attached::Memory;
+use kennel::job::{Environment, Memory};
 
 static ARGUMENTS: AtomicUsize = AtomicUsize::new(0);
 static ENVIRONMENT: AtomicUsize = AtomicUsize::new(0);
@@ -51,6 +51,11 @@ unsafe fn strings(array: usize) -> impl Iterator<Item = &'static CStr> + Clone {
             Some(CStr::from_ptr(*array.add(index)))
         }
     })
+}
+
+/// The same for a job. None of the strings is copied.
+pub fn environment_of_job() -> Environment {
+    environment().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 /// The caller's variables, where they lie.

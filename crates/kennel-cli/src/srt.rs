@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use kennel::attached::ControlLines;
+use kennel::ControlLines;
 use kennel::settings_file;
 use kennel_policy::domain::HostRule;
 use kennel_policy::settings::Base;
@@ -151,7 +151,7 @@ fn run(typed: &Typed) -> Result<i32, String> {
     let files = own.into_iter().chain(typed.settings.as_ref().map(|file| folder.join(file)));
     let policy = settings.policy(&surroundings(folder.clone(), base.home, files.collect()));
     let advice = "to allow it, in network.allowedDomains: ";
-    let run = Run { policy: &policy, command: &command, folder: &folder, control, advice, failed: 1 };
+    let run = Run { policy, command, folder, control, advice, failed: 1 };
     Ok(run.go())
 }
 

@@ -1,45 +1,12 @@
 //! What this host offers, and what to do about what it does not: for `kennel doctor`, and for errors that must say
 //! the same.
 
-use std::fmt;
 use std::fs;
 use std::path::Path;
 
+pub use kennel_policy::host::{Finding, State};
+
 use crate::landlock::Abi;
-
-/// Something that a host offers or lacks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// What was looked at.
-    pub subject: &'static str,
-    /// How it stands.
-    pub state: State,
-    /// In words.
-    pub detail: String,
-    /// What to do about it.
-    pub remedy: Option<String>,
-}
-
-/// How something stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// There.
-    Good,
-    /// Missing, but kennel's promises hold without it.
-    Weaker,
-    /// Missing, and `kennel run` needs it.
-    Missing,
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            State::Good => "ok",
-            State::Weaker => "weaker",
-            State::Missing => "missing",
-        })
-    }
-}
 
 fn setting(name: &str) -> Option<String> {
     fs::read_to_string(Path::new("/proc/sys").join(name)).ok().map(|text| text.trim().to_owned())

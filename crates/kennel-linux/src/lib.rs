@@ -21,7 +21,6 @@ pub mod limits;
 mod link;
 pub mod mounts;
 pub mod network;
-pub mod outcome;
 pub mod plan;
 mod read;
 mod reap;

@@ -1,4 +1,4 @@
-//! What a sandbox may do, and the grammars in which people say it.
+//! What a sandbox may do, the grammars in which people say it, and what came of a run.
 //!
 //! This crate is pure: text goes in, values come out, and nothing here looks at a disk, a clock or an operating
 //! system. Every front end ends in one [`policy::Policy`], and nothing that comes after can tell which it was.
@@ -7,9 +7,11 @@ pub mod codex;
 mod device;
 pub mod domain;
 pub mod dotfiles;
+pub mod host;
 pub mod merge;
 pub mod nearest;
 pub mod ostext;
+pub mod outcome;
 pub mod passwd;
 pub mod pattern;
 pub mod policy;

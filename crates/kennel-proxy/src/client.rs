@@ -7,14 +7,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// A program inside.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Program {
-    /// What it is called, by itself: not a path, and not to be relied on.
-    pub name: String,
-    /// Its number in the sandbox.
-    pub pid: i32,
-}
+pub use kennel_policy::outcome::Program;
 
 /// What a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

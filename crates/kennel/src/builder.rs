@@ -18,6 +18,7 @@ use kennel_policy::printed::show_lines;
 use kennel_policy::settings::keys::{self, Kind};
 use kennel_policy::settings::{Base, Settings, Stated, ValueError};
 
+use crate::error::Cause;
 use crate::home::Homes;
 use crate::{MountPoint, Permission, Result, Sandbox, SandboxError};
 
@@ -49,7 +50,6 @@ pub struct SandboxBuilder {
 #[derive(Clone, Default)]
 pub(crate) struct Extras {
     /// Whom to ask about hosts that no rule speaks of.
-    #[cfg(target_os = "linux")]
     pub(crate) ask: Option<crate::AskAboutHosts>,
     /// Count what is used even where nothing limits it.
     pub(crate) count_usage: bool,
@@ -287,7 +287,6 @@ impl SandboxBuilder {
     }
 
     /// Whom to ask about hosts that no rule speaks of; it makes the network mode an allow list unless one is said.
-    #[cfg(target_os = "linux")]
     #[must_use]
     pub fn ask_about_hosts(
         mut self,
@@ -339,7 +338,7 @@ impl SandboxBuilder {
 
     fn into_policy(self) -> Result<(Policy, Extras)> {
         if let Some(mistake) = self.mistake {
-            return Err(SandboxError::ConfigValidation(mistake));
+            return Err(SandboxError::ConfigValidation(mistake.into()));
         }
         let base = match self.profile_folder {
             // Only a profile has paths that are still relative.
@@ -347,7 +346,7 @@ impl SandboxBuilder {
             None => Base::default(),
         };
         let merged = merge(Sources::flags(base, self.settings))
-            .map_err(|error| SandboxError::ConfigValidation(show_lines(&error.to_string())))?;
+            .map_err(|error| SandboxError::ConfigValidation(Cause::of(error)))?;
         Ok((merged.policy, self.extras))
     }
 

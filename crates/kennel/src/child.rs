@@ -3,7 +3,10 @@
 use std::io::{PipeReader, PipeWriter};
 use std::time::Duration;
 
-use crate::{ExecutionResult, Result, Usage};
+use crate::attendant::Attendant;
+use crate::backend::{Backend, Native};
+use crate::network::Published;
+use crate::{ExecutionResult, NetworkControl, Result, Running, SandboxError, Usage};
 
 /// A running command. Its limits hold whether or not somebody waits for it. Dropping it kills everything inside and
 /// waits until nothing is left.
@@ -18,60 +21,28 @@ pub struct Child {
     inner: Inner,
 }
 
-/// What the platform has of it.
-#[cfg(target_os = "linux")]
-#[derive(Debug)]
+/// The thread that attends to it, and what the caller can ask for meanwhile.
 struct Inner {
-    attendant: kennel_linux::supervise::attendant::Attendant,
-    filtered: Option<crate::network::Filtered>,
-    not_enforced: Vec<String>,
+    attendant: Attendant,
+    init: u32,
+    meter: Box<dyn Fn() -> Usage + Send + Sync>,
+    network: Option<NetworkControl>,
+    published: Vec<Published>,
 }
 
-/// Nothing runs here, so nothing can be had.
-#[cfg(not(target_os = "linux"))]
-#[derive(Debug)]
-enum Inner {}
-
-/// The caller's ends of pipes to a command.
-#[derive(Debug, Default)]
-pub(crate) struct Pipes {
-    stdin: Option<PipeWriter>,
-    stdout: Option<PipeReader>,
-    stderr: Option<PipeReader>,
-}
-
-#[cfg(target_os = "linux")]
-impl Pipes {
-    /// Makes a pipe for a stream; returns the command's end.
-    pub(crate) fn make(&mut self, index: usize) -> std::io::Result<std::os::fd::OwnedFd> {
-        let (reader, writer) = std::io::pipe()?;
-        Ok(match index {
-            0 => {
-                self.stdin = Some(writer);
-                reader.into()
-            }
-            1 => {
-                self.stdout = Some(reader);
-                writer.into()
-            }
-            _ => {
-                self.stderr = Some(reader);
-                writer.into()
-            }
-        })
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner").field("init", &self.init).finish_non_exhaustive()
     }
 }
 
-#[cfg(target_os = "linux")]
 impl Child {
-    pub(crate) fn new(
-        sandbox: kennel_linux::sandbox::Started,
-        filtered: Option<crate::network::Filtered>,
-        Pipes { stdin, stdout, stderr }: Pipes,
-    ) -> Result<Child> {
-        let kennel_linux::sandbox::Started { running, carried, not_enforced } = sandbox;
-        let attendant = kennel_linux::supervise::attendant::Attendant::new(running, carried)?;
-        Ok(Child { stdin, stdout, stderr, inner: Inner { attendant, filtered, not_enforced } })
+    pub(crate) fn new(mut running: Running) -> Result<Child> {
+        let crate::stdio::Pipes { stdin, stdout, stderr } = running.take_pipes();
+        let (init, meter, network) = (running.init_pid(), running.meter(), running.network());
+        let published = running.published().to_vec();
+        let attendant = Attendant::new(running)?;
+        Ok(Child { stdin, stdout, stderr, inner: Inner { attendant, init, meter, network, published } })
     }
 
     /// Kills everything inside. [`Child::wait`] tells when it is done.
@@ -102,7 +73,7 @@ impl Child {
     pub fn try_wait(&mut self) -> Result<Option<ExecutionResult>> {
         match self.finish(Some(Duration::ZERO)) {
             Ok(result) => Ok(Some(result)),
-            Err(crate::SandboxError::Timeout) => Ok(None),
+            Err(SandboxError::Timeout) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -133,7 +104,7 @@ impl Child {
             let errors = scope.spawn(|| read(stderr));
             (read(stdout), errors.join())
         });
-        let stderr = stderr.map_err(|_| crate::SandboxError::Internal("a reading thread has gone".into()))?;
+        let stderr = stderr.map_err(|_| SandboxError::Internal("a reading thread has gone".into()))?;
         let (stdout, stderr) = (stdout?, stderr?);
         let mut result = self.finish(None)?;
         result.set_output(stdout, stderr);
@@ -145,21 +116,21 @@ impl Child {
     /// # Errors
     /// When there is no such signal, or the command has ended.
     pub fn signal(&self, signal: i32) -> Result<()> {
-        Ok(self.inner.attendant.signal(signal)?)
+        Native::signal(self.inner.attendant.process(), signal)
     }
 
     /// Waits for the end, but no longer than `limit`. A command that fills a pipe which nobody reads does not end.
     ///
     /// # Errors
-    /// [`crate::SandboxError::Timeout`] when it still runs, which it then goes on doing.
+    /// [`SandboxError::Timeout`] when it still runs, which it then goes on doing.
     pub fn wait_timeout(&mut self, limit: Duration) -> Result<ExecutionResult> {
         self.finish(Some(limit))
     }
 
     /// A hold on the rules of its network, where it has an allow list.
     #[must_use]
-    pub fn network(&self) -> Option<crate::NetworkControl> {
-        self.inner.filtered.as_ref().and_then(crate::network::Filtered::control)
+    pub fn network(&self) -> Option<NetworkControl> {
+        self.inner.network.clone()
     }
 
     /// Where the published ports are found on this host.
@@ -171,8 +142,8 @@ impl Child {
     /// # Ok::<(), kennel::SandboxError>(())
     /// ```
     #[must_use]
-    pub fn published(&self) -> &[crate::Published] {
-        self.inner.filtered.as_ref().map(crate::network::Filtered::published).unwrap_or_default()
+    pub fn published(&self) -> &[Published] {
+        &self.inner.published
     }
 
     /// PID 1 of the sandbox, as the caller sees it: the process that ends last.
@@ -184,7 +155,7 @@ impl Child {
     /// The same.
     #[must_use]
     pub fn init_pid(&self) -> u32 {
-        self.inner.attendant.init_pid().cast_unsigned()
+        self.inner.init
     }
 
     /// What everything inside uses now; nothing once it has ended, and where nothing counts it. A limit on memory,
@@ -203,24 +174,12 @@ impl Child {
     /// ```
     #[must_use]
     pub fn usage(&self) -> Usage {
-        let usage = self.inner.attendant.usage().unwrap_or_default();
-        Usage {
-            memory: usage.memory_now,
-            cpu_user: usage.cpu_user,
-            cpu_system: usage.cpu_system,
-            processes: usage.processes,
-        }
+        (self.inner.meter)()
     }
 
     fn finish(&mut self, limit: Option<Duration>) -> Result<ExecutionResult> {
-        let Some(mut outcome) = self.inner.attendant.wait(limit)? else {
-            return Err(crate::SandboxError::Timeout);
-        };
-        outcome.not_enforced.clone_from(&self.inner.not_enforced);
-        let mut result = ExecutionResult::of(&outcome, Default::default());
-        result.network =
-            self.inner.filtered.as_ref().map(crate::network::Filtered::decisions).unwrap_or_default();
-        Ok(result)
+        let outcome = self.inner.attendant.wait(limit)?.ok_or(SandboxError::Timeout)?;
+        Ok(ExecutionResult::of(outcome, Default::default()))
     }
 }
 
@@ -242,9 +201,9 @@ impl Child {
 }
 
 /// A pidfd of PID 1: ready to read when everything inside has ended.
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 impl std::os::fd::AsFd for Child {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.inner.attendant.pidfd()
+        self.inner.attendant.process().as_fd()
     }
 }

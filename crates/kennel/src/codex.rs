@@ -15,10 +15,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use kennel_policy::codex::{Invocation, Surroundings, USAGE, command_line, through_proxies};
-use kennel_policy::policy::Policy;
 use kennel_policy::printed::show_lines;
 
-use crate::attached::{self, BY_FLAG, Company, Error, Memory, StartError, Watch};
+use crate::SandboxError;
+use crate::job::{Environment, Job, Memory};
 
 /// The release whose behaviour is meant.
 const LIKE: &str = "0.166.0";
@@ -35,11 +35,10 @@ const NO_SANDBOX: i32 = 1;
 /// Acts as `codex-linux-sandbox` with this process's own arguments, and ends it with the command's exit code. To be
 /// called before any thread is started; with more than one it says so and ends with 1.
 pub fn run_main() -> ! {
-    let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    let environment = variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
     let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     let code = if threads == 1 {
-        // SAFETY: this is the only thread; no memory is named, so none is wiped.
+        let environment = std::env::vars_os().map(|(name, value)| (name.into(), value.into())).collect();
+        // SAFETY: no memory is named, so none is wiped.
         unsafe { main(std::env::args_os().skip(1), environment, None) }
     } else {
         say("cannot make a sandbox: run_main has to be called before any thread is started");
@@ -48,19 +47,17 @@ pub fn run_main() -> ! {
     std::process::exit(code)
 }
 
-/// Does what the words ask for and returns the exit code.
+/// Does what the words ask for and returns the exit code. With `memory` PID 1 is a clone of this process, without it a
+/// program of its own.
 ///
 /// # Safety
-/// As for [`attached::run`].
-pub unsafe fn main<'e, E>(
+/// As for [`Job::clone_this_process`], if there is `memory`.
+pub unsafe fn main(
     words: impl Iterator<Item = OsString>,
-    environment: E,
+    environment: Environment,
     memory: Option<Memory>,
-) -> i32
-where
-    E: Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
-{
-    let run = match command_line(words) {
+) -> i32 {
+    let (policy, command) = match command_line(words) {
         Ok(Invocation::Help) => return print(USAGE),
         Ok(Invocation::Version) => {
             return print(&format!("codex-linux-sandbox {LIKE} (kennel {})\n", env!("CARGO_PKG_VERSION")));
@@ -77,68 +74,47 @@ where
                     return NO_SANDBOX;
                 }
             }
-            Run { policy, command }
+            (policy, command)
         }
         Err(error) => {
             say(&format!("error: {error}\n\n{USAGE}"));
             return USAGE_ERROR;
         }
     };
-    // SAFETY: the caller's promises.
-    unsafe { run.go(environment, memory) }
-}
-
-struct Run {
-    policy: Policy,
-    command: Vec<OsString>,
-}
-
-impl Run {
-    unsafe fn go<'e, E>(self, environment: E, memory: Option<Memory>) -> i32
-    where
-        E: Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
-    {
-        let folder = match std::env::current_dir() {
-            Ok(folder) => folder,
-            Err(error) => {
-                say(&format!("reading the working directory: {error}"));
-                return NO_SANDBOX;
-            }
-        };
-        let Run { policy, command } = self;
-        let company = Company { control: None, ask: None, tell: |_| {}, advice: BY_FLAG };
+    let cwd = match std::env::current_dir() {
+        Ok(folder) => folder,
+        Err(error) => {
+            say(&format!("reading the working directory: {error}"));
+            return NO_SANDBOX;
+        }
+    };
+    let mut job = Job { environment, cwd, ..Job::bare(policy.into(), command) };
+    if let Some(memory) = memory {
         // SAFETY: the caller's promises.
-        let result = unsafe {
-            attached::run(&policy, &command, &folder, environment, memory, Watch::default(), company)
-        };
-        match result {
-            Ok(ran) => {
-                let handed_back = &ran.outcome.handed_back;
-                handed_back.list.iter().for_each(|found| say(&found.to_string()));
-                if handed_back.more > 0 {
-                    say(&format!("{} more were set aside", handed_back.more));
-                }
-                ran.outcome.exit_code()
+        unsafe { job.clone_this_process(memory) };
+    }
+    match job.start().and_then(|mut running| running.wait()) {
+        Ok(outcome) => {
+            let handed_back = &outcome.handed_back;
+            handed_back.list.iter().for_each(|found| say(&found.to_string()));
+            if handed_back.more > 0 {
+                say(&format!("{} more were set aside", handed_back.more));
             }
-            Err(Error::Start(StartError::NotExecuted { command, source })) => {
-                let missing = source.kind() == std::io::ErrorKind::NotFound;
-                let why = if missing { "command not found".to_owned() } else { source.to_string() };
-                say(&format!("{command}: {why}"));
-                if missing { 127 } else { 126 }
-            }
-            Err(error) => {
-                say(&error.to_string());
-                NO_SANDBOX
+            outcome.exit_code()
+        }
+        Err(error) => {
+            say(&error.to_string());
+            match error {
+                SandboxError::CommandNotFound(_) => 127,
+                SandboxError::PermissionDenied(_) => 126,
+                _ => NO_SANDBOX,
             }
         }
     }
 }
 
-fn variable<'e>(
-    environment: &(impl Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone),
-    name: &str,
-) -> Option<&'e OsStr> {
-    environment.clone().find(|(own, _)| *own == name).map(|(_, value)| value)
+fn variable<'e>(environment: &'e Environment, name: &str) -> Option<&'e OsStr> {
+    environment.iter().find(|(own, _)| **own == *name).map(|(_, value)| &**value)
 }
 
 fn print(text: &str) -> i32 {

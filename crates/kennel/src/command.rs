@@ -1,13 +1,13 @@
 //! A command in a sandbox, said as with [`std::process::Command`].
 
-use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kennel_policy::policy::{EnvironmentBase, EnvironmentPolicy};
 use kennel_policy::settings::{ValueError, name, variable};
 
-use crate::executor::{self, Job};
+use crate::job::{Hooks, Job, Streams};
 use crate::{Child, ExecutionResult, Result, Sandbox, SandboxError, Stdio};
 
 /// A command that is to run in a sandbox. Made by [`Sandbox::command`].
@@ -161,15 +161,25 @@ impl<'s> Command<'s> {
     /// # Errors
     /// As [`Command::output`].
     pub fn spawn(&mut self) -> Result<Child> {
+        Child::new(self.given()?.start()?)
+    }
+
+    /// The job of [`Command::spawn`].
+    pub(crate) fn given(&self) -> Result<Job> {
         let defaults = [Stdio::inherit(), Stdio::inherit(), Stdio::inherit()];
-        let (streams, job) = (self.streams(defaults)?, self.job()?);
-        executor::spawn(&job, streams)
+        self.job(Streams::Given(self.streams(defaults)?))
+    }
+
+    /// The job of [`Command::output`].
+    pub(crate) fn captured(&self, defaults: [Stdio; 3]) -> Result<Job> {
+        let input = self.input.as_ref().map(|Input(bytes)| bytes.clone());
+        self.job(Streams::Captured { streams: self.streams(defaults)?, input })
     }
 
     fn run(&mut self, defaults: [Stdio; 3]) -> Result<ExecutionResult> {
-        let (streams, job) = (self.streams(defaults)?, self.job()?);
-        let input = self.input.as_ref().map(|Input(bytes)| bytes.clone());
-        executor::execute(&job, input, streams)
+        let mut running = self.captured(defaults)?.start()?;
+        let outcome = running.wait()?;
+        Ok(ExecutionResult::of(outcome, running.take_output()))
     }
 
     /// The streams for one start: descriptors are copied, so that a command can be started again.
@@ -183,20 +193,23 @@ impl<'s> Command<'s> {
         Ok(streams)
     }
 
-    fn job(&self) -> Result<Job<'_>> {
+    fn job(&self, streams: Streams) -> Result<Job> {
         let Sandbox { policy, extras, .. } = self.sandbox;
-        let mut policy = Cow::Borrowed(policy);
+        let mut policy = Arc::clone(policy);
         if self.clear {
-            policy.to_mut().environment.base = EnvironmentBase::Clear;
+            Arc::make_mut(&mut policy).environment.base = EnvironmentBase::Clear;
         }
         for (key, value) in &self.variables.0 {
-            change(&mut policy.to_mut().environment, key, value.as_deref())
-                .map_err(|error| SandboxError::ConfigValidation(format!("env: {error}")))?;
+            change(&mut Arc::make_mut(&mut policy).environment, key, value.as_deref())
+                .map_err(|error| SandboxError::ConfigValidation(format!("env: {error}").into()))?;
         }
         if let Some(folder) = &self.folder {
-            policy.to_mut().process.workdir = Some(std::path::absolute(folder)?);
+            Arc::make_mut(&mut policy).process.workdir = Some(std::path::absolute(folder)?);
         }
-        Ok(Job { policy, extras, words: self.words.clone() })
+        let mut job = Job::new(policy, self.words.clone());
+        job.streams = streams;
+        job.hooks = Hooks { count: extras.count_usage, ask: extras.ask.clone(), ..Hooks::default() };
+        Ok(job)
     }
 }
 

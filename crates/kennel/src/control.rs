@@ -3,16 +3,17 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use kennel_policy::domain::{HostRule, ListKind, without_password};
 use kennel_policy::policy::Policy;
 use kennel_policy::settings::{Base, Format, Provenance, parse};
-use kennel_proxy::{Answer, Ask, Gate, Question};
 
+use crate::network::GateRules;
+use crate::stdio::Handle;
 use crate::{Result, SandboxError};
 
+#[cfg(target_os = "linux")]
 mod reachable;
 
 /// A hold on the rules of a running sandbox's network. Clones hold the same rules.
@@ -27,11 +28,11 @@ mod reachable;
 /// # Ok::<(), kennel::SandboxError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct NetworkControl(Gate);
+pub struct NetworkControl(GateRules);
 
 impl NetworkControl {
-    pub(crate) fn new(gate: Gate) -> NetworkControl {
-        NetworkControl(gate)
+    pub(crate) fn new(rules: GateRules) -> NetworkControl {
+        NetworkControl(rules)
     }
 
     /// Puts other lists in place of those that hold. They hold for the next connection; what has been let through
@@ -42,7 +43,7 @@ impl NetworkControl {
     pub fn update(&self, allow: &[&str], deny: &[&str]) -> Result<()> {
         let parsed = |list: &[&str], kind| {
             let wrong = |entry: &str, error| {
-                SandboxError::ConfigValidation(format!("{}: {error}", without_password(entry)))
+                SandboxError::ConfigValidation(format!("{}: {error}", without_password(entry)).into())
             };
             let rule = |entry: &&str| HostRule::parse(entry, kind).map_err(|error| wrong(entry, error));
             list.iter().map(rule).collect::<Result<Vec<_>>>()
@@ -52,7 +53,7 @@ impl NetworkControl {
     }
 
     fn replace(&self, allow: Vec<HostRule>, deny: Vec<HostRule>) {
-        self.0.update_lists(allow, deny);
+        self.0.replace(allow, deny);
     }
 }
 
@@ -89,17 +90,9 @@ impl AskAboutHosts {
         AskAboutHosts(Arc::new(ask))
     }
 
-    pub(crate) fn for_gate(&self) -> Ask {
-        let ask = Arc::clone(&self.0);
-        Arc::new(move |question: &Question| {
-            let question = HostQuestion { host: question.host.to_string(), port: question.port };
-            match ask(&question) {
-                HostAnswer::Allow => Answer::Allow,
-                HostAnswer::AllowOnce => Answer::AllowOnce,
-                HostAnswer::Deny => Answer::Deny,
-                HostAnswer::NoAnswer => Answer::NoAnswer,
-            }
-        })
+    /// Asks.
+    pub(crate) fn ask(&self, question: &HostQuestion) -> HostAnswer {
+        (self.0)(question)
     }
 }
 
@@ -116,7 +109,7 @@ const MOST_LINE: u64 = 1 << 20;
 /// of those that hold. What else it says is not looked at, since mounts and limits stand.
 #[derive(Debug)]
 pub struct ControlLines {
-    from: OwnedFd,
+    from: Handle,
     complain: fn(&str),
     read: ReadLists,
 }
@@ -127,7 +120,7 @@ pub type ReadLists = fn(&[u8]) -> std::result::Result<(Vec<HostRule>, Vec<HostRu
 impl ControlLines {
     /// Lines from this descriptor. `complain` is told of those that make no sense, which change nothing.
     #[must_use]
-    pub fn new(from: OwnedFd, complain: fn(&str)) -> ControlLines {
+    pub fn new(from: Handle, complain: fn(&str)) -> ControlLines {
         ControlLines { from, complain, read: lists }
     }
 
@@ -138,6 +131,7 @@ impl ControlLines {
     }
 
     /// Why they are not to be trusted by a sandbox with this policy, which could write them itself.
+    #[cfg(target_os = "linux")]
     pub(crate) fn reachable(&self, policy: &Policy) -> Option<String> {
         reachable::reachable(&self.from, policy)
     }

@@ -1,23 +1,23 @@
 //! What can go wrong, by what a caller would do about it.
 
+use std::error::Error;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
 /// Why there is no result.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum SandboxError {
     /// The configuration makes no sense, here or at all.
-    #[error("{0}")]
-    ConfigValidation(String),
+    ConfigValidation(Cause),
     /// kennel cannot run here.
-    #[error("{0}")]
-    UnsupportedPlatform(String),
+    UnsupportedPlatform(Cause),
     /// Linux: the host denies namespaces.
-    #[error("{0}")]
-    NamespaceCreation(String),
+    NamespaceCreation(Cause),
     /// Linux: no cgroup could be made.
-    #[error("{0}")]
-    CgroupCreation(String),
+    CgroupCreation(Cause),
     /// Linux: a limit could not be set.
-    #[error("setting {setting} of the {controller} controller to {value}: {reason}")]
     CgroupSetting {
         /// Which controller.
         controller: String,
@@ -29,26 +29,124 @@ pub enum SandboxError {
         reason: String,
     },
     /// macOS: the profile was refused.
-    #[error("{0}")]
-    SandboxProfile(String),
+    SandboxProfile(Cause),
     /// A step of setting up the sandbox failed.
-    #[error("{0}")]
-    Setup(String),
+    Setup(Cause),
     /// There is no such command inside.
-    #[error("{0}: command not found")]
-    CommandNotFound(String),
+    CommandNotFound(Cause),
     /// The command cannot be executed.
-    #[error("{0}")]
-    PermissionDenied(String),
+    PermissionDenied(Cause),
     /// It did not end in time. The sandbox still runs.
-    #[error("the sandbox did not end in time")]
     Timeout,
     /// A fault of kennel's own.
-    #[error("internal error: {0}")]
-    Internal(String),
+    Internal(Cause),
     /// The system failed this process.
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
+    Io(std::io::Error),
+}
+
+/// What was being done and why it failed, in words; and the error behind it, where there is one. A text in all that matters.
+#[derive(Clone)]
+pub struct Cause {
+    text: String,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl Cause {
+    /// What an error says, and the error itself.
+    pub(crate) fn of(error: impl Error + Send + Sync + 'static) -> Cause {
+        // Names in it may be a stranger's, and whoever gets this prints it.
+        Cause { text: kennel_policy::printed::show_lines(&error.to_string()), source: Some(Arc::new(error)) }
+    }
+}
+
+impl Deref for Cause {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text, f)
+    }
+}
+
+impl From<String> for Cause {
+    fn from(text: String) -> Cause {
+        Cause { text, source: None }
+    }
+}
+
+impl From<&str> for Cause {
+    fn from(text: &str) -> Cause {
+        text.to_owned().into()
+    }
+}
+
+impl PartialEq<str> for Cause {
+    fn eq(&self, other: &str) -> bool {
+        self.text == other
+    }
+}
+
+impl PartialEq<&str> for Cause {
+    fn eq(&self, other: &&str) -> bool {
+        self.text == **other
+    }
+}
+
+impl fmt::Display for SandboxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SandboxError::ConfigValidation(cause)
+            | SandboxError::UnsupportedPlatform(cause)
+            | SandboxError::NamespaceCreation(cause)
+            | SandboxError::CgroupCreation(cause)
+            | SandboxError::SandboxProfile(cause)
+            | SandboxError::Setup(cause)
+            | SandboxError::PermissionDenied(cause) => cause.fmt(f),
+            SandboxError::CgroupSetting { controller, setting, value, reason } => {
+                write!(f, "setting {setting} of the {controller} controller to {value}: {reason}")
+            }
+            SandboxError::CommandNotFound(command) => write!(f, "{command}: command not found"),
+            SandboxError::Timeout => f.write_str("the sandbox did not end in time"),
+            SandboxError::Internal(cause) => write!(f, "internal error: {cause}"),
+            SandboxError::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for SandboxError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            SandboxError::ConfigValidation(cause)
+            | SandboxError::UnsupportedPlatform(cause)
+            | SandboxError::NamespaceCreation(cause)
+            | SandboxError::CgroupCreation(cause)
+            | SandboxError::SandboxProfile(cause)
+            | SandboxError::Setup(cause)
+            | SandboxError::CommandNotFound(cause)
+            | SandboxError::PermissionDenied(cause)
+            | SandboxError::Internal(cause) => cause.source.as_ref().map(|source| source.as_ref() as _),
+            SandboxError::CgroupSetting { .. } | SandboxError::Timeout => None,
+            // Its text is this error's own.
+            SandboxError::Io(error) => error.source(),
+        }
+    }
+}
+
+impl From<std::io::Error> for SandboxError {
+    fn from(error: std::io::Error) -> Self {
+        SandboxError::Io(error)
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -56,23 +154,25 @@ impl From<kennel_linux::sandbox::Error> for SandboxError {
     fn from(error: kennel_linux::sandbox::Error) -> Self {
         use kennel_linux::sandbox::Error;
         use kennel_linux::supervise::StartError;
-        // Names in it may be a stranger's, and whoever gets this prints it.
-        let text = kennel_policy::printed::show_lines(&error.to_string());
         match error {
             Error::NotEnforced(_) | Error::Resolve(_) | Error::Plan(_) => {
-                SandboxError::ConfigValidation(text)
+                SandboxError::ConfigValidation(Cause::of(error))
             }
-            Error::Cgroup(_) => SandboxError::CgroupCreation(text),
-            Error::Denied { .. } | Error::Launch(_) => SandboxError::NamespaceCreation(text),
+            Error::Cgroup(_) => SandboxError::CgroupCreation(Cause::of(error)),
+            Error::Denied { .. } | Error::Launch(_) => SandboxError::NamespaceCreation(Cause::of(error)),
             Error::Start(StartError::NotExecuted { command, source }) => {
                 if source.kind() == std::io::ErrorKind::NotFound {
-                    SandboxError::CommandNotFound(command)
-                } else {
-                    SandboxError::PermissionDenied(text)
+                    return SandboxError::CommandNotFound(command.into());
                 }
+                let folder = std::path::Path::new(&command).is_dir();
+                let why = if folder { "is a directory".to_owned() } else { source.to_string() };
+                let text = kennel_policy::printed::show_lines(&format!("{command}: {why}"));
+                SandboxError::PermissionDenied(Cause { text, source: Some(Arc::new(source)) })
             }
-            Error::Start(_) | Error::Network(_) => SandboxError::Setup(text),
-            Error::System { source, .. } => SandboxError::Io(source),
+            Error::Start(_) | Error::Network(_) => SandboxError::Setup(Cause::of(error)),
+            Error::System { doing, source } => {
+                SandboxError::Io(std::io::Error::new(source.kind(), format!("{doing}: {source}")))
+            }
         }
     }
 }

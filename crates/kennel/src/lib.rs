@@ -17,48 +17,78 @@
 //! [`Sandbox`] can be used from any thread of a program of any size, by many threads at once: the calling process is
 //! never forked, and PID 1 of the sandbox holds nothing of its memory.
 
+mod attendant;
+mod backend;
 mod builder;
 mod child;
+pub mod codex;
 mod command;
 mod config;
+#[cfg_attr(
+    not(all(target_os = "linux", feature = "network")),
+    expect(dead_code, reason = "what is said to a gate, where there is none")
+)]
+mod control;
 mod error;
 mod executor;
 pub mod home;
+pub mod job;
+mod network;
 mod result;
+mod running;
 mod sandbox;
 pub mod settings_file;
 mod stdio;
-
-#[cfg(target_os = "linux")]
-pub mod attached;
-#[cfg(target_os = "linux")]
-pub mod codex;
-#[cfg(target_os = "linux")]
-mod control;
-#[cfg(target_os = "linux")]
-mod network;
 
 pub use builder::SandboxBuilder;
 pub use child::Child;
 pub use command::Command;
 pub use config::{MountPoint, Permission, SandboxConfig};
-#[cfg(target_os = "linux")]
-pub use control::{AskAboutHosts, HostAnswer, HostQuestion, NetworkControl};
-pub use error::SandboxError;
+pub use control::{AskAboutHosts, ControlLines, HostAnswer, HostQuestion, NetworkControl};
+pub use error::{Cause, SandboxError};
 pub use executor::{NativeExecutor, PlatformExecutor};
-#[cfg(target_os = "linux")]
-pub use kennel_linux::guard::{Mended, Violation};
-#[cfg(target_os = "linux")]
-pub use kennel_linux::handback::{SetAside, What};
 pub use kennel_policy as policy;
+pub use kennel_policy::outcome::{
+    self, Ended, Mended, NetworkDecision, Program, SetAside, Usage, Violation, What,
+};
 pub use kennel_policy::policy::{
     GitLevel, NetworkMode, OnReplace, Policy, Precedence, ReadModel, SeccompProfile, TmpMode, UnixSockets,
 };
-#[cfg(target_os = "linux")]
-pub use network::{NetworkDecision, Program, Published};
-pub use result::{Ended, ExecutionResult, Usage};
+pub use network::Published;
+pub use result::ExecutionResult;
+pub use running::Running;
 pub use sandbox::Sandbox;
 pub use stdio::Stdio;
+
+/// Asking the user on the terminal that a command runs on.
+pub mod terminal {
+    pub use crate::backend::terminal::{Asker, Questions, Reply, questions};
+}
+
+/// A file that is written after a command has run, in a place that was held before.
+pub mod held {
+    pub use crate::backend::held::{HeldFile, HoldError};
+}
+
+/// What a host offers.
+pub mod host {
+    pub use kennel_policy::host::{Finding, State};
+
+    use crate::backend::{Backend, Native};
+
+    /// What this host offers, and what to do about what it does not.
+    #[must_use]
+    pub fn findings() -> Vec<Finding> {
+        Native::findings(|| {
+            let sandbox = crate::Sandbox::builder().build().map_err(|error| error.to_string())?;
+            match sandbox.run("true", &[]) {
+                Ok(result) if result.success() => Ok(()),
+                Ok(result) => Err(format!("`true` ended with {}", result.exit_code)),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+    }
+}
 
 /// What this crate's functions return.
 pub type Result<T> = std::result::Result<T, SandboxError>;

@@ -2,29 +2,11 @@
 
 use std::time::Duration;
 
-/// What became of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Ended {
-    /// It exited by itself, with this code.
-    Exited(i32),
-    /// This signal ended it.
-    Signalled(i32),
-    /// Its time was up and everything inside was killed.
-    TimedOut,
-    /// It had used up its CPU time.
-    CpuTimeUsedUp,
-    /// Memory ran out and the kernel killed it.
-    OutOfMemory,
-    /// A rule was broken in spite of all, and everything inside was killed; or something that the host would run could not
-    /// be set aside.
-    RuleBroken,
-    /// Everything inside was killed from outside.
-    Killed,
-}
+use kennel_policy::outcome::{Ended, NetworkDecision, Outcome, SetAside, Violation};
 
 /// What came of a run.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ExecutionResult {
     /// What became of the command. The fields below say the same one by one.
     pub ended: Ended,
@@ -70,34 +52,18 @@ pub struct ExecutionResult {
     /// There was more output than `max_output`.
     pub output_truncated: bool,
     /// Every decision of the network gate, refusals included.
-    #[cfg(target_os = "linux")]
-    pub network: Vec<crate::NetworkDecision>,
+    pub network: Vec<NetworkDecision>,
     /// Without a network: whether something inside tried to reach one. Only looked for when the command failed.
     pub tried_network: bool,
     /// What was tried at denied paths that do not exist.
-    #[cfg(target_os = "linux")]
-    pub violations: Vec<crate::Violation>,
+    pub violations: Vec<Violation>,
     /// What the command left that git on the host would have run, and that was set aside: see
     /// [`SandboxBuilder::git`](crate::SandboxBuilder::git). What could not be set aside has an error, and is still there.
-    #[cfg(target_os = "linux")]
-    pub set_aside: Vec<crate::SetAside>,
+    pub set_aside: Vec<SetAside>,
     /// A denied path was made in spite of all, and everything inside was killed; `violations` says which.
     pub killed_by_broken_rule: bool,
     /// What this host could not enforce (only with best effort).
     pub not_enforced: Vec<String>,
-}
-
-/// What a sandbox uses while it runs. A figure that nothing counts on this host is `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Bytes of memory now, of everything inside, files in `/tmp` included.
-    pub memory: Option<u64>,
-    /// CPU time in programs so far.
-    pub cpu_user: Option<Duration>,
-    /// CPU time in the kernel so far.
-    pub cpu_system: Option<Duration>,
-    /// Processes and threads now; PID 1, which is kennel's, is one of them.
-    pub processes: Option<u64>,
 }
 
 impl ExecutionResult {
@@ -114,18 +80,15 @@ impl ExecutionResult {
     }
 }
 
-#[cfg(target_os = "linux")]
 impl ExecutionResult {
-    pub(crate) fn of(
-        outcome: &kennel_linux::outcome::Outcome,
-        [stdout, stderr]: [kennel_linux::supervise::streams::Captured; 2],
-    ) -> Self {
-        use kennel_linux::outcome::Ended;
+    pub(crate) fn of(outcome: Outcome, [stdout, stderr]: [Vec<u8>; 2]) -> Self {
         ExecutionResult {
-            ended: outcome.ended.into(),
-            stdout: String::from_utf8_lossy(&stdout.bytes).into_owned(),
-            stderr: String::from_utf8_lossy(&stderr.bytes).into_owned(),
+            ended: outcome.ended,
             exit_code: outcome.exit_code(),
+            stdout: String::from_utf8_lossy(&stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&stderr).into_owned(),
+            stdout_bytes: stdout,
+            stderr_bytes: stderr,
             duration: outcome.wall_time,
             cpu_time: Some(outcome.cpu_user + outcome.cpu_system),
             cpu_user: Some(outcome.cpu_user),
@@ -136,35 +99,17 @@ impl ExecutionResult {
             killed_by_timeout: outcome.ended == Ended::TimedOut,
             killed_by_oom: outcome.ended == Ended::OutOfMemory,
             killed_by_cpu_time: outcome.ended == Ended::CpuTimeUsedUp,
+            killed_by_broken_rule: outcome.ended == Ended::RuleBroken,
             signal: outcome.ended.signal(),
             max_pids_seen: outcome.max_pids_seen,
             pids_refused: outcome.pids_refused,
             oom_kills: outcome.oom_kills,
             output_truncated: outcome.output_truncated,
-            not_enforced: outcome.not_enforced.clone(),
-            violations: outcome.violations.list.clone(),
-            set_aside: outcome.handed_back.list.clone(),
-            killed_by_broken_rule: outcome.ended == Ended::RuleBroken,
-            network: Vec::new(),
+            not_enforced: outcome.not_enforced,
+            violations: outcome.violations.list,
+            set_aside: outcome.handed_back.list,
+            network: outcome.network.decisions,
             tried_network: outcome.tried_network,
-            stdout_bytes: stdout.bytes,
-            stderr_bytes: stderr.bytes,
-        }
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl From<kennel_linux::outcome::Ended> for Ended {
-    fn from(ended: kennel_linux::outcome::Ended) -> Ended {
-        use kennel_linux::outcome::Ended as Linux;
-        match ended {
-            Linux::Exited(code) => Ended::Exited(code),
-            Linux::Signalled(signal) => Ended::Signalled(signal),
-            Linux::TimedOut => Ended::TimedOut,
-            Linux::CpuTimeUsedUp => Ended::CpuTimeUsedUp,
-            Linux::OutOfMemory => Ended::OutOfMemory,
-            Linux::RuleBroken => Ended::RuleBroken,
-            Linux::Killed => Ended::Killed,
         }
     }
 }

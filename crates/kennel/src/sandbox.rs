@@ -2,12 +2,13 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kennel_policy::policy::Policy;
 
+use crate::backend::{Backend, Native};
 use crate::builder::Extras;
-use crate::executor;
 use crate::settings_file;
 use crate::{Child, Command, ExecutionResult, Result, SandboxBuilder, SandboxConfig, Stdio};
 
@@ -22,7 +23,7 @@ use crate::{Child, Command, ExecutionResult, Result, SandboxBuilder, SandboxConf
 /// ```
 pub struct Sandbox {
     id: u64,
-    pub(crate) policy: Policy,
+    pub(crate) policy: Arc<Policy>,
     pub(crate) extras: Extras,
 }
 
@@ -42,8 +43,8 @@ impl Sandbox {
 
     pub(crate) fn new(policy: Policy, extras: Extras) -> Result<Sandbox> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        executor::check_platform()?;
-        Ok(Sandbox { id: NEXT.fetch_add(1, Ordering::Relaxed), policy, extras })
+        Native::check()?;
+        Ok(Sandbox { id: NEXT.fetch_add(1, Ordering::Relaxed), policy: Arc::new(policy), extras })
     }
 
     /// A sandbox with this configuration.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use kennel_policy::settings::{Base, Format, Provenance, Settings, parse};
 
+use crate::error::Cause;
 use crate::home::Homes;
 use crate::{Result, SandboxError};
 
@@ -48,8 +49,9 @@ fn open(path: &Path) -> io::Result<File> {
 /// The settings in a file; relative paths in it are relative to its own folder.
 pub(crate) fn settings(path: &Path) -> Result<(Settings, Base)> {
     let shown = path.display();
-    let said =
-        |error: io::Error| SandboxError::ConfigValidation(format!("reading settings: {shown}: {error}"));
+    let said = |error: io::Error| {
+        SandboxError::ConfigValidation(format!("reading settings: {shown}: {error}").into())
+    };
     let text = bytes(path).map_err(said)?.ok_or_else(|| said(io::ErrorKind::NotFound.into()))?;
     let whole = std::path::absolute(path).map_err(said)?;
     let base = Homes::of_this_process().base(whole.parent().unwrap_or(&whole));
@@ -64,6 +66,6 @@ pub(crate) fn settings_text(text: &str) -> Result<(Settings, Base)> {
 
 fn read(text: &[u8], format: Format, name: &str, base: Base) -> Result<(Settings, Base)> {
     let settings = parse(text, format, Provenance::File(name), &base)
-        .map_err(|error| SandboxError::ConfigValidation(error.to_string()))?;
+        .map_err(|error| SandboxError::ConfigValidation(Cause::of(error)))?;
     Ok((settings, base))
 }

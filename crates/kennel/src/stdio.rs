@@ -76,3 +76,32 @@ impl From<io::PipeWriter> for Stdio {
         Stdio(Leads::To(pipe.into()))
     }
 }
+
+/// The caller's ends of pipes to a command.
+#[derive(Debug, Default)]
+pub(crate) struct Pipes {
+    pub(crate) stdin: Option<io::PipeWriter>,
+    pub(crate) stdout: Option<io::PipeReader>,
+    pub(crate) stderr: Option<io::PipeReader>,
+}
+
+impl Pipes {
+    /// Makes a pipe for a stream; returns the command's end.
+    pub(crate) fn make(&mut self, index: usize) -> io::Result<Handle> {
+        let (reader, writer) = io::pipe()?;
+        Ok(match index {
+            0 => {
+                self.stdin = Some(writer);
+                reader.into()
+            }
+            1 => {
+                self.stdout = Some(reader);
+                writer.into()
+            }
+            _ => {
+                self.stderr = Some(reader);
+                writer.into()
+            }
+        })
+    }
+}

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use kennel::attached::{AskAboutHosts, Asker, HostAnswer, HostQuestion, Reply};
+use kennel::terminal::{Asker, Reply};
+use kennel::{AskAboutHosts, HostAnswer, HostQuestion};
 
 /// Asks on the terminal. A question without a terminal, or without an answer in `limit`, is answered no.
 pub fn on_terminal(asker: Asker, limit: Option<Duration>) -> AskAboutHosts {

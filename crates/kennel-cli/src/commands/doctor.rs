@@ -1,6 +1,6 @@
 //! `kennel doctor`: what this host offers, and what to do about what it does not.
 
-use kennel::attached::{self, State};
+use kennel::host::{self, State};
 use kennel_policy::printed::show_lines;
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use super::{json_text, print};
 
 /// Prints the findings. The exit code is 0 when `kennel run` works here, else 1.
 pub fn doctor(as_json: bool) -> i32 {
-    let findings = attached::doctor();
+    let findings = host::findings();
     let works = findings.iter().all(|finding| finding.state != State::Missing);
     let code = i32::from(!works);
     if as_json {

@@ -1,6 +1,6 @@
 //! `kennel plan`: what `kennel run` would do, step by step, and why.
 
-use kennel::attached;
+use kennel::job::{Job, PlannedStep};
 use kennel_policy::printed::show_lines;
 use serde_json::json;
 
@@ -14,7 +14,9 @@ pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
         for note in &merged.notes {
             say(&format!("kennel: note: {note}"));
         }
-        Ok(attached::plan(&merged.policy, &args.command, &cwd, memory::environment())?)
+        let mut job = Job::bare(merged.policy.into(), args.command.clone());
+        (job.environment, job.cwd) = (memory::environment_of_job(), cwd);
+        Ok(job.plan()?)
     });
     let steps = match steps {
         Ok(steps) => steps,
@@ -25,17 +27,17 @@ pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
     };
     if as_json {
         let steps: Vec<_> =
-            steps.iter().map(|(step, reason)| json!({ "step": step, "reason": reason })).collect();
+            steps.iter().map(|one| json!({ "step": one.step, "reason": one.reason })).collect();
         return print(&json_text(&json!({ "steps": steps })));
     }
     print(&numbered(&steps))
 }
 
 /// Steps as text.
-pub fn numbered(steps: &[(String, String)]) -> String {
-    let width = steps.iter().map(|(step, _)| step.chars().count()).max().unwrap_or(0).min(60);
+pub fn numbered(steps: &[PlannedStep]) -> String {
+    let width = steps.iter().map(|one| one.step.chars().count()).max().unwrap_or(0).min(60);
     let mut text = String::new();
-    for (index, (step, reason)) in steps.iter().enumerate() {
+    for (index, PlannedStep { step, reason, .. }) in steps.iter().enumerate() {
         text.push_str(&format!("{:>4}  {step:width$}  # {reason}\n", index + 1));
     }
     show_lines(&text)

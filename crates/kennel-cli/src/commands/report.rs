@@ -4,9 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kennel::attached::{
-    Ended, Error, HeldFile, HoldError, Mended, NetworkDecision, Ran, SetAside, Violation,
-};
+use kennel::held::{HeldFile, HoldError};
+use kennel::outcome::{Ended, Mended, NetworkDecision, Outcome, SetAside, Violation};
 use kennel_policy::policy::{MountAccess, Policy};
 use serde_json::{Value, json};
 
@@ -22,7 +21,7 @@ pub fn hold(path: &Path, policy: &Policy) -> Result<HeldFile, HoldError> {
 }
 
 /// Writes the outcome.
-pub fn write(file: &HeldFile, result: &Result<Ran, Error>, exit_code: i32) -> io::Result<()> {
+pub fn write(file: &HeldFile, result: &kennel::Result<Outcome>, exit_code: i32) -> io::Result<()> {
     write_value(file, &report(result, exit_code))
 }
 
@@ -35,21 +34,12 @@ fn write_value(file: &HeldFile, value: &Value) -> io::Result<()> {
     file.write(super::json_text(value).as_bytes())
 }
 
-fn report(result: &Result<Ran, Error>, exit_code: i32) -> Value {
+fn report(result: &kennel::Result<Outcome>, exit_code: i32) -> Value {
     match result {
-        Ok(Ran { outcome, network, network_not_listed, .. }) => {
-            let ended = match outcome.ended {
-                Ended::Exited(_) => "exited",
-                Ended::Signalled(_) => "signalled",
-                Ended::TimedOut => "timed-out",
-                Ended::CpuTimeUsedUp => "cpu-time-used-up",
-                Ended::OutOfMemory => "out-of-memory",
-                Ended::RuleBroken => "rule-broken",
-                Ended::Killed => "killed",
-            };
+        Ok(outcome) => {
             json!({
                 "exit_code": exit_code,
-                "ended": ended,
+                "ended": outcome.ended.word(),
                 "signal": outcome.ended.signal(),
                 "killed_by_timeout": outcome.ended == Ended::TimedOut,
                 "killed_by_oom": outcome.ended == Ended::OutOfMemory,
@@ -64,8 +54,8 @@ fn report(result: &Result<Ran, Error>, exit_code: i32) -> Value {
                 "cpu_throttled_ms": outcome.cpu_throttled.map(milliseconds),
                 "peak_memory_bytes": outcome.peak_memory,
                 "peak_memory_of": if outcome.memory_counted { "all" } else { "largest-process" },
-                "network": network.iter().map(decision).collect::<Vec<_>>(),
-                "network_not_listed": network_not_listed,
+                "network": outcome.network.decisions.iter().map(decision).collect::<Vec<_>>(),
+                "network_not_listed": outcome.network.more,
                 "tried_network": outcome.tried_network,
                 "violations": outcome.violations.list.iter().map(violation).collect::<Vec<_>>(),
                 "violations_not_listed": outcome.violations.more,
@@ -97,21 +87,17 @@ fn decision(decision: &NetworkDecision) -> Value {
 }
 
 fn violation(violation: &Violation) -> Value {
+    let what = violation.word();
     match violation {
         Violation::Refused { call, path, rule, times } => json!({
-            "what": "refused",
+            "what": what,
             "call": call,
             "path": path.as_deref().map(Path::to_string_lossy),
             "rule": rule,
             "count": times,
         }),
         Violation::Broken { path, rule, mended } => json!({
-            "what": match mended {
-                Mended::Removed => "removed",
-                Mended::MovedAside(_) => "moved-aside",
-                Mended::Gone => "gone-again",
-                Mended::Not(_) => "not-removed",
-            },
+            "what": what,
             "path": path.to_string_lossy(),
             "rule": rule,
             "moved_to": match mended {
@@ -120,13 +106,14 @@ fn violation(violation: &Violation) -> Value {
             },
         }),
         Violation::Exposed { path, rule, longest, times } => json!({
-            "what": "exposed",
+            "what": what,
             "path": path.to_string_lossy(),
             "rule": rule,
             "longest_us": u64::try_from(longest.as_micros()).unwrap_or(u64::MAX),
             "count": times,
         }),
-        Violation::GuardFailed { why } => json!({ "what": "guard-failed", "why": why }),
+        Violation::GuardFailed { why } => json!({ "what": what, "why": why }),
+        other => json!({ "what": what, "why": other.to_string() }),
     }
 }
 

@@ -3,17 +3,20 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::Arc;
 
-use kennel::attached::{
-    self, Audience, BY_FLAG, Company, ControlLines, Ended, Error, HandedBack, HeldFile, Outcome, Published,
-    Ran, Show, StartError, Ticker, Watch,
-};
-
+use kennel::held::HeldFile;
+use kennel::job::{Audience, Hooks, Job};
+use kennel::outcome::{Ended, HandedBack, Outcome};
+use kennel::{ControlLines, Published, SandboxError, terminal};
 use kennel_policy::policy::{Limits, NetworkMode, Policy};
 
 use super::{FAILED, ask, plan, policy, report, say, say_lines, stats};
 use crate::flags::{RunArgs, Stats};
 use crate::memory;
+
+/// How `kennel run` is told to let a host through; the host follows.
+const BY_FLAG: &str = "to allow it: --allow-domain ";
 
 /// Runs the command; the exit code is its own, or says what became of it.
 pub fn run(args: &RunArgs) -> i32 {
@@ -42,42 +45,48 @@ pub fn run(args: &RunArgs) -> i32 {
             "--control-fd: there are no rules to change\nhelp: add --net allow-list, or --allow-domain",
         );
     }
-    let policy = &merged.policy.network;
-    let asking = policy.ask && policy.mode == NetworkMode::Whitelist;
+    let network = &merged.policy.network;
+    let asking = network.ask && network.mode == NetworkMode::Whitelist;
     if asking && !args.quiet && std::fs::File::open("/dev/tty").is_err() {
         say("kennel: note: --ask: there is no terminal to ask on; what no rule speaks of is refused");
     }
-    let (ask, questions) = match asking.then(attached::questions).transpose() {
+    let (ask, questions) = match asking.then(terminal::questions).transpose() {
         Ok(None) => (None, None),
-        Ok(Some((asker, questions))) => (Some(ask::on_terminal(asker, policy.ask_timeout)), Some(questions)),
+        Ok(Some((asker, questions))) => (Some(ask::on_terminal(asker, network.ask_timeout)), Some(questions)),
         Err(error) => return fail(&format!("making a place to ask: {error}")),
     };
-    let company = Company { control, ask, tell: tell_published, advice: BY_FLAG };
-    let mut row = (args.stats == Some(Stats::Live)).then(stats::LiveRow::new).flatten();
-    let ticker = row.as_mut().map(|row| Ticker::new(row as &mut dyn Audience, stats::EVERY));
-    let mut show = |plan: &_, rules: &_| say_lines(&plan::numbered(&attached::steps(plan, rules)));
-    let show = args.verbose.then_some(&mut show as &mut Show);
-    let watch = Watch { count: args.stats.is_some(), ticker, questions, show };
-    let (environment, inherited) = (memory::environment(), Some(memory::inherited()));
+    let row = (args.stats == Some(Stats::Live)).then(stats::LiveRow::new).flatten();
+    let policy = Arc::new(merged.policy);
+    let mut job = Job::bare(policy.clone(), args.command.clone());
+    (job.environment, job.cwd) = (memory::environment_of_job(), cwd);
+    job.hooks = Hooks {
+        count: args.stats.is_some(),
+        audience: row.map(|row| (Box::new(row) as Box<dyn Audience>, stats::EVERY)),
+        questions,
+        show: args.verbose.then(|| Box::new(|steps: &[_]| say_lines(&plan::numbered(steps))) as _),
+        control,
+        ask,
+        published: Some(tell_published),
+        advice: BY_FLAG,
+    };
     // SAFETY: no thread has been started, and the memory is this process's own.
-    let result =
-        unsafe { attached::run(&merged.policy, &args.command, &cwd, environment, inherited, watch, company) };
-    drop(row);
+    unsafe { job.clone_this_process(memory::inherited()) };
+    let result = job.start().and_then(|mut running| running.wait());
     let code = match &result {
-        Ok(ran) => {
+        Ok(outcome) => {
             if !args.quiet {
-                tell(ran, &merged.policy.limits);
-                if ran.outcome.tried_network && merged.policy.network.mode == NetworkMode::None {
+                tell(outcome, &policy.limits);
+                if outcome.tried_network && policy.network.mode == NetworkMode::None {
                     say("kennel: no network in this sandbox; --allow-domain HOST lets it reach a host");
                 }
-            } else if ran.outcome.handed_back.unsafe_left {
+            } else if outcome.handed_back.unsafe_left {
                 // Quiet or not: git must not be run there.
-                tell_handed_back(&ran.outcome.handed_back);
+                tell_handed_back(&outcome.handed_back);
             }
             if args.stats.is_some() {
-                say(&stats::at_exit(&ran.outcome));
+                say(&stats::at_exit(outcome));
             }
-            ran.outcome.exit_code()
+            outcome.exit_code()
         }
         Err(error) => not_started(error),
     };
@@ -86,8 +95,8 @@ pub fn run(args: &RunArgs) -> i32 {
     {
         return report_not_written(file, &error);
     }
-    if let Ok(ran) = &result {
-        end_like(&ran.outcome);
+    if let Ok(outcome) = &result {
+        end_like(outcome);
     }
     code
 }
@@ -108,9 +117,9 @@ fn report_not_written(file: &HeldFile, error: &io::Error) -> i32 {
 }
 
 /// Says what was refused and what limit was hit.
-pub fn tell(ran: &Ran, limits: &Limits) {
-    explain(&ran.outcome, limits);
-    say_lines(&ran.blocked);
+pub fn tell(outcome: &Outcome, limits: &Limits) {
+    explain(outcome, limits);
+    say_lines(&outcome.network.blocked);
 }
 
 /// Ends as the command did, if that was by the terminal's own signals; otherwise returns its exit code.
@@ -172,7 +181,8 @@ fn explain(outcome: &Outcome, limits: &Limits) {
             "kennel: memory ran out at {bytes} (limits.memory); {} killed, the command went on",
             counted(outcome.oom_kills, "process was", "processes were")
         )),
-        Ended::Exited(_) | Ended::Signalled(_) => {}
+        // Told by the exit code, or by a later version.
+        _ => {}
     }
     if let (1.., Some(pids)) = (outcome.pids_refused, limits.pids) {
         say(&format!(
@@ -209,22 +219,16 @@ fn fail(message: &str) -> i32 {
 }
 
 /// Says why there was no sandbox, or no command in it: 127 and 126 as shells have it; 125 when it is kennel that failed.
-pub fn not_started(error: &Error) -> i32 {
+pub fn not_started(error: &SandboxError) -> i32 {
     match error {
-        Error::Start(StartError::NotExecuted { command, source }) => match source.kind() {
-            io::ErrorKind::NotFound => {
-                say(&format!("kennel: {command}: command not found"));
-                127
-            }
-            _ if std::path::Path::new(command).is_dir() => {
-                say(&format!("kennel: {command}: is a directory"));
-                126
-            }
-            _ => {
-                say(&format!("kennel: {command}: {source}"));
-                126
-            }
-        },
+        SandboxError::CommandNotFound(_) => {
+            say(&format!("kennel: {error}"));
+            127
+        }
+        SandboxError::PermissionDenied(_) => {
+            say(&format!("kennel: {error}"));
+            126
+        }
         error => fail(&error.to_string()),
     }
 }

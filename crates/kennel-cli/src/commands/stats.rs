@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
-use kennel::attached::{Audience, Outcome, Usage};
+use kennel::outcome::{Audience, Outcome, Usage};
 
 /// How often the row is drawn anew.
 pub const EVERY: Duration = Duration::from_millis(500);
@@ -108,7 +108,7 @@ fn line(elapsed: Duration, usage: &Usage) -> String {
     if let (Some(user), Some(system)) = (usage.cpu_user, usage.cpu_system) {
         let _ = write!(text, ", CPU {:.1} s", (user + system).as_secs_f64());
     }
-    if let Some(memory) = usage.memory_now {
+    if let Some(memory) = usage.memory {
         let _ = write!(text, ", memory {}", bytes(memory));
     }
     if let Some(processes) = usage.processes {
@@ -130,7 +130,7 @@ fn size() -> (u16, u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kennel::attached::Ended;
+    use kennel::outcome::Ended;
 
     #[test]
     fn amounts_are_short() {
@@ -156,6 +156,7 @@ mod tests {
             tried_network: false,
             handed_back: Default::default(),
             not_enforced: Vec::new(),
+            network: Default::default(),
         };
         assert_eq!(
             at_exit(&outcome),

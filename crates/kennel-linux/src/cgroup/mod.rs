@@ -352,7 +352,7 @@ impl Cgroup {
             leaf.add_usage(&mut usage);
         }
         self.legacy.add_usage(&mut usage);
-        self.seen_memory.fetch_max(usage.memory_now.unwrap_or(0), Ordering::Relaxed);
+        self.seen_memory.fetch_max(usage.memory.unwrap_or(0), Ordering::Relaxed);
         self.seen_tasks.fetch_max(usage.processes.unwrap_or(0), Ordering::Relaxed);
         usage
     }

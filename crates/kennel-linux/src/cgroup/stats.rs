@@ -3,18 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a sandbox uses now. A figure that this host cannot give is `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Memory in use, in bytes: anonymous memory, tmpfs, page cache and the kernel's own for this sandbox.
-    pub memory_now: Option<u64>,
-    /// CPU time spent in the programs so far.
-    pub cpu_user: Option<Duration>,
-    /// CPU time spent in the kernel for them so far.
-    pub cpu_system: Option<Duration>,
-    /// Tasks now: processes and their threads, kennel's init among them.
-    pub processes: Option<u64>,
-}
+pub use kennel_policy::outcome::Usage;
 
 /// What a sandbox used over its life, read before its cgroup was removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -97,7 +97,7 @@ impl Leaves {
 
     pub fn add_usage(&self, usage: &mut Usage) {
         if let Some(dir) = self.with(Controller::Memory) {
-            usage.memory_now = number(dir, "memory.usage_in_bytes");
+            usage.memory = number(dir, "memory.usage_in_bytes");
         }
         if let Some(dir) = self.with(Controller::Pids) {
             usage.processes = number(dir, "pids.current");

@@ -76,7 +76,7 @@ impl Leaf {
 
     pub fn add_usage(&self, usage: &mut Usage) {
         if self.controllers.contains(Controller::Memory) {
-            usage.memory_now = self.number("memory.current");
+            usage.memory = self.number("memory.current");
         }
         if self.controllers.contains(Controller::Pids) {
             usage.processes = self.number("pids.current");

@@ -21,7 +21,7 @@ use super::folders::{FolderWatch, Place, Subscriber};
 use super::mender::{Mender, Namespaces};
 use super::rules::{Anchor, CoveredName, Rules};
 use super::trail::Trails;
-use super::violation::Violation;
+use kennel_policy::outcome::Violation;
 
 /// The covered names of a sandbox that runs.
 #[derive(Debug)]

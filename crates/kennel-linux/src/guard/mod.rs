@@ -29,7 +29,6 @@ mod own;
 mod rewrite;
 pub mod rules;
 pub mod trail;
-mod violation;
 pub mod walk;
 pub mod watch;
 
@@ -51,10 +50,9 @@ use rustix::io::Errno;
 use crate::clock::timespec;
 
 pub use filter::{Additions, filter_rules};
+pub use kennel_policy::outcome::{Mended, Violation, Violations};
 pub use mender::Namespaces;
 pub use rules::{AllowedSocket, Anchor, Asks, CoveredName, Finding, Premises, Protected, Rules, Sockets};
-pub use violation::{Violation, Violations};
-pub use watch::Mended;
 
 use calls::Call;
 use connect::Connector;

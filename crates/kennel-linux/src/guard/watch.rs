@@ -12,11 +12,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr, OsString};
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use kennel_policy::outcome::Mended;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 
@@ -24,19 +24,6 @@ use super::folders::{FolderWatch, Place, Subscriber};
 use super::ground::{Folders, Ground, Guarded, open_folder};
 use super::walk;
 use crate::held::beside;
-
-/// How a broken rule was mended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mended {
-    /// What appeared was removed.
-    Removed,
-    /// What appeared now stands beside, under this name.
-    MovedAside(OsString),
-    /// What appeared was gone again before anybody could take it away.
-    Gone,
-    /// It could not be mended, because of this error.
-    Not(i32),
-}
 
 /// The watch over absent names.
 #[derive(Debug)]
@@ -243,17 +230,6 @@ fn move_aside(folder: BorrowedFd, name: &CStr) -> Result<OsString, Errno> {
                 return Ok(OsString::from_vec(aside.into_bytes()));
             }
             Err(error) => return Err(error),
-        }
-    }
-}
-
-impl Mended {
-    /// The system's error, where it could not be mended.
-    #[must_use]
-    pub fn error(&self) -> Option<io::Error> {
-        match self {
-            Mended::Not(errno) => Some(io::Error::from_raw_os_error(*errno)),
-            _ => None,
         }
     }
 }

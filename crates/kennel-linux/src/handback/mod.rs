@@ -6,7 +6,7 @@
 //! and before anybody is told that the run is over, the controller looks through what could be written, and takes away
 //! what would make git run something: the settings of a configuration that are not known to be harmless ([`config`]),
 //! hooks, and pointers and links that lead elsewhere (`repository`). Nothing is deleted. What is taken away stands
-//! beside, under a name that nobody can guess (`aside`), and the caller is told of it (`told`).
+//! beside, under a name that nobody can guess (`aside`), and the caller is told of it.
 //!
 //! The controller trusts no path here. It holds the folders since before the command started, and goes down from these
 //! by descriptors, without following a link (`walk`).
@@ -17,7 +17,6 @@ pub mod config;
 mod keys;
 mod place;
 mod repository;
-mod told;
 mod walk;
 
 use std::collections::HashMap;
@@ -34,7 +33,7 @@ use rustix::io::Errno;
 use crate::guard::Anchor;
 use crate::resolve::git::Personal;
 use clock::Clock;
-pub use told::{HandedBack, SetAside, What};
+pub use kennel_policy::outcome::{HandedBack, SetAside, What};
 
 /// As many folders are held; of more than these the path and the identity are remembered.
 const MOST_HELD: usize = 128;

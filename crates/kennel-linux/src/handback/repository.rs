@@ -21,7 +21,6 @@ use kennel_policy::policy::GitLevel;
 use super::aside;
 use super::config::{self, Judgement};
 use super::place::{Beneath, Entry, beneath, is_part_of, may_exist, meant};
-use super::told::name;
 use super::{Handback, Held, Known, KnownFolder, SetAside, What, identity_of, open_folder};
 use crate::resolve::folder::OpenFolders;
 use crate::resolve::git::config::Named;
@@ -688,4 +687,9 @@ fn part_aside(folder: BorrowedFd, at: &Path, name: &CStr, rest: Option<&[u8]>, w
 fn move_entry(entry: &Entry, what: What) -> Option<SetAside> {
     let (name, at) = (entry.name.as_ref()?, entry.path.parent()?);
     Some(set_aside(entry.folder.as_fd(), at, name, what))
+}
+
+/// A name as it is kept in what is told.
+fn name(name: impl AsRef<[u8]>) -> String {
+    OsStr::from_bytes(name.as_ref()).to_string_lossy().into_owned()
 }

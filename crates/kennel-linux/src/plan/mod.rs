@@ -138,7 +138,7 @@ fn namespace_limits(steps: &mut Steps) {
     steps.add(watches, REASON);
 }
 
-/// All that a plan depends on.
+/// All that the set-up depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Basis<'a> {
     /// What is allowed.
@@ -147,10 +147,6 @@ pub struct Basis<'a> {
     pub resolved: &'a Resolved,
     /// Who asks.
     pub caller: &'a Caller,
-    /// What is to run, and its arguments.
-    pub command: &'a [OsString],
-    /// Its environment.
-    pub variables: &'a [(OsString, OsString)],
     /// What this kernel's Landlock can restrict.
     pub abi: Abi,
     /// What this host gives.
@@ -165,14 +161,14 @@ pub struct Basis<'a> {
     pub asks: bool,
 }
 
-/// The ordered steps, after the `opening`.
+/// The ordered steps of the set-up. `opened` says that an opening comes before.
 ///
 /// # Errors
 /// When a name cannot be passed to the kernel, or the tier cannot express a rule.
-pub fn plan(opening: Vec<Planned>, basis: &Basis) -> Result<Plan, PlanError> {
+pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
     let Basis { policy, resolved, abi, tier, .. } = *basis;
     let mut steps = Steps::default();
-    if tier != Tier::LandlockOnly && opening.is_empty() {
+    if tier != Tier::LandlockOnly && !opened {
         namespace_limits(&mut steps);
     }
     let places = match tier {
@@ -186,7 +182,7 @@ pub fn plan(opening: Vec<Planned>, basis: &Basis) -> Result<Plan, PlanError> {
     let workdir = resolved.workdir.as_deref().unwrap_or(Path::new("/"));
     steps.add(Step::ChangeDir { path: c_path(workdir)? }, "the working directory");
     limits(&mut steps, policy, basis.rlimits);
-    if !opening.is_empty() {
+    if opened {
         // Before the cgroup: who made the network does not count against a limit on processes.
         steps.add(Step::EnterNetwork, "a network of the sandbox's own");
     }
@@ -243,7 +239,7 @@ pub fn plan(opening: Vec<Planned>, basis: &Basis) -> Result<Plan, PlanError> {
         };
         steps.add(Step::Filter { program, listener, awaits: must_ask }, reason);
     }
-    Ok(Plan { opening, steps: steps.0, command: start(basis)? })
+    Ok(steps.0)
 }
 
 /// Without a network of its own, an allow list leaves the proxy's port and no other. Landlock knows TCP since Linux 6.7.
@@ -330,8 +326,16 @@ fn limits(steps: &mut Steps, policy: &Policy, rlimits: &[(u32, u64)]) {
     }
 }
 
-fn start(basis: &Basis) -> Result<Command, PlanError> {
-    let Basis { policy, caller, command, variables, .. } = *basis;
+/// What is started at the end: these words with these variables.
+///
+/// # Errors
+/// When something of it cannot be passed to the kernel.
+pub fn command(
+    policy: &Policy,
+    caller: &Caller,
+    command: &[OsString],
+    variables: &[(OsString, OsString)],
+) -> Result<Command, PlanError> {
     let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
     let path = variables.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value.as_os_str());
     let mut candidates = Vec::new();

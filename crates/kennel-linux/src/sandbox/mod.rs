@@ -2,10 +2,10 @@
 
 mod prepared;
 
-use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use kennel_init::child::Inherited as Memory;
 use kennel_init::plan::Plan;
@@ -15,16 +15,15 @@ use crate::cgroup::CgroupError;
 use crate::guard::Rules;
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
 use crate::network::{Doors, NetworkPlan};
-use crate::outcome::Outcome;
 use crate::plan::{PlanError, Tier};
 use crate::resolve::ResolveError;
-use crate::supervise::carry::Carried;
 use crate::supervise::signals::{Signals, WritesFailQuietly};
 use crate::supervise::standard::{Standard, StreamRules};
+use crate::supervise::streams::Streams;
 use crate::supervise::terminal::Questions;
 use crate::supervise::ticker::Ticker;
-use crate::supervise::{Attended, Running, StartError};
-pub use prepared::{Prepared, Request};
+use crate::supervise::{Attendance, Attended, Running, StartError};
+pub use prepared::{Environment, Prepared, Request, Wanted, each_variable};
 
 /// Why there is no sandbox.
 #[derive(Debug, thiserror::Error)]
@@ -98,121 +97,171 @@ fn refuse_folder(fd: u32) -> Result<(), Error> {
     Ok(())
 }
 
+/// A sandbox to be started, with all that this takes.
+pub struct Job {
+    /// What is allowed.
+    pub policy: Arc<Policy>,
+    /// What is to run.
+    pub wanted: Wanted,
+    /// The caller's working directory.
+    pub cwd: PathBuf,
+    /// Where the standard streams lead.
+    pub streams: Given,
+    /// How PID 1 is made.
+    pub birth: Birth,
+    /// The network, where it is filtered.
+    pub network: Option<Network>,
+    /// What the caller wants to know meanwhile.
+    pub watch: Watch,
+}
+
+/// Where the standard streams of a command lead.
+pub enum Given {
+    /// To this process's own streams and terminal; signals to this process are forwarded.
+    Callers,
+    /// Elsewhere. What is needed of these becomes the command's: pipes and sockets themselves, files and devices by way of
+    /// the controller.
+    Streams {
+        /// Input, output and errors.
+        ends: [OwnedFd; 3],
+        /// The other ends, where the controller feeds and captures.
+        captured: Option<Streams>,
+    },
+}
+
+/// How PID 1 is made.
+pub struct Birth(Option<Memory>);
+
+impl Birth {
+    /// It is a program of its own, and holds nothing of this process's memory. For callers of any size and number of
+    /// threads.
+    #[must_use]
+    pub fn program() -> Birth {
+        Birth(None)
+    }
+
+    /// It is a clone of this process, which is the quicker way.
+    ///
+    /// # Safety
+    /// This process must have a single thread until the sandbox has been started, and `memory` must describe its own (see
+    /// [`launch::copy::launch`]).
+    #[must_use]
+    pub unsafe fn copy(memory: Memory) -> Birth {
+        Birth(Some(memory))
+    }
+}
+
 /// A filtered network: what is made inside, and who serves it.
-pub struct Network<'a> {
+pub struct Network {
     /// What is made inside.
-    pub plan: &'a NetworkPlan,
+    pub plan: NetworkPlan,
     /// Listeners of this side, which the sandbox's are served with.
     pub outside: Doors,
     /// The one that takes the place of those inside where there are no namespaces.
     pub unconfined: Doors,
-    /// Called with the sockets when the first client knocks.
-    pub open: &'a mut dyn FnMut(Doors, i32),
 }
 
 /// What the caller wants to know while a sandbox runs.
 #[derive(Default)]
-pub struct Watch<'a> {
+pub struct Watch {
     /// Count what is used even if nothing limits it.
     pub count: bool,
     /// Who is told meanwhile.
-    pub ticker: Option<Ticker<'a>>,
+    pub ticker: Option<Ticker>,
     /// What the user is asked meanwhile, on the terminal.
     pub questions: Option<Questions>,
     /// Who is shown the plan that is being performed, and what is guarded.
-    pub show: Option<&'a mut Show>,
+    pub show: Option<Box<Show>>,
 }
 
 /// Shows a plan.
-pub type Show = dyn FnMut(&Plan, &Rules);
+pub type Show = dyn FnMut(&Plan, &Rules) + Send;
 
-/// Runs a command attached to this process's terminal and standard streams, and waits for it. With `inherited` PID 1 is a
-/// clone of this process, which is the quicker way; without, it is a program of its own and holds nothing of this one's
-/// memory.
-///
-/// # Safety
-/// With `inherited` this process must have a single thread, and `inherited` must describe its own memory (see
-/// [`launch::copy::launch`]).
+/// A sandbox that has been started.
+#[derive(Debug)]
+pub struct Started {
+    /// The sandbox.
+    pub attendance: Attendance,
+    /// What is not enforced.
+    pub not_enforced: Vec<String>,
+}
+
+/// Starts a sandbox: the one way, whoever asks.
 ///
 /// # Errors
 /// When there is no sandbox; nothing is left of it then.
-pub unsafe fn run_attached<'e>(
-    policy: &Policy,
-    command: &[OsString],
-    cwd: &Path,
-    environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
-    inherited: Option<Memory>,
-    network: Option<Network>,
-    mut watch: Watch,
-) -> Result<Outcome, Error> {
-    (0..3).try_for_each(refuse_folder)?;
-    let mut standard = standard_streams(policy)?;
+pub fn start(job: Job) -> Result<Started, Error> {
+    let Job { policy, wanted, cwd, streams, birth, network, mut watch } = job;
+    let attached = matches!(streams, Given::Callers);
+    let (given, captured) = match streams {
+        Given::Callers => (None, None),
+        Given::Streams { ends, captured } => (Some(ends), captured),
+    };
+    let mut standard = standard_streams(&policy, given.as_ref())?;
     let caller = std::mem::take(&mut standard.caller);
-    let (network, outside, unconfined, mut open_doors) = match network {
-        Some(network) => (Some(network.plan), network.outside, network.unconfined, Some(network.open)),
-        None => (None, Doors::new(), Doors::new(), None),
+    let serves = network.is_some();
+    let (plan, outside, unconfined) = match network {
+        Some(network) => (Some(network.plan), network.outside, network.unconfined),
+        None => (None, Doors::new(), Doors::new()),
     };
-    let request = Request::new(policy, network, watch.count)?;
+    let keep = kept(&policy);
+    let request = Request::new(policy, plan, watch.count)?;
     // Before the clone: a signal that comes meanwhile is forwarded once the command runs.
-    let signals = Signals::take().map_err(system("taking signals over"))?;
+    let signals = attached.then(Signals::take).transpose().map_err(system("taking signals over"))?;
     let ends = std::mem::take(&mut standard.ends);
-    let around = launch::copy::Surroundings {
-        streams: ends.each_ref().map(|end| end.as_ref().map(AsFd::as_fd)),
-        session: standard.terminal.is_some(),
-    };
-    let keep = kept(policy);
+    let around = around(given.as_ref(), &ends, standard.terminal.is_some());
     let mut launch = |launch: &Launch| {
-        if launch.namespaces == 0 {
+        if attached && launch.namespaces == 0 {
             adopt_orphans();
         }
-        match inherited {
-            // SAFETY: the caller's promises.
+        match birth.0 {
+            // SAFETY: what the maker of a `Birth` promised.
             Some(memory) => unsafe { launch::copy::launch(launch, memory, around) },
-            None => launch_program(launch, around, &keep),
+            None => launch_program(launch, around, attached, &keep),
         }
     };
     // PID 1 makes its network while this process looks at the disk and plans the rest.
     let born = request.bear(Tier::Full, &mut launch);
-    let prepared = Prepared::new(request, command, cwd, environment, caller)?;
-    let (mut running, not_enforced) = prepared.start(born, launch, watch.show.take())?;
-    drop(ends);
-    let _quietly = (standard.carried.is_some() || standard.terminal.is_some()).then(WritesFailQuietly::new);
+    let prepared = Prepared::new(request, &cwd, caller)?;
+    let (mut running, not_enforced) = prepared.start(born, &wanted, launch, watch.show.as_deref_mut())?;
+    drop((ends, given));
     running.watch_too(if running.namespaced() { outside } else { unconfined });
-    let mut open = |doors, init| {
-        if let Some(open) = &mut open_doors {
-            open(doors, init);
-        }
-    };
-    let Watch { ticker, mut questions, .. } = watch;
+    let carries = standard.carried.is_some() || standard.terminal.is_some();
     let attended = Attended {
-        signals: Some(&signals),
-        terminal: standard.terminal.as_mut(),
-        carried: standard.carried.as_mut(),
-        questions: questions.as_mut(),
-        open_doors: network.is_some().then_some(&mut open),
-        ticker,
-        ..Attended::default()
+        signals,
+        quietly: (attached && carries).then(WritesFailQuietly::new),
+        terminal: standard.terminal,
+        carried: standard.carried,
+        streams: captured,
+        questions: watch.questions,
+        serves,
+        ticker: watch.ticker,
+        end: None,
+        adopts_orphans: attached,
     };
-    let waited = running.wait(attended);
-    // Whoever still waits for an answer is told that there is none.
-    drop(questions);
-    let mut outcome = waited.map_err(system("waiting for the sandbox"))?;
-    if let Some((doing, source)) = standard.carried.as_mut().and_then(Carried::failure) {
-        return Err(Error::System { doing, source });
+    Ok(Started { attendance: Attendance::new(running, attended), not_enforced })
+}
+
+/// What PID 1 gets for standard streams, where they are not this process's.
+fn around<'a>(
+    given: Option<&'a [OwnedFd; 3]>,
+    ends: &'a [Option<OwnedFd>; 3],
+    session: bool,
+) -> launch::copy::Surroundings<'a> {
+    let mut streams = ends.each_ref().map(|end| end.as_ref().map(AsFd::as_fd));
+    if let Some(given) = given {
+        for (stream, given) in streams.iter_mut().zip(given) {
+            stream.get_or_insert(given.as_fd());
+        }
     }
-    if !running.namespaced() {
-        // What init left because it was killed itself.
-        kennel_init::child::reaper::kill_descendants(|_| {});
-        running.finish_without_namespace(&mut outcome);
-    }
-    outcome.not_enforced = not_enforced;
-    Ok(outcome)
+    launch::copy::Surroundings { streams, session }
 }
 
 /// Launches init as a program, with what the copy of this process would have.
 fn launch_program(
     how: &Launch,
     around: launch::copy::Surroundings,
+    attached: bool,
     keep: &[i32],
 ) -> Result<Init, LaunchError> {
     // A stream that is closed here has to be something there.
@@ -223,10 +272,10 @@ fn launch_program(
         let is_open = rustix::io::fcntl_getfd(own).is_ok();
         *stream = other.or(is_open.then_some(own)).unwrap_or(nothing.as_fd());
     }
-    match around.session {
-        // Whoever is to lead a session cannot lead a group.
-        true => launch::exec::launch(how, streams, keep),
-        false => launch::exec::launch_apart(how, streams, keep),
+    // Whoever is to lead a session cannot lead a group.
+    match attached && !around.session {
+        true => launch::exec::launch_apart(how, streams, keep),
+        false => launch::exec::launch(how, streams, keep),
     }
 }
 
@@ -235,20 +284,42 @@ fn kept(policy: &Policy) -> Vec<i32> {
     policy.process.keep_fds.iter().filter_map(|fd| i32::try_from(*fd).ok()).collect()
 }
 
-/// What the command gets in the place of this process's standard streams.
-///
-/// # Errors
-/// When the system has no descriptors left.
-pub fn standard_streams(policy: &Policy) -> Result<Standard, Error> {
-    Standard::of_this_process(&stream_rules(policy)).map_err(system("looking at the standard streams"))
-}
-
-fn stream_rules(policy: &Policy) -> StreamRules {
-    StreamRules {
-        output: policy.limits.output,
+/// What the command gets in the place of the streams that were given, or of this process's own.
+fn standard_streams(policy: &Policy, given: Option<&[OwnedFd; 3]>) -> Result<Standard, Error> {
+    let rules = StreamRules {
+        // How much is captured of what is given is the business of whoever gave it.
+        output: policy.limits.output.filter(|_| given.is_none()),
         file_size: policy.limits.file_size,
         keep: policy.process.keep_fds.clone(),
-    }
+    };
+    let standard = match given {
+        None => {
+            (0..3).try_for_each(refuse_folder)?;
+            Standard::of_this_process(&rules)
+        }
+        Some(given) => {
+            for fd in given {
+                refuse_folder(fd.as_raw_fd().cast_unsigned())?;
+            }
+            Standard::of(given.each_ref().map(AsFd::as_fd), &rules)
+        }
+    };
+    standard.map_err(system("looking at the standard streams"))
+}
+
+/// The plan of a command on this process's own streams, and what would be guarded. Nothing is made for it.
+///
+/// # Errors
+/// When the policy does not fit this host.
+pub fn plan(
+    policy: Arc<Policy>,
+    wanted: &Wanted,
+    cwd: &Path,
+    network: Option<NetworkPlan>,
+) -> Result<(Plan, Rules), Error> {
+    let caller = standard_streams(&policy, None)?.caller;
+    let prepared = Prepared::new(Request::new(policy, network, false)?, cwd, caller)?;
+    Ok((prepared.plan(Tier::Full, wanted)?, prepared.into_guarded()))
 }
 
 /// Without a PID namespace nobody but its parent notices when init is killed: what was inside becomes this process's.
@@ -261,51 +332,6 @@ fn adopt_orphans() {
         libc::sigprocmask(libc::SIG_BLOCK, &raw const child, std::ptr::null_mut());
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     }
-}
-
-/// A sandbox that a program has started.
-#[derive(Debug)]
-pub struct Started {
-    /// The sandbox.
-    pub running: Running,
-    /// What is to be carried to and from the program's own streams, while somebody waits.
-    pub carried: Option<Carried>,
-    /// What is not enforced.
-    pub not_enforced: Vec<String>,
-}
-
-/// Starts a command from a program of any size and number of threads. What it needs of `stdio` becomes its standard
-/// streams: pipes and sockets themselves, files and devices by way of the controller.
-///
-/// # Errors
-/// When there is no sandbox; nothing is left of it then.
-pub fn start<'e>(
-    policy: &Policy,
-    command: &[OsString],
-    cwd: &Path,
-    environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
-    stdio: [BorrowedFd; 3],
-    network: Option<&NetworkPlan>,
-    count: bool,
-) -> Result<Started, Error> {
-    for fd in &stdio {
-        refuse_folder(std::os::fd::AsRawFd::as_raw_fd(fd).cast_unsigned())?;
-    }
-    // How much output is captured is the program's business.
-    let rules = StreamRules { output: None, ..stream_rules(policy) };
-    let mut standard = Standard::of(stdio, &rules).map_err(system("looking at the standard streams"))?;
-    let ends = std::mem::take(&mut standard.ends);
-    let mut streams = stdio;
-    for (stream, end) in streams.iter_mut().zip(&ends) {
-        *stream = end.as_ref().map_or(*stream, AsFd::as_fd);
-    }
-    let keep = kept(policy);
-    let mut launch = |launch: &Launch| launch::exec::launch(launch, streams, &keep);
-    let request = Request::new(policy, network, count)?;
-    let born = request.bear(Tier::Full, &mut launch);
-    let prepared = Prepared::new(request, command, cwd, environment, standard.caller)?;
-    let (running, not_enforced) = prepared.start(born, launch, None)?;
-    Ok(Started { running, carried: standard.carried, not_enforced })
 }
 
 /// Tries whether this host lets this process make every namespace that a sandbox has.

@@ -1,11 +1,13 @@
 //! From a policy to a command that runs: PID 1 is born, the disk is looked at meanwhile, the plan is made and performed,
 //! on whichever tier this host gives.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use kennel_init::plan::{Plan, Planned, Step};
+use kennel_init::plan::{Command, Plan, Planned, Step};
 use kennel_policy::policy::{NetworkMode, Policy, SeccompProfile};
 
 use super::{Error, Show, refuse_folder, system};
@@ -16,19 +18,19 @@ use crate::landlock::Abi;
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
 use crate::limits;
 use crate::network::NetworkPlan;
-use crate::plan::{Basis, Caller, PlanError, Tier, opening, plan};
+use crate::plan::{Basis, Caller, PlanError, Tier, command, environment, opening, set_up};
 use crate::resolve::{Resolved, resolve};
 use crate::supervise::{Refused, Running, StartError};
 
 /// What is known of a sandbox before the disk has been looked at; enough for PID 1 to be born.
 #[derive(Debug)]
-pub struct Request<'a> {
-    policy: &'a Policy,
+pub struct Request {
+    policy: Arc<Policy>,
     ids: IdMaps,
     counting: Counting,
     /// Whether to count what is used even if nothing limits it.
     count: bool,
-    network: Option<&'a NetworkPlan>,
+    network: Option<NetworkPlan>,
 }
 
 /// PID 1, busy with the opening of its plan.
@@ -39,17 +41,31 @@ pub struct Born {
     cgroup: Option<(Cgroup, bool)>,
 }
 
-/// A policy that has been looked at on this disk, ready to be planned for any tier.
+/// A policy that has been looked at on this disk, ready to be planned for any tier and any command.
 #[derive(Debug)]
-pub struct Prepared<'a> {
-    request: Request<'a>,
+pub struct Prepared {
+    request: Request,
     resolved: Resolved,
-    command: &'a [OsString],
-    variables: Vec<(OsString, OsString)>,
     caller: Caller,
     abi: Abi,
     /// Whether the filter can ask the guard: not where an outer sandbox's does already.
     asks: bool,
+}
+
+/// A command, as its caller says it.
+pub struct Wanted {
+    /// It and its arguments.
+    pub words: Vec<OsString>,
+    /// The caller's variables. What the command gets of them is up to the policy.
+    pub environment: Environment,
+}
+
+/// Variables of the caller's. A command line has its own where the kernel put them, and copies none.
+pub type Environment = Vec<(Cow<'static, OsStr>, Cow<'static, OsStr>)>;
+
+/// The variables one by one.
+pub fn each_variable(environment: &Environment) -> impl Iterator<Item = (&OsStr, &OsStr)> + Clone {
+    environment.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
 }
 
 /// How the limits on the whole sandbox are kept.
@@ -71,16 +87,12 @@ impl Counting {
     }
 }
 
-impl<'a> Request<'a> {
+impl Request {
     /// With `count`, a cgroup counts what is used even if nothing limits it, where one can be had without further ado.
     ///
     /// # Errors
     /// When the policy asks for what nothing would enforce.
-    pub fn new(
-        policy: &'a Policy,
-        network: Option<&'a NetworkPlan>,
-        count: bool,
-    ) -> Result<Request<'a>, Error> {
+    pub fn new(policy: Arc<Policy>, network: Option<NetworkPlan>, count: bool) -> Result<Request, Error> {
         if policy.network.mode == NetworkMode::Whitelist && network.is_none() {
             return Err(Error::NotEnforced(
                 "the policy asks for an allow list of hosts, and there is no gate".into(),
@@ -94,7 +106,8 @@ impl<'a> Request<'a> {
             (false, true) => Counting::ForStats,
             (false, false) => Counting::None,
         };
-        Ok(Request { policy, ids: IdMaps::of_caller(policy.process.user), counting, count, network })
+        let ids = IdMaps::of_caller(policy.process.user);
+        Ok(Request { policy, ids, counting, count, network })
     }
 
     /// Has `launch` make PID 1 for a tier, and sets it to work.
@@ -106,7 +119,7 @@ impl<'a> Request<'a> {
         tier: Tier,
         launch: &mut impl FnMut(&Launch) -> Result<Init, LaunchError>,
     ) -> Result<Born, Error> {
-        let opening = opening(self.policy, tier, self.network);
+        let opening = opening(&self.policy, tier, self.network.as_ref());
         // On a unified host PID 1 is born in its cgroup; elsewhere the cgroup is made while PID 1 sets up.
         let cgroup = if self.counting.counted() && limits::born_in_cgroup() { self.cgroup()? } else { None };
         let birth = cgroup.as_ref().and_then(Cgroup::birth_fd);
@@ -144,54 +157,56 @@ impl<'a> Request<'a> {
     }
 }
 
-impl<'a> Prepared<'a> {
-    /// Resolves the policy of `request` for a caller in `cwd` with the environment `inherited`.
+impl Prepared {
+    /// Resolves the policy of `request` for a caller in `cwd` with these standard streams.
     ///
     /// # Errors
     /// When the policy does not fit this disk.
-    pub fn new<'e>(
-        request: Request<'a>,
-        command: &'a [OsString],
-        cwd: &Path,
-        inherited: impl Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
-        caller: Caller,
-    ) -> Result<Prepared<'a>, Error> {
-        let resolved = resolve(request.policy, cwd)?;
-        let added = request.network.map_or(&[][..], |network| &network.variables);
-        let variables = crate::plan::environment(request.policy, inherited, added);
-        Ok(Prepared { request, resolved, command, variables, caller, abi: Abi::of_this_kernel(), asks: true })
+    pub fn new(request: Request, cwd: &Path, caller: Caller) -> Result<Prepared, Error> {
+        let resolved = resolve(&request.policy, cwd)?;
+        Ok(Prepared { request, resolved, caller, abi: Abi::of_this_kernel(), asks: true })
     }
 
-    /// The plan for a tier.
+    /// The plan for a tier and a command.
     ///
     /// # Errors
     /// When the tier cannot express the policy.
-    pub fn plan(&self, tier: Tier) -> Result<Plan, PlanError> {
-        self.plan_after(opening(self.request.policy, tier, self.request.network), tier)
+    pub fn plan(&self, tier: Tier, wanted: &Wanted) -> Result<Plan, PlanError> {
+        let opening = opening(&self.request.policy, tier, self.request.network.as_ref());
+        let steps = self.set_up(&opening, tier)?;
+        Ok(Plan { opening, steps, command: self.command(tier, wanted)? })
     }
 
-    fn plan_after(&self, opening: Vec<Planned>, tier: Tier) -> Result<Plan, PlanError> {
+    fn set_up(&self, opening: &[Planned], tier: Tier) -> Result<Vec<Planned>, PlanError> {
         let request = &self.request;
         let basis = Basis {
-            policy: request.policy,
+            policy: &request.policy,
             resolved: &self.resolved,
             caller: &self.caller,
-            command: self.command,
-            variables: &self.variables,
             abi: self.abi,
             tier,
             counted: request.counting.counted(),
             rlimits: &request.stand_ins(tier).0,
-            network: request.network,
+            network: request.network.as_ref(),
             asks: self.asks,
         };
-        plan(opening, &basis)
+        set_up(!opening.is_empty(), &basis)
+    }
+
+    fn command(&self, tier: Tier, wanted: &Wanted) -> Result<Command, PlanError> {
+        let Request { policy, network, .. } = &self.request;
+        let added = network.as_ref().map_or(&[][..], |network| &network.variables);
+        let mut variables = environment(policy, each_variable(&wanted.environment), added);
+        if tier == Tier::LandlockOnly {
+            self.share_the_hosts_network(&mut variables);
+        }
+        command(policy, &self.caller, &wanted.words, &variables)
     }
 
     /// What the controller guards while the sandbox runs.
     #[must_use]
-    pub fn guarded(&self) -> &Rules {
-        &self.resolved.guard
+    pub fn into_guarded(self) -> Rules {
+        self.resolved.guard
     }
 
     /// Starts it on the best tier that this host gives: the full one, or with best effort the next. `born` is PID 1 for
@@ -203,6 +218,7 @@ impl<'a> Prepared<'a> {
     pub fn start(
         mut self,
         born: Result<Born, Error>,
+        wanted: &Wanted,
         mut launch: impl FnMut(&Launch) -> Result<Init, LaunchError>,
         mut show: Option<&mut Show>,
     ) -> Result<(Running, Vec<String>), Error> {
@@ -210,7 +226,7 @@ impl<'a> Prepared<'a> {
         let mut first = Some(born);
         loop {
             let born = first.take().unwrap_or_else(|| self.request.bear(tier, &mut launch));
-            let error = match born.and_then(|born| self.start_on(tier, born, show.as_deref_mut())) {
+            let error = match born.and_then(|born| self.start_on(tier, born, wanted, show.as_deref_mut())) {
                 Ok(running) => return Ok((running, self.not_enforced(tier))),
                 Err(error) => error,
             };
@@ -233,10 +249,10 @@ impl<'a> Prepared<'a> {
                 Error::Start(StartError::Step { refused, .. }) => *refused,
                 _ => None,
             };
-            if let (Some(Refused::Netlink), Some(fallback)) =
-                (refused, request.network.and_then(|network| network.fallback.as_deref()))
+            if refused == Some(Refused::Netlink)
+                && let Some(fallback) = request.network.as_mut().and_then(|network| network.fallback.take())
             {
-                request.network = Some(fallback);
+                request.network = Some(*fallback);
                 continue;
             }
             tier = match (tier, &error) {
@@ -247,20 +263,16 @@ impl<'a> Prepared<'a> {
             if !request.policy.best_effort {
                 return Err(explain(&error));
             }
-            if tier == Tier::LandlockOnly {
-                self.share_the_hosts_network();
-            }
         }
     }
 
     /// The proxy of an allow list is then found on the host's loopback.
-    fn share_the_hosts_network(&mut self) {
-        let Some(unconfined) = self.request.network.and_then(|network| network.unconfined.as_ref()) else {
-            return;
-        };
+    fn share_the_hosts_network(&self, variables: &mut [(OsString, OsString)]) {
+        let network = self.request.network.as_ref();
+        let Some(unconfined) = network.and_then(|network| network.unconfined.as_ref()) else { return };
         for (name, value) in &unconfined.variables {
             let said = self.request.policy.environment.set.iter().any(|(own, _)| own == name);
-            if let Some((_, own)) = self.variables.iter_mut().find(|(own, _)| own == name)
+            if let Some((_, own)) = variables.iter_mut().find(|(own, _)| own == name)
                 && !said
             {
                 own.clone_from(value);
@@ -268,10 +280,17 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    fn start_on(&self, tier: Tier, born: Born, show: Option<&mut Show>) -> Result<Running, Error> {
+    fn start_on(
+        &self,
+        tier: Tier,
+        born: Born,
+        wanted: &Wanted,
+        show: Option<&mut Show>,
+    ) -> Result<Running, Error> {
         let Born { mut running, opening, cgroup } = born;
-        let policy = self.request.policy;
-        let plan = self.plan_after(opening, tier)?;
+        let policy = &self.request.policy;
+        let steps = self.set_up(&opening, tier)?;
+        let plan = Plan { opening, steps, command: self.command(tier, wanted)? };
         if let Some(show) = show {
             show(&plan, &self.resolved.guard);
         }
@@ -329,6 +348,7 @@ impl<'a> Prepared<'a> {
                         let port = self
                             .request
                             .network
+                            .as_ref()
                             .and_then(|network| network.unconfined.as_ref())
                             .map_or(0, |own| own.port);
                         lacks(&format!(

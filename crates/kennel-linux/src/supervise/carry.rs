@@ -11,11 +11,12 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::PollFlags;
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 
+use super::readiness::Interest;
 use super::terminal::{CallerTerminal, Queue};
 
 const AT_ONCE: usize = 64 * 1024;
@@ -110,12 +111,12 @@ impl Carried {
         self.outlets.iter().any(|outlet| outlet.truncated)
     }
 
-    pub(super) fn register<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+    pub(super) fn register<'a>(&'a self, fds: &mut Vec<Interest<'a>>) {
         for outlet in &self.outlets {
-            fds.extend(outlet.waits_for().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)));
+            fds.extend(outlet.waits_for().map(|(fd, flags)| Interest::from_borrowed(fd, flags)));
         }
         if let Some(inlet) = &self.inlet {
-            fds.extend(inlet.waits_for().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)));
+            fds.extend(inlet.waits_for().map(|(fd, flags)| Interest::from_borrowed(fd, flags)));
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Running;
 use crate::handback::HandedBack;
-use crate::outcome::{Ended, Outcome};
+use kennel_policy::outcome::{Ended, NetworkUse, Outcome};
 
 impl Running {
     /// What a signal that ended the command means: at the limit of CPU time the kernel sends SIGXCPU, and SIGKILL a
@@ -67,6 +67,7 @@ impl Running {
             tried_network: self.tried_network,
             handed_back,
             not_enforced: Vec::new(),
+            network: NetworkUse::default(),
         }
     }
 }

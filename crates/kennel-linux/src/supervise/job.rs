@@ -11,9 +11,10 @@ use kennel_init::report::{Order, descriptor};
 use rustix::event::PollFlags;
 use rustix::process::Signal;
 
+use super::attend::{Attended, Ready};
 use super::terminal::Stop;
 use super::ticker::Ticker;
-use super::{Attended, Ready, Running, signals};
+use super::{Running, signals};
 use crate::link;
 
 /// How long a command that was asked to stop has to do so by itself, before it is stopped.
@@ -104,7 +105,7 @@ impl Running {
         if let Some(questions) = &mut attended.questions {
             let of_terminal = ready.questions.get(1).copied().unwrap_or(PollFlags::empty());
             let woken = ready.questions.first().is_some_and(|flags| !flags.is_empty());
-            if questions.go_on(of_terminal, attended.terminal.as_deref_mut()) {
+            if questions.go_on(of_terminal, attended.terminal.as_mut()) {
                 self.job.hold = Hold::None;
                 if let Some(terminal) = &mut attended.terminal {
                     terminal.after_question(&questions.take_typed());
@@ -114,7 +115,7 @@ impl Running {
             if self.job.hold == Hold::None && !self.reaped {
                 match self.job.later.take() {
                     Some(signal) => self.stop(signal),
-                    None if questions.begin(woken, attended.terminal.as_deref()) => {
+                    None if questions.begin(woken, attended.terminal.as_ref()) => {
                         self.job.hold = Hold::Question;
                         self.order(Order::Hold);
                     }
@@ -127,7 +128,7 @@ impl Running {
 
     /// What a signal to this process means for the inside.
     pub(super) fn take_signal(&mut self, signal: Signal, attended: &mut Attended) -> io::Result<()> {
-        let terminal = attended.terminal.as_deref_mut();
+        let terminal = attended.terminal.as_mut();
         match signal {
             _ if self.reaped => {
                 // There is nobody to forward it to: whoever sends it does not want to wait for the rest.
@@ -225,7 +226,7 @@ impl Running {
 
     /// The caller's terminal has gone, and with it the one inside; unless the caller wants to outlive it (`nohup`).
     fn terminal_gone(&mut self, attended: &mut Attended) {
-        let outlives = attended.signals.is_some_and(|signals| !signals.takes(Signal::HUP));
+        let outlives = attended.signals.as_ref().is_some_and(|signals| !signals.takes(Signal::HUP));
         if let Some(terminal) = &mut attended.terminal {
             terminal.hang_up(!outlives);
         }

@@ -5,11 +5,12 @@
 //! streams and the terminal. There is no sleep, and no thread but the guard's, which starts with the first call that it
 //! has to answer; without it such a call waits, and is never let through.
 
-pub mod attendant;
+mod attend;
 pub mod carry;
 mod end;
 mod job;
 pub mod meter;
+mod readiness;
 mod sentry;
 pub mod signals;
 pub mod standard;
@@ -19,13 +20,12 @@ pub mod terminal;
 pub mod ticker;
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kennel_init::report::{Report, Used, descriptor};
 use rustix::event::{PollFd, PollFlags};
-use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::process::Signal;
 
@@ -36,17 +36,13 @@ use crate::handback::LastLook;
 use crate::launch::Init;
 use crate::link::{self, Received};
 use crate::network::Doors;
-use crate::outcome::{Ended, Outcome};
 use crate::reap::reap;
-use carry::Carried;
+pub use attend::{Attendance, Attended, Turn};
 use job::Job;
+use kennel_policy::outcome::Ended;
 use meter::Meter;
 use sentry::Sentry;
-use signals::Signals;
 pub use start::{Refused, StartError};
-use streams::Streams;
-use terminal::{Questions, Terminal};
-use ticker::Ticker;
 
 /// How long init gets to end what is inside before it is killed.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -82,27 +78,6 @@ pub struct Running {
     link_ended: bool,
     timed_out: bool,
     reaped: bool,
-}
-
-/// What the controller takes part in while it waits.
-#[derive(Default)]
-pub struct Attended<'a> {
-    /// Signals to forward.
-    pub signals: Option<&'a Signals>,
-    /// The caller's terminal, to be carried to and from the sandbox's.
-    pub terminal: Option<&'a mut Terminal>,
-    /// Output to capture and input to feed.
-    pub streams: Option<&'a mut Streams>,
-    /// Streams to carry to and from the caller's own.
-    pub carried: Option<&'a mut Carried>,
-    /// Questions to put to the user.
-    pub questions: Option<&'a mut Questions>,
-    /// Called once, with the sockets made inside and PID 1's pid out here, when the first client knocks.
-    pub open_doors: Option<&'a mut (dyn FnMut(Doors, i32) + 'a)>,
-    /// Who is told what is used meanwhile.
-    pub ticker: Option<Ticker<'a>>,
-    /// Ready to read when everything inside is to be ended.
-    pub end: Option<&'a OwnedFd>,
 }
 
 impl Running {
@@ -159,89 +134,6 @@ impl Running {
         self.init.pid
     }
 
-    /// Waits for the end, taking part in what `attended` names.
-    ///
-    /// # Errors
-    /// Only when the system fails this process itself; the sandbox is ended then.
-    pub fn wait(&mut self, mut attended: Attended) -> io::Result<Outcome> {
-        self.begin_carrying(&mut attended)?;
-        let result = self.watch(&mut attended);
-        if result.is_err() {
-            self.end();
-        }
-        if let Some(carried) = attended.carried {
-            carried.finish();
-        }
-        if let Some(terminal) = attended.terminal {
-            terminal.finish();
-        }
-        result
-    }
-
-    fn watch(&mut self, attended: &mut Attended) -> io::Result<Outcome> {
-        self.meter.sweep();
-        let mut usage = None;
-        loop {
-            let ready = self.poll(attended)?;
-            if ready.link {
-                while let Some(report) = self.receive_now()? {
-                    self.hear(report, attended)?;
-                }
-            }
-            match ready.guard {
-                flags if flags.contains(PollFlags::IN) => self.start_guard(),
-                flags if !flags.is_empty() => self.sentry.hung_up(),
-                _ => {}
-            }
-            if self.sentry.begin().is_some_and(|begin| Instant::now() >= begin) {
-                self.start_guard();
-            }
-            if ready.signals
-                && let Some(signals) = attended.signals
-            {
-                let mut taken = Vec::new();
-                signals.each(|signal| taken.push(signal));
-                for signal in taken {
-                    self.take_signal(signal, attended)?;
-                }
-            }
-            if ready.end {
-                attended.end = None;
-                self.end_by_init();
-            }
-            if ready.knocked
-                && let Some(open) = attended.open_doors.take()
-            {
-                open(self.take_doors(), self.init.pid);
-            }
-            if let Some(ticker) = attended.ticker.as_mut().filter(|_| !self.job.is_asking()) {
-                ticker.tick(|| self.meter.usage().unwrap_or_default());
-            }
-            if ready.pressed && self.pressure.as_ref().is_some_and(|pressure| pressure.relieve().is_err()) {
-                self.pressure = None;
-            }
-            if let Some(streams) = &mut attended.streams {
-                streams.carry();
-            }
-            self.carry(&ready, attended)?;
-            if ready.gone && usage.is_none() {
-                usage = Some(reap(self.init.pidfd.as_fd())?);
-                self.reaped = true;
-                self.inside_ended(attended);
-            }
-            if let Some(usage) = usage.as_ref().filter(|_| !self.still_carries(attended)) {
-                let truncated = attended.streams.as_ref().is_some_and(|streams| streams.truncated())
-                    || attended.carried.as_ref().is_some_and(|carried| carried.truncated());
-                return Ok(self.outcome(usage, truncated));
-            }
-            if usage.is_none() && self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                self.deadline = None;
-                self.time_is_up();
-            }
-            self.mind_times(attended)?;
-        }
-    }
-
     fn start_guard(&mut self) {
         let handles = (self.init.pidfd.try_clone(), self.init.link.try_clone());
         let (Ok(pidfd), Ok(link)) = handles else {
@@ -280,6 +172,12 @@ impl Running {
         }
         self.meter.prepare_end();
         self.doors.clear();
+    }
+
+    /// Refers to PID 1; ready to read when everything inside has ended.
+    #[must_use]
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.init.pidfd.as_fd()
     }
 
     /// Sends a signal to the command's process group, through PID 1.
@@ -351,95 +249,12 @@ impl Running {
             }
         }
     }
-
-    fn poll(&self, attended: &Attended) -> io::Result<Ready> {
-        let mut fds = Vec::with_capacity(16);
-        // Once it has been reaped it would keep this loop spinning while the rest is carried.
-        if !self.reaped {
-            fds.push(PollFd::new(&self.init.pidfd, PollFlags::IN));
-        }
-        let link_at = fds.len();
-        // A link that has ended is always ready, and would keep this loop spinning while init exits.
-        if !self.link_ended && !self.reaped {
-            fds.push(PollFd::new(&self.init.link, PollFlags::IN));
-        }
-        let signals_at = fds.len();
-        if let Some(signals) = attended.signals {
-            fds.push(PollFd::new(signals, PollFlags::IN));
-        }
-        let end_at = fds.len();
-        if let Some(end) = attended.end {
-            fds.push(PollFd::new(end, PollFlags::IN));
-        }
-        let doors_at = fds.len();
-        if attended.open_doors.is_some() {
-            fds.extend(self.doors.iter().map(|(_, door)| PollFd::new(door, PollFlags::IN)));
-        }
-        let guard_at = fds.len();
-        fds.extend(self.sentry.listener().map(|listener| PollFd::new(listener, PollFlags::IN)));
-        let pressure_at = fds.len();
-        if let Some(pressure) = &self.pressure {
-            fds.push(PollFd::from_borrowed_fd(pressure.fd(), PollFlags::PRI));
-        }
-        if let Some(streams) = &attended.streams {
-            streams.register(&mut fds);
-        }
-        let carried_at = fds.len();
-        let asking = self.job.is_asking();
-        if let Some(carried) = attended.carried.as_ref().filter(|_| !asking) {
-            carried.register(&mut fds);
-        }
-        let terminal_at = fds.len();
-        if let Some(terminal) = &attended.terminal {
-            terminal.register(&mut fds, asking);
-        }
-        let questions_at = fds.len();
-        if let Some(questions) = &attended.questions {
-            questions.register(&mut fds, attended.terminal.as_deref());
-        }
-        let questions = attended.questions.as_ref().and_then(|questions| questions.next());
-        let terminal = attended.terminal.as_ref().filter(|_| !asking).and_then(|terminal| terminal.next());
-        let next = [self.deadline, self.sentry.begin(), self.job.next(), questions, terminal];
-        let ticker = attended.ticker.as_ref().filter(|_| !asking).map(Ticker::next);
-        let next = next.into_iter().flatten().chain(ticker).min();
-        let timeout = next.map(|next| timespec(next.saturating_duration_since(Instant::now())));
-        match rustix::event::poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let hit = |fd: &PollFd| !fd.revents().is_empty();
-        Ok(Ready {
-            gone: fds[..link_at].iter().any(hit),
-            link: fds[link_at..signals_at].iter().any(hit),
-            signals: fds[signals_at..end_at].iter().any(hit),
-            end: fds[end_at..doors_at].iter().any(hit),
-            knocked: fds[doors_at..guard_at].iter().any(hit),
-            guard: fds[guard_at..pressure_at].iter().map(PollFd::revents).collect(),
-            pressed: self.pressure.is_some() && hit(&fds[pressure_at]),
-            carried: fds[carried_at..terminal_at].iter().map(PollFd::revents).collect(),
-            terminal: fds[terminal_at..questions_at].iter().map(PollFd::revents).collect(),
-            questions: fds[questions_at..].iter().map(PollFd::revents).collect(),
-        })
-    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-struct Ready {
-    gone: bool,
-    link: bool,
-    signals: bool,
-    end: bool,
-    knocked: bool,
-    guard: PollFlags,
-    pressed: bool,
-    carried: Vec<PollFlags>,
-    terminal: Vec<PollFlags>,
-    questions: Vec<PollFlags>,
 }
 
 /// Kills everything inside: with PID 1 gone the kernel leaves nothing. Without a PID namespace init has to do it: the

@@ -97,6 +97,16 @@ impl Drop for Signals {
     }
 }
 
+/// Keeps all signals away from this thread: those to a program are for the program's own threads.
+pub fn block_all() {
+    // SAFETY: the set is filled in before it is used; only this thread's mask changes.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+    }
+}
+
 /// Stops this process's group as the terminal would by `signal`; returns when somebody continues it, and whether it was
 /// stopped at all: in a group that no shell watches the kernel discards the stop.
 pub(super) fn stop_this_job(signal: i32) -> bool {

@@ -6,9 +6,11 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
+
+use super::readiness::Interest;
 
 /// What was captured of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,11 +57,11 @@ impl Streams {
         Ok((streams, ChildEnds { fds: [stdin, stdout, stderr] }))
     }
 
-    pub(super) fn register<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+    pub(super) fn register<'a>(&'a self, fds: &mut Vec<Interest<'a>>) {
         if let Some((fd, ..)) = &self.input {
-            fds.push(PollFd::new(fd, PollFlags::OUT));
+            fds.push(Interest::new(fd, PollFlags::OUT));
         }
-        fds.extend(self.outputs.iter().flatten().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        fds.extend(self.outputs.iter().flatten().map(|fd| Interest::new(fd, PollFlags::IN)));
     }
 
     /// Moves what can be moved without waiting.

@@ -2,27 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cgroup::Usage;
-
-/// Somebody who wants to know what a sandbox uses.
-pub trait Audience {
-    /// What it uses now. Figures that nothing counts are `None`.
-    fn tell(&mut self, usage: &Usage);
-
-    /// The command was stopped, and the terminal is its shell's until the next [`Audience::tell`].
-    fn pause(&mut self) {}
-}
+use kennel_policy::outcome::{Audience, Usage};
 
 /// An audience, and how often it is told.
-pub struct Ticker<'a> {
-    audience: &'a mut (dyn Audience + 'static),
+pub struct Ticker {
+    audience: Box<dyn Audience>,
     every: Duration,
     next: Instant,
 }
 
-impl<'a> Ticker<'a> {
+impl Ticker {
     /// Tells `audience` for the first time when `every` has passed: what ends sooner is not worth telling.
-    pub fn new(audience: &'a mut (dyn Audience + 'static), every: Duration) -> Self {
+    pub fn new(audience: Box<dyn Audience>, every: Duration) -> Self {
         Ticker { audience, every, next: Instant::now() + every }
     }
 

@@ -100,7 +100,6 @@ fn every_setting_of_the_table_has_a_method_that_says_the_same_as_a_flag() {
     }
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn whoever_is_to_be_asked_makes_it_an_allow_list() {
     let builder = SandboxBuilder::default().ask_about_hosts(|_| crate::HostAnswer::Deny);

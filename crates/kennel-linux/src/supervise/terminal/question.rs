@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFlags, eventfd};
 
 use super::Terminal;
 use super::dialogue::{Answer, Dialogue, Fence, Kind};
 use super::modes::Output;
 use super::outer::{CallerTerminal, Read};
+use crate::supervise::readiness::Interest;
 
 /// How long what was written before the question may take to be shown.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -118,10 +119,10 @@ impl Questions {
     /// What wakes the loop, and the terminal while a question has it; that comes last.
     pub(in crate::supervise) fn register<'a>(
         &'a self,
-        fds: &mut Vec<PollFd<'a>>,
+        fds: &mut Vec<Interest<'a>>,
         terminal: Option<&'a Terminal>,
     ) {
-        fds.push(PollFd::new(&self.wake, PollFlags::IN));
+        fds.push(Interest::new(&self.wake, PollFlags::IN));
         let wants = match self.current.as_ref().map(|current| &current.stage) {
             None | Some(Stage::Holding) => return,
             Some(Stage::Draining(..)) => PollFlags::empty(),
@@ -129,7 +130,7 @@ impl Questions {
             Some(Stage::Asking(_)) => PollFlags::IN | PollFlags::OUT,
         };
         let tty = terminal.map(|terminal| &terminal.outer).or(self.own.as_ref());
-        fds.extend(tty.map(|tty| PollFd::new(tty, wants)));
+        fds.extend(tty.map(|tty| Interest::new(tty, wants)));
     }
 
     /// Takes the next question up, if none is being asked. Returns whether one was: everything inside is to be held then.

@@ -2,19 +2,20 @@
 
 use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use super::modes::{Modes, Output};
 use super::outer::Read;
 use super::{Terminal, returns};
+use crate::supervise::readiness::Interest;
 
 /// How often one round reads from inside, so that a flood does not starve the clock.
 const TURNS: usize = 16;
 
 impl Terminal {
     /// While `asking`, the caller's terminal belongs to a question.
-    pub(in crate::supervise) fn register<'a>(&'a self, fds: &mut Vec<PollFd<'a>>, asking: bool) {
+    pub(in crate::supervise) fn register<'a>(&'a self, fds: &mut Vec<Interest<'a>>, asking: bool) {
         let mut inner_wants = PollFlags::empty();
         if !self.to_inside.is_empty() && !self.keys_wait {
             inner_wants |= PollFlags::OUT;
@@ -23,7 +24,7 @@ impl Terminal {
             inner_wants |= PollFlags::IN;
         }
         if let Some(inner) = self.inner.as_ref().filter(|_| !inner_wants.is_empty()) {
-            fds.push(PollFd::new(inner, inner_wants));
+            fds.push(Interest::new(inner, inner_wants));
         }
         if asking || self.gone {
             return;
@@ -35,7 +36,7 @@ impl Terminal {
         if !self.to_outside.is_empty() {
             outer_wants |= PollFlags::OUT;
         }
-        fds.push(PollFd::new(&self.outer, outer_wants));
+        fds.push(Interest::new(&self.outer, outer_wants));
     }
 
     /// Carries what can be carried. `ready` are the answers to what was registered. Returns whether the caller's terminal

@@ -1,11 +1,9 @@
 //! What was taken away at the end of a run, as the caller is told.
 
-use std::ffi::OsStr;
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::describe::show;
+use crate::printed::show;
 
 /// As many are listed; a sandbox can make as many as it likes.
 const MOST: usize = 256;
@@ -24,7 +22,8 @@ pub struct HandedBack {
 }
 
 impl HandedBack {
-    pub(super) fn add(&mut self, found: SetAside) {
+    /// Takes one more into the list.
+    pub fn add(&mut self, found: SetAside) {
         let failed = found.error.is_some();
         self.unsafe_left |= failed;
         // What is still there matters more than what is not.
@@ -57,6 +56,7 @@ pub struct SetAside {
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum What {
     /// Settings that are not known to be harmless. They were taken out of the configuration; the file as it was is set
     /// aside.
@@ -156,7 +156,7 @@ impl SetAside {
 
 impl fmt::Display for SetAside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |path: &Path| cut(path.as_os_str().as_bytes(), MOST_SHOWN);
+        let name = |path: &Path| cut(path.as_os_str().as_encoded_bytes(), MOST_SHOWN);
         let (path, what) = (name(&self.path), &self.what);
         if let Some(error) = self.error {
             let error = io_error(error);
@@ -213,11 +213,6 @@ fn is_aside(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().contains(".set-aside-by-kennel-"))
 }
 
-/// A name as it is kept in what is told.
-pub(super) fn name(name: impl AsRef<[u8]>) -> String {
-    OsStr::from_bytes(name.as_ref()).to_string_lossy().into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,7 +234,7 @@ mod tests {
              now /w/a b/.git/config.set-aside-by-kennel-1\n\
              help: to put it back: mv -T '/w/a b/.git/config.set-aside-by-kennel-1' '/w/a b/.git/config'"
         );
-        let failed = SetAside { moved_to: None, error: Some(libc::EROFS), ..settings("/w/config") };
+        let failed = SetAside { moved_to: None, error: Some(30), ..settings("/w/config") };
         assert!(failed.to_string().contains("could not be set aside: Read-only file system"), "{failed}");
     }
 
@@ -256,7 +251,7 @@ mod tests {
         let mut all = HandedBack::default();
         (0..1000).for_each(|number| all.add(settings(&format!("/w/{number}"))));
         assert_eq!((all.list.len(), all.more, all.unsafe_left), (256, 744, false));
-        all.add(SetAside { error: Some(libc::EIO), ..settings("/w/x") });
+        all.add(SetAside { error: Some(5), ..settings("/w/x") });
         assert_eq!((all.list.len(), all.unsafe_left), (257, true));
     }
 }

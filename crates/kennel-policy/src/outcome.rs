@@ -1,12 +1,22 @@
-//! How a sandbox ended.
+//! How a sandbox ended: the last value on the way, the same whichever system it ran on.
+
+mod network;
+mod set_aside;
+mod violation;
 
 use std::time::Duration;
 
-use crate::guard::Violations;
-use crate::handback::HandedBack;
+pub use network::{NetworkDecision, NetworkUse, Program};
+pub use set_aside::{HandedBack, SetAside, What};
+pub use violation::{Mended, Violation, Violations};
+
+/// Numbers that are the same wherever there are signals.
+const SIGKILL: i32 = 9;
+const SIGXCPU: i32 = 24;
 
 /// What became of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ended {
     /// It exited by itself.
     Exited(i32),
@@ -18,9 +28,10 @@ pub enum Ended {
     CpuTimeUsedUp,
     /// The sandbox was at its memory limit and the kernel killed the command.
     OutOfMemory,
-    /// A protected path was made in spite of the guard, and everything inside was killed.
+    /// A rule was broken in spite of all, and everything inside was killed; or something that the host would run could not
+    /// be set aside.
     RuleBroken,
-    /// PID 1 was killed from outside, and everything inside with it.
+    /// Everything inside was killed from outside.
     Killed,
 }
 
@@ -29,7 +40,7 @@ pub enum Ended {
 pub struct Outcome {
     /// What became of the command.
     pub ended: Ended,
-    /// From the launch to the end of the last process.
+    /// From the start of the command to the end of the last process.
     pub wall_time: Duration,
     /// CPU time in programs, of all processes inside.
     pub cpu_user: Duration,
@@ -58,17 +69,33 @@ pub struct Outcome {
     pub handed_back: HandedBack,
     /// What the policy asked for and this host could not enforce (only with best effort).
     pub not_enforced: Vec<String>,
+    /// What the network gate decided, where there was one.
+    pub network: NetworkUse,
 }
 
 impl Ended {
+    /// A word for it, in reports.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Ended::Exited(_) => "exited",
+            Ended::Signalled(_) => "signalled",
+            Ended::TimedOut => "timed-out",
+            Ended::CpuTimeUsedUp => "cpu-time-used-up",
+            Ended::OutOfMemory => "out-of-memory",
+            Ended::RuleBroken => "rule-broken",
+            Ended::Killed => "killed",
+        }
+    }
+
     /// The signal that ended the command.
     #[must_use]
     pub fn signal(self) -> Option<i32> {
         match self {
             Ended::Exited(_) => None,
             Ended::Signalled(signal) => Some(signal),
-            Ended::CpuTimeUsedUp => Some(libc::SIGXCPU),
-            Ended::TimedOut | Ended::Killed | Ended::OutOfMemory | Ended::RuleBroken => Some(libc::SIGKILL),
+            Ended::CpuTimeUsedUp => Some(SIGXCPU),
+            Ended::TimedOut | Ended::Killed | Ended::OutOfMemory | Ended::RuleBroken => Some(SIGKILL),
         }
     }
 }
@@ -83,8 +110,31 @@ impl Outcome {
             Ended::Signalled(signal) => 128 + signal,
             Ended::TimedOut => 124,
             Ended::RuleBroken => 123,
-            Ended::CpuTimeUsedUp => 128 + libc::SIGXCPU,
-            Ended::Killed | Ended::OutOfMemory => 128 + libc::SIGKILL,
+            Ended::CpuTimeUsedUp => 128 + SIGXCPU,
+            Ended::Killed | Ended::OutOfMemory => 128 + SIGKILL,
         }
     }
+}
+
+/// What a sandbox uses while it runs. A figure that nothing counts on this host is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of memory now, of everything inside: of programs, of files in `/tmp`, of the page cache, and the kernel's own for
+    /// this sandbox.
+    pub memory: Option<u64>,
+    /// CPU time in programs so far.
+    pub cpu_user: Option<Duration>,
+    /// CPU time in the kernel so far.
+    pub cpu_system: Option<Duration>,
+    /// Processes and threads now; PID 1, which is kennel's, is one of them.
+    pub processes: Option<u64>,
+}
+
+/// Somebody who wants to know what a sandbox uses.
+pub trait Audience: Send {
+    /// What it uses now.
+    fn tell(&mut self, usage: &Usage);
+
+    /// The command was stopped, and the terminal is its shell's until the next [`Audience::tell`].
+    fn pause(&mut self) {}
 }

@@ -1,15 +1,15 @@
 //! What a sandbox tried at a protected path, as its caller is told.
 
+use std::ffi::OsString;
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::watch::Mended;
-use crate::describe::show;
+use crate::printed::show;
 
 /// What a sandbox tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Violation {
     /// A call was refused.
     Refused {
@@ -50,6 +50,31 @@ pub enum Violation {
     },
 }
 
+/// How a broken rule was mended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mended {
+    /// What appeared was removed.
+    Removed,
+    /// What appeared now stands beside, under this name.
+    MovedAside(OsString),
+    /// What appeared was gone again before anybody could take it away.
+    Gone,
+    /// It could not be mended, because of this error of the system's.
+    Not(i32),
+}
+
+impl Mended {
+    /// The system's error, where it could not be mended.
+    #[must_use]
+    pub fn error(&self) -> Option<std::io::Error> {
+        match self {
+            Mended::Not(errno) => Some(std::io::Error::from_raw_os_error(*errno)),
+            _ => None,
+        }
+    }
+}
+
 /// All that a sandbox tried: attempts that are alike are counted, and those past a bound only as a number, because a
 /// sandbox can make as many as it likes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,7 +91,8 @@ pub struct Violations {
 const MOST: usize = 256;
 
 impl Violations {
-    pub(super) fn add(&mut self, new: Violation) {
+    /// Takes one more into the count.
+    pub fn add(&mut self, new: Violation) {
         for old in &mut self.list {
             if let (
                 Violation::Refused { call, path, times, .. },
@@ -113,6 +139,20 @@ impl Violations {
 }
 
 impl Violation {
+    /// A word for it, in reports.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Violation::Refused { .. } => "refused",
+            Violation::Broken { mended: Mended::Removed, .. } => "removed",
+            Violation::Broken { mended: Mended::MovedAside(_), .. } => "moved-aside",
+            Violation::Broken { mended: Mended::Gone, .. } => "gone-again",
+            Violation::Broken { mended: Mended::Not(_), .. } => "not-removed",
+            Violation::Exposed { .. } => "exposed",
+            Violation::GuardFailed { .. } => "guard-failed",
+        }
+    }
+
     /// Whether the sandbox ends for it, whatever the policy says.
     fn ends(&self) -> bool {
         !matches!(self, Violation::Refused { .. } | Violation::Exposed { .. })
@@ -121,7 +161,7 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |path: &Path| show(path.as_os_str().as_bytes());
+        let name = |path: &Path| show(path.as_os_str().as_encoded_bytes());
         let why = |rule: &str| show(rule.as_bytes());
         match self {
             Violation::Refused { call, path: Some(path), rule, times } => {
@@ -138,7 +178,9 @@ impl fmt::Display for Violation {
                 match mended {
                     Mended::Removed => f.write_str("and removed again")?,
                     Mended::Gone => f.write_str("and was gone again at once")?,
-                    Mended::MovedAside(to) => write!(f, "and moved aside to {}", show(to.as_bytes()))?,
+                    Mended::MovedAside(to) => {
+                        write!(f, "and moved aside to {}", show(to.as_encoded_bytes()))?;
+                    }
                     Mended::Not(errno) => {
                         let error = std::io::Error::from_raw_os_error(*errno);
                         write!(f, "and could not be removed: {error}")?;

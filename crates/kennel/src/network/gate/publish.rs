@@ -10,14 +10,7 @@ use std::os::fd::OwnedFd;
 use kennel_policy::policy::PublishedPort;
 use rustix::io::Errno;
 
-/// A port of the inside, and where it is found on this host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Published {
-    /// The port inside.
-    pub inside: u16,
-    /// The port of 127.0.0.1, and of ::1 where this host has it.
-    pub host: u16,
-}
+use crate::network::Published;
 
 /// Why a port cannot be published.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,371 @@
+//! Attending to a sandbox: one turn after the other, until it has ended.
+//!
+//! A turn looks at what is ready, does what that asks for, and never waits. Whoever has nothing else to do waits for the
+//! next one in `poll` ([`Attendance::wait`]); whoever has more, such as the event loop of a program with a thousand
+//! sandboxes, watches one descriptor ([`Attendance::descriptor`]) and takes a turn when it is ready.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+
+use super::Running;
+use super::carry::Carried;
+use super::readiness::{Interest, Readiness};
+use super::signals::{Signals, WritesFailQuietly};
+use super::streams::Streams;
+use super::terminal::{Questions, Terminal};
+use super::ticker::Ticker;
+use crate::clock::timespec;
+use crate::network::Doors;
+use crate::reap::reap;
+use kennel_policy::outcome::Outcome;
+
+/// What the controller takes part in meanwhile.
+#[derive(Default)]
+pub struct Attended {
+    /// Signals to forward.
+    pub signals: Option<Signals>,
+    /// The caller's terminal, to be carried to and from the sandbox's.
+    pub terminal: Option<Terminal>,
+    /// Output to capture and input to feed.
+    pub streams: Option<Streams>,
+    /// Streams to carry to and from the caller's own.
+    pub carried: Option<Carried>,
+    /// Questions to put to the user.
+    pub questions: Option<Questions>,
+    /// Whether somebody is there to serve the sockets inside, when the first client knocks.
+    pub serves: bool,
+    /// Who is told what is used meanwhile.
+    pub ticker: Option<Ticker>,
+    /// Ready to read when everything inside is to be ended.
+    pub end: Option<OwnedFd>,
+    /// Whether this process inherits what an init without a PID namespace leaves.
+    pub adopts_orphans: bool,
+    /// Keeps failing writes from killing this process.
+    pub quietly: Option<WritesFailQuietly>,
+}
+
+/// What came of a turn.
+#[derive(Debug)]
+pub enum Turn {
+    /// Nothing that the caller has to know.
+    GoesOn,
+    /// The first client knocks at one of these sockets, which the caller has to serve from now on.
+    Knocked(Doors),
+    /// Everything has ended.
+    Ended(Box<Outcome>),
+}
+
+/// A running sandbox, and what its controller takes part in. Dropping it ends the sandbox and waits until nothing is left.
+pub struct Attendance {
+    running: Running,
+    attended: Attended,
+    begun: bool,
+    /// What the kernel counted for PID 1, once it has ended.
+    reaped: Option<libc::rusage>,
+    readiness: Option<Readiness>,
+}
+
+impl std::fmt::Debug for Attendance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attendance").field("init", &self.running.init_pid()).finish_non_exhaustive()
+    }
+}
+
+impl Attendance {
+    /// Attends to `running`.
+    #[must_use]
+    pub fn new(running: Running, attended: Attended) -> Attendance {
+        Attendance { running, attended, begun: false, reaped: None, readiness: None }
+    }
+
+    /// The sandbox.
+    #[must_use]
+    pub fn running(&self) -> &Running {
+        &self.running
+    }
+
+    /// Takes part in `end` too: when it is ready to read, everything inside is ended.
+    pub fn end_by(&mut self, end: OwnedFd) {
+        self.attended.end = Some(end);
+    }
+
+    /// What was captured of the command's output; to be taken at the end.
+    pub fn take_streams(&mut self) -> Option<Streams> {
+        self.attended.streams.take()
+    }
+
+    /// Waits for the next thing to happen, and does what it asks for.
+    ///
+    /// # Errors
+    /// Only when the system fails this process itself; the sandbox is ended then.
+    pub fn wait(&mut self) -> io::Result<Turn> {
+        self.turn(true)
+    }
+
+    /// Does what there is to do, without waiting. To be called when [`Attendance::descriptor`] is ready; calling it too
+    /// often does no harm.
+    ///
+    /// # Errors
+    /// As [`Attendance::wait`].
+    pub fn on_ready(&mut self) -> io::Result<Turn> {
+        let turn = self.turn(false)?;
+        if !matches!(turn, Turn::Ended(_)) {
+            self.update_readiness()?;
+        }
+        Ok(turn)
+    }
+
+    /// A descriptor that is ready to read when there is something to do. It is the same for as long as this value lives.
+    ///
+    /// # Errors
+    /// When the system has no descriptors left.
+    pub fn descriptor(&mut self) -> io::Result<BorrowedFd<'_>> {
+        if self.readiness.is_none() {
+            self.begin()?;
+            self.readiness = Some(Readiness::new()?);
+            self.update_readiness()?;
+        }
+        self.readiness.as_ref().map(Readiness::fd).ok_or_else(|| io::ErrorKind::Other.into())
+    }
+
+    fn update_readiness(&mut self) -> io::Result<()> {
+        if let Some(mut readiness) = self.readiness.take() {
+            let interests = self.interests();
+            readiness.update(&interests.fds, interests.next)?;
+            self.readiness = Some(readiness);
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, wait: bool) -> io::Result<Turn> {
+        let result = self.begin().and_then(|()| self.take_turn(wait));
+        if result.is_err() {
+            self.running.end();
+        }
+        if !matches!(result, Ok(Turn::GoesOn | Turn::Knocked(_))) {
+            self.finish_carrying();
+        }
+        match result {
+            Ok(Turn::Ended(mut outcome)) => {
+                if let Some((doing, source)) = self.attended.carried.as_mut().and_then(Carried::failure) {
+                    return Err(io::Error::new(source.kind(), format!("{doing}: {source}")));
+                }
+                if !self.running.namespaced() {
+                    if self.attended.adopts_orphans {
+                        // What init left because it was killed itself.
+                        kennel_init::child::reaper::kill_descendants(|_| {});
+                    }
+                    self.running.finish_without_namespace(&mut outcome);
+                }
+                Ok(Turn::Ended(outcome))
+            }
+            other => other,
+        }
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.running.begin_carrying(&mut self.attended)?;
+            self.running.meter.sweep();
+        }
+        Ok(())
+    }
+
+    fn finish_carrying(&mut self) {
+        if let Some(carried) = &mut self.attended.carried {
+            carried.finish();
+        }
+        if let Some(terminal) = &mut self.attended.terminal {
+            terminal.finish();
+        }
+        // Whoever still waits for an answer is told that there is none.
+        self.attended.questions = None;
+    }
+
+    fn take_turn(&mut self, wait: bool) -> io::Result<Turn> {
+        let ready = self.poll(wait)?;
+        let Attendance { running, attended, reaped, .. } = self;
+        if ready.link {
+            while let Some(report) = running.receive_now()? {
+                running.hear(report, attended)?;
+            }
+        }
+        match ready.guard {
+            flags if flags.contains(PollFlags::IN) => running.start_guard(),
+            flags if !flags.is_empty() => running.sentry.hung_up(),
+            _ => {}
+        }
+        if running.sentry.begin().is_some_and(|begin| Instant::now() >= begin) {
+            running.start_guard();
+        }
+        if ready.signals
+            && let Some(signals) = &attended.signals
+        {
+            let mut taken = Vec::new();
+            signals.each(|signal| taken.push(signal));
+            for signal in taken {
+                running.take_signal(signal, attended)?;
+            }
+        }
+        if ready.end {
+            attended.end = None;
+            running.end_by_init();
+        }
+        if let Some(ticker) = attended.ticker.as_mut().filter(|_| !running.job.is_asking()) {
+            ticker.tick(|| running.meter.usage().unwrap_or_default());
+        }
+        if ready.pressed && running.pressure.as_ref().is_some_and(|pressure| pressure.relieve().is_err()) {
+            running.pressure = None;
+        }
+        if let Some(streams) = &mut attended.streams {
+            streams.carry();
+        }
+        running.carry(&ready, attended)?;
+        if ready.gone && reaped.is_none() {
+            *reaped = Some(reap(running.init.pidfd.as_fd())?);
+            running.reaped = true;
+            running.inside_ended(attended);
+        }
+        if let Some(usage) = reaped.as_ref().filter(|_| !running.still_carries(attended)) {
+            let truncated = attended.streams.as_ref().is_some_and(Streams::truncated)
+                || attended.carried.as_ref().is_some_and(Carried::truncated);
+            return Ok(Turn::Ended(Box::new(running.outcome(usage, truncated))));
+        }
+        if reaped.is_none() && running.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            running.deadline = None;
+            running.time_is_up();
+        }
+        running.mind_times(attended)?;
+        // Last, because the caller has it now: whatever else was ready has been seen to.
+        if ready.knocked && std::mem::take(&mut attended.serves) {
+            return Ok(Turn::Knocked(running.take_doors()));
+        }
+        Ok(Turn::GoesOn)
+    }
+
+    /// The descriptors that something may happen on, by whose they are.
+    fn interests(&self) -> Interests<'_> {
+        let Attendance { running, attended, .. } = self;
+        let mut fds = Vec::with_capacity(16);
+        // Once it has been reaped it would keep the loop spinning while the rest is carried.
+        if !running.reaped {
+            fds.push(Interest::new(&running.init.pidfd, PollFlags::IN));
+        }
+        let link = fds.len();
+        // A link that has ended is always ready, and would keep the loop spinning while init exits.
+        if !running.link_ended && !running.reaped {
+            fds.push(Interest::new(&running.init.link, PollFlags::IN));
+        }
+        let signals = fds.len();
+        fds.extend(attended.signals.as_ref().map(|signals| Interest::new(signals, PollFlags::IN)));
+        let end = fds.len();
+        fds.extend(attended.end.as_ref().map(|end| Interest::new(end, PollFlags::IN)));
+        let doors = fds.len();
+        if attended.serves {
+            fds.extend(running.doors.iter().map(|(_, door)| Interest::new(door, PollFlags::IN)));
+        }
+        let guard = fds.len();
+        fds.extend(running.sentry.listener().map(|listener| Interest::new(listener, PollFlags::IN)));
+        let pressure = fds.len();
+        let pressed = running.pressure.as_ref();
+        fds.extend(pressed.map(|pressure| Interest::from_borrowed(pressure.fd(), PollFlags::PRI)));
+        let streams = fds.len();
+        if let Some(streams) = &attended.streams {
+            streams.register(&mut fds);
+        }
+        let carried = fds.len();
+        let asking = running.job.is_asking();
+        if let Some(carried) = attended.carried.as_ref().filter(|_| !asking) {
+            carried.register(&mut fds);
+        }
+        let terminal = fds.len();
+        if let Some(terminal) = &attended.terminal {
+            terminal.register(&mut fds, asking);
+        }
+        let questions = fds.len();
+        if let Some(questions) = &attended.questions {
+            questions.register(&mut fds, attended.terminal.as_ref());
+        }
+        let from =
+            Starts { link, signals, end, doors, guard, pressure, streams, carried, terminal, questions };
+        let of_questions = attended.questions.as_ref().and_then(Questions::next);
+        let of_terminal = attended.terminal.as_ref().filter(|_| !asking).and_then(Terminal::next);
+        let of_ticker = attended.ticker.as_ref().filter(|_| !asking).map(Ticker::next);
+        let times = [
+            running.deadline,
+            running.sentry.begin(),
+            running.job.next(),
+            of_questions,
+            of_terminal,
+            of_ticker,
+        ];
+        Interests { fds, from, next: times.into_iter().flatten().min() }
+    }
+
+    fn poll(&self, wait: bool) -> io::Result<Ready> {
+        let Interests { fds, from, next } = self.interests();
+        let mut fds: Vec<PollFd> = fds.into_iter().map(Interest::poll_fd).collect();
+        let now = Instant::now();
+        let next = if wait { next } else { Some(now) };
+        let timeout = next.map(|next| timespec(next.saturating_duration_since(now)));
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let hit = |fd: &PollFd| !fd.revents().is_empty();
+        let any = |from: usize, to: usize| fds[from..to].iter().any(hit);
+        let all = |from: usize, to: usize| fds[from..to].iter().map(PollFd::revents).collect();
+        Ok(Ready {
+            gone: any(0, from.link),
+            link: any(from.link, from.signals),
+            signals: any(from.signals, from.end),
+            end: any(from.end, from.doors),
+            knocked: any(from.doors, from.guard),
+            guard: fds[from.guard..from.pressure].iter().map(PollFd::revents).collect(),
+            pressed: any(from.pressure, from.streams),
+            carried: all(from.carried, from.terminal),
+            terminal: all(from.terminal, from.questions),
+            questions: all(from.questions, fds.len()),
+        })
+    }
+}
+
+/// What may happen next.
+struct Interests<'a> {
+    fds: Vec<Interest<'a>>,
+    from: Starts,
+    /// When something is due, whatever happens.
+    next: Option<Instant>,
+}
+
+/// Where the descriptors of each kind start; PID 1's pidfd comes before all.
+struct Starts {
+    link: usize,
+    signals: usize,
+    end: usize,
+    doors: usize,
+    guard: usize,
+    pressure: usize,
+    streams: usize,
+    carried: usize,
+    terminal: usize,
+    questions: usize,
+}
+
+/// What has happened.
+pub(super) struct Ready {
+    gone: bool,
+    link: bool,
+    signals: bool,
+    end: bool,
+    knocked: bool,
+    guard: PollFlags,
+    pressed: bool,
+    pub(super) carried: Vec<PollFlags>,
+    pub(super) terminal: Vec<PollFlags>,
+    pub(super) questions: Vec<PollFlags>,
+}

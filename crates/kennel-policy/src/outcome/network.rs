@@ -1,0 +1,60 @@
+//! What was decided about the network, as the caller is told.
+
+/// All that the network gate decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkUse {
+    /// Every decision, up to 512 that let something through and 512 that did not.
+    pub decisions: Vec<NetworkDecision>,
+    /// How many there were beyond those.
+    pub more: u64,
+    /// What was blocked, for a person; empty when nothing was.
+    pub blocked: String,
+}
+
+/// What was decided about a host, and how often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NetworkDecision {
+    /// The host, as it was asked for.
+    pub host: String,
+    /// The port; `None` for a look-up.
+    pub port: Option<u16>,
+    /// By which door it came: `http`, `connect`, `socks`, `direct`, `dns`.
+    pub door: String,
+    /// Whether it was let through.
+    pub allowed: bool,
+    /// Why not; empty when it was.
+    pub reason: String,
+    /// The rule that decided, in its own grammar.
+    pub rule: Option<String>,
+    /// How often.
+    pub count: u64,
+    /// The program that was the first to be refused, where that is known. Those that were let through are not looked for.
+    pub program: Option<Program>,
+}
+
+/// A program inside.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Program {
+    /// What it is called, by itself: not a path, and not to be relied on.
+    pub name: String,
+    /// Its number in the sandbox.
+    pub pid: i32,
+}
+
+impl NetworkDecision {
+    /// Something that was let through to `host`, once.
+    #[must_use]
+    pub fn new(host: String, port: Option<u16>, door: String) -> NetworkDecision {
+        NetworkDecision {
+            host,
+            port,
+            door,
+            allowed: true,
+            reason: String::new(),
+            rule: None,
+            count: 1,
+            program: None,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A sandbox that a thread of kennel's attends to, because its caller goes on with something else: without one
+//! nobody would keep the clock or see to a sandbox that is short of memory while the caller reads its output.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use kennel_policy::outcome::Outcome;
+
+use crate::backend::{Backend, Native};
+use crate::stdio::Handle;
+use crate::{Result, Running, SandboxError};
+
+/// The thread, and what its sandbox is known by. Dropping it ends the sandbox and waits until nothing is left.
+#[derive(Debug)]
+pub(crate) struct Attendant {
+    /// Refers to the process that ends last.
+    process: Handle,
+    /// Tells the thread to end the sandbox.
+    end_it: std::io::PipeWriter,
+    /// Whether it has been told, which is enough once.
+    told: AtomicBool,
+    end: Receiver<Result<Outcome>>,
+    thread: Option<JoinHandle<()>>,
+    outcome: Option<Outcome>,
+}
+
+impl Attendant {
+    /// Takes a running sandbox over. When the system gives no thread or descriptor, the sandbox is ended.
+    pub(crate) fn new(mut running: Running) -> Result<Attendant> {
+        let process = running.process()?;
+        let (told_by, end_it) = std::io::pipe()?;
+        running.end_by(told_by.into());
+        let (sender, end) = sync_channel(1);
+        let thread = std::thread::Builder::new().name("kennel".into()).spawn(move || {
+            // The caller's signals are for the caller's own threads.
+            Native::block_signals();
+            let outcome = running.wait();
+            // Before the outcome is told, so that whoever has it finds nothing of the sandbox any more.
+            drop(running);
+            let _ = sender.send(outcome);
+        })?;
+        Ok(Attendant {
+            process,
+            end_it,
+            told: AtomicBool::new(false),
+            end,
+            thread: Some(thread),
+            outcome: None,
+        })
+    }
+
+    /// Refers to the process that ends last.
+    pub(crate) fn process(&self) -> &Handle {
+        &self.process
+    }
+
+    /// Kills everything inside.
+    pub(crate) fn kill(&self) {
+        if !self.told.swap(true, Ordering::Relaxed) {
+            end(&self.end_it);
+        }
+    }
+
+    /// Waits for the end, at most so long; `None` if it has not come.
+    pub(crate) fn wait(&mut self, limit: Option<Duration>) -> Result<Option<Outcome>> {
+        if self.outcome.is_none() {
+            let end = match limit {
+                None => self.end.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(limit) => self.end.recv_timeout(limit),
+            };
+            self.outcome = match end {
+                Ok(end) => Some(end?),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => {
+                    let gone = "the thread that attended to the sandbox has gone";
+                    return Err(SandboxError::Internal(gone.into()));
+                }
+            };
+        }
+        Ok(self.outcome.clone())
+    }
+}
+
+impl Drop for Attendant {
+    fn drop(&mut self) {
+        self.kill();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Tells whoever attends to a sandbox to end it. Never waits: nobody reads what is written, and a pipe holds more than one
+/// byte.
+pub(crate) fn end(mut end_it: &std::io::PipeWriter) {
+    use std::io::Write;
+    let _ = end_it.write(&[1]);
+}

@@ -1,0 +1,279 @@
+//! Linux: where a job, the sandbox of kennel-linux and the network gate meet.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use kennel_linux::guard::Rules;
+use kennel_linux::plan::Plan;
+pub use kennel_linux::sandbox::Memory;
+use kennel_linux::sandbox::{self, Birth, Given, Network, Started, Wanted, Watch, each_variable};
+use kennel_linux::supervise::streams;
+use kennel_linux::supervise::ticker::Ticker;
+use kennel_linux::supervise::{Attendance, Turn};
+use kennel_policy::host::Finding;
+use kennel_policy::outcome::Outcome;
+use kennel_policy::policy::Policy;
+use kennel_policy::printed::show;
+use rustix::process::Signal;
+
+use super::{Attend, Backend};
+use crate::job::{Hooks, Job, PlannedStep, Streams};
+use crate::network::{Filtered, Published};
+use crate::stdio::{Handle, Leads, Pipes};
+use crate::{NetworkControl, Result, SandboxError, Stdio, Usage};
+
+/// Bytes captured of each output stream unless the policy says how many.
+const CAPTURED: u64 = 64 << 20;
+
+/// Asking the user on the terminal that a command runs on.
+pub(crate) mod terminal {
+    pub use kennel_linux::supervise::terminal::{Asker, Questions, Reply, questions};
+}
+
+/// A file that is written after a command has run, in a place that was held before.
+pub(crate) mod held {
+    pub use kennel_linux::held::{HeldFile, HoldError};
+}
+
+pub(crate) struct Linux;
+
+impl Backend for Linux {
+    type Running = Running;
+
+    fn check() -> Result<()> {
+        Ok(())
+    }
+
+    fn start(job: Job) -> Result<Running> {
+        let Job { policy, command, environment, cwd, streams, hooks, memory } = job;
+        let Hooks { count, audience, questions, show, control, ask, published, advice } = hooks;
+        if let Some(why) = control.as_ref().and_then(|lines| lines.reachable(&policy)) {
+            return Err(SandboxError::Setup(why.into()));
+        }
+        let mut gate = Filtered::new(&policy, each_variable(&environment), ask.as_ref())?;
+        if let Some(gate) = &mut gate {
+            if let Some(lines) = control {
+                gate.obey(lines);
+            }
+            let asked = gate.published().iter().zip(&policy.network.publish);
+            let chosen = asked.filter(|(_, asked)| asked.host == 0).map(|(published, _)| published);
+            published.iter().for_each(|tell| chosen.clone().for_each(tell));
+        }
+        let network = gate.as_mut().map(|gate| {
+            let (unconfined, outside) = gate.take_outside();
+            Network { plan: gate.take_plan(), outside, unconfined }
+        });
+        let alone = matches!(streams, Streams::Attached);
+        let (streams, pipes) = given(streams, &policy)?;
+        let show = show.map(|mut show| {
+            Box::new(move |plan: &Plan, rules: &Rules| show(&steps(plan, rules))) as Box<sandbox::Show>
+        });
+        let ticker = audience.map(|(audience, every)| Ticker::new(audience, every));
+        let birth = match memory {
+            // SAFETY: what the caller of `Job::clone_this_process` promised.
+            Some(memory) => unsafe { Birth::copy(memory) },
+            None => Birth::program(),
+        };
+        let Started { attendance, not_enforced } = sandbox::start(sandbox::Job {
+            policy,
+            wanted: Wanted { words: command, environment },
+            cwd,
+            streams,
+            birth,
+            network,
+            watch: Watch { count, ticker, questions, show },
+        })?;
+        Ok(Running { attendance, gate, alone, advice, not_enforced, pipes })
+    }
+
+    fn plan(job: Job) -> Result<Vec<PlannedStep>> {
+        let Job { policy, command, environment, cwd, .. } = job;
+        let network = Filtered::planned(&policy, each_variable(&environment))?;
+        let wanted = Wanted { words: command, environment };
+        let (plan, rules) = sandbox::plan(policy, &wanted, &cwd, network)?;
+        Ok(steps(&plan, &rules))
+    }
+
+    fn signal(process: &Handle, signal: i32) -> Result<()> {
+        let signal = Signal::from_named_raw(signal)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "there is no such signal"))?;
+        Ok(rustix::process::pidfd_send_signal(process, signal).map_err(io::Error::from)?)
+    }
+
+    fn block_signals() {
+        kennel_linux::supervise::signals::block_all();
+    }
+
+    fn findings(trial: impl FnOnce() -> std::result::Result<(), String>) -> Vec<Finding> {
+        kennel_linux::host::findings(trial)
+    }
+}
+
+/// The steps of a plan and what is guarded, each with the reason for it.
+fn steps(plan: &Plan, rules: &Rules) -> Vec<PlannedStep> {
+    let shown = |path: &std::path::Path| show(path.as_os_str().as_encoded_bytes());
+    let steps = plan
+        .opening
+        .iter()
+        .chain(&plan.steps)
+        .map(|planned| (kennel_linux::describe::describe_step(&planned.step), planned.reason.clone()));
+    let absent = rules.protected.iter().map(|protected| {
+        (format!("guard: nobody makes {}", shown(&protected.path())), protected.rule.to_string())
+    });
+    let rewritten = rules.rewritten.iter().map(|kept| {
+        (format!("guard: nobody moves anything over {}", shown(&kept.path())), kept.rule.to_string())
+    });
+    let sockets = rules.sockets.iter().flat_map(|sockets| &sockets.allowed).map(|socket| {
+        (format!("guard: connect to {} for whoever asks", shown(&socket.path)), socket.rule.clone())
+    });
+    let all = steps.chain(absent).chain(rewritten).chain(sockets);
+    all.map(|(step, reason)| PlannedStep { step, reason }).collect()
+}
+
+/// The command's streams, and the other ends of its pipes.
+fn given(streams: Streams, policy: &Policy) -> Result<(Given, Pipes)> {
+    let mut pipes = Pipes::default();
+    match streams {
+        Streams::Attached => Ok((Given::Callers, pipes)),
+        Streams::Given(streams) => {
+            let mut index = 0;
+            let ends = streams.map(|stream| {
+                index += 1;
+                match stream.0 {
+                    Leads::Piped => pipes.make(index - 1),
+                    leads => descriptor(leads, index - 1),
+                }
+            });
+            let [input, output, errors] = ends;
+            Ok((Given::Streams { ends: [input?, output?, errors?], captured: None }, pipes))
+        }
+        Streams::Captured { streams, input } => {
+            let cap = usize::try_from(policy.limits.output.unwrap_or(CAPTURED)).unwrap_or(usize::MAX);
+            let feeds = input.is_some();
+            let (captured, ends) = streams::Streams::new(input, cap)?;
+            let mut ends = ends.fds;
+            for (index, (end, Stdio(leads))) in ends.iter_mut().zip(streams).enumerate() {
+                match leads {
+                    Leads::Piped => {}
+                    // Something to read comes by a pipe; and an empty one is as good as nothing.
+                    Leads::Nowhere if index == 0 => {}
+                    _ if index == 0 && feeds => {}
+                    leads => *end = descriptor(leads, index)?,
+                }
+            }
+            Ok((Given::Streams { ends, captured: Some(captured) }, pipes))
+        }
+    }
+}
+
+/// The descriptor behind a stream that is no pipe.
+fn descriptor(leads: Leads, index: usize) -> io::Result<OwnedFd> {
+    let own = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    let nowhere = || Ok(File::options().read(true).write(true).open("/dev/null")?.into());
+    match leads {
+        Leads::To(fd) => Ok(fd),
+        // One that is closed leads nowhere.
+        Leads::Here => own[index].try_clone_to_owned().or_else(|_| nowhere()),
+        Leads::Nowhere | Leads::Piped => nowhere(),
+    }
+}
+
+/// A sandbox that runs, and the gate of its network.
+#[derive(Debug)]
+pub(crate) struct Running {
+    attendance: Attendance,
+    gate: Option<Filtered>,
+    /// Whether this process has no other sandbox.
+    alone: bool,
+    advice: &'static str,
+    not_enforced: Vec<String>,
+    pipes: Pipes,
+}
+
+impl Running {
+    /// The one place where a sandbox and its gate are put together: it opens with the first client, and in the end what it
+    /// decided becomes a part of the outcome.
+    fn follow(&mut self, turn: Turn) -> Option<Outcome> {
+        match turn {
+            Turn::GoesOn => None,
+            Turn::Knocked(doors) => {
+                if self.alone {
+                    // PID 1 was cloned before, so what is inside keeps the limit that the caller has.
+                    use_all_descriptors();
+                }
+                let init = self.attendance.running().init_pid();
+                if let Some(gate) = &mut self.gate {
+                    gate.open(doors, init, self.alone);
+                }
+                None
+            }
+            Turn::Ended(mut outcome) => {
+                outcome.not_enforced = std::mem::take(&mut self.not_enforced);
+                outcome.network = self.gate.as_ref().map(|gate| gate.used(self.advice)).unwrap_or_default();
+                Some(*outcome)
+            }
+        }
+    }
+}
+
+impl Attend for Running {
+    fn turn(&mut self) -> Result<Option<Outcome>> {
+        let turn = self.attendance.wait()?;
+        Ok(self.follow(turn))
+    }
+
+    fn on_ready(&mut self) -> Result<Option<Outcome>> {
+        let turn = self.attendance.on_ready()?;
+        Ok(self.follow(turn))
+    }
+
+    fn descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        Ok(self.attendance.descriptor()?)
+    }
+
+    fn end_by(&mut self, end: Handle) {
+        self.attendance.end_by(end);
+    }
+
+    fn process(&self) -> Result<Handle> {
+        Ok(self.attendance.running().pidfd().try_clone_to_owned()?)
+    }
+
+    fn init_pid(&self) -> u32 {
+        self.attendance.running().init_pid().cast_unsigned()
+    }
+
+    fn kill(&self) {
+        self.attendance.running().kill();
+    }
+
+    fn meter(&self) -> Box<dyn Fn() -> Usage + Send + Sync> {
+        let meter = self.attendance.running().meter();
+        Box::new(move || meter.usage().unwrap_or_default())
+    }
+
+    fn network(&self) -> Option<NetworkControl> {
+        self.gate.as_ref().and_then(Filtered::control)
+    }
+
+    fn published(&self) -> &[Published] {
+        self.gate.as_ref().map(Filtered::published).unwrap_or_default()
+    }
+
+    fn take_pipes(&mut self) -> Pipes {
+        std::mem::take(&mut self.pipes)
+    }
+
+    fn take_output(&mut self) -> [Vec<u8>; 2] {
+        let streams = self.attendance.take_streams();
+        streams.map(streams::Streams::into_captured).unwrap_or_default().map(|captured| captured.bytes)
+    }
+}
+
+/// Each connection through the gate takes two descriptors, and shells give their programs 1,024.
+fn use_all_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}

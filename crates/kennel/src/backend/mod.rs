@@ -1,0 +1,76 @@
+//! What a system has to do for a job. Everything above this line is the same everywhere.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod unsupported;
+
+use kennel_policy::host::Finding;
+use kennel_policy::outcome::Outcome;
+
+use crate::job::{Job, PlannedStep};
+use crate::network::Published;
+use crate::stdio::{Handle, Pipes};
+use crate::{NetworkControl, Result, Usage};
+
+#[cfg(target_os = "linux")]
+pub use linux::Memory;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{Linux as Native, held, terminal};
+#[cfg(not(target_os = "linux"))]
+pub use unsupported::Memory;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use unsupported::{Unsupported as Native, held, terminal};
+
+/// A system that runs jobs.
+pub(crate) trait Backend {
+    /// One that runs.
+    type Running: Attend;
+
+    /// Whether jobs can run here at all.
+    fn check() -> Result<()>;
+
+    /// Starts a job.
+    fn start(job: Job) -> Result<Self::Running>;
+
+    /// What starting it would do, step by step.
+    fn plan(job: Job) -> Result<Vec<PlannedStep>>;
+
+    /// Sends a signal to a command's process group, through the process that ends last.
+    fn signal(process: &Handle, signal: i32) -> Result<()>;
+
+    /// Keeps signals that are sent to this process away from the thread.
+    fn block_signals();
+
+    /// What this host offers. `trial` runs a command that does nothing in a sandbox with the default policy.
+    fn findings(trial: impl FnOnce() -> std::result::Result<(), String>) -> Vec<Finding>;
+}
+
+/// A job that runs, on some system.
+pub(crate) trait Attend: std::fmt::Debug + Send {
+    /// Waits for the next thing to happen and does what it asks for; the outcome once everything has ended.
+    fn turn(&mut self) -> Result<Option<Outcome>>;
+    /// The same without waiting.
+    fn on_ready(&mut self) -> Result<Option<Outcome>>;
+    /// Ready to read when there is something to do.
+    #[cfg(unix)]
+    fn descriptor(&mut self) -> Result<std::os::fd::BorrowedFd<'_>>;
+    /// Ends everything when this is ready to read.
+    fn end_by(&mut self, end: Handle);
+    /// Refers to the process that ends last.
+    fn process(&self) -> Result<Handle>;
+    /// The process that ends last.
+    fn init_pid(&self) -> u32;
+    /// Kills everything inside.
+    fn kill(&self);
+    /// Tells what is used, also from another thread.
+    fn meter(&self) -> Box<dyn Fn() -> Usage + Send + Sync>;
+    /// A hold on the rules of the network.
+    fn network(&self) -> Option<NetworkControl>;
+    /// Where the published ports are found.
+    fn published(&self) -> &[Published];
+    /// The other ends of pipes.
+    fn take_pipes(&mut self) -> Pipes;
+    /// What was captured.
+    fn take_output(&mut self) -> [Vec<u8>; 2];
+}

@@ -1,0 +1,168 @@
+//! A system that kennel does not run on yet: everything can be said, and nothing be started.
+
+use std::convert::Infallible;
+
+use kennel_policy::host::{Finding, State};
+use kennel_policy::outcome::Outcome;
+
+use super::{Attend, Backend};
+use crate::job::{Job, PlannedStep};
+use crate::network::Published;
+use crate::stdio::{Handle, Pipes};
+use crate::{NetworkControl, Result, SandboxError, Usage};
+
+/// What a clone of this process would have to forget; there are none here.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Memory;
+
+pub(crate) struct Unsupported;
+
+fn unsupported() -> SandboxError {
+    let system = std::env::consts::OS;
+    SandboxError::UnsupportedPlatform(format!("kennel does not run on {system} yet").into())
+}
+
+impl Backend for Unsupported {
+    type Running = Infallible;
+
+    fn check() -> Result<()> {
+        Err(unsupported())
+    }
+
+    fn start(_: Job) -> Result<Infallible> {
+        Err(unsupported())
+    }
+
+    fn plan(_: Job) -> Result<Vec<PlannedStep>> {
+        Err(unsupported())
+    }
+
+    fn signal(_: &Handle, _: i32) -> Result<()> {
+        Err(unsupported())
+    }
+
+    fn block_signals() {}
+
+    fn findings(_: impl FnOnce() -> std::result::Result<(), String>) -> Vec<Finding> {
+        let detail = unsupported().to_string();
+        vec![Finding { subject: "system", state: State::Missing, detail, remedy: None }]
+    }
+}
+
+impl Attend for Infallible {
+    fn turn(&mut self) -> Result<Option<Outcome>> {
+        match *self {}
+    }
+    fn on_ready(&mut self) -> Result<Option<Outcome>> {
+        match *self {}
+    }
+    #[cfg(unix)]
+    fn descriptor(&mut self) -> Result<std::os::fd::BorrowedFd<'_>> {
+        match *self {}
+    }
+    fn end_by(&mut self, _: Handle) {
+        match *self {}
+    }
+    fn process(&self) -> Result<Handle> {
+        match *self {}
+    }
+    fn init_pid(&self) -> u32 {
+        match *self {}
+    }
+    fn kill(&self) {
+        match *self {}
+    }
+    fn meter(&self) -> Box<dyn Fn() -> Usage + Send + Sync> {
+        match *self {}
+    }
+    fn network(&self) -> Option<NetworkControl> {
+        match *self {}
+    }
+    fn published(&self) -> &[Published] {
+        match *self {}
+    }
+    fn take_pipes(&mut self) -> Pipes {
+        match *self {}
+    }
+    fn take_output(&mut self) -> [Vec<u8>; 2] {
+        match *self {}
+    }
+}
+
+/// Asking the user on the terminal that a command runs on.
+pub(crate) mod terminal {
+    use std::io;
+    use std::time::Duration;
+
+    /// Asks, from any thread.
+    #[derive(Clone, Debug)]
+    pub struct Asker(());
+
+    /// Questions that wait to be put to the user.
+    #[derive(Debug)]
+    pub struct Questions(());
+
+    /// What became of a question.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Reply {
+        /// What the user typed.
+        Line(String),
+        /// The user would not say, or there is nobody to ask.
+        Refused,
+        /// Nobody said anything in time.
+        Silence,
+    }
+
+    impl Asker {
+        /// Asks.
+        #[must_use]
+        pub fn ask(&self, _: &str, _: Option<Duration>) -> Reply {
+            Reply::Refused
+        }
+    }
+
+    /// A place to ask.
+    ///
+    /// # Errors
+    /// Never, here.
+    pub fn questions() -> io::Result<(Asker, Questions)> {
+        Ok((Asker(()), Questions(())))
+    }
+}
+
+/// A file that is written when a command has run.
+pub(crate) mod held {
+    use std::io;
+    use std::path::{Path, PathBuf};
+
+    /// A place for a file. No command runs here, so nothing has to be held.
+    #[derive(Debug)]
+    pub struct HeldFile(PathBuf);
+
+    /// Why a file cannot be written later.
+    pub type HoldError = io::Error;
+
+    impl HeldFile {
+        /// Takes note of the place.
+        ///
+        /// # Errors
+        /// Never, here.
+        pub fn new(path: &Path, _: impl Fn(&Path) -> bool) -> io::Result<HeldFile> {
+            Ok(HeldFile(path.to_owned()))
+        }
+
+        /// The path that was given.
+        #[must_use]
+        pub fn path(&self) -> &Path {
+            &self.0
+        }
+
+        /// Writes the file.
+        ///
+        /// # Errors
+        /// When the disk refuses.
+        pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
+            std::fs::write(&self.0, bytes)
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A job: one command in one sandbox, with everything that it needs. Whoever asks for a sandbox, the library's
+//! [`Command`](crate::Command), a command line or another program's name, ends in one of these.
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use kennel_policy::outcome::Audience;
+use kennel_policy::policy::Policy;
+
+pub use crate::backend::Memory;
+use crate::backend::{Backend, Native};
+use crate::control::{AskAboutHosts, ControlLines};
+use crate::network::Published;
+use crate::terminal::Questions;
+use crate::{Result, Running, Stdio};
+
+/// Variables of the caller's.
+pub type Environment = Vec<(Cow<'static, OsStr>, Cow<'static, OsStr>)>;
+
+/// One command in one sandbox.
+pub struct Job {
+    /// What is allowed.
+    pub policy: Arc<Policy>,
+    /// The command and its arguments.
+    pub command: Vec<OsString>,
+    /// The caller's variables; what the command gets of them is up to the policy.
+    pub environment: Environment,
+    /// The caller's working directory.
+    pub cwd: PathBuf,
+    /// Where the standard streams lead.
+    pub streams: Streams,
+    /// Who has a say, and who is told something.
+    pub hooks: Hooks,
+    /// Set where PID 1 is to be a clone of this process.
+    pub(crate) memory: Option<Memory>,
+}
+
+/// Where the standard streams of a command lead.
+#[derive(Debug)]
+pub enum Streams {
+    /// To this process's own streams and terminal. Signals to this process are forwarded, and Ctrl-Z stops it with the job.
+    Attached,
+    /// To these.
+    Given([Stdio; 3]),
+    /// To these, but what is [`Stdio::piped`] is fed and captured: [`Running::take_output`] has it in the end.
+    Captured {
+        /// Input, output and errors.
+        streams: [Stdio; 3],
+        /// What the command reads.
+        input: Option<Vec<u8>>,
+    },
+}
+
+/// Who has a say while a job runs, and who is told something.
+#[derive(Default)]
+pub struct Hooks {
+    /// Count what is used even if nothing limits it.
+    pub count: bool,
+    /// Who is told what is used, and how often.
+    pub audience: Option<(Box<dyn Audience>, Duration)>,
+    /// What the user is asked meanwhile, on the terminal.
+    pub questions: Option<Questions>,
+    /// Who is shown the steps that are about to be performed, each with the reason for it.
+    pub show: Option<Box<Show>>,
+    /// Brings new rules for the network.
+    pub control: Option<ControlLines>,
+    /// Is asked about hosts that no rule speaks of.
+    pub ask: Option<AskAboutHosts>,
+    /// Is told, before the command starts, which free port was chosen for a published one.
+    pub published: Option<fn(&Published)>,
+    /// How the caller allows a host that was blocked; the host follows.
+    pub advice: &'static str,
+}
+
+/// Shows steps.
+pub type Show = dyn FnMut(&[PlannedStep]) + Send;
+
+/// A step of a plan, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlannedStep {
+    /// What is done, on what.
+    pub step: String,
+    /// The rule behind it.
+    pub reason: String,
+}
+
+impl Job {
+    /// A job with the caller's variables and working directory, on the caller's own streams.
+    #[must_use]
+    pub fn new(policy: Arc<Policy>, command: Vec<OsString>) -> Job {
+        let environment = std::env::vars_os().map(|(name, value)| (name.into(), value.into())).collect();
+        let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
+        Job { environment, cwd, ..Job::bare(policy, command) }
+    }
+
+    /// A job without variables, in the root folder, on the caller's own streams.
+    #[must_use]
+    pub fn bare(policy: Arc<Policy>, command: Vec<OsString>) -> Job {
+        Job {
+            policy,
+            command,
+            environment: Environment::new(),
+            cwd: "/".into(),
+            streams: Streams::Attached,
+            hooks: Hooks::default(),
+            memory: None,
+        }
+    }
+
+    /// Makes PID 1 a clone of this process, which is quicker than a program of its own.
+    ///
+    /// # Safety
+    /// This process must have a single thread until the job has been started, and `memory` must describe its own: PID 1
+    /// wipes what is named there.
+    pub unsafe fn clone_this_process(&mut self, memory: Memory) {
+        self.memory = Some(memory);
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When the sandbox could not be set up or the command not be executed; nothing is left then.
+    pub fn start(self) -> Result<Running> {
+        Native::start(self).map(Running::new)
+    }
+
+    /// The steps that [`Job::start`] would perform, in their order. Nothing is made for it: no port is bound and no process
+    /// started.
+    ///
+    /// # Errors
+    /// When the policy does not fit this host.
+    pub fn plan(self) -> Result<Vec<PlannedStep>> {
+        Native::plan(self)
+    }
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Neither the policy nor the variables: they may hold secrets.
+        f.debug_struct("Job").field("cwd", &self.cwd).field("streams", &self.streams).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hooks").field("count", &self.count).finish_non_exhaustive()
+    }
+}

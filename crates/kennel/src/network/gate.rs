@@ -1,0 +1,271 @@
+//! The gate on this side, and what it needs inside.
+//!
+//! This is where the two crates that know nothing of each other meet: kennel-linux makes sockets inside the sandbox's
+//! network namespace and hands them out, kennel-proxy serves them.
+
+mod inside;
+mod parents;
+mod publish;
+
+use std::ffi::OsStr;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kennel_linux::holder::{Holder, holder};
+use kennel_linux::network::{Doors, NetworkPlan};
+use kennel_policy::domain::HostRule;
+use kennel_policy::outcome::{NetworkDecision, NetworkUse, Program};
+use kennel_policy::policy::{NetworkMode, Policy};
+use kennel_proxy::{
+    Answer, Ask, Credentials, External, Gate, OpenGate, Question, Rules, Settings, Transport, Unlisted, Who,
+};
+
+use super::Published;
+use crate::SandboxError;
+use crate::control::{AskAboutHosts, ControlLines, HostAnswer, HostQuestion, NetworkControl};
+use crate::error::Cause;
+
+/// How a socket is known.
+mod tag {
+    pub(super) const PROXY: u32 = 1;
+    pub(super) const TRANSPARENT: u32 = 2;
+    pub(super) const DNS_UDP: u32 = 3;
+    pub(super) const DNS_TCP: u32 = 4;
+    /// Of each family: the socket that connects, and behind it the one that it connects to.
+    pub(super) const CONNECTOR: u32 = 5;
+    pub(super) const MEETING_PLACE: u32 = 6;
+    /// A listener of this side; the port inside is added.
+    pub(super) const PUBLISHED: u32 = 0x1_0000;
+}
+
+/// Why there is no network as the policy asks for it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NetworkError {
+    #[error("making a token for the network gate: {0}")]
+    Token(#[source] std::io::Error),
+    #[error(transparent)]
+    Publish(#[from] publish::PublishError),
+    #[error(transparent)]
+    Parent(#[from] parents::ParentError),
+}
+
+impl From<NetworkError> for SandboxError {
+    fn from(error: NetworkError) -> SandboxError {
+        SandboxError::Setup(Cause::of(error))
+    }
+}
+
+/// A hold on the rules of a gate.
+#[derive(Clone, Debug)]
+pub(crate) struct GateRules(Gate);
+
+impl GateRules {
+    /// Puts other lists in place of those that hold.
+    pub(crate) fn replace(&self, allow: Vec<HostRule>, deny: Vec<HostRule>) {
+        self.0.update_lists(allow, deny);
+    }
+}
+
+/// Whom the gate asks.
+fn asking(ask: &AskAboutHosts) -> Ask {
+    let ask = ask.clone();
+    Arc::new(move |question: &Question| {
+        let question = HostQuestion { host: question.host.to_string(), port: question.port };
+        match ask.ask(&question) {
+            HostAnswer::Allow => Answer::Allow,
+            HostAnswer::AllowOnce => Answer::AllowOnce,
+            HostAnswer::Deny => Answer::Deny,
+            HostAnswer::NoAnswer => Answer::NoAnswer,
+        }
+    })
+}
+
+/// The gate of one sandbox.
+#[derive(Debug)]
+pub(crate) struct Filtered {
+    gate: Gate,
+    plan: NetworkPlan,
+    /// Whether there are rules about hosts, and not only published ports.
+    listed: bool,
+    /// Listeners of this side.
+    outside: Doors,
+    /// The proxy door of a sandbox without a network of its own.
+    unconfined: Doors,
+    published: Vec<Published>,
+    open: Option<OpenGate>,
+    control: Option<ControlLines>,
+    failure: Option<String>,
+}
+
+impl Filtered {
+    /// What such a gate would have made inside. No port is bound for it, so those of this side are not known.
+    pub(crate) fn planned<'e>(
+        policy: &Policy,
+        environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+    ) -> Result<Option<NetworkPlan>, NetworkError> {
+        let wanted = &policy.network;
+        if wanted.mode != NetworkMode::Whitelist && wanted.publish.is_empty() {
+            return Ok(None);
+        }
+        parents::parents(wanted, environment)?;
+        let ipv6 = Path::new("/proc/sys/net/ipv6").exists();
+        Ok(Some(inside::network_plan(wanted, ipv6, "", None)))
+    }
+
+    /// The gate that a policy asks for, if it does. `environment` is the caller's: its own proxy, if it has one,
+    /// is used to get out. `ask` is asked about hosts that no rule speaks of.
+    pub(crate) fn new<'e>(
+        policy: &Policy,
+        environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+        ask: Option<&AskAboutHosts>,
+    ) -> Result<Option<Filtered>, NetworkError> {
+        let wanted = &policy.network;
+        let listed = wanted.mode == NetworkMode::Whitelist;
+        if !listed && wanted.publish.is_empty() {
+            return Ok(None);
+        }
+        let (mut published, mut outside) = (Vec::new(), Doors::new());
+        for port in &wanted.publish {
+            let (at, listeners) = publish::bind(port)?;
+            published.push(at);
+            outside.extend(listeners.into_iter().map(|fd| (tag::PUBLISHED + u32::from(at.inside), fd)));
+        }
+        // Only where it may be needed: it is a port of the host's that other users can knock at.
+        let unconfined =
+            (listed && policy.best_effort).then(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).transpose();
+        let unconfined = unconfined.map_err(NetworkError::Token)?;
+        let on_host = unconfined.as_ref().and_then(|listener| Some(listener.local_addr().ok()?.port()));
+        let ipv6 = Path::new("/proc/sys/net/ipv6").exists();
+        let token = token().map_err(NetworkError::Token)?;
+        let plan = inside::network_plan(wanted, ipv6, &token, on_host);
+        let mut settings = Settings {
+            credentials: Some(Credentials { user: "kennel".into(), password: token }),
+            parents: parents::parents(wanted, environment)?,
+            external: External { http: wanted.http_proxy_port, socks: wanted.socks_proxy_port },
+            ask: ask.map(asking),
+            own_name: Some(own_name(policy)),
+            ipv6,
+            ..Settings::default()
+        };
+        // A year is as good as for ever, and adds to any clock.
+        settings.times.ask = wanted.ask_timeout.unwrap_or(Duration::from_secs(365 * 24 * 3600));
+        let mut rules = Rules::new(wanted.allow.clone(), wanted.deny.clone());
+        rules.allow_sni_mismatch = wanted.allow_sni_mismatch;
+        rules.allow_ech = wanted.allow_ech;
+        if ask.is_some() {
+            rules.unlisted = Unlisted::Ask;
+        }
+        Ok(Some(Filtered {
+            gate: Gate::new(rules, settings),
+            plan,
+            listed,
+            outside,
+            unconfined: unconfined.into_iter().map(|fd| (tag::PROXY, OwnedFd::from(fd))).collect(),
+            published,
+            open: None,
+            control: None,
+            failure: None,
+        }))
+    }
+
+    /// Takes new rules from these lines, from the moment the gate opens.
+    pub(crate) fn obey(&mut self, lines: ControlLines) {
+        self.control = Some(lines);
+    }
+
+    /// A hold on the rules, where there are any.
+    pub(crate) fn control(&self) -> Option<NetworkControl> {
+        self.listed.then(|| NetworkControl::new(GateRules(self.gate.clone())))
+    }
+
+    pub(crate) fn take_plan(&mut self) -> NetworkPlan {
+        std::mem::take(&mut self.plan)
+    }
+
+    /// The listeners of this side, to be watched with those from inside: the proxy's, for a sandbox without a network
+    /// of its own, and those of published ports.
+    pub(crate) fn take_outside(&mut self) -> (Doors, Doors) {
+        (std::mem::take(&mut self.unconfined), std::mem::take(&mut self.outside))
+    }
+
+    /// Which ports are found where.
+    pub(crate) fn published(&self) -> &[Published] {
+        &self.published
+    }
+
+    /// Starts to serve the sandbox whose PID 1 is `init` out here.
+    /// `alone` says that this process has no other gate, and needs few descriptors itself.
+    pub(crate) fn open(&mut self, sockets: Doors, init: i32, alone: bool) {
+        let who = Who::new(move |transport, address| {
+            let protocol = match transport {
+                Transport::Tcp => "tcp",
+                Transport::Udp => "udp",
+            };
+            let Holder { name, pid } = holder(init, protocol, address)?;
+            Some(Program { name, pid })
+        });
+        let mut doors = kennel_proxy::Doors { who: Some(who), alone, ..kennel_proxy::Doors::default() };
+        let mut connectors = Vec::new();
+        for (tag, socket) in sockets {
+            match tag {
+                tag::PROXY => doors.proxy.push(socket),
+                tag::TRANSPARENT => doors.transparent.push(socket),
+                tag::DNS_UDP => doors.dns_udp.push(socket),
+                tag::DNS_TCP => doors.dns_tcp.push(socket),
+                tag::CONNECTOR => connectors.push(socket),
+                tag::MEETING_PLACE => {
+                    doors.inside.extend(connectors.pop().map(|connector| (connector, socket)));
+                }
+                tag => {
+                    let inside = tag.checked_sub(tag::PUBLISHED).and_then(|port| u16::try_from(port).ok());
+                    doors.published.extend(inside.map(|port| (socket, port)));
+                }
+            }
+        }
+        // Before the first client is served: what was said earlier holds for it.
+        if let (Some(lines), Some(control)) = (self.control.take(), self.control()) {
+            lines.follow(control);
+        }
+        match self.gate.open(doors) {
+            Ok(open) => self.open = Some(open),
+            // The doors are shut: nothing gets out, and the end of the run says why.
+            Err(error) => self.failure = Some(error.to_string()),
+        }
+    }
+
+    /// Every decision, in the order in which they were first made, and what was blocked, for a person.
+    pub(crate) fn used(&self, advice: &str) -> NetworkUse {
+        let decision = |record: kennel_proxy::Record| {
+            let mut decision = NetworkDecision::new(record.host, record.port, record.door.to_string());
+            if let kennel_proxy::Verdict::Denied(reason) = record.verdict {
+                (decision.allowed, decision.reason) = (false, reason.to_string());
+            }
+            (decision.rule, decision.count, decision.program) = (record.rule, record.count, record.program);
+            decision
+        };
+        NetworkUse {
+            decisions: self.gate.records().into_iter().map(decision).collect(),
+            more: self.gate.unkept(),
+            blocked: match &self.failure {
+                Some(failure) => format!("{failure}\n"),
+                None => self.gate.summary_advising(advice),
+            },
+        }
+    }
+}
+
+/// What the inside takes itself for.
+fn own_name(policy: &Policy) -> String {
+    let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    policy.process.hostname.clone().unwrap_or_else(host)
+}
+
+/// What only programs inside this sandbox know.
+fn token() -> std::io::Result<String> {
+    let mut bytes = [0u8; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,79 @@
+//! Without a gate: what needs one cannot be had, and is an error.
+
+use std::convert::Infallible;
+
+use kennel_policy::domain::HostRule;
+
+/// A hold on the rules of a gate, which nobody has.
+#[derive(Clone, Debug)]
+pub(crate) struct GateRules(Infallible);
+
+impl GateRules {
+    pub(crate) fn replace(&self, _: Vec<HostRule>, _: Vec<HostRule>) {
+        match self.0 {}
+    }
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::Filtered;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::convert::Infallible;
+    use std::ffi::OsStr;
+
+    use kennel_linux::network::{Doors, NetworkPlan};
+    use kennel_policy::outcome::NetworkUse;
+    use kennel_policy::policy::{NetworkMode, Policy};
+
+    use crate::network::Published;
+    use crate::{AskAboutHosts, ControlLines, NetworkControl, Result, SandboxError};
+
+    /// The gate of one sandbox, which nobody has.
+    #[derive(Debug)]
+    pub(crate) struct Filtered(Infallible);
+
+    impl Filtered {
+        pub(crate) fn planned<'e>(
+            policy: &Policy,
+            environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+        ) -> Result<Option<NetworkPlan>> {
+            Filtered::new(policy, environment, None).map(|_| None)
+        }
+
+        pub(crate) fn new<'e>(
+            policy: &Policy,
+            _: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+            _: Option<&AskAboutHosts>,
+        ) -> Result<Option<Filtered>> {
+            if policy.network.mode != NetworkMode::Whitelist && policy.network.publish.is_empty() {
+                return Ok(None);
+            }
+            let lacking = "an allow list of hosts and published ports need a network gate, and kennel was built without \
+                           one (feature `network`)";
+            Err(SandboxError::ConfigValidation(lacking.into()))
+        }
+
+        pub(crate) fn obey(&mut self, _: ControlLines) {
+            match self.0 {}
+        }
+        pub(crate) fn control(&self) -> Option<NetworkControl> {
+            match self.0 {}
+        }
+        pub(crate) fn take_plan(&mut self) -> NetworkPlan {
+            match self.0 {}
+        }
+        pub(crate) fn take_outside(&mut self) -> (Doors, Doors) {
+            match self.0 {}
+        }
+        pub(crate) fn published(&self) -> &[Published] {
+            match self.0 {}
+        }
+        pub(crate) fn open(&mut self, _: Doors, _: i32, _: bool) {
+            match self.0 {}
+        }
+        pub(crate) fn used(&self, _: &str) -> NetworkUse {
+            match self.0 {}
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! A job that runs, for whoever attends to it.
+
+use kennel_policy::outcome::Outcome;
+
+use crate::backend::{Attend, Backend, Native};
+use crate::network::Published;
+use crate::stdio::{Handle, Pipes};
+use crate::{NetworkControl, Result, Usage};
+
+/// A sandbox that runs. Somebody has to attend to it: to keep its clock, to carry its streams, to serve its network. That is
+/// either [`Running::wait`], which does nothing else, or an event loop, which calls [`Running::on_ready`] whenever
+/// [`Running::descriptor`] is ready to read, for one sandbox or for a thousand.
+///
+/// Dropping it kills everything inside and waits until nothing is left.
+///
+/// ```
+/// use kennel::job::{Job, Streams};
+/// use kennel::{Sandbox, Stdio};
+///
+/// let sandbox = Sandbox::builder().build()?;
+/// let mut job = Job::new(sandbox.policy().clone().into(), vec!["true".into()]);
+/// job.streams = Streams::Given([Stdio::null(), Stdio::inherit(), Stdio::inherit()]);
+/// assert_eq!(job.start()?.wait()?.exit_code(), 0);
+/// # Ok::<(), kennel::SandboxError>(())
+/// ```
+#[derive(Debug)]
+pub struct Running {
+    native: <Native as Backend>::Running,
+    outcome: Option<Outcome>,
+}
+
+impl Running {
+    pub(crate) fn new(native: <Native as Backend>::Running) -> Running {
+        Running { native, outcome: None }
+    }
+
+    /// Does what there is to do, without waiting; the outcome once everything has ended. Calling it when there is nothing to
+    /// do does no harm.
+    ///
+    /// # Errors
+    /// Only when the system fails this process itself; the sandbox is ended then.
+    pub fn on_ready(&mut self) -> Result<Option<Outcome>> {
+        if self.outcome.is_none() {
+            self.outcome = self.native.on_ready()?;
+        }
+        Ok(self.outcome.clone())
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// As [`Running::on_ready`].
+    pub fn wait(&mut self) -> Result<Outcome> {
+        loop {
+            if let Some(outcome) = &self.outcome {
+                return Ok(outcome.clone());
+            }
+            self.outcome = self.native.turn()?;
+        }
+    }
+
+    /// A descriptor that is ready to read when [`Running::on_ready`] has something to do. It stays the same.
+    ///
+    /// # Errors
+    /// When the system has no descriptors left.
+    #[cfg(unix)]
+    pub fn descriptor(&mut self) -> Result<std::os::fd::BorrowedFd<'_>> {
+        self.native.descriptor()
+    }
+
+    /// Ends everything inside when `end` becomes ready to read.
+    pub(crate) fn end_by(&mut self, end: Handle) {
+        self.native.end_by(end);
+    }
+
+    /// Refers to the process that ends last.
+    pub(crate) fn process(&self) -> Result<Handle> {
+        self.native.process()
+    }
+
+    /// PID 1 of the sandbox, as the caller sees it: the process that ends last.
+    #[must_use]
+    pub fn init_pid(&self) -> u32 {
+        self.native.init_pid()
+    }
+
+    /// Kills everything inside. [`Running::wait`] tells when it is done.
+    pub fn kill(&self) {
+        self.native.kill();
+    }
+
+    pub(crate) fn meter(&self) -> Box<dyn Fn() -> Usage + Send + Sync> {
+        self.native.meter()
+    }
+
+    /// A hold on the rules of its network, where it has an allow list.
+    #[must_use]
+    pub fn network(&self) -> Option<NetworkControl> {
+        self.native.network()
+    }
+
+    /// Where the published ports are found on this host.
+    #[must_use]
+    pub fn published(&self) -> &[Published] {
+        self.native.published()
+    }
+
+    /// The other ends of the streams that are pipes.
+    pub(crate) fn take_pipes(&mut self) -> Pipes {
+        self.native.take_pipes()
+    }
+
+    /// What was captured of standard output and standard error; to be taken when it has ended.
+    pub fn take_output(&mut self) -> [Vec<u8>; 2] {
+        self.native.take_output()
+    }
+}
