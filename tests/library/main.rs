@@ -1,5 +1,7 @@
 //! The library as programs use it: its types, its results and errors, and that it disturbs nothing of its caller's.
 
+mod attending;
+mod awaiting;
 mod callers;
 mod children;
 mod commands;

@@ -2,6 +2,8 @@
 
 mod network;
 mod set_aside;
+#[cfg(feature = "serde")]
+mod shown;
 mod violation;
 
 use std::time::Duration;
@@ -17,6 +19,7 @@ const SIGXCPU: i32 = 24;
 /// What became of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 pub enum Ended {
     /// It exited by itself.
     Exited(i32),
@@ -37,6 +40,7 @@ pub enum Ended {
 
 /// How a sandbox ended, and what it used.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Outcome {
     /// What became of the command.
     pub ended: Ended,
@@ -118,6 +122,7 @@ impl Outcome {
 
 /// What a sandbox uses while it runs. A figure that nothing counts on this host is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Usage {
     /// Bytes of memory now, of everything inside: of programs, of files in `/tmp`, of the page cache, and the kernel's own for
     /// this sandbox.

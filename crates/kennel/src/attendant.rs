@@ -1,8 +1,8 @@
 //! A sandbox that a thread of kennel's attends to, because its caller goes on with something else: without one
 //! nobody would keep the clock or see to a sandbox that is short of memory while the caller reads its output.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,10 +17,8 @@ use crate::{Result, Running, SandboxError};
 pub(crate) struct Attendant {
     /// Refers to the process that ends last.
     process: Handle,
-    /// Tells the thread to end the sandbox.
-    end_it: std::io::PipeWriter,
-    /// Whether it has been told, which is enough once.
-    told: AtomicBool,
+    /// Closing it tells the thread to end the sandbox. Writing could bring the caller a SIGPIPE.
+    end_it: Mutex<Option<std::io::PipeWriter>>,
     end: Receiver<Result<Outcome>>,
     thread: Option<JoinHandle<()>>,
     outcome: Option<Outcome>,
@@ -41,14 +39,7 @@ impl Attendant {
             drop(running);
             let _ = sender.send(outcome);
         })?;
-        Ok(Attendant {
-            process,
-            end_it,
-            told: AtomicBool::new(false),
-            end,
-            thread: Some(thread),
-            outcome: None,
-        })
+        Ok(Attendant { process, end_it: Mutex::new(Some(end_it)), end, thread: Some(thread), outcome: None })
     }
 
     /// Refers to the process that ends last.
@@ -58,9 +49,7 @@ impl Attendant {
 
     /// Kills everything inside.
     pub(crate) fn kill(&self) {
-        if !self.told.swap(true, Ordering::Relaxed) {
-            end(&self.end_it);
-        }
+        *self.end_it.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Waits for the end, at most so long; `None` if it has not come.
@@ -90,11 +79,4 @@ impl Drop for Attendant {
             let _ = thread.join();
         }
     }
-}
-
-/// Tells whoever attends to a sandbox to end it. Never waits: nobody reads what is written, and a pipe holds more than one
-/// byte.
-pub(crate) fn end(mut end_it: &std::io::PipeWriter) {
-    use std::io::Write;
-    let _ = end_it.write(&[1]);
 }

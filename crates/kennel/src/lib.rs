@@ -39,6 +39,8 @@ mod running;
 mod sandbox;
 pub mod settings_file;
 mod stdio;
+#[cfg(all(target_os = "linux", feature = "tokio"))]
+pub mod tokio;
 
 pub use builder::SandboxBuilder;
 pub use child::Child;

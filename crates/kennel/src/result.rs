@@ -7,6 +7,7 @@ use kennel_policy::outcome::{Ended, NetworkDecision, Outcome, SetAside, Violatio
 /// What came of a run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ExecutionResult {
     /// What became of the command. The fields below say the same one by one.
     pub ended: Ended,

@@ -2,6 +2,7 @@
 
 /// All that the network gate decided.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct NetworkUse {
     /// Every decision, up to 512 that let something through and 512 that did not.
     pub decisions: Vec<NetworkDecision>,
@@ -14,6 +15,7 @@ pub struct NetworkUse {
 /// What was decided about a host, and how often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct NetworkDecision {
     /// The host, as it was asked for.
     pub host: String,
@@ -35,6 +37,7 @@ pub struct NetworkDecision {
 
 /// A program inside.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Program {
     /// What it is called, by itself: not a path, and not to be relied on.
     pub name: String,

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "serde")]
+use super::shown;
 use crate::printed::show;
 
 /// As many are listed; a sandbox can make as many as it likes.
@@ -12,6 +14,7 @@ const MOST_SHOWN: usize = 1024;
 
 /// All that was done at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct HandedBack {
     /// What was set aside, and what could not be.
     pub list: Vec<SetAside>,
@@ -43,12 +46,15 @@ impl HandedBack {
 
 /// Something that the sandbox left, and that git on the host would have run, or taken programs from.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SetAside {
     /// Where it was, on the host.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "shown::path"))]
     pub path: PathBuf,
     /// What it was.
     pub what: What,
     /// Where it is now; `None` where it could not be moved.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "shown::maybe_path"))]
     pub moved_to: Option<PathBuf>,
     /// The system's error, where it could not be moved or looked at. It is still there then.
     pub error: Option<i32>,
@@ -57,6 +63,7 @@ pub struct SetAside {
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 pub enum What {
     /// Settings that are not known to be harmless. They were taken out of the configuration; the file as it was is set
     /// aside.

@@ -5,11 +5,18 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+#[cfg(feature = "serde")]
+use super::shown;
 use crate::printed::show;
 
 /// What a sandbox tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "kebab-case", rename_all_fields = "snake_case")
+)]
 pub enum Violation {
     /// A call was refused.
     Refused {
@@ -17,6 +24,7 @@ pub enum Violation {
         call: &'static str,
         /// The protected path, on the host, or the socket's, as the caller named it; `None` where the caller could not be
         /// looked into.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "shown::maybe_path"))]
         path: Option<PathBuf>,
         /// The rule behind it; empty where there is no path.
         rule: String,
@@ -26,6 +34,7 @@ pub enum Violation {
     /// A call won the race against the guard. The sandbox was ended.
     Broken {
         /// The protected path, on the host.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "shown::path"))]
         path: PathBuf,
         /// The rule behind it.
         rule: String,
@@ -35,6 +44,7 @@ pub enum Violation {
     /// The host put something else in the place of a covered name, and it showed inside until it was covered again.
     Exposed {
         /// The name, on the host.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "shown::path"))]
         path: PathBuf,
         /// The rule behind it.
         rule: String,
@@ -53,11 +63,12 @@ pub enum Violation {
 /// How a broken rule was mended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 pub enum Mended {
     /// What appeared was removed.
     Removed,
     /// What appeared now stands beside, under this name.
-    MovedAside(OsString),
+    MovedAside(#[cfg_attr(feature = "serde", serde(serialize_with = "shown::name"))] OsString),
     /// What appeared was gone again before anybody could take it away.
     Gone,
     /// It could not be mended, because of this error of the system's.
@@ -78,6 +89,7 @@ impl Mended {
 /// All that a sandbox tried: attempts that are alike are counted, and those past a bound only as a number, because a
 /// sandbox can make as many as it likes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Violations {
     /// Each with how often.
     pub list: Vec<Violation>,

@@ -1,0 +1,276 @@
+//! Feature `tokio`: commands that are awaited. One thread attends to as many as it likes.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), kennel::SandboxError> {
+//! use kennel::Sandbox;
+//!
+//! let sandbox = Sandbox::builder().build()?;
+//! let (one, two) = tokio::join!(
+//!     sandbox.command("echo").arg("one").output_async(),
+//!     sandbox.command("echo").arg("two").output_async(),
+//! );
+//! assert_eq!(one?.stdout + &two?.stdout, "one\ntwo\n");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is dropped is cancelled: everything inside is killed, without the dropping thread waiting for it. The set-up, which
+//! looks at the disk, runs on tokio's threads for blocking work; afterwards a sandbox has no thread of its own, but for
+//! those of its network gate and of its guard where a policy needs them.
+
+use std::future::Future;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::Pin;
+use std::sync::LazyLock;
+use std::task::{Context, Poll};
+
+use ::tokio::io::unix::AsyncFd;
+use ::tokio::io::{AsyncRead, AsyncReadExt, Interest};
+use ::tokio::net::unix::pipe::{Receiver, Sender};
+use ::tokio::sync::Semaphore;
+use ::tokio::task::JoinHandle;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::backend::{Backend, Native};
+use crate::job::Job;
+use crate::network::Published;
+use crate::stdio::Pipes;
+use crate::{Command, ExecutionResult, NetworkControl, Result, Running, SandboxError, Stdio, Usage};
+
+/// A command that runs, as [`crate::Child`]. Dropping it kills everything inside.
+pub struct Child {
+    /// The writing end of the command's standard input, if it is a pipe. Dropping it ends the input.
+    pub stdin: Option<Sender>,
+    /// The reading end of the command's standard output, if it is a pipe.
+    pub stdout: Option<Receiver>,
+    /// The reading end of the command's standard error, if it is a pipe.
+    pub stderr: Option<Receiver>,
+    attending: Attending,
+    /// Refers to PID 1.
+    process: OwnedFd,
+    init: u32,
+    meter: Box<dyn Fn() -> Usage + Send + Sync>,
+    network: Option<NetworkControl>,
+    published: Vec<Published>,
+}
+
+impl Command<'_> {
+    /// Runs the command to its end and captures its output, as [`Command::output`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn output_async(&mut self) -> impl Future<Output = Result<ExecutionResult>> + Send + use<> {
+        let job = self.captured([Stdio::null(), Stdio::piped(), Stdio::piped()]);
+        async move { Attending::new(start(job?).await?)?.await }
+    }
+
+    /// Runs the command to its end on the caller's own streams, as [`Command::status`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn status_async(&mut self) -> impl Future<Output = Result<ExecutionResult>> + Send + use<> {
+        let job = self.captured([Stdio::inherit(), Stdio::inherit(), Stdio::inherit()]);
+        async move { Attending::new(start(job?).await?)?.await }
+    }
+
+    /// Starts the command, as [`Command::spawn`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn spawn_async(&mut self) -> impl Future<Output = Result<Child>> + Send + use<> {
+        let job = self.given();
+        async move { Child::new(start(job?).await?) }
+    }
+}
+
+/// Starts a job where it may wait. Should nobody want it any more when it runs, it is ended there.
+async fn start(job: Job) -> Result<Running> {
+    // More at once than there are processors would be no quicker, and take a thread each.
+    static AT_ONCE: LazyLock<Semaphore> =
+        LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
+    // It is never closed.
+    let _turn = AT_ONCE.acquire().await;
+    let started = ::tokio::task::spawn_blocking(move || job.start()).await;
+    started.map_err(|error| SandboxError::Internal(error.to_string().into()))?
+}
+
+impl Child {
+    fn new(mut running: Running) -> Result<Child> {
+        let Pipes { stdin, stdout, stderr } = running.take_pipes();
+        let receiver = |pipe: std::io::PipeReader| Receiver::from_owned_fd(pipe.into());
+        Ok(Child {
+            stdin: stdin.map(|pipe| Sender::from_owned_fd(pipe.into())).transpose()?,
+            stdout: stdout.map(receiver).transpose()?,
+            stderr: stderr.map(receiver).transpose()?,
+            process: running.process()?,
+            init: running.init_pid(),
+            meter: running.meter(),
+            network: running.network(),
+            published: running.published().to_vec(),
+            attending: Attending::new(running)?,
+        })
+    }
+
+    /// Waits for the end, after closing the command's input. Output that was not taken is read and dropped.
+    ///
+    /// # Errors
+    /// Only when the system fails this process itself.
+    pub async fn wait(&mut self) -> Result<ExecutionResult> {
+        drop(self.stdin.take());
+        let (out, errors) = (self.stdout.take(), self.stderr.take());
+        // Read all the same: a command that fills a pipe would wait for a reader for ever.
+        let (_, _, result) = ::tokio::join!(drain(out), drain(errors), &mut self.attending);
+        result
+    }
+
+    /// The result if the command has ended; `None` while it runs.
+    ///
+    /// # Errors
+    /// As [`Child::wait`].
+    pub async fn try_wait(&mut self) -> Result<Option<ExecutionResult>> {
+        if !self.attending.is_finished() {
+            return Ok(None);
+        }
+        (&mut self.attending).await.map(Some)
+    }
+
+    /// Waits for the end, after closing the command's input, and returns what is still to be read of its output, without a
+    /// bound.
+    ///
+    /// # Errors
+    /// As [`Child::wait`].
+    pub async fn wait_with_output(mut self) -> Result<ExecutionResult> {
+        drop(self.stdin.take());
+        let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
+        let (stdout, stderr, result) = ::tokio::join!(read(stdout), read(stderr), &mut self.attending);
+        let mut result = result?;
+        result.set_output(stdout?, stderr?);
+        Ok(result)
+    }
+
+    /// Kills everything inside. [`Child::wait`] tells when it is done.
+    pub fn kill(&mut self) {
+        self.attending.end_it = None;
+    }
+
+    /// Sends a signal to the command's process group.
+    ///
+    /// # Errors
+    /// When there is no such signal, or the command has ended.
+    pub fn signal(&self, signal: i32) -> Result<()> {
+        Native::signal(&self.process, signal)
+    }
+
+    /// PID 1 of the sandbox, as the caller sees it: the process that ends last.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.init
+    }
+
+    /// What everything inside uses now, as [`crate::Child::usage`].
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        (self.meter)()
+    }
+
+    /// A hold on the rules of its network, where it has an allow list.
+    #[must_use]
+    pub fn network(&self) -> Option<NetworkControl> {
+        self.network.clone()
+    }
+
+    /// Where the published ports are found on this host.
+    #[must_use]
+    pub fn published(&self) -> &[Published] {
+        &self.published
+    }
+}
+
+impl std::fmt::Debug for Child {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Child").field("init", &self.init).finish_non_exhaustive()
+    }
+}
+
+/// A pidfd of PID 1: ready to read when everything inside has ended.
+impl AsFd for Child {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.process.as_fd()
+    }
+}
+
+async fn drain(stream: Option<Receiver>) {
+    if let Some(mut stream) = stream {
+        let _ = ::tokio::io::copy(&mut stream, &mut ::tokio::io::sink()).await;
+    }
+}
+
+async fn read(stream: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(mut stream) = stream {
+        stream.read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
+}
+
+/// The task that attends to a sandbox. Dropping this has the task end it.
+struct Attending {
+    task: JoinHandle<Result<ExecutionResult>>,
+    /// Closing it tells the task to end the sandbox.
+    end_it: Option<std::io::PipeWriter>,
+    result: Option<ExecutionResult>,
+}
+
+impl Attending {
+    fn new(mut running: Running) -> Result<Attending> {
+        let (told, end_it) = std::io::pipe()?;
+        running.end_by(told.into());
+        let task = ::tokio::spawn(attend(running));
+        Ok(Attending { task, end_it: Some(end_it), result: None })
+    }
+
+    fn is_finished(&self) -> bool {
+        self.result.is_some() || self.task.is_finished()
+    }
+}
+
+impl Future for Attending {
+    type Output = Result<ExecutionResult>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(result) = &self.result {
+            return Poll::Ready(Ok(result.clone()));
+        }
+        let ended = std::task::ready!(Pin::new(&mut self.task).poll(context));
+        let result = ended.unwrap_or_else(|error| Err(SandboxError::Internal(error.to_string().into())))?;
+        self.result = Some(result.clone());
+        Poll::Ready(Ok(result))
+    }
+}
+
+async fn attend(mut running: Running) -> Result<ExecutionResult> {
+    let descriptor = running.descriptor()?.try_clone_to_owned()?;
+    // SAFETY: an open descriptor that this value owns, and that stays the same.
+    let ready = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
+    let ready = ready.map_err(std::io::Error::from)?;
+    loop {
+        let mut news = ready.readable().await?;
+        if let Some(outcome) = running.on_ready()? {
+            return Ok(ExecutionResult::of(outcome, running.take_output()));
+        }
+        // tokio is told of changes only, and a turn may leave something for the next.
+        if is_ready(ready.get_ref()) {
+            drop(news);
+            ::tokio::task::yield_now().await;
+        } else {
+            news.clear_ready();
+        }
+    }
+}
+
+fn is_ready(descriptor: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(descriptor, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&now)).is_ok_and(|count| count > 0)
+}
