@@ -12,6 +12,7 @@ mod errors;
 mod files;
 mod output;
 mod results;
+mod terminals;
 
 kennel_tests::roles! {
     "large-caller" => callers::large,

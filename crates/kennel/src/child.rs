@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::attendant::Attendant;
 use crate::backend::{Backend, Native};
 use crate::network::Published;
-use crate::{ExecutionResult, NetworkControl, Result, Running, SandboxError, Usage};
+use crate::stdio::Pipes;
+use crate::{ExecutionResult, NetworkControl, Result, Running, SandboxError, Terminal, Usage};
 
 /// A running command. Its limits hold whether or not somebody waits for it. Dropping it kills everything inside and
 /// waits until nothing is left.
@@ -18,6 +19,8 @@ pub struct Child {
     pub stdout: Option<PipeReader>,
     /// The reading end of the command's standard error, if it is a pipe.
     pub stderr: Option<PipeReader>,
+    /// The caller's side of the command's terminal, if it has one.
+    pub terminal: Option<Terminal>,
     inner: Inner,
 }
 
@@ -38,11 +41,17 @@ impl std::fmt::Debug for Inner {
 
 impl Child {
     pub(crate) fn new(mut running: Running) -> Result<Child> {
-        let crate::stdio::Pipes { stdin, stdout, stderr } = running.take_pipes();
+        let Pipes { stdin, stdout, stderr, terminal } = running.take_pipes();
         let (init, meter, network) = (running.init_pid(), running.meter(), running.network());
         let published = running.published().to_vec();
         let attendant = Attendant::new(running)?;
-        Ok(Child { stdin, stdout, stderr, inner: Inner { attendant, init, meter, network, published } })
+        Ok(Child {
+            stdin,
+            stdout,
+            stderr,
+            terminal,
+            inner: Inner { attendant, init, meter, network, published },
+        })
     }
 
     /// Kills everything inside. [`Child::wait`] tells when it is done.

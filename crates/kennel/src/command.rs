@@ -28,6 +28,7 @@ pub struct Command<'s> {
     folder: Option<PathBuf>,
     input: Option<Input>,
     streams: [Option<Stdio>; 3],
+    terminal: Option<(u16, u16)>,
 }
 
 /// Variables and their values, which may be secrets.
@@ -60,6 +61,7 @@ impl<'s> Command<'s> {
             folder: None,
             input: None,
             streams: [const { None }; 3],
+            terminal: None,
         }
     }
 
@@ -136,6 +138,25 @@ impl<'s> Command<'s> {
         self
     }
 
+    /// Gives the command a terminal of its own, of this many rows and columns, in the place of all three streams. For
+    /// [`Command::spawn`]: [`Child::terminal`] is the other side.
+    ///
+    /// ```
+    /// use std::io::{Read, Write};
+    ///
+    /// let sandbox = kennel::Sandbox::builder().build()?;
+    /// let mut child = sandbox.command("sh").args(["-c", "tty; stty size"]).terminal(24, 80).spawn()?;
+    /// let mut shown = String::new();
+    /// child.terminal.take().expect("it has one").read_to_string(&mut shown)?;
+    /// assert!(shown.starts_with("/dev/pts/0") && shown.contains("24 80"));
+    /// assert!(child.wait()?.success());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn terminal(&mut self, rows: u16, columns: u16) -> &mut Self {
+        self.terminal = Some((rows, columns));
+        self
+    }
+
     /// Runs the command to its end and captures its output. Unless something else is said it reads nothing.
     ///
     /// # Errors
@@ -166,6 +187,9 @@ impl<'s> Command<'s> {
 
     /// The job of [`Command::spawn`].
     pub(crate) fn given(&self) -> Result<Job> {
+        if let Some((rows, columns)) = self.terminal {
+            return self.job(Streams::Terminal { rows, columns });
+        }
         let defaults = [Stdio::inherit(), Stdio::inherit(), Stdio::inherit()];
         self.job(Streams::Given(self.streams(defaults)?))
     }

@@ -45,6 +45,13 @@ pub enum Streams {
     Attached,
     /// To these.
     Given([Stdio; 3]),
+    /// To a terminal of the sandbox's own, of this many rows and columns, whose other side is the caller's.
+    Terminal {
+        /// How many lines it shows.
+        rows: u16,
+        /// How many characters fit into one.
+        columns: u16,
+    },
     /// To these, but what is [`Stdio::piped`] is fed and captured: [`Running::take_output`] has it in the end.
     Captured {
         /// Input, output and errors.

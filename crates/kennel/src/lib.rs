@@ -34,6 +34,7 @@ mod executor;
 pub mod home;
 pub mod job;
 mod network;
+mod pty;
 mod result;
 mod running;
 mod sandbox;
@@ -57,6 +58,7 @@ pub use kennel_policy::policy::{
     GitLevel, NetworkMode, OnReplace, Policy, Precedence, ReadModel, SeccompProfile, TmpMode, UnixSockets,
 };
 pub use network::Published;
+pub use pty::Terminal;
 pub use result::ExecutionResult;
 pub use running::Running;
 pub use sandbox::Sandbox;

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io;
 
+use crate::Terminal;
+
 #[cfg(unix)]
 pub(crate) use std::os::fd::OwnedFd as Handle;
 #[cfg(windows)]
@@ -83,6 +85,7 @@ pub(crate) struct Pipes {
     pub(crate) stdin: Option<io::PipeWriter>,
     pub(crate) stdout: Option<io::PipeReader>,
     pub(crate) stderr: Option<io::PipeReader>,
+    pub(crate) terminal: Option<Terminal>,
 }
 
 impl Pipes {

@@ -36,7 +36,9 @@ use crate::backend::{Backend, Native};
 use crate::job::Job;
 use crate::network::Published;
 use crate::stdio::Pipes;
-use crate::{Command, ExecutionResult, NetworkControl, Result, Running, SandboxError, Stdio, Usage};
+use crate::{
+    Command, ExecutionResult, NetworkControl, Result, Running, SandboxError, Stdio, Terminal, Usage,
+};
 
 /// A command that runs, as [`crate::Child`]. Dropping it kills everything inside.
 pub struct Child {
@@ -46,6 +48,8 @@ pub struct Child {
     pub stdout: Option<Receiver>,
     /// The reading end of the command's standard error, if it is a pipe.
     pub stderr: Option<Receiver>,
+    /// The caller's side of the command's terminal, if it has one.
+    pub terminal: Option<Terminal>,
     attending: Attending,
     /// Refers to PID 1.
     process: OwnedFd,
@@ -97,12 +101,13 @@ async fn start(job: Job) -> Result<Running> {
 
 impl Child {
     fn new(mut running: Running) -> Result<Child> {
-        let Pipes { stdin, stdout, stderr } = running.take_pipes();
+        let Pipes { stdin, stdout, stderr, terminal } = running.take_pipes();
         let receiver = |pipe: std::io::PipeReader| Receiver::from_owned_fd(pipe.into());
         Ok(Child {
             stdin: stdin.map(|pipe| Sender::from_owned_fd(pipe.into())).transpose()?,
             stdout: stdout.map(receiver).transpose()?,
             stderr: stderr.map(receiver).transpose()?,
+            terminal,
             process: running.process()?,
             init: running.init_pid(),
             meter: running.meter(),

@@ -127,6 +127,8 @@ pub enum Given {
         /// The other ends, where the controller feeds and captures.
         captured: Option<Streams>,
     },
+    /// To a terminal of the sandbox's own, of this many rows and columns, whose other side is the caller's.
+    Terminal(u16, u16),
 }
 
 /// How PID 1 is made.
@@ -184,6 +186,8 @@ pub struct Started {
     pub attendance: Attendance,
     /// What is not enforced.
     pub not_enforced: Vec<String>,
+    /// The other side of the sandbox's terminal, if it is the caller's.
+    pub terminal: Option<OwnedFd>,
 }
 
 /// Starts a sandbox: the one way, whoever asks.
@@ -193,11 +197,18 @@ pub struct Started {
 pub fn start(job: Job) -> Result<Started, Error> {
     let Job { policy, wanted, cwd, streams, birth, network, mut watch } = job;
     let attached = matches!(streams, Given::Callers);
-    let (given, captured) = match streams {
-        Given::Callers => (None, None),
-        Given::Streams { ends, captured } => (Some(ends), captured),
+    let (given, captured, mut standard) = match streams {
+        Given::Callers => (None, None, standard_streams(&policy, None)?),
+        Given::Streams { ends, captured } => {
+            let standard = standard_streams(&policy, Some(&ends))?;
+            (Some(ends), captured, standard)
+        }
+        Given::Terminal(rows, columns) => {
+            // Until the terminal is there.
+            let ends = nothing_thrice().map_err(system("opening /dev/null"))?;
+            (Some(ends), None, Standard::terminal((rows, columns)))
+        }
     };
-    let mut standard = standard_streams(&policy, given.as_ref())?;
     let caller = std::mem::take(&mut standard.caller);
     let serves = network.is_some();
     let (plan, outside, unconfined) = match network {
@@ -209,7 +220,7 @@ pub fn start(job: Job) -> Result<Started, Error> {
     // Before the clone: a signal that comes meanwhile is forwarded once the command runs.
     let signals = attached.then(Signals::take).transpose().map_err(system("taking signals over"))?;
     let ends = std::mem::take(&mut standard.ends);
-    let around = around(given.as_ref(), &ends, standard.terminal.is_some());
+    let around = around(given.as_ref(), &ends, caller.tty.is_some());
     let mut launch = |launch: &Launch| {
         if attached && launch.namespaces == 0 {
             adopt_orphans();
@@ -225,6 +236,7 @@ pub fn start(job: Job) -> Result<Started, Error> {
     let prepared = Prepared::new(request, &cwd, caller)?;
     let (mut running, not_enforced) = prepared.start(born, &wanted, launch, watch.show.as_deref_mut())?;
     drop((ends, given));
+    let terminal = if attached { None } else { running.take_terminal() };
     running.watch_too(if running.namespaced() { outside } else { unconfined });
     let carries = standard.carried.is_some() || standard.terminal.is_some();
     let attended = Attended {
@@ -239,7 +251,12 @@ pub fn start(job: Job) -> Result<Started, Error> {
         end: None,
         adopts_orphans: attached,
     };
-    Ok(Started { attendance: Attendance::new(running, attended), not_enforced })
+    Ok(Started { attendance: Attendance::new(running, attended), not_enforced, terminal })
+}
+
+fn nothing_thrice() -> io::Result<[OwnedFd; 3]> {
+    let nothing = OwnedFd::from(std::fs::File::open("/dev/null")?);
+    Ok([nothing.try_clone()?, nothing.try_clone()?, nothing])
 }
 
 /// What PID 1 gets for standard streams, where they are not this process's.

@@ -111,6 +111,11 @@ impl Running {
         std::mem::take(&mut self.doors)
     }
 
+    /// The other side of the sandbox's terminal, where nobody carries it.
+    pub fn take_terminal(&mut self) -> Option<OwnedFd> {
+        self.terminal.take()
+    }
+
     /// Watches sockets of this side with those from inside: a client of one of them opens the doors too.
     pub fn watch_too(&mut self, sockets: Doors) {
         self.doors.extend(sockets);

@@ -22,7 +22,7 @@ use rustix::fs::{FileType, MemfdFlags, OFlags, SealFlags, SeekFrom, Stat};
 
 use super::carry::{Carried, Sink};
 use super::terminal::{CallerTerminal, Terminal};
-use crate::plan::{Caller, InputFile};
+use crate::plan::{Caller, InputFile, TerminalStreams};
 
 /// The largest file that is copied into memory when it cannot be opened again.
 const COPIED: u64 = 8 << 20;
@@ -93,6 +93,17 @@ impl Standard {
         let (stats, kinds) = look_at(streams)?;
         let kinds = kinds.map(|kind| if kind == Kind::Terminal { Kind::Carried } else { kind });
         Standard::default().arrange(streams, &stats, kinds, rules)
+    }
+
+    /// A terminal of the sandbox's own for all three, whose other side is the caller's.
+    #[must_use]
+    pub fn terminal((rows, columns): (u16, u16)) -> Standard {
+        let mut standard = Standard::default();
+        standard.caller.terminal = plan::Terminal::Foreground;
+        // Without modes it begins as the kernel makes it.
+        standard.caller.tty =
+            Some(TerminalStreams { modes: Vec::new(), size: [rows, columns, 0, 0], streams: vec![0, 1, 2] });
+        standard
     }
 
     fn arrange(

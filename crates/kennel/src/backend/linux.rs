@@ -21,7 +21,7 @@ use super::{Attend, Backend};
 use crate::job::{Hooks, Job, PlannedStep, Streams};
 use crate::network::{Filtered, Published};
 use crate::stdio::{Handle, Leads, Pipes};
-use crate::{NetworkControl, Result, SandboxError, Stdio, Usage};
+use crate::{NetworkControl, Result, SandboxError, Stdio, Terminal, Usage};
 
 /// Bytes captured of each output stream unless the policy says how many.
 const CAPTURED: u64 = 64 << 20;
@@ -65,7 +65,7 @@ impl Backend for Linux {
             Network { plan: gate.take_plan(), outside, unconfined }
         });
         let alone = matches!(streams, Streams::Attached);
-        let (streams, pipes) = given(streams, &policy)?;
+        let (streams, mut pipes) = given(streams, &policy)?;
         let show = show.map(|mut show| {
             Box::new(move |plan: &Plan, rules: &Rules| show(&steps(plan, rules))) as Box<sandbox::Show>
         });
@@ -75,7 +75,7 @@ impl Backend for Linux {
             Some(memory) => unsafe { Birth::copy(memory) },
             None => Birth::program(),
         };
-        let Started { attendance, not_enforced } = sandbox::start(sandbox::Job {
+        let Started { attendance, not_enforced, terminal } = sandbox::start(sandbox::Job {
             policy,
             wanted: Wanted { words: command, environment },
             cwd,
@@ -84,6 +84,7 @@ impl Backend for Linux {
             network,
             watch: Watch { count, ticker, questions, show },
         })?;
+        pipes.terminal = terminal.map(Terminal::new).transpose()?;
         Ok(Running { attendance, gate, alone, advice, not_enforced, pipes })
     }
 
@@ -136,6 +137,7 @@ fn given(streams: Streams, policy: &Policy) -> Result<(Given, Pipes)> {
     let mut pipes = Pipes::default();
     match streams {
         Streams::Attached => Ok((Given::Callers, pipes)),
+        Streams::Terminal { rows, columns } => Ok((Given::Terminal(rows, columns), pipes)),
         Streams::Given(streams) => {
             let mut index = 0;
             let ends = streams.map(|stream| {
