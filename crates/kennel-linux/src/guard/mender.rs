@@ -21,9 +21,6 @@ use crate::launch;
 use crate::link::{self, Received};
 use crate::reap::reap;
 
-/// How the plan calls the store of what hides things.
-pub const STORE: u32 = u32::MAX - 1;
-
 /// A file system that does not answer holds the helper; the sandbox is not held with it.
 const PATIENCE: Duration = Duration::from_secs(5);
 

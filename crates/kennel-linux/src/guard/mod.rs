@@ -64,9 +64,6 @@ use judge::{Judge, Ruling};
 use listener::{Answer, Listener, Notification};
 use watch::AbsentWatch;
 
-/// How the plan calls the descriptor that hears of the filter's notifications. The sockets of a network have small numbers.
-pub const LISTENER: u32 = u32::MAX;
-
 /// How long the guard has for its last look, before nobody waits for it any more.
 const PATIENCE: Duration = Duration::from_secs(10);
 

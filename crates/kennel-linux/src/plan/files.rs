@@ -39,8 +39,7 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
         false => devices::streams_only(steps, caller, !anew),
     }
     if !resolved.guard.covered.is_empty() {
-        let step = Step::HandOverStore { tag: crate::guard::mender::STORE };
-        steps.add(step, "what the host replaces is hidden again");
+        steps.add(Step::HandOverStore, "what the host replaces is hidden again");
     }
     let mut hidden_last = None;
     for (index, point) in points.iter().enumerate() {

@@ -230,14 +230,12 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
     };
     let guarded = if asks { guard::filter_rules(&resolved.guard) } else { guard::Additions::default() };
     if let Some(program) = seccomp::filter(&wish, &guarded) {
-        let (listener, reason) = match asks {
-            false => (None, "the seccomp profile"),
-            true if must_ask => {
-                (Some(guard::LISTENER), "the seccomp profile, and rules that no mount can keep")
-            }
-            true => (Some(guard::LISTENER), "the seccomp profile; modes and locks are up to the guard"),
+        let reason = match asks {
+            false => "the seccomp profile",
+            true if must_ask => "the seccomp profile, and rules that no mount can keep",
+            true => "the seccomp profile; modes and locks are up to the guard",
         };
-        steps.add(Step::Filter { program, listener, awaits: must_ask }, reason);
+        steps.add(Step::Filter { program, listener: asks, awaits: must_ask }, reason);
     }
     Ok(steps.0)
 }
@@ -293,7 +291,7 @@ fn doors(steps: &mut Steps, network: &NetworkPlan) {
             kind: kind.cast_unsigned(),
             address: listener.raw_address(),
             options,
-            tag: listener.tag,
+            role: listener.role,
         };
         steps.add(step, reason);
     }

@@ -317,7 +317,7 @@ impl Prepared {
                 None | Some(Err(_)) => running.go().map_err(system("telling init to go on"))?,
             }
         }
-        let asks = plan.steps.iter().any(|one| matches!(one.step, Step::Filter { listener: Some(_), .. }));
+        let asks = plan.steps.iter().any(|one| matches!(one.step, Step::Filter { listener: true, .. }));
         running.guard(guard, premises, asks)?;
         running.command(&plan.command, &policy.limits);
         running.await_start(&plan)?;

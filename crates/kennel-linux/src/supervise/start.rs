@@ -234,7 +234,7 @@ fn step_error(plan: &Plan, index: u32, source: io::Error) -> StartError {
         return StartError::IdMaps(source);
     }
     let step = plan.step(index).map(|planned| &planned.step);
-    if let (Some(Step::Filter { listener: Some(_), .. }), Some(libc::EBUSY)) = (step, source.raw_os_error()) {
+    if let (Some(Step::Filter { listener: true, .. }), Some(libc::EBUSY)) = (step, source.raw_os_error()) {
         return StartError::Nested(source);
     }
     match plan.step(index) {
