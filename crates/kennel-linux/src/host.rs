@@ -105,7 +105,7 @@ fn kernel() -> Finding {
 }
 
 fn namespaces() -> Finding {
-    let refused = crate::sandbox::try_namespaces().err();
+    let refused = crate::launch::try_namespaces().err();
     match refused {
         None => Finding {
             subject: "namespaces",

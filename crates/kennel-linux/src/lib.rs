@@ -28,3 +28,4 @@ pub mod resolve;
 pub mod sandbox;
 pub mod seccomp;
 pub mod supervise;
+pub mod tier;

@@ -27,7 +27,6 @@ pub mod mender;
 mod modes;
 mod own;
 mod rewrite;
-pub mod rules;
 pub mod trail;
 pub mod walk;
 pub mod watch;
@@ -49,10 +48,12 @@ use rustix::io::Errno;
 
 use crate::clock::timespec;
 
-pub use filter::{Additions, filter_rules};
+pub use crate::resolve::guard_rules::{
+    AllowedSocket, Anchor, Asks, CoveredName, Finding, Premises, Protected, Rules, Sockets,
+};
+pub use filter::filter_rules;
 pub use kennel_policy::outcome::{Mended, Violation, Violations};
 pub use mender::Namespaces;
-pub use rules::{AllowedSocket, Anchor, Asks, CoveredName, Finding, Premises, Protected, Rules, Sockets};
 
 use calls::Call;
 use connect::Connector;

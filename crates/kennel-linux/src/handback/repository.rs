@@ -21,10 +21,11 @@ use kennel_policy::policy::GitLevel;
 use super::aside;
 use super::config::{self, Judgement};
 use super::place::{Beneath, Entry, beneath, is_part_of, may_exist, meant};
-use super::{Handback, Held, Known, KnownFolder, SetAside, What, identity_of, open_folder};
+use super::{Held, SetAside, What, identity_of, open_folder};
 use crate::resolve::folder::OpenFolders;
 use crate::resolve::git::config::Named;
 use crate::resolve::git::{names, pointer};
+use crate::resolve::known::{Handback, Known, KnownFolder};
 
 /// As many entries of a folder of hooks are looked at; one with more is nobody's.
 const MOST_HOOKS: usize = 1024;

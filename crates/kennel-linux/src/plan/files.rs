@@ -8,7 +8,7 @@ use kennel_init::plan::{Access, Step};
 
 use super::{Basis, PlanError, Steps, Tier, c_path, devices};
 use crate::landlock::{Abi, Place, Right};
-use crate::resolve::{Kind, Point, Resolved, Source, State, Zone};
+use crate::resolve::{Kind, OWN_DEVICES, Point, Resolved, Source, State, Zone};
 
 /// What the private /tmp and /dev/shm hold unless the policy says otherwise.
 const SCRATCH_BYTES: u64 = 2 << 30;
@@ -257,7 +257,7 @@ fn absent_from_dev(point: &Point) -> bool {
         first.is_some_and(|first| first.starts_with(|c: char| c.is_ascii_digit()) || first.ends_with("self"))
     });
     let mut in_dev = point.path.strip_prefix("/dev").into_iter().filter(|name| *name != Path::new(""));
-    of_a_process || in_dev.any(|name| !devices::OWN.iter().any(|own| Path::new(own) == name))
+    of_a_process || in_dev.any(|name| !OWN_DEVICES.iter().any(|own| Path::new(own) == name))
 }
 
 /// Symlinks on the way to what is shown, wherever the tree is made anew.

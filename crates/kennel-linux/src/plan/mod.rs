@@ -19,7 +19,7 @@ use crate::network::NetworkPlan;
 use crate::resolve::Resolved;
 use crate::seccomp;
 
-pub use devices::OWN as OWN_DEVICES;
+pub use crate::tier::Tier;
 pub use environment::environment;
 
 /// What the plan needs to know of the process that asks for the sandbox: its standard streams.
@@ -55,18 +55,6 @@ pub struct InputFile {
     pub identity: Identity,
     /// How far it has been read.
     pub offset: u64,
-}
-
-/// How much of a sandbox this host gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Tier {
-    /// Namespaces, mounts, Landlock, seccomp.
-    #[default]
-    Full,
-    /// All of it, but the host's own /proc, because a container masks parts of it.
-    HostProc,
-    /// Landlock and seccomp only, where namespaces are denied.
-    LandlockOnly,
 }
 
 /// Why a policy cannot be planned.
@@ -228,7 +216,7 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
         keeps_attributes: tier == Tier::LandlockOnly && !resolved.writes_host(),
         asks,
     };
-    let guarded = if asks { guard::filter_rules(&resolved.guard) } else { guard::Additions::default() };
+    let guarded = if asks { guard::filter_rules(&resolved.guard) } else { seccomp::Additions::default() };
     if let Some(program) = seccomp::filter(&wish, &guarded) {
         let reason = match asks {
             false => "the seccomp profile",

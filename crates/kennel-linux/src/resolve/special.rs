@@ -16,7 +16,9 @@ use super::said::{List, Resolver, Verdict};
 use super::sys::shown_in_sys;
 use super::{Reason, Zone};
 use crate::mounts::{self, Mount};
-use crate::plan::OWN_DEVICES;
+
+/// All that can be named in the sandbox's own /dev.
+pub const OWN_DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty", "shm", "pts"];
 
 /// File systems that are the kernel's own: its processes, devices, switches and counters.
 const KERNEL: &[&[u8]] = &[

@@ -13,7 +13,7 @@ use kennel_policy::policy::Policy;
 
 use crate::cgroup::CgroupError;
 use crate::guard::Rules;
-use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
+use crate::launch::{self, Init, Launch, LaunchError};
 use crate::network::{Doors, NetworkPlan};
 use crate::plan::{PlanError, Tier};
 use crate::resolve::ResolveError;
@@ -22,7 +22,7 @@ use crate::supervise::standard::{Standard, StreamRules};
 use crate::supervise::streams::Streams;
 use crate::supervise::terminal::Questions;
 use crate::supervise::ticker::Ticker;
-use crate::supervise::{Attendance, Attended, Running, StartError};
+use crate::supervise::{Attendance, Attended, StartError};
 pub use prepared::{Environment, Prepared, Request, Wanted, each_variable};
 
 /// Why there is no sandbox.
@@ -332,19 +332,4 @@ fn adopt_orphans() {
         libc::sigprocmask(libc::SIG_BLOCK, &raw const child, std::ptr::null_mut());
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     }
-}
-
-/// Tries whether this host lets this process make every namespace that a sandbox has.
-///
-/// # Errors
-/// What the kernel said when it did not.
-pub fn try_namespaces() -> Result<(), LaunchError> {
-    let policy = Policy::default();
-    let ids = IdMaps::of_caller(policy.process.user);
-    let namespaces = launch::namespaces(Tier::Full) | kennel_init::child::clone::flag::NEWNET;
-    let stdio = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
-    let init = launch::exec::launch(&Launch { namespaces, ids: &ids, cgroup: None }, stdio, &[])?;
-    // It waits for a plan; dropping ends it.
-    drop(Running::new(init));
-    Ok(())
 }

@@ -17,9 +17,10 @@ use crate::cgroup::{Cgroup, CgroupError};
 use crate::clock::timespec;
 use crate::describe::{describe_step, show};
 use crate::guard::{Asks, GuardError, Namespaces, Premises, Rules};
-use crate::handback::{Handback, LastLook};
+use crate::handback::LastLook;
 use crate::launch::copy::ID_MAPS;
 use crate::link;
+use crate::resolve::known::Handback;
 
 /// Why a sandbox did not get as far as its command.
 #[derive(Debug, thiserror::Error)]
