@@ -48,13 +48,13 @@ pub fn namespace_denial() -> (String, String) {
         return (
             "the container's seccomp or AppArmor profile denies namespaces".into(),
             "start the container with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined \
-             --security-opt systempaths=unconfined`, or use `--best-effort`"
+             --security-opt systempaths=unconfined`, or use `best_effort`"
                 .into(),
         );
     }
     (
         "the kernel denies user namespaces to this process".into(),
-        "look for a seccomp filter or a security module around it; `--best-effort` goes on without".into(),
+        "look for a seccomp filter or a security module around it; `best_effort` goes on without".into(),
     )
 }
 
@@ -81,8 +81,7 @@ pub fn findings(trial: impl FnOnce() -> Result<(), String>) -> Vec<Finding> {
             state: State::Missing,
             detail: error,
             remedy: Some(
-                "the lines above say what is missing; `kennel run --best-effort` goes on with what there is"
-                    .into(),
+                "the lines above say what is missing; `best_effort` goes on with what there is".into(),
             ),
         },
     });

@@ -63,17 +63,16 @@ pub struct Note {
     pub origin: Origin,
     /// The setting.
     pub key: String,
-    /// The file.
+    /// The file. Whoever names it trusts it.
     pub file: String,
 }
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Note { origin, key, file } = self;
+        let Note { origin, key, .. } = self;
         write!(
             f,
-            "{origin}: {key} is not applied: a settings file found in the working directory may only tighten; \
-             pass --settings {file} to trust it"
+            "{origin}: {key} is not applied: a settings file found in the working directory may only tighten"
         )
     }
 }

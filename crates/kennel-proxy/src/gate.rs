@@ -254,10 +254,10 @@ impl Gate {
     /// What was blocked so far, for the user's terminal; empty when nothing was.
     #[must_use]
     pub fn summary(&self) -> String {
-        self.summary_advising(record::BY_FLAG)
+        self.summary_advising(record::BY_SETTING)
     }
 
-    /// The same for somebody who allows hosts in another way than by a flag.
+    /// The same for somebody who allows hosts in another way than by the settings.
     #[must_use]
     pub fn summary_advising(&self, advice: &str) -> String {
         let ledger = lock(&self.0.ledger);

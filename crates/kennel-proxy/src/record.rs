@@ -130,8 +130,8 @@ impl Ledger {
     }
 }
 
-/// How `kennel run` is told to let a host through; the host follows.
-pub const BY_FLAG: &str = "to allow it: --allow-domain ";
+/// How a host is let through by the settings; the host follows.
+pub const BY_SETTING: &str = "to allow it, add to network.allow: ";
 
 /// What was blocked, for a person, with `advice` and the host where that would allow it; empty when nothing was.
 ///
@@ -252,11 +252,11 @@ mod tests {
             ..denied("good.test", Some(443), Door::Connect, DenyReason::NotListed)
         });
         assert_eq!(
-            summary(&ledger.records(), 2, BY_FLAG),
+            summary(&ledger.records(), 2, BY_SETTING),
             "kennel: blocked by the network policy:\n  \
-             example.com:443 (5 times): not on the allow list; to allow it: --allow-domain example.com:443\n  \
-             [2001:db8::1]:80 (by a\\u{1b}b): not on the allow list; to allow it: --allow-domain [2001:db8::1]:80\n  \
-             rebind.test:80: it resolves to 127.0.0.1, a loopback address; to allow it: --allow-domain 127.0.0.1:80\n  \
+             example.com:443 (5 times): not on the allow list; to allow it, add to network.allow: example.com:443\n  \
+             [2001:db8::1]:80 (by a\\u{1b}b): not on the allow list; to allow it, add to network.allow: [2001:db8::1]:80\n  \
+             rebind.test:80: it resolves to 127.0.0.1, a loopback address; to allow it, add to network.allow: 127.0.0.1:80\n  \
              a\\u{1b}[2Jb:1: not a valid host: an escape\n  \
              and 2 more that were not kept one by one\n"
         );
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn nothing_blocked_says_nothing() {
-        assert_eq!(summary(&[], 0, BY_FLAG), "");
+        assert_eq!(summary(&[], 0, BY_SETTING), "");
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
         // What is let through afterwards is kept all the same.
         let passed = denied("good.test", Some(443), Door::Connect, DenyReason::NotListed);
         assert!(ledger.note(Record { verdict: Verdict::Allowed, ..passed }).is_some());
-        let text = summary(&ledger.records(), ledger.unkept(), BY_FLAG);
+        let text = summary(&ledger.records(), ledger.unkept(), BY_SETTING);
         assert_eq!(text.lines().count(), 1 + MOST_LINES + 2, "{text}");
         assert!(
             text.contains("  and 492 more hosts\n  and 10 more that were not kept one by one\n"),

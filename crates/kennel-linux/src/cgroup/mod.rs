@@ -181,7 +181,7 @@ impl Cgroup {
             return Err(CgroupError::NoPlace {
                 place: hierarchies.layout().to_string(),
                 why: "no directory that the caller may write to".to_owned(),
-                help: "`kennel doctor` shows how to get one".to_owned(),
+                help: "docs/limits.md says how to get one".to_owned(),
             });
         }
         Ok(cgroup)

@@ -69,7 +69,7 @@ pub enum PlanError {
     /// The tier without namespaces cannot express a rule.
     #[error(
         "planning without namespaces: Landlock cannot express {rule}\n\
-         help: allow user namespaces (`kennel doctor` says how), or drop the rule"
+         help: allow user namespaces, or drop the rule"
     )]
     NotWithLandlock {
         /// The rule.
@@ -77,7 +77,8 @@ pub enum PlanError {
     },
     /// Not even Landlock.
     #[error(
-        "planning without namespaces: this kernel has no Landlock\nhelp: `kennel doctor` says what is missing here"
+        "planning without namespaces: this kernel has no Landlock\n\
+         help: allow user namespaces, or boot a kernel 5.13 or later with `landlock` in its `lsm=` list"
     )]
     NothingToEnforceWith,
 }

@@ -38,7 +38,7 @@ pub enum Error {
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The host denies namespaces.
-    #[error("{error}: {why}\nhelp: {remedy}\nhelp: `kennel doctor` shows what this host offers")]
+    #[error("{error}: {why}\nhelp: {remedy}")]
     Denied {
         /// What the system said.
         error: String,
@@ -69,6 +69,20 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether this host lacks something that the policy asks for, or this process may not use it: then the findings of
+    /// [`crate::host`] say more.
+    #[must_use]
+    pub fn lacks_of_host(&self) -> bool {
+        match self {
+            Error::Denied { .. } => true,
+            Error::Plan(error) => !matches!(error, PlanError::Nul { .. }),
+            Error::Cgroup(error) => !matches!(error, CgroupError::InvalidLimit { .. }),
+            _ => false,
+        }
+    }
+}
+
 fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::System { doing, source }
 }
@@ -81,7 +95,7 @@ fn refuse_folder(fd: u32) -> Result<(), Error> {
     let stat = if raw < 0 { Err(rustix::io::Errno::BADF) } else { rustix::fs::fstat(borrowed) };
     let stat = stat.map_err(|error| {
         Error::NotEnforced(format!(
-            "keeping descriptor {fd}: {}\nhelp: open it before kennel starts, or drop --keep-fd {fd}",
+            "keeping descriptor {fd}: {}\nhelp: open it before the sandbox starts, or leave it out of `keep_fds`",
             io::Error::from(error)
         ))
     })?;

@@ -389,9 +389,8 @@ fn explain(error: &Error) -> Error {
             error: error.to_string(),
             why: "parts of /proc are masked here, as containers do, and the kernel then denies a fresh one"
                 .into(),
-            remedy:
-                "start the container with `--security-opt systempaths=unconfined`, or use `--best-effort`"
-                    .into(),
+            remedy: "start the container with `--security-opt systempaths=unconfined`, or use `best_effort`"
+                .into(),
         };
     }
     let (why, remedy) = host::namespace_denial();
