@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 
 use kennel_policy::domain::{Host, Protocol};
+use kennel_policy::printed::Ascii;
 
 use crate::client::Program;
-use crate::rules::{DenyReason, Printable};
+use crate::rules::DenyReason;
 
 /// The most different decisions that are kept, of each kind: what was let through is not crowded out by what was refused. A
 /// program that tries a million names fills this table once; what comes after is only counted.
@@ -115,7 +116,7 @@ impl Ledger {
     /// Adds whose it was.
     pub(crate) fn attribute(&mut self, place: usize, program: Option<Program>) {
         // A program is called what it calls itself.
-        let shown = |program: Program| Program { name: Printable(&program.name).to_string(), ..program };
+        let shown = |program: Program| Program { name: Ascii(&program.name).to_string(), ..program };
         if let Some(record) = self.records.get_mut(place) {
             record.program = program.map(shown);
         }
@@ -173,7 +174,7 @@ pub fn summary(records: &[Record], unkept: u64, advice: &str) -> String {
         let times = (*count > 1).then(|| format!("{count} times"));
         let more: Vec<String> = by.into_iter().chain(times).collect();
         let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
-        let _ = write!(text, "  {}{more}: {reason}", Printable(&target));
+        let _ = write!(text, "  {}{more}: {reason}", Ascii(&target));
         if let Some(host) = remedy(host, *port, reason) {
             let _ = write!(text, "; {advice}{host}");
         }

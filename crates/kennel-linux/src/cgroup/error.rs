@@ -21,7 +21,7 @@ pub enum CgroupError {
         /// What was asked for.
         value: String,
         /// Why it makes no sense.
-        why: &'static str,
+        why: String,
     },
     /// Controllers that a limit needs and that the caller cannot use on this host.
     #[error("{}", Lacks(.0))]
