@@ -132,7 +132,11 @@ fn landlock() -> Finding {
             "not available".to_owned(),
             Some("boot a kernel 5.13 or later with `landlock` in its `lsm=` list".to_owned()),
         ),
-        Abi::V6 => (State::Good, "files, TCP, devices, signals and abstract sockets".into(), None),
+        newer if newer >= Abi::V6 => {
+            let unix = if newer >= Abi::V9 { ", unix sockets by path" } else { "" };
+            let udp = if newer >= Abi::V10 { ", UDP" } else { "" };
+            (State::Good, format!("files, TCP{udp}, devices, signals and abstract sockets{unix}"), None)
+        }
         older => (
             State::Weaker,
             format!("{older:?}: without the scopes for signals and abstract sockets"),

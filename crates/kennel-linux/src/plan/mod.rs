@@ -195,7 +195,7 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
         if let Some(step) = landlock::scopes(abi) {
             steps.add(step, "signals and abstract sockets stay inside");
         }
-    } else if let Some(step) = landlock::step(abi, &places, ports.as_ref(), true) {
+    } else if let Some(step) = landlock::step(abi, &places, ports.as_ref(), policy.network.unix_sockets) {
         steps.add(
             step,
             "every sandbox: a second lock on the file rules; signals and abstract sockets stay inside",
