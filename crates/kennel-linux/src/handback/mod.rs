@@ -5,7 +5,7 @@
 //! and neither can be told from what a hostile one makes while it is being made. So when nothing inside is left alive,
 //! and before anybody is told that the run is over, the controller looks through what could be written, and takes away
 //! what would make git run something: the settings of a configuration that are not known to be harmless ([`config`]),
-//! hooks, and pointers and links that lead elsewhere (`repository`). Nothing is deleted. What is taken away stands
+//! hooks, and pointers and links that lead elsewhere (`repository`, `hooks`, `work_tree`). Nothing is deleted. What is taken away stands
 //! beside, under a name that nobody can guess (`aside`), and the caller is told of it.
 //!
 //! The controller trusts no path here. It holds the folders since before the command started, and goes down from these
@@ -14,10 +14,13 @@
 mod aside;
 mod clock;
 pub mod config;
+mod hooks;
 mod keys;
 mod place;
 mod repository;
+mod signs;
 mod walk;
+mod work_tree;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
