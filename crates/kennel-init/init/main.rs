@@ -12,6 +12,8 @@
 mod child;
 #[path = "../src/report.rs"]
 mod report;
+#[path = "../src/role.rs"]
+mod role;
 
 use child::sys;
 

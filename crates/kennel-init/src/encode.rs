@@ -122,7 +122,7 @@ fn encode_step(out: &mut Writer, step: &Step) {
         Step::HostRoot { access } => out.u8(tag::HOST_ROOT).u8(access_tag(*access)),
         Step::TmpfsRoot { size } => out.u8(tag::TMPFS_ROOT).u64(*size),
         Step::Store { target, size, inodes } => out.u8(tag::STORE).string(target).u64(*size).u64(*inodes),
-        Step::HandOverStore { tag: name } => out.u8(tag::HAND_OVER_STORE).u32(*name),
+        Step::HandOverStore => out.u8(tag::HAND_OVER_STORE),
         Step::Private { target, name, mode } => out.u8(tag::PRIVATE).string(target).string(name).u32(*mode),
         Step::Tmpfs { target, size, inodes, mode } => {
             out.u8(tag::TMPFS).string(target).u64(*size).u64(*inodes).u32(*mode)
@@ -157,12 +157,12 @@ fn encode_step(out: &mut Writer, step: &Step) {
         Step::Netlink { protocol, messages, acknowledgements } => {
             out.u8(tag::NETLINK).u32(*protocol).bytes(messages).u32(*acknowledgements)
         }
-        Step::Listen { family, kind, address, options, tag: name } => {
+        Step::Listen { family, kind, address, options, role } => {
             out.u8(tag::LISTEN).u32(*family).u32(*kind).bytes(address).len(options.len());
             for [level, option, value] in options {
                 out.u32(*level).u32(*option).u32(*value);
             }
-            out.u32(*name)
+            out.u32(role.encode())
         }
         Step::Terminal { modes, size, streams } => {
             out.u8(tag::TERMINAL).bytes(modes);
@@ -203,8 +203,7 @@ fn encode_step(out: &mut Writer, step: &Step) {
         }
         Step::DropCapabilities => out.u8(tag::DROP_CAPABILITIES),
         Step::Filter { program, listener, awaits } => {
-            out.u8(tag::FILTER).bytes(program).u8(u8::from(listener.is_some())).u32(listener.unwrap_or(0));
-            out.u8(u8::from(*awaits))
+            out.u8(tag::FILTER).bytes(program).u8(u8::from(*listener)).u8(u8::from(*awaits))
         }
     };
 }

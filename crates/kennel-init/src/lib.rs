@@ -13,6 +13,7 @@ pub mod child;
 pub mod encode;
 pub mod plan;
 pub mod report;
+pub mod role;
 
 /// The executable: init as a program of its own. Its argument is the number of the descriptor of the link to its
 /// controller; a second one has it cover names again in a sandbox that runs.

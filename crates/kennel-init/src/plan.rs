@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 pub use crate::child::sys::Identity;
+pub use crate::role::SocketRole;
 
 /// All that init does before the command runs, and the command: three parts, sent one by one. The first two can be performed
 /// before the third is known.
@@ -66,10 +67,7 @@ pub enum Step {
         inodes: u64,
     },
     /// The controller gets the store, to hide with what is in it whatever the host puts in a hidden name's place later.
-    HandOverStore {
-        /// How the controller knows it.
-        tag: u32,
-    },
+    HandOverStore,
     /// A fresh folder of the store appears.
     Private {
         /// Where, inside.
@@ -199,8 +197,8 @@ pub enum Step {
         address: Vec<u8>,
         /// Level, name and value of socket options to set before the bind.
         options: Vec<[u32; 3]>,
-        /// How the controller knows it.
-        tag: u32,
+        /// What the controller serves it as.
+        role: SocketRole,
     },
     /// A pseudo-terminal of the sandbox's own takes the place of the streams that are the caller's terminal. The
     /// controller gets its other side.
@@ -277,8 +275,8 @@ pub enum Step {
     Filter {
         /// Classic BPF instructions as the kernel lays them out.
         program: Vec<u8>,
-        /// Hand the descriptor that hears of the filter's notifications to the controller, which knows it by this.
-        listener: Option<u32>,
+        /// Hand the descriptor that hears of the filter's notifications to the controller.
+        listener: bool,
         /// Wait until the controller says that it has taken hold of the paths it will be asked about.
         awaits: bool,
     },

@@ -1,5 +1,7 @@
 //! What init and its controller tell each other over their socket pair: messages of 24 bytes.
 
+use crate::role::DescriptorRole;
+
 /// From init to the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
@@ -55,8 +57,8 @@ pub enum Report {
     TriedNetwork,
     /// A descriptor travels with this message.
     Descriptor {
-        /// How the plan calls it.
-        tag: u32,
+        /// What it is for.
+        role: DescriptorRole,
     },
     /// Everything inside stands still, as ordered.
     Held,
@@ -73,16 +75,6 @@ pub enum Report {
         /// By everything inside.
         used: Used,
     },
-}
-
-/// What the descriptors are that init hands over by itself; the plan names the others.
-pub mod descriptor {
-    /// The controller's side of the sandbox's terminal.
-    pub const TERMINAL: u32 = u32::MAX - 2;
-    /// The regular file behind standard input, as it was opened again inside.
-    pub const INPUT_FILE: u32 = u32::MAX - 3;
-    /// The end of a pipe by which the controller has to feed standard input, because the file could not be opened again.
-    pub const INPUT_PIPE: u32 = u32::MAX - 4;
 }
 
 /// What the processes that ended inside have used.
@@ -155,7 +147,7 @@ impl Report {
             Report::Killed { signal, cpu, used } => {
                 message(6, [signal.cast_unsigned(), cpu, used.cpu_user, used.cpu_system, used.peak])
             }
-            Report::Descriptor { tag } => message(7, [tag]),
+            Report::Descriptor { role } => message(7, [role.encode()]),
             Report::Starting => message(8, []),
             Report::Begun => message(9, []),
             Report::Covered { index } => message(10, [index]),
@@ -180,7 +172,7 @@ impl Report {
             4 => Report::Stopped { signal: a.cast_signed() },
             5 => Report::Exited { code: a.cast_signed(), used },
             6 => Report::Killed { signal: a.cast_signed(), cpu: b, used },
-            7 => Report::Descriptor { tag: a },
+            7 => Report::Descriptor { role: DescriptorRole::decode(a)? },
             8 => Report::Starting,
             9 => Report::Begun,
             10 => Report::Covered { index: a },

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-use kennel_init::plan::{Access, Step};
+use kennel_init::plan::{Access, SocketRole, Step};
 pub use kennel_policy::printed::show;
 
 fn name(path: &CString) -> String {
@@ -35,9 +35,7 @@ pub fn describe_step(step: &Step) -> String {
             }
         }
         Step::Store { size, .. } => format!("make a file system in memory of {size} bytes"),
-        Step::HandOverStore { .. } => {
-            "keep hold of what hides files, for names that the host replaces".into()
-        }
+        Step::HandOverStore => "keep hold of what hides files, for names that the host replaces".into(),
         Step::Private { target, .. } => format!("show a private folder at {}", name(target)),
         Step::SealMounts => "all mounts stand".into(),
         Step::MaskDir { target } => format!("hide the folder {}", name(target)),
@@ -57,7 +55,7 @@ pub fn describe_step(step: &Step) -> String {
         Step::Netlink { messages, .. } => {
             format!("configure the network ({} bytes of netlink)", messages.len())
         }
-        Step::Listen { tag, .. } => format!("open door {tag} of the network gate"),
+        Step::Listen { role, .. } => format!("open {}", socket_name(*role)),
         Step::Terminal { streams, .. } => {
             format!("open a terminal of the sandbox's own as {}", stream_names(streams))
         }
@@ -80,9 +78,21 @@ pub fn describe_step(step: &Step) -> String {
         Step::Landlock { paths, .. } => format!("restrict with Landlock ({} paths)", paths.len()),
         Step::DropCapabilities => "drop all capabilities".into(),
         Step::Filter { program, listener, .. } => {
-            let asks = if listener.is_some() { "; some are up to the guard" } else { "" };
+            let asks = if *listener { "; some are up to the guard" } else { "" };
             format!("filter system calls ({} instructions){asks}", program.len() / 8)
         }
+    }
+}
+
+fn socket_name(role: SocketRole) -> String {
+    match role {
+        SocketRole::Proxy => "the listener of the HTTP and SOCKS proxy".into(),
+        SocketRole::Transparent => "the transparent TCP listener".into(),
+        SocketRole::DnsUdp => "the DNS socket for UDP".into(),
+        SocketRole::DnsTcp => "the DNS listener for TCP".into(),
+        SocketRole::Connector => "the socket that connects to published ports".into(),
+        SocketRole::MeetingPlace => "the socket that the one for published ports meets first".into(),
+        SocketRole::Published { inside } => format!("the listener of the published port {inside}"),
     }
 }
 

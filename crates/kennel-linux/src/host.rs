@@ -48,13 +48,13 @@ pub fn namespace_denial() -> (String, String) {
         return (
             "the container's seccomp or AppArmor profile denies namespaces".into(),
             "start the container with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined \
-             --security-opt systempaths=unconfined`, or use `--best-effort`"
+             --security-opt systempaths=unconfined`, or use `best_effort`"
                 .into(),
         );
     }
     (
         "the kernel denies user namespaces to this process".into(),
-        "look for a seccomp filter or a security module around it; `--best-effort` goes on without".into(),
+        "look for a seccomp filter or a security module around it; `best_effort` goes on without".into(),
     )
 }
 
@@ -81,8 +81,7 @@ pub fn findings(trial: impl FnOnce() -> Result<(), String>) -> Vec<Finding> {
             state: State::Missing,
             detail: error,
             remedy: Some(
-                "the lines above say what is missing; `kennel run --best-effort` goes on with what there is"
-                    .into(),
+                "the lines above say what is missing; `best_effort` goes on with what there is".into(),
             ),
         },
     });
@@ -105,7 +104,7 @@ fn kernel() -> Finding {
 }
 
 fn namespaces() -> Finding {
-    let refused = crate::sandbox::try_namespaces().err();
+    let refused = crate::launch::try_namespaces().err();
     match refused {
         None => Finding {
             subject: "namespaces",
@@ -133,7 +132,11 @@ fn landlock() -> Finding {
             "not available".to_owned(),
             Some("boot a kernel 5.13 or later with `landlock` in its `lsm=` list".to_owned()),
         ),
-        Abi::V6 => (State::Good, "files, TCP, devices, signals and abstract sockets".into(), None),
+        newer if newer >= Abi::V6 => {
+            let unix = if newer >= Abi::V9 { ", unix sockets by path" } else { "" };
+            let udp = if newer >= Abi::V10 { ", UDP" } else { "" };
+            (State::Good, format!("files, TCP{udp}, devices, signals and abstract sockets{unix}"), None)
+        }
         older => (
             State::Weaker,
             format!("{older:?}: without the scopes for signals and abstract sockets"),

@@ -3,8 +3,10 @@
 //! What a kernel can restrict is its [`Abi`]; rights and scopes that it does not know are left out of the ruleset,
 //! because an unknown bit would be refused.
 
-use kennel_init::plan::Step;
 use std::ffi::CString;
+
+use kennel_init::plan::Step;
+use kennel_policy::policy::UnixSockets;
 
 /// What this kernel's Landlock can restrict: <https://docs.kernel.org/userspace-api/landlock.html>.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,8 +23,23 @@ pub enum Abi {
     V4,
     /// Linux 6.10: ioctl on devices.
     V5,
-    /// Linux 6.12 and later: signals and abstract unix sockets.
+    /// Linux 6.12: signals and abstract unix sockets.
     V6,
+    /// Linux 6.15: flags about the audit log. Not used: denials are logged until the first exec unless a flag says
+    /// otherwise, and init makes none before it, so a command fills nobody's log.
+    V7,
+    /// Linux 7.0: a flag that restricts all threads at once. Not used: init has one.
+    V8,
+    /// Linux 7.1: connecting to the unix sockets of others by path. The lock behind the filter and the guard, wherever not
+    /// all of them are allowed: neither the ones that a policy lists need the right, because the guard connects to
+    /// those, nor the sandbox's own, which the kernel exempts.
+    V9,
+    /// Linux 7.2: UDP bind, connect and send. Refused where only one TCP port may be connected to; the filter refuses the
+    /// sockets themselves. Its rules that keep denials out of the log are not used: see [`Abi::V7`].
+    V10,
+    /// Linux 7.3: a flag that forbids gaining privileges. Not used: that is a step of its own, which older kernels take
+    /// too.
+    V11,
 }
 
 impl Abi {
@@ -32,6 +49,10 @@ impl Abi {
         const VERSION: usize = 1;
         // SAFETY: with the version flag the kernel takes no pointer and makes nothing.
         let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0usize, 0usize, VERSION) };
+        Abi::of_version(version)
+    }
+
+    fn of_version(version: i64) -> Abi {
         match version {
             ..=0 => Abi::None,
             1 => Abi::V1,
@@ -39,7 +60,13 @@ impl Abi {
             3 => Abi::V3,
             4 => Abi::V4,
             5 => Abi::V5,
-            6.. => Abi::V6,
+            6 => Abi::V6,
+            7 => Abi::V7,
+            8 => Abi::V8,
+            9 => Abi::V9,
+            10 => Abi::V10,
+            // What a later one adds is unknown here, and all that is known still holds: an ABI takes nothing back.
+            11.. => Abi::V11,
         }
     }
 }
@@ -51,11 +78,14 @@ const READ_DIR: u64 = 1 << 3;
 const REFER: u64 = 1 << 13;
 const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEV: u64 = 1 << 15;
+const RESOLVE_UNIX: u64 = 1 << 16;
 /// Remove and make, of every kind of file.
 const REMOVE_AND_MAKE: u64 = 0b1_1111_1111 << 4;
 
 const CONNECT_TCP: u64 = 1 << 1;
 const BIND_TCP: u64 = 1;
+const BIND_UDP: u64 = 1 << 2;
+const CONNECT_SEND_UDP: u64 = 1 << 3;
 
 const SCOPE_ABSTRACT_UNIX: u64 = 1;
 const SCOPE_SIGNAL: u64 = 1 << 1;
@@ -82,7 +112,7 @@ pub struct Place {
     pub right: Right,
 }
 
-fn handled(abi: Abi) -> u64 {
+fn handled(abi: Abi, unix_sockets: UnixSockets) -> u64 {
     let mut rights = EXECUTE | WRITE_FILE | READ_FILE | READ_DIR | REMOVE_AND_MAKE;
     if abi >= Abi::V2 {
         rights |= REFER;
@@ -92,6 +122,9 @@ fn handled(abi: Abi) -> u64 {
     }
     if abi >= Abi::V5 {
         rights |= IOCTL_DEV;
+    }
+    if abi >= Abi::V9 && unix_sockets != UnixSockets::All {
+        rights |= RESOLVE_UNIX;
     }
     rights
 }
@@ -111,23 +144,24 @@ fn rights(place: &Place) -> u64 {
 /// The network rights of a sandbox that shares the host's network and may connect only to these ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TcpPorts {
-    /// Ports that can be connected to; everything else, and every bind, is refused.
+    /// Ports that can be connected to; everything else, every bind, and all of UDP where the kernel knows it, is refused.
     pub connect: Vec<u16>,
 }
 
-/// The step that restricts; `None` without Landlock. `scoped` shuts signals and abstract sockets in as well.
+/// The step that restricts; `None` without Landlock. Signals and abstract sockets are shut in as well.
 #[must_use]
-pub fn step(abi: Abi, places: &[Place], ports: Option<&TcpPorts>, scoped: bool) -> Option<Step> {
+pub fn step(abi: Abi, places: &[Place], ports: Option<&TcpPorts>, unix_sockets: UnixSockets) -> Option<Step> {
     if abi == Abi::None {
         return None;
     }
-    let handled_files = handled(abi);
+    let handled_files = handled(abi, unix_sockets);
     let mut attributes = vec![handled_files];
     if abi >= Abi::V4 {
-        attributes.push(if ports.is_some() { CONNECT_TCP | BIND_TCP } else { 0 });
+        let udp = if abi >= Abi::V10 { BIND_UDP | CONNECT_SEND_UDP } else { 0 };
+        attributes.push(if ports.is_some() { CONNECT_TCP | BIND_TCP | udp } else { 0 });
     }
     if abi >= Abi::V6 {
-        attributes.push(if scoped { SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL } else { 0 });
+        attributes.push(SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL);
     }
     let paths = places.iter().map(|place| (place.path.clone(), rights(place) & handled_files)).collect();
     let ports = match ports {
@@ -157,13 +191,59 @@ mod tests {
     #[test]
     fn an_old_kernel_is_asked_only_for_what_it_knows() {
         let places = [Place { path: c"/".into(), folder: true, right: Right::Devices }];
-        for (abi, length) in [(Abi::V1, 1), (Abi::V3, 1), (Abi::V4, 2), (Abi::V6, 3)] {
-            let Some(Step::Landlock { attributes, paths, .. }) = step(abi, &places, None, true) else {
+        for (abi, length) in [(Abi::V1, 1), (Abi::V3, 1), (Abi::V4, 2), (Abi::V6, 3), (Abi::V11, 3)] {
+            let Some(Step::Landlock { attributes, paths, .. }) = step(abi, &places, None, UnixSockets::None)
+            else {
                 panic!("no step for {abi:?}");
             };
             assert_eq!(attributes.len(), length);
             assert_eq!(paths[0].1 & !attributes[0], 0);
         }
-        assert_eq!(step(Abi::None, &places, None, true), None);
+        assert_eq!(step(Abi::None, &places, None, UnixSockets::None), None);
+    }
+
+    #[test]
+    fn every_version_is_known_and_a_later_one_is_taken_for_the_last() {
+        let versions = [Abi::V1, Abi::V2, Abi::V3, Abi::V4, Abi::V5, Abi::V6, Abi::V7, Abi::V8, Abi::V9];
+        for (number, abi) in (1..).zip(versions.into_iter().chain([Abi::V10, Abi::V11, Abi::V11])) {
+            assert_eq!(Abi::of_version(number), abi);
+        }
+        assert_eq!((Abi::of_version(-1), Abi::of_version(99)), (Abi::None, Abi::V11));
+    }
+
+    #[test]
+    fn what_a_version_adds_is_asked_for_from_that_version_on() {
+        let ports = TcpPorts { connect: vec![3128] };
+        let of = |abi, unix_sockets| match step(abi, &[], Some(&ports), unix_sockets) {
+            Some(Step::Landlock { attributes, ports, .. }) => (attributes, ports),
+            other => panic!("{other:?}"),
+        };
+        let (older, _) = of(Abi::V8, UnixSockets::None);
+        assert_eq!((older[0] & RESOLVE_UNIX, older[1]), (0, BIND_TCP | CONNECT_TCP));
+        for (unix_sockets, right) in
+            [(UnixSockets::None, RESOLVE_UNIX), (UnixSockets::Listed, RESOLVE_UNIX), (UnixSockets::All, 0)]
+        {
+            assert_eq!(of(Abi::V9, unix_sockets).0[0] & RESOLVE_UNIX, right, "{unix_sockets:?}");
+        }
+        let (newest, allowed) = of(Abi::V10, UnixSockets::All);
+        assert_eq!(newest[1], BIND_TCP | CONNECT_TCP | BIND_UDP | CONNECT_SEND_UDP);
+        assert_eq!(allowed, [(3128, CONNECT_TCP)], "no port may be used by UDP");
+    }
+
+    #[test]
+    fn this_kernel_takes_what_it_is_asked_for() {
+        let abi = Abi::of_this_kernel();
+        let ports = TcpPorts { connect: vec![3128] };
+        let Some(Step::Landlock { attributes, .. }) = step(abi, &[], Some(&ports), UnixSockets::None) else {
+            println!("SKIPPED: this kernel has no Landlock");
+            return;
+        };
+        let size = std::mem::size_of_val(attributes.as_slice());
+        // SAFETY: the kernel reads that many bytes of the attributes, and returns a descriptor.
+        let rules =
+            unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, attributes.as_ptr(), size, 0usize) };
+        assert!(rules >= 0, "{}", std::io::Error::last_os_error());
+        // SAFETY: it was made here, and nobody else has it.
+        drop(unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(rules as i32) });
     }
 }

@@ -27,4 +27,6 @@ mod reap;
 pub mod resolve;
 pub mod sandbox;
 pub mod seccomp;
+mod signal_mask;
 pub mod supervise;
+pub mod tier;

@@ -6,11 +6,13 @@
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 
+pub use kennel_init::role::SocketRole;
+
 /// A socket to be made inside and handed to the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// How the controller knows it.
-    pub tag: u32,
+    /// What the controller serves it as.
+    pub role: SocketRole,
     /// Where it listens.
     pub address: std::net::SocketAddr,
     /// TCP, or UDP.
@@ -52,8 +54,8 @@ pub struct Unconfined {
     pub variables: Vec<(OsString, OsString)>,
 }
 
-/// The sockets that were made inside, by their tags.
-pub type Doors = Vec<(u32, OwnedFd)>;
+/// The sockets of a sandbox's network, each with its role, in the order of the plan.
+pub type Doors = Vec<(SocketRole, OwnedFd)>;
 
 impl Listener {
     /// The address as the kernel lays it out.

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use crate::policy::Origin;
+use crate::printed::show;
 
 mod address;
 mod name;
@@ -316,7 +317,7 @@ pub fn without_password(url: &str) -> String {
         }
         None => url.to_owned(),
     };
-    text.escape_debug().to_string()
+    show(text.as_bytes())
 }
 
 /// The host and the port of an entry. More than one colon outside brackets is an IPv6 address without a port.
@@ -327,7 +328,7 @@ fn split_port(text: &str) -> Result<(&str, Option<&str>), HostRuleError> {
     }
     let is_a_path = |host: &str| host.contains('/') && !address::looks_like_a_network(host);
     if let Some(inner) = text.strip_prefix('[') {
-        let bad = || HostRuleError::Address6(text.escape_debug().to_string());
+        let bad = || HostRuleError::Address6(show(text.as_bytes()));
         let (address, after) = inner.split_once(']').ok_or_else(bad)?;
         return match after.strip_prefix(':') {
             // `[fd00::/8]:443` is a network with a port, so what is inside goes on without its brackets.
@@ -349,7 +350,7 @@ fn parse_port(text: &str) -> Result<u16, HostRuleError> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
         Ok(port) if digits && port != 0 => Ok(port),
-        _ => Err(HostRuleError::Port(text.escape_debug().to_string())),
+        _ => Err(HostRuleError::Port(show(text.as_bytes()))),
     }
 }
 

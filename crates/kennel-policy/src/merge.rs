@@ -63,17 +63,16 @@ pub struct Note {
     pub origin: Origin,
     /// The setting.
     pub key: String,
-    /// The file.
+    /// The file. Whoever names it trusts it.
     pub file: String,
 }
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Note { origin, key, file } = self;
+        let Note { origin, key, .. } = self;
         write!(
             f,
-            "{origin}: {key} is not applied: a settings file found in the working directory may only tighten; \
-             pass --settings {file} to trust it"
+            "{origin}: {key} is not applied: a settings file found in the working directory may only tighten"
         )
     }
 }
@@ -342,11 +341,11 @@ fn policy(settings: Settings) -> Policy {
         best_effort: value(best_effort).unwrap_or_default(),
         files: FilePolicy {
             reads,
-            deny_read: rules(files.deny_read, Missing::Skip, Follow::Always),
-            allow_read: rules(files.allow_read, missing_read, Follow::Named),
+            deny_read: rules(files.deny_read, Missing::Skip),
+            allow_read: rules(files.allow_read, missing_read),
             // A place to write that is not there is a typing mistake, or will be noticed as lost output.
-            allow_write: rules(files.allow_write, Missing::Error, Follow::Named),
-            deny_write: rules(files.deny_write, Missing::Skip, Follow::Always),
+            allow_write: rules(files.allow_write, Missing::Error),
+            deny_write: rules(files.deny_write, Missing::Skip),
             kept_names: files.protect_dotfiles.filter(|said| said.value).map(|said| KeptNames {
                 folders: KeptIn::WriteRoots,
                 names: dotfiles::COMMANDS,
@@ -362,7 +361,7 @@ fn policy(settings: Settings) -> Policy {
             tmp: value::<TmpMode>(files.tmp).unwrap_or_default(),
             host_run: value(files.host_run).unwrap_or_default(),
             system: value(files.system).unwrap_or(true),
-            devices: rules(files.devices, Missing::Error, Follow::Named),
+            devices: rules(files.devices, Missing::Error),
         },
         network: NetworkPolicy {
             mode: value(network.mode).unwrap_or_default(),
@@ -379,7 +378,7 @@ fn policy(settings: Settings) -> Policy {
             socks_proxy_port: value(network.socks_proxy_port),
             unix_sockets: value(network.unix_sockets).unwrap_or_default(),
             // A daemon may start later than the command.
-            allow_unix_sockets: rules(network.allow_unix_sockets, Missing::Skip, Follow::Named),
+            allow_unix_sockets: rules(network.allow_unix_sockets, Missing::Skip),
         },
         limits: Limits {
             memory: value(limits.memory).flatten(),
@@ -414,19 +413,9 @@ fn policy(settings: Settings) -> Policy {
     }
 }
 
-/// Whether an entry that is a symlink stands for its target.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Follow {
-    /// Yes: what is denied is the thing, under whatever name.
-    Always,
-    /// Only when it was named. What a glob finds may have been put there by an earlier run, as a link to a place that
-    /// nobody meant to allow.
-    Named,
-}
-
-fn rules(entries: Vec<PathEntry>, missing: Missing, follow: Follow) -> Vec<PathRule> {
+fn rules(entries: Vec<PathEntry>, missing: Missing) -> Vec<PathRule> {
     let rule = |entry: PathEntry| PathRule {
-        follow_link: follow == Follow::Always || !entry.pattern.is_glob(),
+        follow_link: true,
         lenient: false,
         look: Look::Everywhere,
         pattern: entry.pattern,

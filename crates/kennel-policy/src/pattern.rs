@@ -263,13 +263,6 @@ impl PathPattern {
         }
     }
 
-    /// Whether a path that ends in this name can match at all: asked before [`Self::matches`], it spares a walk most of
-    /// the work.
-    #[must_use]
-    pub fn could_end_with(&self, name: &[u8]) -> bool {
-        self.segments.last().is_none_or(|segment| segment.matches(name))
-    }
-
     /// Whether anything below this folder can match, so that a walk can leave out the rest.
     #[must_use]
     pub fn could_match_below(&self, folder: &Path) -> bool {

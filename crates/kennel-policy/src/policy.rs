@@ -177,7 +177,8 @@ pub struct PathRule {
     pub pattern: PathPattern,
     /// What to do when a path that is not a glob does not exist.
     pub missing: Missing,
-    /// Whether symlinks on the path are followed; otherwise an entry with one is skipped, and of a glob what is one.
+    /// Whether symlinks on a path that is not a glob are followed; otherwise an entry with one is skipped. Globs that deny
+    /// follow links and globs that allow do not: an earlier run may have put one there, to a place that nobody meant.
     pub follow_link: bool,
     /// Whether an allow that cannot be applied safely is left out, instead of being an error: what other programs' settings
     /// say was not written for kennel.

@@ -5,6 +5,8 @@
 //! which U+009B begins a sequence by itself, and all characters that reorder a line or do not show: a path must not read
 //! as another one.
 
+use std::fmt::{self, Write as _};
+
 /// Characters that do not show, or change how others show, besides control characters: Unicode's format characters (Cf),
 /// its separators of lines and paragraphs, and what it calls ignorable by default (Unicode 16).
 const HIDDEN: &[(char, char)] = &[
@@ -72,7 +74,30 @@ pub fn show(bytes: &[u8]) -> String {
     out
 }
 
-/// The same for a message of several lines, which stay lines.
+/// A name in ASCII alone, for places that take nothing else, such as the first line of an HTTP answer. A backslash is
+/// escaped as well, so that a program reads it in one way only.
+///
+/// ```
+/// use kennel_policy::printed::Ascii;
+/// assert_eq!(Ascii("é\\\r\n").to_string(), "\\u{e9}\\\\\\r\\n");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Ascii<'a>(pub &'a str);
+
+impl fmt::Display for Ascii<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in self.0.chars() {
+            if character.is_ascii() && is_plain(character) && character != '\\' {
+                f.write_char(character)?;
+            } else {
+                write!(f, "{}", character.escape_default())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A message of several lines, which stay lines, safe to print.
 #[must_use]
 pub fn show_lines(text: &str) -> String {
     let lines: Vec<String> = text.split('\n').map(|line| show(line.as_bytes())).collect();
@@ -153,6 +178,12 @@ mod tests {
         assert!(text.chars().all(|c| c == '\n' || is_plain(c)), "{text:?}");
         assert!(text.contains('ü') && text.contains("\\udb40\\udc41"), "{text}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+
+    #[test]
+    fn what_a_program_chose_cannot_drive_a_terminal_or_end_a_header() {
+        let text = Ascii("a\x1b[31m\r\n\u{202e}b\\\"'").to_string();
+        assert_eq!(text, "a\\u{1b}[31m\\r\\n\\u{202e}b\\\\\"'");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use kennel_policy::domain::{Host, HostRule};
+use kennel_policy::printed::Ascii;
 
 use crate::ask::{Ask, Asker, Verdict as AskVerdict};
 use crate::auth::Credentials;
@@ -171,7 +172,7 @@ pub(crate) struct Denial {
 
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", crate::rules::Printable(&self.target), self.reason)?;
+        write!(f, "{}: {}", Ascii(&self.target), self.reason)?;
         match &self.rule {
             Some(rule) => write!(f, " (rule {rule})"),
             None => Ok(()),
@@ -254,10 +255,10 @@ impl Gate {
     /// What was blocked so far, for the user's terminal; empty when nothing was.
     #[must_use]
     pub fn summary(&self) -> String {
-        self.summary_advising(record::BY_FLAG)
+        self.summary_advising(record::BY_SETTING)
     }
 
-    /// The same for somebody who allows hosts in another way than by a flag.
+    /// The same for somebody who allows hosts in another way than by the settings.
     #[must_use]
     pub fn summary_advising(&self, advice: &str) -> String {
         let ledger = lock(&self.0.ledger);
@@ -308,7 +309,7 @@ impl Gate {
     pub(crate) fn deny_text(&self, host: &str, port: u16, door: Door, why: impl fmt::Display) -> Denial {
         let reason = DenyReason::Malformed(why.to_string()).cut();
         // Not as it came: whoever reads the report may show it on a terminal.
-        let host = record::cut(&crate::rules::Printable(&record::cut(host)).to_string());
+        let host = record::cut(&Ascii(&record::cut(host)).to_string());
         self.note(&host, Some(port), door, Verdict::Denied(reason.clone()), None);
         Denial { target: format!("{host}:{port}"), reason, rule: None }
     }

@@ -41,6 +41,6 @@ pub use client::{Program, Transport, Who};
 pub use gate::{External, Gate, Settings, Times};
 pub use open::{Doors, OpenError, OpenGate};
 pub use parent::{Bypass, ParentProxies, ParentProxy, ParentProxyError};
-pub use record::{BY_FLAG, Door, MOST_RECORDS, Record, Verdict, summary};
+pub use record::{BY_SETTING, Door, MOST_RECORDS, Record, Verdict, summary};
 pub use resolver::{ResolveError, ResolverSettings};
 pub use rules::{Decision, DenyReason, HOST_ALIAS, Rules, Unlisted};

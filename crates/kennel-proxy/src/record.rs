@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 
 use kennel_policy::domain::{Host, Protocol};
+use kennel_policy::printed::Ascii;
 
 use crate::client::Program;
-use crate::rules::{DenyReason, Printable};
+use crate::rules::DenyReason;
 
 /// The most different decisions that are kept, of each kind: what was let through is not crowded out by what was refused. A
 /// program that tries a million names fills this table once; what comes after is only counted.
@@ -115,7 +116,7 @@ impl Ledger {
     /// Adds whose it was.
     pub(crate) fn attribute(&mut self, place: usize, program: Option<Program>) {
         // A program is called what it calls itself.
-        let shown = |program: Program| Program { name: Printable(&program.name).to_string(), ..program };
+        let shown = |program: Program| Program { name: Ascii(&program.name).to_string(), ..program };
         if let Some(record) = self.records.get_mut(place) {
             record.program = program.map(shown);
         }
@@ -130,8 +131,8 @@ impl Ledger {
     }
 }
 
-/// How `kennel run` is told to let a host through; the host follows.
-pub const BY_FLAG: &str = "to allow it: --allow-domain ";
+/// How a host is let through by the settings; the host follows.
+pub const BY_SETTING: &str = "to allow it, add to network.allow: ";
 
 /// What was blocked, for a person, with `advice` and the host where that would allow it; empty when nothing was.
 ///
@@ -173,7 +174,7 @@ pub fn summary(records: &[Record], unkept: u64, advice: &str) -> String {
         let times = (*count > 1).then(|| format!("{count} times"));
         let more: Vec<String> = by.into_iter().chain(times).collect();
         let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
-        let _ = write!(text, "  {}{more}: {reason}", Printable(&target));
+        let _ = write!(text, "  {}{more}: {reason}", Ascii(&target));
         if let Some(host) = remedy(host, *port, reason) {
             let _ = write!(text, "; {advice}{host}");
         }
@@ -252,11 +253,11 @@ mod tests {
             ..denied("good.test", Some(443), Door::Connect, DenyReason::NotListed)
         });
         assert_eq!(
-            summary(&ledger.records(), 2, BY_FLAG),
+            summary(&ledger.records(), 2, BY_SETTING),
             "kennel: blocked by the network policy:\n  \
-             example.com:443 (5 times): not on the allow list; to allow it: --allow-domain example.com:443\n  \
-             [2001:db8::1]:80 (by a\\u{1b}b): not on the allow list; to allow it: --allow-domain [2001:db8::1]:80\n  \
-             rebind.test:80: it resolves to 127.0.0.1, a loopback address; to allow it: --allow-domain 127.0.0.1:80\n  \
+             example.com:443 (5 times): not on the allow list; to allow it, add to network.allow: example.com:443\n  \
+             [2001:db8::1]:80 (by a\\u{1b}b): not on the allow list; to allow it, add to network.allow: [2001:db8::1]:80\n  \
+             rebind.test:80: it resolves to 127.0.0.1, a loopback address; to allow it, add to network.allow: 127.0.0.1:80\n  \
              a\\u{1b}[2Jb:1: not a valid host: an escape\n  \
              and 2 more that were not kept one by one\n"
         );
@@ -264,7 +265,7 @@ mod tests {
 
     #[test]
     fn nothing_blocked_says_nothing() {
-        assert_eq!(summary(&[], 0, BY_FLAG), "");
+        assert_eq!(summary(&[], 0, BY_SETTING), "");
     }
 
     #[test]
@@ -278,7 +279,7 @@ mod tests {
         // What is let through afterwards is kept all the same.
         let passed = denied("good.test", Some(443), Door::Connect, DenyReason::NotListed);
         assert!(ledger.note(Record { verdict: Verdict::Allowed, ..passed }).is_some());
-        let text = summary(&ledger.records(), ledger.unkept(), BY_FLAG);
+        let text = summary(&ledger.records(), ledger.unkept(), BY_SETTING);
         assert_eq!(text.lines().count(), 1 + MOST_LINES + 2, "{text}");
         assert!(
             text.contains("  and 492 more hosts\n  and 10 more that were not kept one by one\n"),

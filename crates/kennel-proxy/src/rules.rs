@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use kennel_policy::domain::{Host, HostPattern, HostRule, Protocol};
+use kennel_policy::printed::Ascii;
 
 use crate::address::{self, AddressClass};
 use crate::record::cut;
@@ -116,12 +117,12 @@ impl fmt::Display for DenyReason {
             DenyReason::NotListed => f.write_str("not on the allow list"),
             DenyReason::PortNotListed => f.write_str("allowed only on other ports"),
             DenyReason::DenyRule(None) => f.write_str("on the deny list"),
-            DenyReason::DenyRule(Some(why)) => write!(f, "on the deny list: {}", Printable(why)),
+            DenyReason::DenyRule(Some(why)) => write!(f, "on the deny list: {}", Ascii(why)),
             DenyReason::Address(address, class) => write!(f, "it resolves to {address}, {class}"),
             DenyReason::DeniedAddress(address) => write!(f, "it resolves to {address}, which is denied"),
-            DenyReason::Malformed(why) => write!(f, "not a valid host: {}", Printable(why)),
+            DenyReason::Malformed(why) => write!(f, "not a valid host: {}", Ascii(why)),
             DenyReason::NameMismatch(told) => {
-                write!(f, "the client asked this host for {}", Printable(told))
+                write!(f, "the client asked this host for {}", Ascii(told))
             }
             DenyReason::NoServerName => {
                 f.write_str("the TLS client names no server, which only a tcp:// rule carries")
@@ -130,7 +131,7 @@ impl fmt::Display for DenyReason {
                 "the TLS client hides the server's name (ECH), which only network.allow_ech lets through",
             ),
             DenyReason::Tls(why) => write!(f, "the TLS hello is malformed: {why}"),
-            DenyReason::Request(why) => write!(f, "the HTTP request is not carried: {}", Printable(why)),
+            DenyReason::Request(why) => write!(f, "the HTTP request is not carried: {}", Ascii(why)),
             DenyReason::Protocol(what) => {
                 write!(f, "the client speaks {what}, which only a tcp:// rule carries")
             }
@@ -140,24 +141,6 @@ impl fmt::Display for DenyReason {
             DenyReason::Refused => f.write_str("refused when asked"),
             DenyReason::NoAnswer => f.write_str("nobody answered the question in time"),
         }
-    }
-}
-
-/// Text that a program inside chose, safe to print: control characters and those that reorder a line become
-/// escapes, so that a host name cannot drive the user's terminal or end an HTTP header.
-pub(crate) struct Printable<'a>(pub &'a str);
-
-impl fmt::Display for Printable<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for character in self.0.chars() {
-            if character == '"' || character == '\'' || (' '..='~').contains(&character) && character != '\\'
-            {
-                write!(f, "{character}")?;
-            } else {
-                write!(f, "{}", character.escape_default())?;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -343,11 +326,5 @@ mod tests {
             Err(DenyReason::DeniedAddress(_))
         ));
         assert_eq!(closed.check_address("93.184.216.34".parse().unwrap(), 80, |_| false), Ok(()));
-    }
-
-    #[test]
-    fn what_a_program_chose_cannot_drive_a_terminal() {
-        let text = Printable("a\x1b[31m\r\n\u{202e}b\\").to_string();
-        assert_eq!(text, "a\\u{1b}[31m\\r\\n\\u{202e}b\\\\");
     }
 }

@@ -16,8 +16,6 @@ pub const RANGE_V6: (Ipv6Addr, u8) = (Ipv6Addr::new(0xfd6b, 0x656e, 0x6e65, 0x6c
 pub const SANDBOX_V4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// What the sandbox itself is called in those ranges.
 pub const SANDBOX_V6: Ipv6Addr = Ipv6Addr::new(0xfd6b, 0x656e, 0x6e65, 0x6c, 0, 0, 0, 1);
-/// Where a name server seems to be, for `/etc/resolv.conf`.
-pub const RESOLVER_V4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 53);
 
 /// The first 256 numbers are the sandbox's and the gate's own.
 const FIRST: u32 = 256;

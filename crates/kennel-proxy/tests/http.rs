@@ -41,10 +41,9 @@ fn a_denied_connect_has_its_reason_in_the_status_phrase_and_no_look_up_is_made()
     }
     assert!(world.names.asked().is_empty());
     assert!(
-        world
-            .gate
-            .summary()
-            .contains("evil.test:443: not on the allow list; to allow it: --allow-domain evil.test:443")
+        world.gate.summary().contains(
+            "evil.test:443: not on the allow list; to allow it, add to network.allow: evil.test:443"
+        )
     );
 }
 

@@ -75,7 +75,7 @@ fn a_name_that_is_not_allowed_does_not_exist_and_says_why() {
         world
             .gate
             .summary()
-            .contains("evil.test: not on the allow list; to allow it: --allow-domain evil.test")
+            .contains("evil.test: not on the allow list; to allow it, add to network.allow: evil.test")
     );
 }
 

@@ -141,7 +141,7 @@ fn a_hello_that_names_nobody_or_hides_a_name_is_refused_unless_that_is_allowed()
     }
     assert!(seen.lock().unwrap().is_empty());
     assert!(
-        world.gate.summary().contains(&format!("--allow-domain tcp://a.test:{port}")),
+        world.gate.summary().contains(&format!("network.allow: tcp://a.test:{port}")),
         "{}",
         world.gate.summary()
     );
@@ -185,7 +185,10 @@ fn a_rule_for_any_bytes_carries_them_on_that_port_of_that_host() {
     assert!(client.rest().is_err(), "another host");
     assert_eq!(*seen.lock().unwrap(), b"\0raw bytes");
     let summary = world.gate.summary();
-    assert!(summary.contains(&format!("to allow it: --allow-domain tcp://b.test:{port}")), "{summary}");
+    assert!(
+        summary.contains(&format!("to allow it, add to network.allow: tcp://b.test:{port}")),
+        "{summary}"
+    );
 }
 
 #[test]

@@ -103,6 +103,21 @@ impl PartialEq<&str> for Cause {
     }
 }
 
+impl SandboxError {
+    /// Whether this host lacks something that the policy asks for, or this process may not use it: then
+    /// [`host::findings`](crate::host::findings) says more.
+    #[must_use]
+    pub fn lacks_of_host(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        if let Some(error) =
+            self.source().and_then(|source| source.downcast_ref::<kennel_linux::sandbox::Error>())
+        {
+            return error.lacks_of_host();
+        }
+        false
+    }
+}
+
 impl fmt::Display for SandboxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -5,10 +5,15 @@ use kennel_policy::printed::show_lines;
 use serde_json::json;
 
 use super::{json_text, print};
+use crate::flags::advice::in_flags;
 
 /// Prints the findings. The exit code is 0 when `kennel run` works here, else 1.
 pub fn doctor(as_json: bool) -> i32 {
-    let findings = host::findings();
+    let mut findings = host::findings();
+    for finding in &mut findings {
+        finding.detail = in_flags(&finding.detail);
+        finding.remedy = finding.remedy.as_deref().map(in_flags);
+    }
     let works = findings.iter().all(|finding| finding.state != State::Missing);
     let code = i32::from(!works);
     if as_json {

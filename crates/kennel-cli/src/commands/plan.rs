@@ -6,13 +6,14 @@ use serde_json::json;
 
 use super::{FAILED, json_text, policy, print, say};
 use crate::flags::RunArgs;
+use crate::flags::advice::{noted, told};
 use crate::memory;
 
 /// Prints the plan.
 pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
     let steps = policy::policy(args).and_then(|(merged, cwd)| {
         for note in &merged.notes {
-            say(&format!("kennel: note: {note}"));
+            say(&format!("kennel: note: {}", noted(note)));
         }
         let mut job = Job::bare(merged.policy.into(), args.command.clone());
         (job.environment, job.cwd) = (memory::environment_of_job(), cwd);
@@ -21,7 +22,7 @@ pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
     let steps = match steps {
         Ok(steps) => steps,
         Err(error) => {
-            say(&format!("kennel: {error}"));
+            say(&format!("kennel: {}", told(&*error)));
             return FAILED;
         }
     };

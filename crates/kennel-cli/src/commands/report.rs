@@ -9,6 +9,8 @@ use kennel::outcome::{Ended, Mended, NetworkDecision, Outcome, SetAside, Violati
 use kennel_policy::policy::{MountAccess, Policy};
 use serde_json::{Value, json};
 
+use crate::flags::advice::told;
+
 /// Holds the report's place. This comes before the start, because afterwards the command may have put something else there.
 pub fn hold(path: &Path, policy: &Policy) -> Result<HeldFile, HoldError> {
     let files = &policy.files;
@@ -65,7 +67,7 @@ fn report(result: &kennel::Result<Outcome>, exit_code: i32) -> Value {
                 "error": null,
             })
         }
-        Err(error) => not_started(&error.to_string(), exit_code),
+        Err(error) => not_started(&told(error), exit_code),
     }
 }
 

@@ -12,6 +12,7 @@ use kennel::{ControlLines, Published, SandboxError, terminal};
 use kennel_policy::policy::{Limits, NetworkMode, Policy};
 
 use super::{FAILED, ask, plan, policy, report, say, say_lines, stats};
+use crate::flags::advice::{noted, told};
 use crate::flags::{RunArgs, Stats};
 use crate::memory;
 
@@ -34,7 +35,7 @@ pub fn run(args: &RunArgs) -> i32 {
     };
     let fail = |message: &str| report_failure(file.as_ref(), message);
     if !args.quiet {
-        merged.notes.iter().for_each(|note| say(&format!("kennel: note: {note}")));
+        merged.notes.iter().for_each(|note| say(&format!("kennel: note: {}", noted(note))));
     }
     let control = match args.control_fd.as_deref().map(control_lines).transpose() {
         Ok(control) => control,
@@ -229,7 +230,7 @@ pub fn not_started(error: &SandboxError) -> i32 {
             say(&format!("kennel: {error}"));
             126
         }
-        error => fail(&error.to_string()),
+        error => fail(&told(error)),
     }
 }
 

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use kennel_policy::policy::Origin;
 use kennel_policy::settings::{Base, Settings, keys};
 
+pub mod advice;
 pub mod completions;
 pub mod help;
 pub mod man;

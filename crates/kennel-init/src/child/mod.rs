@@ -230,7 +230,7 @@ impl Setup<'_> {
             tag::TMPFS => self.tmpfs(&mut fields),
             tag::BIND => self.bind(&mut fields),
             tag::STORE => self.make_store(&mut fields),
-            tag::HAND_OVER_STORE => self.hand_over_store(&mut fields),
+            tag::HAND_OVER_STORE => self.hand_over_store(),
             tag::PRIVATE => self.private(&mut fields),
             tag::MASK_DIR => self.mask(&mut fields, c"d"),
             tag::MASK_FILE => self.mask(&mut fields, c"f"),

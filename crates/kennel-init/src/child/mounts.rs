@@ -7,6 +7,7 @@ use super::sys::{self, AT_FDCWD, Errno, Fd, Identity, Result, mount, open, resol
 use super::wire::Reader;
 use super::{Setup, remount, tag};
 use crate::report::Report;
+use crate::role::DescriptorRole;
 
 /// A child user namespace gets its copy of the host's mounts as slaves: what the host mounts later would show up
 /// inside, writable. Private ends that.
@@ -49,10 +50,10 @@ impl Setup<'_> {
     }
 
     /// Lets the controller hide things later with what hides them now.
-    pub(super) fn hand_over_store(&mut self, fields: &mut Reader) -> Result<()> {
-        let tag = fields.u32()?;
+    pub(super) fn hand_over_store(&self) -> Result<()> {
         let store = self.store.as_ref().ok_or(Errno::EPROTO)?;
-        sys::send_with_fd(self.link, &Report::Descriptor { tag }.encode(), store.raw())
+        let report = Report::Descriptor { role: DescriptorRole::Store };
+        sys::send_with_fd(self.link, &report.encode(), store.raw())
     }
 
     pub(super) fn private(&mut self, fields: &mut Reader) -> Result<()> {

@@ -5,6 +5,7 @@ use super::sys::{self, Errno, Fd, Result};
 use super::tag;
 use super::wire::Reader;
 use crate::report::Report;
+use crate::role::{DescriptorRole, SocketRole};
 
 const AF_INET: u32 = 2;
 const AF_NETLINK: u32 = 16;
@@ -93,5 +94,7 @@ fn listen(fields: &mut Reader, link: i32) -> Result<()> {
     if kind == SOCK_STREAM {
         sys::listen(&socket, 1024)?;
     }
-    sys::send_with_fd(link, &Report::Descriptor { tag: fields.u32()? }.encode(), socket.raw())
+    let role = SocketRole::decode(fields.u32()?).ok_or(Errno::EPROTO)?;
+    let report = Report::Descriptor { role: DescriptorRole::Socket(role) };
+    sys::send_with_fd(link, &report.encode(), socket.raw())
 }

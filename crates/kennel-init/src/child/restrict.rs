@@ -7,6 +7,7 @@ use super::mounts::number;
 use super::sys::{self, Errno, Result, open};
 use super::wire::Reader;
 use crate::report::Report;
+use crate::role::DescriptorRole;
 
 pub(super) fn limit(fields: &mut Reader) -> Result<()> {
     sys::set_limit(fields.u32()?, fields.u64()?, fields.u64()?)
@@ -87,8 +88,7 @@ pub(super) fn drop_capabilities() -> Result<()> {
 pub(super) fn filter(fields: &mut Reader, link: i32) -> Result<()> {
     const NEW_LISTENER: usize = 1 << 3;
     const WAIT_KILLABLE: usize = 1 << 5;
-    let (program, listens, tag, awaits) =
-        (fields.bytes()?, fields.u8()? != 0, fields.u32()?, fields.u8()? != 0);
+    let (program, listens, awaits) = (fields.bytes()?, fields.u8()? != 0, fields.u8()? != 0);
     if !listens {
         return sys::seccomp_filter(program, 0).map(drop);
     }
@@ -101,7 +101,8 @@ pub(super) fn filter(fields: &mut Reader, link: i32) -> Result<()> {
     // Dropped here. With a copy left inside, calls would wait for ever when the controller's is gone, instead of
     // failing; and whoever took this process over could answer them.
     let listener = sys::Fd(listener as i32);
-    sys::send_with_fd(link, &Report::Descriptor { tag }.encode(), listener.raw())?;
+    let report = Report::Descriptor { role: DescriptorRole::Notifications };
+    sys::send_with_fd(link, &report.encode(), listener.raw())?;
     drop(listener);
     // The guard takes hold of the paths it knows: a command that ran already could put something else there.
     if awaits { super::orders::await_go(link) } else { Ok(()) }

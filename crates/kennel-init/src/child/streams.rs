@@ -5,7 +5,8 @@
 use super::sys::{self, AT_FDCWD, Errno, Fd, Result, mount, open, resolve};
 use super::wire::Reader;
 use super::{Setup, tag};
-use crate::report::{Report, descriptor};
+use crate::report::Report;
+use crate::role::DescriptorRole;
 
 /// The place in the store that the file behind standard input is mounted on. The store lies under the sandbox's /dev, so
 /// that /proc shows it as /dev/stdin, and nothing but that leads to it.
@@ -32,19 +33,19 @@ impl Setup<'_> {
 
     fn input_file(&self, fields: &mut Reader) -> Result<()> {
         const STANDARD_INPUT: i32 = 0;
-        let (tag, theirs) = match self.open_again(fields) {
+        let (role, theirs) = match self.open_again(fields) {
             Ok(file) => {
                 sys::dup3(file.raw(), STANDARD_INPUT, false)?;
-                (descriptor::INPUT_FILE, file)
+                (DescriptorRole::InputFile, file)
             }
             // The caller could read it by means that this process does not have: as the host's root, or before a rename.
             Err(_) => {
                 let (from, to) = sys::pipe()?;
                 sys::dup3(from.raw(), STANDARD_INPUT, false)?;
-                (descriptor::INPUT_PIPE, to)
+                (DescriptorRole::InputPipe, to)
             }
         };
-        sys::send_with_fd(self.link, &Report::Descriptor { tag }.encode(), theirs.raw())
+        sys::send_with_fd(self.link, &Report::Descriptor { role }.encode(), theirs.raw())
     }
 
     fn open_again(&self, fields: &mut Reader) -> Result<Fd> {

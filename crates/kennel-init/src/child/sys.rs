@@ -784,8 +784,6 @@ pub struct PollFd {
 }
 
 pub const POLLIN: i16 = 1;
-pub const POLLERR: i16 = 8;
-pub const POLLHUP: i16 = 16;
 
 /// Waits, without a time limit, until one of `fds` is ready.
 pub fn poll(fds: &mut [PollFd]) -> Result<usize> {

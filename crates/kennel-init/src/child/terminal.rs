@@ -7,7 +7,8 @@
 
 use super::sys::{self, AT_FDCWD, Fd, Result, open};
 use super::wire::Reader;
-use crate::report::{Report, descriptor};
+use crate::report::Report;
+use crate::role::DescriptorRole;
 
 const TCSETS: usize = 0x5402;
 const TIOCSCTTY: usize = 0x540e;
@@ -57,7 +58,7 @@ impl Terminal {
         for _ in 0..fields.count()? {
             sys::dup3(fd.raw(), fields.u32()?.cast_signed(), false)?;
         }
-        let report = Report::Descriptor { tag: descriptor::TERMINAL };
+        let report = Report::Descriptor { role: DescriptorRole::Terminal };
         sys::send_with_fd(link, &report.encode(), other_side.raw())?;
         Ok(Terminal { fd, before: 0 })
     }

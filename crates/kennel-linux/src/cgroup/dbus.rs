@@ -8,6 +8,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::{Duration, Instant};
 
+use kennel_policy::printed::show;
+
 /// The longest message that is read. Replies and signals of systemd's manager have a few hundred bytes.
 const MOST: usize = 128 * 1024;
 
@@ -407,7 +409,7 @@ impl Reader<'_> {
 
 /// Text of the other end as it may be shown on a terminal.
 fn printable(text: &str) -> String {
-    text.chars().take(300).map(|c| if c.is_control() { '?' } else { c }).collect()
+    show(text.chars().take(300).collect::<String>().as_bytes())
 }
 
 fn bad(what: &str) -> io::Error {
@@ -524,7 +526,7 @@ mod tests {
         body.string("no\x1b[31m such unit");
         let error =
             served(&reply(ERROR, 1, "s", &body)).call(&SOMEBODY, "M", "", &Body::default()).unwrap_err();
-        assert!(error.to_string().contains("no?[31m such unit"), "{error}");
+        assert!(error.to_string().contains("no\\u{1b}[31m such unit"), "{error}");
     }
 
     #[test]

@@ -335,7 +335,11 @@ pub(super) fn legacy_lacks(
             (Some(seat), Some(error)) => Lack {
                 controller: *controller,
                 why: format!("{}: {error}", seat.own.display()),
-                remedy: if is_refusal(error) { grant.clone() } else { "run `kennel doctor`".to_owned() },
+                remedy: if is_refusal(error) {
+                    grant.clone()
+                } else {
+                    "docs/limits.md says what limits need of a host".to_owned()
+                },
             },
             _ => Lack {
                 controller: *controller,

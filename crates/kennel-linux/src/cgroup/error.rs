@@ -21,7 +21,7 @@ pub enum CgroupError {
         /// What was asked for.
         value: String,
         /// Why it makes no sense.
-        why: &'static str,
+        why: String,
     },
     /// Controllers that a limit needs and that the caller cannot use on this host.
     #[error("{}", Lacks(.0))]
@@ -109,10 +109,10 @@ impl CgroupError {
                 remedies.join("\n")
             }
             Self::NoPlace { help, .. } => help.clone(),
-            Self::System { .. } => "`kennel doctor` shows which limits this host offers and how".to_owned(),
+            Self::System { .. } => "docs/limits.md says what limits need of a host".to_owned(),
             Self::Scope { .. } => {
                 "check `systemctl --user status`; without a user's systemd, a writable cgroup \
-                                   has to be delegated (see `kennel doctor`)"
+                                   has to be delegated (docs/limits.md says how)"
                     .to_owned()
             }
         }

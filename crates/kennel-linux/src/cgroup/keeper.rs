@@ -16,6 +16,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open};
 
+use crate::signal_mask::SignalsBlocked;
+
 /// What one system call needs, with room to spare.
 const STACK: usize = 32 * 1024;
 
@@ -31,16 +33,9 @@ impl Keeper {
     pub fn start() -> io::Result<Self> {
         let controller = pidfd_open(getpid(), PidfdFlags::empty())?;
         let mut stack = vec![0u8; STACK].into_boxed_slice();
-        let everything = every_signal();
-        let mut before = every_signal();
         // A signal handler of the controller's must never run in the keeper, on that stack and beside its own
-        // thread: the keeper inherits that all signals are blocked. SAFETY: both sets are initialised and
-        // live through the call.
-        let failure =
-            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const everything, &raw mut before) };
-        if failure != 0 {
-            return Err(io::Error::from_raw_os_error(failure));
-        }
+        // thread: the keeper inherits that all signals are blocked.
+        let blocked = SignalsBlocked::new();
         // SAFETY: the stack grows down from the end of a buffer that outlives the keeper; the end of one is
         // aligned to 16 after rounding down. `keep` touches nothing but its argument, a number, and its own
         // stack.
@@ -51,8 +46,7 @@ impl Keeper {
             libc::clone(keep, top, libc::CLONE_VM | libc::CLONE_FILES, argument)
         };
         let started = Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error);
-        // SAFETY: as above; puts back what the first call saved.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+        drop(blocked);
         Ok(Self { pid: started?, _stack: stack, _controller: controller })
     }
 
@@ -87,15 +81,6 @@ extern "C" fn keep(controller: *mut c_void) -> c_int {
             Err(rustix::io::Errno::INTR) => {}
             _ => return 0,
         }
-    }
-}
-
-fn every_signal() -> libc::sigset_t {
-    let mut set = std::mem::MaybeUninit::uninit();
-    // SAFETY: sigfillset initialises the set it is given.
-    unsafe {
-        libc::sigfillset(set.as_mut_ptr());
-        set.assume_init()
     }
 }
 

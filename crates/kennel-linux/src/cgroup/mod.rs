@@ -34,6 +34,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use kennel_policy::quantity::CPUS;
 use rustix::process::Pid;
 
 pub use controller::{Controller, ControllerSet};
@@ -105,7 +106,9 @@ impl CgroupLimits {
     }
 
     fn check(&self) -> Result<(), CgroupError> {
-        let invalid = |limit, value: String, why| Err(CgroupError::InvalidLimit { limit, value, why });
+        let invalid = |limit, value: String, why: &str| {
+            Err(CgroupError::InvalidLimit { limit, value, why: why.to_owned() })
+        };
         match self {
             Self { memory: Some(bytes @ ..4096), .. } => {
                 invalid("memory", bytes.to_string(), "less than one page, in which nothing can run")
@@ -114,8 +117,9 @@ impl CgroupLimits {
                 invalid("swap", bytes.to_string(), "swap can be limited only together with memory")
             }
             // Not a range: NaN has to be caught as well.
-            Self { cpus: Some(cpus), .. } if !(0.01..=100_000.0).contains(cpus) => {
-                invalid("cpus", cpus.to_string(), "not between 0.01 and 100000")
+            Self { cpus: Some(cpus), .. } if !CPUS.contains(cpus) => {
+                let why = format!("not between {} and {}", CPUS.start(), CPUS.end());
+                invalid("cpus", cpus.to_string(), &why)
             }
             Self { pids: Some(0), .. } => {
                 invalid("pids", "0".to_owned(), "a sandbox has at least one process")
@@ -181,7 +185,7 @@ impl Cgroup {
             return Err(CgroupError::NoPlace {
                 place: hierarchies.layout().to_string(),
                 why: "no directory that the caller may write to".to_owned(),
-                help: "`kennel doctor` shows how to get one".to_owned(),
+                help: "docs/limits.md says how to get one".to_owned(),
             });
         }
         Ok(cgroup)

@@ -40,6 +40,17 @@ fn cgroup(limits: &CgroupLimits) -> Option<Cgroup> {
     }
 }
 
+#[test]
+fn a_number_of_cpus_has_the_bounds_that_settings_have() {
+    let check = |cpus| CgroupLimits { cpus: Some(cpus), ..CgroupLimits::default() }.check();
+    for cpus in [0.01, 1.5, 65536.0] {
+        assert!(check(cpus).is_ok() && kennel_policy::quantity::cpus(&cpus.to_string()).is_ok(), "{cpus}");
+    }
+    for cpus in [0.0, -1.0, 0.009, 65537.0, 100_000.0, f64::INFINITY, f64::NAN] {
+        assert!(check(cpus).is_err() && kennel_policy::quantity::cpus(&cpus.to_string()).is_err(), "{cpus}");
+    }
+}
+
 fn memory(mib: u64) -> CgroupLimits {
     CgroupLimits { memory: Some(mib * MIB), ..CgroupLimits::default() }
 }

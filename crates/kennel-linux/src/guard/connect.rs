@@ -22,9 +22,9 @@ use super::caller::Caller;
 use super::calls::Address;
 use super::listener::{Answer, Listener, Notification, last_error};
 use super::own::{self, OwnSockets};
-use super::rules::{AllowedSocket, Sockets};
 use super::walk::{self, Start};
 use super::watch::{is_born_since, now};
+use crate::resolve::guard_rules::{AllowedSocket, Sockets};
 
 /// What became of a call.
 #[derive(Debug)]

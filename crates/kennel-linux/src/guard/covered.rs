@@ -19,8 +19,8 @@ use rustix::io::Errno;
 
 use super::folders::{FolderWatch, Place, Subscriber};
 use super::mender::{Mender, Namespaces};
-use super::rules::{Anchor, CoveredName, Rules};
 use super::trail::Trails;
+use crate::resolve::guard_rules::{Anchor, CoveredName, Rules};
 use kennel_policy::outcome::Violation;
 
 /// The covered names of a sandbox that runs.

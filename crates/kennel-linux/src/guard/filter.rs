@@ -1,25 +1,21 @@
 //! Which calls the filter sends to the guard.
 //!
 //! Only calls that make or replace a name, and where unix sockets are listed those that connect and listen. Calls that
-//! cannot be told apart by their registers are all sent; `open` without `O_CREAT` is not. The guard's rules are laid over
-//! those of a profile and only ever narrow them: what a profile denies stays denied.
+//! cannot be told apart by their registers are all sent; `open` without `O_CREAT` is not.
 
 use libc::c_long;
 
-use super::rules::{Asks, Rules};
-use crate::seccomp::bpf::{Rule, Table, Test, Verdict};
+use crate::resolve::guard_rules::{Asks, Rules};
+use crate::seccomp::Additions;
+use crate::seccomp::bpf::{Rule, Test, Verdict};
 
 const EPERM: Verdict = Verdict::Errno(libc::EPERM as u32);
-
-/// What the guard adds to a profile's table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Additions(Vec<(c_long, Rule)>);
 
 /// The additions for `rules`; none when there is nothing to guard.
 #[must_use]
 pub fn filter_rules(rules: &Rules) -> Additions {
-    let mut additions = Vec::new();
-    let mut add = |call: c_long, rule: Rule| additions.push((call, rule));
+    let mut additions = Additions::default();
+    let mut add = |call: c_long, rule: Rule| additions.add(call, rule);
     if rules.names() {
         for &call in CREATE {
             add(call, Rule::Always(Verdict::Notify));
@@ -46,7 +42,7 @@ pub fn filter_rules(rules: &Rules) -> Additions {
             add(call, Rule::Always(EPERM));
         }
     }
-    Additions(additions)
+    additions
 }
 
 /// `openat2` passes its flags in memory; the others always make a name.
@@ -97,77 +93,11 @@ fn subvolumes() -> Rule {
     Rule::When(vec![(Test::OneOf { argument: 1, mask: u32::MAX, values }, EPERM)], Verdict::Allow)
 }
 
-impl Additions {
-    /// Lays the additions over a profile's table.
-    pub fn apply(&self, table: &mut Table) {
-        for (call, addition) in &self.0 {
-            let rule = table.rule(*call).clone();
-            table.set(&[*call], narrowed(rule, addition));
-        }
-    }
-
-    /// Whether there are any.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-/// What holds where `rule` allows and `addition` has its say as well.
-fn narrowed(rule: Rule, addition: &Rule) -> Rule {
-    match (rule, addition) {
-        (Rule::Always(Verdict::Allow), addition) => addition.clone(),
-        (Rule::Always(denied), _) => Rule::Always(denied),
-        (Rule::When(tests, otherwise), addition) => {
-            let mut list: Vec<(Test, Verdict)> = tests
-                .into_iter()
-                .map(|(test, verdict)| (test.clone(), within(&test, verdict, addition)))
-                .collect();
-            match (otherwise, addition) {
-                (Verdict::Allow, Rule::When(more, last)) => {
-                    list.extend(more.iter().cloned());
-                    Rule::When(list, *last)
-                }
-                (Verdict::Allow, Rule::Always(verdict)) => Rule::When(list, *verdict),
-                (denied, _) => Rule::When(list, denied),
-            }
-        }
-    }
-}
-
-/// The verdict where `test` already holds. A rule cannot ask for two tests at once, so a case in which both might hold
-/// is sent to the guard, which sees all.
-fn within(test: &Test, verdict: Verdict, addition: &Rule) -> Verdict {
-    if verdict != Verdict::Allow {
-        return verdict;
-    }
-    match addition {
-        Rule::Always(verdict) => *verdict,
-        Rule::When(more, last) => match more.iter().find(|(other, _)| !exclude_each_other(test, other)) {
-            None => *last,
-            Some((other, verdict)) if other == test => *verdict,
-            Some(_) => Verdict::Notify,
-        },
-    }
-}
-
-fn exclude_each_other(one: &Test, two: &Test) -> bool {
-    match (one, two) {
-        (
-            Test::OneOf { argument: a, mask: m, values },
-            Test::OneOf { argument: b, mask: n, values: others },
-        ) => a == b && m == n && !values.iter().any(|value| others.contains(value)),
-        (Test::NoBit { argument: a, bits: none }, Test::AnyBit { argument: b, bits: any }) => {
-            a == b && any & none == *any
-        }
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guard::rules::{Anchor, Finding};
+    use crate::resolve::guard_rules::{Anchor, Finding};
+    use crate::seccomp::bpf::Table;
 
     fn protecting() -> Rules {
         let anchor = Anchor { path: "/w".into(), identity: Default::default() };

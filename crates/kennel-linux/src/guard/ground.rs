@@ -14,8 +14,8 @@ use kennel_init::plan::Identity;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::rules::Protected;
 use super::walk::{self, Spot};
+use crate::resolve::guard_rules::Protected;
 
 /// A protected path.
 #[derive(Debug)]

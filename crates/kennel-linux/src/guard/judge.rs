@@ -11,9 +11,9 @@ use super::caller::{Caller, PATH_MAX, Unreadable};
 use super::calls::{Address, Call, Flags, PathArgument};
 use super::ground::{Ground, Guarded, How};
 use super::listener::{Listener, Notification};
-use super::rules::Protected;
 use super::walk::{self, Spot, Start};
 use super::{locks, modes, rewrite};
+use crate::resolve::guard_rules::Protected;
 
 /// The guard's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,15 +14,10 @@ use kennel_init::report::Report;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::RecvFlags;
-use rustix::process::Signal;
 
 use crate::clock::timespec;
 use crate::launch;
 use crate::link::{self, Received};
-use crate::reap::reap;
-
-/// How the plan calls the store of what hides things.
-pub const STORE: u32 = u32::MAX - 1;
 
 /// A file system that does not answer holds the helper; the sandbox is not held with it.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -97,7 +92,6 @@ impl Mender {
 
 impl Drop for Mender {
     fn drop(&mut self) {
-        let _ = rustix::process::pidfd_send_signal(&self.0.pidfd, Signal::KILL);
-        let _ = reap(self.0.pidfd.as_fd());
+        self.0.end();
     }
 }

@@ -27,7 +27,6 @@ pub mod mender;
 mod modes;
 mod own;
 mod rewrite;
-pub mod rules;
 pub mod trail;
 pub mod walk;
 pub mod watch;
@@ -48,11 +47,14 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::io::Errno;
 
 use crate::clock::timespec;
+use crate::signal_mask::SignalsBlocked;
 
-pub use filter::{Additions, filter_rules};
+pub use crate::resolve::guard_rules::{
+    AllowedSocket, Anchor, Asks, CoveredName, Finding, Premises, Protected, Rules, Sockets,
+};
+pub use filter::filter_rules;
 pub use kennel_policy::outcome::{Mended, Violation, Violations};
 pub use mender::Namespaces;
-pub use rules::{AllowedSocket, Anchor, Asks, CoveredName, Finding, Premises, Protected, Rules, Sockets};
 
 use calls::Call;
 use connect::Connector;
@@ -63,9 +65,6 @@ use ground::Ground;
 use judge::{Judge, Ruling};
 use listener::{Answer, Listener, Notification};
 use watch::AbsentWatch;
-
-/// How the plan calls the descriptor that hears of the filter's notifications. The sockets of a network have small numbers.
-pub const LISTENER: u32 = u32::MAX;
 
 /// How long the guard has for its last look, before nobody waits for it any more.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -495,27 +494,4 @@ fn drop_capabilities() {
     let none = [0u32; 6];
     // SAFETY: a header and a data structure of this version; without the C library's wrapper only this thread changes.
     unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
-}
-
-/// Keeps a program's signals away from a thread that is started meanwhile.
-struct SignalsBlocked(libc::sigset_t);
-
-impl SignalsBlocked {
-    fn new() -> SignalsBlocked {
-        // SAFETY: both sets are local; the call only changes this thread's mask.
-        unsafe {
-            let mut all = std::mem::zeroed();
-            let mut before = std::mem::zeroed();
-            libc::sigfillset(&raw mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-            SignalsBlocked(before)
-        }
-    }
-}
-
-impl Drop for SignalsBlocked {
-    fn drop(&mut self) {
-        // SAFETY: the set is the one that was in force before.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
-    }
 }

@@ -7,12 +7,60 @@
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use super::place::Entry;
+use super::signs::kind;
+use super::{SetAside, What};
+
+/// Sets a name in a folder aside, and tells of it.
+pub fn set_aside(folder: BorrowedFd, at: &Path, name: &CStr, what: What) -> SetAside {
+    let path = at.join(OsStr::from_bytes(name.to_bytes()));
+    match move_aside(folder, name) {
+        Ok(moved) => SetAside { path, what, moved_to: Some(at.join(moved)), error: None },
+        Err(error) => SetAside { path, what, moved_to: None, error: Some(error.raw_os_error()) },
+    }
+}
+
+/// Sets a part of a repository's own folder aside, with `rest` in its place.
+pub fn part_aside(folder: BorrowedFd, at: &Path, name: &CStr, rest: Option<&[u8]>, what: What) -> SetAside {
+    let replaced = rest.and_then(|rest| replace(folder, name, rest).ok());
+    if let Some(moved) = replaced {
+        let path = at.join(OsStr::from_bytes(name.to_bytes()));
+        return SetAside { path, what, moved_to: Some(at.join(moved)), error: None };
+    }
+    // On a full disk there is no room for another file; without its configuration a repository is harmless too.
+    let done = set_aside(folder, at, name, what.clone());
+    if done.error.is_none() {
+        return done;
+    }
+    // And where there is no room for a longer name, `HEAD` changes places with a folder, which takes none: git takes this
+    // for no repository then. (With a file it might, if the sandbox has written one that reads as the other.)
+    let swapped = [c"objects", c"refs", c"hooks"].into_iter().find(|name| {
+        kind(folder, name) == Some(FileType::Directory) && exchange(folder, name, c"HEAD").is_ok()
+    });
+    match swapped {
+        Some(place) => SetAside {
+            path: at.join("HEAD"),
+            what: What::Head(Box::new(what)),
+            moved_to: Some(at.join(OsStr::from_bytes(place.to_bytes()))),
+            error: None,
+        },
+        None => done,
+    }
+}
+
+/// Sets aside what was found on a way.
+pub fn move_entry(entry: &Entry, what: What) -> Option<SetAside> {
+    let (name, at) = (entry.name.as_ref()?, entry.path.parent()?);
+    Some(set_aside(entry.folder.as_fd(), at, name, what))
+}
+
 /// Renames `name` beside, and tells its new name.
-pub fn set_aside(folder: BorrowedFd, name: &CStr) -> Result<OsString, Errno> {
+fn move_aside(folder: BorrowedFd, name: &CStr) -> Result<OsString, Errno> {
     with_rights(folder, || {
         // Of 64 bits by chance none is there already.
         for _ in 0..4 {
@@ -28,7 +76,7 @@ pub fn set_aside(folder: BorrowedFd, name: &CStr) -> Result<OsString, Errno> {
 
 /// Puts `text` in the place of the file `name`, which is then beside; tells its new name. The two change places in one
 /// step, where the file system can do that.
-pub fn replace(folder: BorrowedFd, name: &CStr, text: &[u8]) -> Result<OsString, Errno> {
+fn replace(folder: BorrowedFd, name: &CStr, text: &[u8]) -> Result<OsString, Errno> {
     with_rights(folder, || {
         let new = aside(name)?;
         let mode = Mode::from_raw_mode(0o644);
@@ -54,7 +102,7 @@ pub fn replace(folder: BorrowedFd, name: &CStr, text: &[u8]) -> Result<OsString,
 }
 
 /// Has two names change places. It needs no room on the disk.
-pub fn exchange(folder: BorrowedFd, one: &CStr, other: &CStr) -> Result<(), Errno> {
+fn exchange(folder: BorrowedFd, one: &CStr, other: &CStr) -> Result<(), Errno> {
     rustix::fs::renameat_with(folder, one, folder, other, RenameFlags::EXCHANGE)
 }
 

@@ -5,7 +5,7 @@
 //! and neither can be told from what a hostile one makes while it is being made. So when nothing inside is left alive,
 //! and before anybody is told that the run is over, the controller looks through what could be written, and takes away
 //! what would make git run something: the settings of a configuration that are not known to be harmless ([`config`]),
-//! hooks, and pointers and links that lead elsewhere (`repository`). Nothing is deleted. What is taken away stands
+//! hooks, and pointers and links that lead elsewhere (`repository`, `hooks`, `work_tree`). Nothing is deleted. What is taken away stands
 //! beside, under a name that nobody can guess (`aside`), and the caller is told of it.
 //!
 //! The controller trusts no path here. It holds the folders since before the command started, and goes down from these
@@ -14,12 +14,14 @@
 mod aside;
 mod clock;
 pub mod config;
+mod hooks;
 mod keys;
 mod place;
 mod repository;
+mod signs;
 mod walk;
+mod work_tree;
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -30,73 +32,13 @@ use kennel_policy::policy::GitLevel;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
-use crate::guard::Anchor;
-use crate::resolve::git::Personal;
+use crate::resolve::guard_rules::Anchor;
+use crate::resolve::known::Handback;
 use clock::Clock;
 pub use kennel_policy::outcome::{HandedBack, SetAside, What};
 
 /// As many folders are held; of more than these the path and the identity are remembered.
 const MOST_HELD: usize = 128;
-
-/// What has to be looked through when a run is over, and what was there before it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Handback {
-    /// How much of a repository is kept during the run.
-    pub level: GitLevel,
-    /// The folders that can be written, none of them in another.
-    pub roots: Vec<Anchor>,
-    /// What was found at the places of repositories.
-    pub known: HashMap<PathBuf, Known>,
-    /// What the caller's own configuration has git run.
-    pub personal: Personal,
-}
-
-/// What was found at the place of a repository before the run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// A repository's own folder.
-    Folder(Box<KnownFolder>),
-    /// A file that points to one, or was to, and what it says.
-    Pointer {
-        /// Its text.
-        text: Vec<u8>,
-        /// Whether there was a repository where it leads.
-        leads_to_one: bool,
-    },
-    /// A link to one.
-    Link,
-    /// A repository that is read-only as a whole.
-    Whole,
-    /// A place that a rule opens by its name.
-    Opened,
-    /// A file system that did not answer.
-    Unanswering,
-}
-
-/// What a repository's own folder held before the run, as far as git takes programs from it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KnownFolder {
-    /// `config`
-    pub config: Option<Vec<u8>>,
-    /// `config.worktree`
-    pub own_config: Option<Vec<u8>>,
-    /// `hooks`, and whether it is a link.
-    pub hooks: Option<(Identity, bool)>,
-    /// Whether there was a `commondir`.
-    pub leads_on: bool,
-    /// Whether there was a file `info/attributes`.
-    pub attributes: bool,
-    /// The top of its work tree.
-    pub top: PathBuf,
-    /// Paths in it that rules open by their names.
-    pub opened: Vec<PathBuf>,
-}
-
-impl KnownFolder {
-    fn is_open(&self, part: &str) -> bool {
-        self.opened.iter().any(|opened| Path::new(part).starts_with(opened))
-    }
-}
 
 /// A folder that could be written, held since before the command started.
 #[derive(Debug)]

@@ -20,7 +20,8 @@ use rustix::io::Errno;
 
 use super::aside::Unlocked;
 use super::place::{Beneath, beneath};
-use super::repository::{Judge, Signs};
+use super::repository::Judge;
+use super::signs::Signs;
 use super::{SetAside, What, identity, open_folder};
 use crate::resolve::crew;
 use crate::resolve::walk::{Counted, Leaf, answers, remote_mounts};

@@ -13,6 +13,8 @@ use kennel_init::child::sys;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
+use crate::signal_mask::SignalsBlocked;
+
 use super::vfork_child::{self, Failure, Orders};
 use super::{IdMaps, Init, Launch, LaunchError, link, raw};
 
@@ -152,27 +154,5 @@ impl Drop for Stack {
     fn drop(&mut self) {
         // SAFETY: mapped in `new`; the child has executed or exited, so nobody stands on it.
         let _ = unsafe { rustix::mm::munmap(self.0, STACK) };
-    }
-}
-
-/// All signals of this thread are blocked while it lives.
-struct SignalsBlocked(libc::sigset_t);
-
-impl SignalsBlocked {
-    fn new() -> Self {
-        // SAFETY: both sets are plain memory that the calls fill in.
-        unsafe {
-            let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-            libc::sigfillset(&raw mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-            SignalsBlocked(before)
-        }
-    }
-}
-
-impl Drop for SignalsBlocked {
-    fn drop(&mut self) {
-        // SAFETY: the set that was in force before.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
     }
 }

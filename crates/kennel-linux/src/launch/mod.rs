@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use kennel_init::child::clone::flag;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use crate::plan::Tier;
+use crate::tier::Tier;
 pub use id_maps::IdMaps;
 
 /// PID 1, as its controller holds it.
@@ -29,6 +29,14 @@ pub struct Init {
     pub link: OwnedFd,
     /// Whether it is PID 1 of a namespace, so that the kernel ends everything inside when it dies.
     pub namespaced: bool,
+}
+
+impl Init {
+    /// Kills it and waits until it is gone.
+    pub fn end(&self) {
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
+        let _ = crate::reap::reap(self.pidfd.as_fd());
+    }
 }
 
 /// Why there is no PID 1.
@@ -80,6 +88,19 @@ pub fn namespaces(tier: Tier) -> u64 {
         }
         Tier::LandlockOnly => 0,
     }
+}
+
+/// Tries whether this host lets this process make every namespace that a sandbox has.
+///
+/// # Errors
+/// What the kernel said when it did not.
+pub fn try_namespaces() -> Result<(), LaunchError> {
+    let ids = IdMaps::of_caller(kennel_policy::policy::UserMode::Self_);
+    let namespaces = namespaces(Tier::Full) | flag::NEWNET;
+    let stdio = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    // It waits for a plan that never comes.
+    exec::launch(&Launch { namespaces, ids: &ids, cgroup: None }, stdio, &[])?.end();
+    Ok(())
 }
 
 /// A pair of sockets that keep message boundaries: the controller's end and init's.

@@ -9,9 +9,6 @@ use super::{Caller, PlanError, Steps, TerminalStreams, c_path};
 /// The nodes. Bound from the host, because a user namespace may not make devices.
 pub const NODES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 
-/// All that can be named in it.
-pub const OWN: &[&str] = &["null", "zero", "full", "random", "urandom", "tty", "shm", "pts"];
-
 const LINKS: &[(&str, &str)] = &[
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),

@@ -8,7 +8,7 @@ use kennel_init::plan::{Access, Step};
 
 use super::{Basis, PlanError, Steps, Tier, c_path, devices};
 use crate::landlock::{Abi, Place, Right};
-use crate::resolve::{Kind, Point, Resolved, Source, State, Zone};
+use crate::resolve::{Kind, OWN_DEVICES, Point, Resolved, Source, State, Zone};
 
 /// What the private /tmp and /dev/shm hold unless the policy says otherwise.
 const SCRATCH_BYTES: u64 = 2 << 30;
@@ -39,8 +39,7 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
         false => devices::streams_only(steps, caller, !anew),
     }
     if !resolved.guard.covered.is_empty() {
-        let step = Step::HandOverStore { tag: crate::guard::mender::STORE };
-        steps.add(step, "what the host replaces is hidden again");
+        steps.add(Step::HandOverStore, "what the host replaces is hidden again");
     }
     let mut hidden_last = None;
     for (index, point) in points.iter().enumerate() {
@@ -258,7 +257,7 @@ fn absent_from_dev(point: &Point) -> bool {
         first.is_some_and(|first| first.starts_with(|c: char| c.is_ascii_digit()) || first.ends_with("self"))
     });
     let mut in_dev = point.path.strip_prefix("/dev").into_iter().filter(|name| *name != Path::new(""));
-    of_a_process || in_dev.any(|name| !devices::OWN.iter().any(|own| Path::new(own) == name))
+    of_a_process || in_dev.any(|name| !OWN_DEVICES.iter().any(|own| Path::new(own) == name))
 }
 
 /// Symlinks on the way to what is shown, wherever the tree is made anew.

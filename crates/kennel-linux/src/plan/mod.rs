@@ -19,7 +19,7 @@ use crate::network::NetworkPlan;
 use crate::resolve::Resolved;
 use crate::seccomp;
 
-pub use devices::OWN as OWN_DEVICES;
+pub use crate::tier::Tier;
 pub use environment::environment;
 
 /// What the plan needs to know of the process that asks for the sandbox: its standard streams.
@@ -57,18 +57,6 @@ pub struct InputFile {
     pub offset: u64,
 }
 
-/// How much of a sandbox this host gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Tier {
-    /// Namespaces, mounts, Landlock, seccomp.
-    #[default]
-    Full,
-    /// All of it, but the host's own /proc, because a container masks parts of it.
-    HostProc,
-    /// Landlock and seccomp only, where namespaces are denied.
-    LandlockOnly,
-}
-
 /// Why a policy cannot be planned.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
@@ -81,7 +69,7 @@ pub enum PlanError {
     /// The tier without namespaces cannot express a rule.
     #[error(
         "planning without namespaces: Landlock cannot express {rule}\n\
-         help: allow user namespaces (`kennel doctor` says how), or drop the rule"
+         help: allow user namespaces, or drop the rule"
     )]
     NotWithLandlock {
         /// The rule.
@@ -89,7 +77,8 @@ pub enum PlanError {
     },
     /// Not even Landlock.
     #[error(
-        "planning without namespaces: this kernel has no Landlock\nhelp: `kennel doctor` says what is missing here"
+        "planning without namespaces: this kernel has no Landlock\n\
+         help: allow user namespaces, or boot a kernel 5.13 or later with `landlock` in its `lsm=` list"
     )]
     NothingToEnforceWith,
 }
@@ -206,7 +195,7 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
         if let Some(step) = landlock::scopes(abi) {
             steps.add(step, "signals and abstract sockets stay inside");
         }
-    } else if let Some(step) = landlock::step(abi, &places, ports.as_ref(), true) {
+    } else if let Some(step) = landlock::step(abi, &places, ports.as_ref(), policy.network.unix_sockets) {
         steps.add(
             step,
             "every sandbox: a second lock on the file rules; signals and abstract sockets stay inside",
@@ -228,16 +217,14 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
         keeps_attributes: tier == Tier::LandlockOnly && !resolved.writes_host(),
         asks,
     };
-    let guarded = if asks { guard::filter_rules(&resolved.guard) } else { guard::Additions::default() };
+    let guarded = if asks { guard::filter_rules(&resolved.guard) } else { seccomp::Additions::default() };
     if let Some(program) = seccomp::filter(&wish, &guarded) {
-        let (listener, reason) = match asks {
-            false => (None, "the seccomp profile"),
-            true if must_ask => {
-                (Some(guard::LISTENER), "the seccomp profile, and rules that no mount can keep")
-            }
-            true => (Some(guard::LISTENER), "the seccomp profile; modes and locks are up to the guard"),
+        let reason = match asks {
+            false => "the seccomp profile",
+            true if must_ask => "the seccomp profile, and rules that no mount can keep",
+            true => "the seccomp profile; modes and locks are up to the guard",
         };
-        steps.add(Step::Filter { program, listener, awaits: must_ask }, reason);
+        steps.add(Step::Filter { program, listener: asks, awaits: must_ask }, reason);
     }
     Ok(steps.0)
 }
@@ -293,7 +280,7 @@ fn doors(steps: &mut Steps, network: &NetworkPlan) {
             kind: kind.cast_unsigned(),
             address: listener.raw_address(),
             options,
-            tag: listener.tag,
+            role: listener.role,
         };
         steps.add(step, reason);
     }

@@ -105,7 +105,8 @@ pub enum ResolveError {
     #[error(
         "resolving {rule}: {} is a home folder, or holds one: shells, editors and kennel itself take commands from \
          files there (files.refuse_home)\n\
-         help: start in a project's folder, or name one with -C; `--allow-home` starts even so",
+         help: start in a project's folder, or name one with `process.workdir`; `files.refuse_home = false` starts \
+         even so",
         shown(.path)
     )]
     Home {
@@ -118,7 +119,7 @@ pub enum ResolveError {
     #[error(
         "looking for what globs match and for git repositories: {0}\n\
          help: start the pattern at a deeper folder, remove a link that leads away, allow writing to a smaller folder, or say \
-         `git = \"off\"`"
+         `files.git = \"off\"`"
     )]
     Walk(#[from] WalkError),
     /// The system failed.

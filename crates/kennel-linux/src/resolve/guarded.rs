@@ -10,13 +10,13 @@ use kennel_policy::policy::{Missing, PathRule, Policy, UnixSockets};
 use rustix::fs::FileType;
 
 use super::error::{ResolveError, system_error};
+use super::guard_rules::{AllowedSocket, Anchor, Finding, Rules, Sockets};
 use super::locate::{self, Below, locate, locate_below, locate_link};
 use super::names::Names;
 use super::said::{List, Loose, Resolver};
 use super::special::number;
 use super::walk::{self, Search, Seen, What};
 use super::{Found, Kind, Location, Point, Source, State, is_link};
-use crate::guard::{AllowedSocket, Anchor, Finding, Rules, Sockets};
 use crate::mounts;
 
 /// A listed socket, found or not.

@@ -9,12 +9,12 @@ use kennel_policy::policy::{GitLevel, KeptIn, KeptNames, Look, Precedence, ReadM
 use super::error::{ResolveError, system_error};
 use super::folder::{Holder, Looked, OpenFolders};
 use super::git::{self, Keep, Personal, Place, Request, Wishes};
+use super::guard_rules::Anchor;
+use super::known::{Handback, Known};
 use super::locate::locate_plain;
 use super::said::{List, Loose, Resolver, Verdict, shown};
 use super::walk::Kept;
 use super::{Found, Location, Reason, crew, locate};
-use crate::guard::Anchor;
-use crate::handback::{Handback, Known};
 
 /// As many repositories are read in one go, by one thread.
 const TOGETHER: usize = 16;

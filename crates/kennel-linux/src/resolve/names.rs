@@ -8,9 +8,9 @@ use std::path::Path;
 use kennel_init::plan::Cover;
 use kennel_policy::policy::ReadModel;
 
+use super::guard_rules::{CoveredName, Finding};
 use super::said::{Linked, List, Loose, Resolver};
 use super::{Kind, Point, State};
-use crate::guard::{CoveredName, Finding};
 
 /// The names that mounts cover.
 #[derive(Default)]

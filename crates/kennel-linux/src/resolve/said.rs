@@ -10,12 +10,12 @@ use kennel_policy::policy::{
 };
 
 use super::error::{ResolveError, system_error};
+use super::guard_rules::Finding;
 use super::locate::Way;
 use super::planted::{Reach, Through};
 use super::special::KernelMounts;
 use super::tree::Tree;
 use super::{Found, Kind, Location, Reason, Zone, is_link, locate};
-use crate::guard::Finding;
 
 /// The four lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -16,7 +16,9 @@ use super::said::{List, Resolver, Verdict};
 use super::sys::shown_in_sys;
 use super::{Reason, Zone};
 use crate::mounts::{self, Mount};
-use crate::plan::OWN_DEVICES;
+
+/// All that can be named in the sandbox's own /dev.
+pub const OWN_DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty", "shm", "pts"];
 
 /// File systems that are the kernel's own: its processes, devices, switches and counters.
 const KERNEL: &[&[u8]] = &[
@@ -105,7 +107,7 @@ const READ_ONLY: &str = "is the sandbox's own, and read-only in every sandbox\nh
 pub(super) const OF_A_PROCESS: &str =
     "speaks of a process of the host's, and the sandbox has a /proc of its own\nhelp: deny /proc as a whole";
 const NO_DEVICE_OF_ITS_OWN: &str =
-    "is not in the sandbox's own /dev\nhelp: list a device of the host's in `devices` (--device)";
+    "is not in the sandbox's own /dev\nhelp: add a device of the host's with `files.devices`";
 const OWN_DEVICE: &str =
     "is a device that every sandbox has, and everybody may write to it\nhelp: drop the rule";
 const ON_THE_KERNELS: &str = "lies on a file system of the host's kernel, which no sandbox gets to see\nhelp: drop the rule; \
@@ -114,10 +116,10 @@ const ROOTS_SYS: &str = "is not in the sandbox's own /sys, and as root it could 
      rule, or run as an ordinary user";
 const PART_OF_HIDDEN: &str = "is hidden by another rule, and of what the sandbox has of its own no part can be shown\nhelp: drop one of the two rules";
 const OWN_LINK: &str = "is a link to the sandbox's own terminals\nhelp: deny /dev/pts, which it leads to";
-const PRIVATE_TMP: &str = "is the sandbox's own, which it can write, and which is gone afterwards\nhelp: drop the rule, or say --host-tmp to \
+const PRIVATE_TMP: &str = "is the sandbox's own, which it can write, and which is gone afterwards\nhelp: drop the rule, or say `files.tmp = \"host\"` to \
      have the rule speak of the host's";
-const HIDDEN_RUN: &str = "is the sandbox's own, and empty\nhelp: drop the rule, or say --host-run to show the host's, or \
-     --tmpfs /run for one that can be written";
+const HIDDEN_RUN: &str = "is the sandbox's own, and empty\nhelp: drop the rule, or say `files.host_run = true` to show the \
+     host's, or `files.tmpfs = [\"/run\"]` for one that can be written";
 
 impl Resolver<'_> {
     /// The zone of the sandbox's own that a path is in or at, of those that stand for something of the kernel's.

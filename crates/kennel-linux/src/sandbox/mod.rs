@@ -13,7 +13,7 @@ use kennel_policy::policy::Policy;
 
 use crate::cgroup::CgroupError;
 use crate::guard::Rules;
-use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
+use crate::launch::{self, Init, Launch, LaunchError};
 use crate::network::{Doors, NetworkPlan};
 use crate::plan::{PlanError, Tier};
 use crate::resolve::ResolveError;
@@ -22,7 +22,7 @@ use crate::supervise::standard::{Standard, StreamRules};
 use crate::supervise::streams::Streams;
 use crate::supervise::terminal::Questions;
 use crate::supervise::ticker::Ticker;
-use crate::supervise::{Attendance, Attended, Running, StartError};
+use crate::supervise::{Attendance, Attended, StartError};
 pub use prepared::{Environment, Prepared, Request, Wanted, each_variable};
 
 /// Why there is no sandbox.
@@ -38,7 +38,7 @@ pub enum Error {
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The host denies namespaces.
-    #[error("{error}: {why}\nhelp: {remedy}\nhelp: `kennel doctor` shows what this host offers")]
+    #[error("{error}: {why}\nhelp: {remedy}")]
     Denied {
         /// What the system said.
         error: String,
@@ -69,6 +69,20 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether this host lacks something that the policy asks for, or this process may not use it: then the findings of
+    /// [`crate::host`] say more.
+    #[must_use]
+    pub fn lacks_of_host(&self) -> bool {
+        match self {
+            Error::Denied { .. } => true,
+            Error::Plan(error) => !matches!(error, PlanError::Nul { .. }),
+            Error::Cgroup(error) => !matches!(error, CgroupError::InvalidLimit { .. }),
+            _ => false,
+        }
+    }
+}
+
 fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::System { doing, source }
 }
@@ -81,7 +95,7 @@ fn refuse_folder(fd: u32) -> Result<(), Error> {
     let stat = if raw < 0 { Err(rustix::io::Errno::BADF) } else { rustix::fs::fstat(borrowed) };
     let stat = stat.map_err(|error| {
         Error::NotEnforced(format!(
-            "keeping descriptor {fd}: {}\nhelp: open it before kennel starts, or drop --keep-fd {fd}",
+            "keeping descriptor {fd}: {}\nhelp: open it before the sandbox starts, or leave it out of `keep_fds`",
             io::Error::from(error)
         ))
     })?;
@@ -349,19 +363,4 @@ fn adopt_orphans() {
         libc::sigprocmask(libc::SIG_BLOCK, &raw const child, std::ptr::null_mut());
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     }
-}
-
-/// Tries whether this host lets this process make every namespace that a sandbox has.
-///
-/// # Errors
-/// What the kernel said when it did not.
-pub fn try_namespaces() -> Result<(), LaunchError> {
-    let policy = Policy::default();
-    let ids = IdMaps::of_caller(policy.process.user);
-    let namespaces = launch::namespaces(Tier::Full) | kennel_init::child::clone::flag::NEWNET;
-    let stdio = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
-    let init = launch::exec::launch(&Launch { namespaces, ids: &ids, cgroup: None }, stdio, &[])?;
-    // It waits for a plan; dropping ends it.
-    drop(Running::new(init));
-    Ok(())
 }

@@ -317,7 +317,7 @@ impl Prepared {
                 None | Some(Err(_)) => running.go().map_err(system("telling init to go on"))?,
             }
         }
-        let asks = plan.steps.iter().any(|one| matches!(one.step, Step::Filter { listener: Some(_), .. }));
+        let asks = plan.steps.iter().any(|one| matches!(one.step, Step::Filter { listener: true, .. }));
         running.guard(guard, premises, asks)?;
         running.command(&plan.command, &policy.limits);
         running.await_start(&plan)?;
@@ -389,9 +389,8 @@ fn explain(error: &Error) -> Error {
             error: error.to_string(),
             why: "parts of /proc are masked here, as containers do, and the kernel then denies a fresh one"
                 .into(),
-            remedy:
-                "start the container with `--security-opt systempaths=unconfined`, or use `--best-effort`"
-                    .into(),
+            remedy: "start the container with `--security-opt systempaths=unconfined`, or use `best_effort`"
+                .into(),
         };
     }
     let (why, remedy) = host::namespace_denial();

@@ -4,11 +4,12 @@
 //! programs take their fallback and a call of a future kernel is not open by accident. What is known and denied
 //! fails with EPERM. `strict` takes more away, `permissive` only what would undo the sandbox.
 
+mod additions;
 pub mod bpf;
 mod calls;
 pub mod power;
 
-use crate::guard::Additions;
+pub use additions::Additions;
 use bpf::{Rule, Table, Test, Verdict};
 use kennel_policy::policy::{SeccompProfile, UnixSockets};
 

@@ -7,7 +7,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use kennel_init::report::{Order, descriptor};
+use kennel_init::report::Order;
+use kennel_init::role::DescriptorRole;
 use rustix::event::PollFlags;
 use rustix::process::Signal;
 
@@ -77,8 +78,8 @@ impl Running {
         if let (Some(terminal), Some(inner)) = (&mut attended.terminal, self.terminal.take()) {
             terminal.begin(inner);
         }
-        if let (Some(carried), Some((tag, fd))) = (&mut attended.carried, self.input.take()) {
-            if tag == descriptor::INPUT_FILE {
+        if let (Some(carried), Some((role, fd))) = (&mut attended.carried, self.input.take()) {
+            if role == DescriptorRole::InputFile {
                 carried.follow(fd);
             } else {
                 carried.feed(rustix::io::dup(rustix::stdio::stdin())?, fd, true)?;

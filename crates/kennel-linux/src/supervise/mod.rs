@@ -24,14 +24,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kennel_init::report::{Report, Used, descriptor};
+use kennel_init::report::{Report, Used};
+use kennel_init::role::DescriptorRole;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::RecvFlags;
 use rustix::process::Signal;
 
 use crate::cgroup::Pressure;
 use crate::clock::timespec;
-use crate::guard;
 use crate::handback::LastLook;
 use crate::launch::Init;
 use crate::link::{self, Received};
@@ -63,9 +63,8 @@ pub struct Running {
     sentry: Sentry,
     /// The controller's side of the sandbox's terminal, until somebody carries it.
     terminal: Option<OwnedFd>,
-    /// What init made of the file behind standard input, until somebody takes care of it: how it is called, and the
-    /// descriptor.
-    input: Option<(u32, OwnedFd)>,
+    /// What init made of the file behind standard input, until somebody takes care of it: its role, and the descriptor.
+    input: Option<(DescriptorRole, OwnedFd)>,
     /// Whether the job is being stopped, or held for a question.
     job: Job,
     /// The look at repositories that is due when nothing inside is left.
@@ -229,21 +228,8 @@ impl Running {
     fn receive_with(&mut self, flags: RecvFlags) -> io::Result<Option<Report>> {
         loop {
             match link::receive(&self.init.link, flags)? {
-                Received::Report(Some(Report::Descriptor { tag: guard::LISTENER }), fds) => {
-                    fds.into_iter().for_each(|listener| self.sentry.listen(listener));
-                }
-                Received::Report(Some(Report::Descriptor { tag: guard::mender::STORE }), fds) => {
-                    fds.into_iter().for_each(|store| self.sentry.keep_store(store));
-                }
-                Received::Report(Some(Report::Descriptor { tag: descriptor::TERMINAL }), fds) => {
-                    self.terminal = fds.into_iter().next();
-                }
-                Received::Report(
-                    Some(Report::Descriptor { tag: tag @ (descriptor::INPUT_FILE | descriptor::INPUT_PIPE) }),
-                    fds,
-                ) => self.input = fds.into_iter().next().map(|fd| (tag, fd)),
-                Received::Report(Some(Report::Descriptor { tag }), fds) => {
-                    self.doors.extend(fds.into_iter().map(|door| (tag, door)));
+                Received::Report(Some(Report::Descriptor { role }), fds) => {
+                    fds.into_iter().for_each(|fd| self.take_descriptor(role, fd));
                 }
                 Received::Report(Some(report), _) => return Ok(Some(report)),
                 Received::Report(None, _) => {}
@@ -252,6 +238,16 @@ impl Running {
                     return Ok(None);
                 }
             }
+        }
+    }
+
+    fn take_descriptor(&mut self, role: DescriptorRole, fd: OwnedFd) {
+        match role {
+            DescriptorRole::Notifications => self.sentry.listen(fd),
+            DescriptorRole::Store => self.sentry.keep_store(fd),
+            DescriptorRole::Terminal => self.terminal = Some(fd),
+            DescriptorRole::InputFile | DescriptorRole::InputPipe => self.input = Some((role, fd)),
+            DescriptorRole::Socket(role) => self.doors.push((role, fd)),
         }
     }
 }

@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::process::Signal;
 
+use crate::signal_mask::SignalsBlocked;
+
 const FORWARDED: &[Signal] = &[
     Signal::HUP,
     Signal::INT,
@@ -99,12 +101,7 @@ impl Drop for Signals {
 
 /// Keeps all signals away from this thread: those to a program are for the program's own threads.
 pub fn block_all() {
-    // SAFETY: the set is filled in before it is used; only this thread's mask changes.
-    unsafe {
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
-    }
+    std::mem::forget(SignalsBlocked::new());
 }
 
 /// Stops this process's group as the terminal would by `signal`; returns when somebody continues it, and whether it was

@@ -17,9 +17,10 @@ use crate::cgroup::{Cgroup, CgroupError};
 use crate::clock::timespec;
 use crate::describe::{describe_step, show};
 use crate::guard::{Asks, GuardError, Namespaces, Premises, Rules};
-use crate::handback::{Handback, LastLook};
+use crate::handback::LastLook;
 use crate::launch::copy::ID_MAPS;
 use crate::link;
+use crate::resolve::known::Handback;
 
 /// Why a sandbox did not get as far as its command.
 #[derive(Debug, thiserror::Error)]
@@ -234,7 +235,7 @@ fn step_error(plan: &Plan, index: u32, source: io::Error) -> StartError {
         return StartError::IdMaps(source);
     }
     let step = plan.step(index).map(|planned| &planned.step);
-    if let (Some(Step::Filter { listener: Some(_), .. }), Some(libc::EBUSY)) = (step, source.raw_os_error()) {
+    if let (Some(Step::Filter { listener: true, .. }), Some(libc::EBUSY)) = (step, source.raw_os_error()) {
         return StartError::Nested(source);
     }
     match plan.step(index) {

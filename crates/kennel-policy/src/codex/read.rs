@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::{Access, Entry, Files, Permissions, Place};
 use crate::pattern::{PathPattern, PatternError};
+use crate::printed::show;
 use crate::settings::tree::{Fault, Node, Value};
 use crate::settings::{Problem, SettingsError, ValueError, json};
 
@@ -242,7 +243,7 @@ fn word(node: &Node<'_>, key: &'static str, words: &[&'static str]) -> Result<&'
     let text = string(key, value)?;
     words.iter().copied().find(|word| *word == text).ok_or_else(|| {
         let error = ValueError::Word {
-            text: text.escape_debug().to_string(),
+            text: show(text.as_bytes()),
             words: words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
             hint: None,
         };

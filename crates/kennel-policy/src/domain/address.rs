@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::HostRuleError;
+use crate::printed::show;
 
 /// What a folded name is when read as an IPv4 address.
 #[derive(Debug, PartialEq, Eq)]
@@ -65,7 +66,7 @@ fn number(text: &str) -> Option<u64> {
 
 /// An IPv6 address, in brackets or recognised by its colons. IPv4 in brackets is nothing.
 pub(super) fn bracketed(text: &str) -> Result<Option<IpAddr>, HostRuleError> {
-    let bad = || HostRuleError::Address6(text.escape_debug().to_string());
+    let bad = || HostRuleError::Address6(show(text.as_bytes()));
     let inner = match text.strip_prefix('[') {
         Some(inner) => inner.strip_suffix(']').ok_or_else(bad)?,
         None if text.contains(':') => text,
@@ -84,7 +85,7 @@ pub(super) fn looks_like_a_network(text: &str) -> bool {
 /// Reads `10.0.0.0/8` or `fd00::/8`. Short forms are refused here: `10/8` is 10.0.0.0 to some and 0.0.0.10 to
 /// others.
 pub(super) fn network(text: &str) -> Result<(IpAddr, u8), HostRuleError> {
-    let bad = || HostRuleError::Network(text.escape_debug().to_string());
+    let bad = || HostRuleError::Network(show(text.as_bytes()));
     let (address, bits) = text.split_once('/').ok_or_else(bad)?;
     let address: IpAddr = address.parse().map_err(|_| bad())?;
     if !bits.bytes().all(|byte| byte.is_ascii_digit()) {

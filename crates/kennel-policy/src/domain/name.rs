@@ -1,6 +1,7 @@
 //! Host names in their one spelling.
 
 use super::HostRuleError;
+use crate::printed::show;
 
 /// Lower case, A-labels, no trailing dot, every character and length checked.
 pub(super) fn fold(text: &str) -> Result<String, HostRuleError> {
@@ -35,6 +36,9 @@ fn check_ascii(text: &str) -> Result<(), HostRuleError> {
     match text.chars().find(odd) {
         None => Ok(()),
         Some(' ') => Err(HostRuleError::Character("a space".to_owned())),
-        Some(character) => Err(HostRuleError::Character(format!("`{}`", character.escape_debug()))),
+        Some(character) => Err(HostRuleError::Character(format!(
+            "`{}`",
+            show(character.encode_utf8(&mut [0; 4]).as_bytes())
+        ))),
     }
 }

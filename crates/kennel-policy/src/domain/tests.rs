@@ -165,7 +165,7 @@ fn mistakes_are_named() {
 #[test]
 fn what_is_no_host_is_refused() {
     let error = |text: &str| Host::parse(text).unwrap_err().to_string();
-    assert_eq!(error("a\0.com"), "`\\0` cannot be part of a host");
+    assert_eq!(error("a\0.com"), "`\\u{0}` cannot be part of a host");
     assert_eq!(error("a\r\n.com"), "`\\r` cannot be part of a host");
     assert_eq!(error("a b.com"), "a space cannot be part of a host");
     assert_eq!(error("a%2ecom"), "`%` cannot be part of a host");

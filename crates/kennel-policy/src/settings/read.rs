@@ -8,6 +8,7 @@ use super::tree::{self, Entry, Fault, Node, Value};
 use super::{Base, Format, PathEntry, Problem, Sense, Settings, SettingsError, Stated};
 use crate::nearest::nearest;
 use crate::policy::{Missing, MountAccess, MountPoint, Origin, TmpfsMount};
+use crate::printed::show;
 
 /// Far above any real settings file, far below what could hurt.
 const MAX_SIZE: usize = 1 << 20;
@@ -188,7 +189,11 @@ impl Reader<'_> {
             Kind::Variables(list) => {
                 for Entry { key, node, at } in table(node, name)? {
                     let Value::Text(text) = &node.value else {
-                        return Err(wrong_type(&format!("{name}.{}", key.escape_debug()), "a string", node));
+                        return Err(wrong_type(
+                            &format!("{name}.{}", show(key.as_bytes())),
+                            "a string",
+                            node,
+                        ));
                     };
                     let pair = text::variable(OsStr::new(&**key), OsStr::new(&**text));
                     let pair = pair.map_err(|error| Fault { at: *at, problem: problem(name, error) })?;
@@ -294,8 +299,7 @@ fn unknown_key(section: &Section, entry: &Entry<'_>) -> Fault {
             Some(format!("did you mean `{near}` in `{}`?", other.name))
         }),
     };
-    let problem =
-        Problem::UnknownKey { key: key.escape_debug().to_string(), inside: section.name.to_owned(), hint };
+    let problem = Problem::UnknownKey { key: show(key.as_bytes()), inside: section.name.to_owned(), hint };
     Fault { at: entry.at, problem }
 }
 
@@ -318,7 +322,7 @@ fn fields<'n, 'i, const N: usize>(
                 let Some(index) = shape.fields.iter().position(|field| field.name == key) else {
                     let near = nearest(key, shape.fields.iter().map(|field| field.name));
                     let problem = Problem::UnknownKey {
-                        key: key.escape_debug().to_string(),
+                        key: show(key.as_bytes()),
                         inside: name.to_owned(),
                         hint: near.map(|near| format!("did you mean `{near}`?")),
                     };

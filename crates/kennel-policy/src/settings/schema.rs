@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::keys::{self, Field, FieldKind, Key, Kind, SECTIONS, Shape, Zero};
 use super::text::UNLIMITED;
 use crate::profiles;
+use crate::quantity::CPUS;
 
 /// The JSON Schema of a settings file; it is the same for TOML.
 #[must_use]
@@ -64,7 +65,9 @@ fn of_key(key: &Key) -> Value {
         Kind::Size(_, Zero::Allowed) => limit(reference("size")),
         Kind::Size(_, Zero::Refused) => limit(reference("positive_size")),
         Kind::Time(_) => limit(reference("duration")),
-        Kind::Cpus(_) => limit(json!({ "type": "number", "minimum": 0.01, "maximum": 65536 })),
+        Kind::Cpus(_) => {
+            limit(json!({ "type": "number", "minimum": CPUS.start(), "maximum": *CPUS.end() as u32 }))
+        }
         Kind::Count(_) => limit(json!({ "type": "integer", "minimum": 1, "maximum": 1 << 22 })),
         Kind::Paths(..) => list_of(reference("path")),
         Kind::Hosts(..) => list_of(reference("host")),

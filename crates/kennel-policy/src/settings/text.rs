@@ -10,6 +10,7 @@ use crate::nearest::nearest;
 use crate::ostext::{rsplit_once, split_once};
 use crate::pattern::PatternError;
 use crate::policy::{MountAccess, MountPoint, Origin, PublishedPort, TmpfsMount};
+use crate::printed::show;
 use crate::quantity::{self, QuantityError};
 
 /// The word that takes a limit away.
@@ -129,7 +130,7 @@ impl Settings {
             None => {
                 let names: Vec<String> = keys::all().map(|(name, _)| name).collect();
                 let hint = nearest(key, names.iter().map(String::as_str)).map(str::to_owned);
-                Err(ValueError::Key { key: key.escape_debug().to_string(), hint })
+                Err(ValueError::Key { key: show(key.as_bytes()), hint })
             }
         }
     }
@@ -169,12 +170,6 @@ impl Settings {
 }
 
 impl Kind {
-    /// Whether the setting takes a value at all when it is a flag.
-    #[must_use]
-    pub fn is_switch(&self) -> bool {
-        matches!(self, Kind::Bool(_))
-    }
-
     /// Says the setting with this text as its value: sets a single value, adds to a list.
     pub fn state(
         &self,
@@ -253,7 +248,7 @@ pub(super) fn utf8(text: &OsStr) -> Result<&str, ValueError> {
 /// The index of a word.
 pub(super) fn word(text: &str, words: &[&'static str]) -> Result<usize, ValueError> {
     words.iter().position(|word| *word == text).ok_or_else(|| ValueError::Word {
-        text: text.escape_debug().to_string(),
+        text: show(text.as_bytes()),
         words: words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
         hint: nearest(text, words.iter().copied()),
     })
@@ -309,7 +304,7 @@ pub(super) fn target(text: &OsStr, base: &Base) -> Result<PathBuf, ValueError> {
 /// The name of a variable.
 pub fn name(text: &OsStr) -> Result<OsString, ValueError> {
     if text.is_empty() || text.as_encoded_bytes().iter().any(|byte| matches!(byte, b'=' | 0)) {
-        return Err(ValueError::Name(text.to_string_lossy().escape_debug().to_string()));
+        return Err(ValueError::Name(show(text.as_encoded_bytes())));
     }
     Ok(text.to_owned())
 }
@@ -327,11 +322,11 @@ pub fn variable(key: &OsStr, value: &OsStr) -> Result<(OsString, OsString), Valu
 pub(super) fn port(text: &str) -> Result<u16, ValueError> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let port = text.parse().ok().filter(|port| digits && *port != 0);
-    port.ok_or_else(|| ValueError::Port(text.escape_debug().to_string()))
+    port.ok_or_else(|| ValueError::Port(show(text.as_bytes())))
 }
 
 pub(super) fn published(text: &str, origin: Origin) -> Result<PublishedPort, ValueError> {
-    let bad = |_| ValueError::Publish(text.escape_debug().to_string());
+    let bad = |_| ValueError::Publish(show(text.as_bytes()));
     let (host, inside) = match text.split_once(':') {
         Some(("0", inside)) => (0, port(inside).map_err(bad)?),
         Some((host, inside)) => (port(host).map_err(bad)?, port(inside).map_err(bad)?),
@@ -344,5 +339,5 @@ pub(super) fn hostname(text: &str) -> Result<String, ValueError> {
     // 64 bytes is the kernel's __NEW_UTS_LEN.
     let valid = (1..=64).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'));
-    if valid { Ok(text.to_owned()) } else { Err(ValueError::Hostname(text.escape_debug().to_string())) }
+    if valid { Ok(text.to_owned()) } else { Err(ValueError::Hostname(show(text.as_bytes()))) }
 }

@@ -7,6 +7,7 @@ use super::{Entry, SrtSettings};
 use crate::domain::{HostRule, ListKind};
 use crate::pattern::{PathPattern, PatternError};
 use crate::policy::{Origin, ProxyAddress};
+use crate::printed::show;
 use crate::settings::tree::{self, Fault, Node, Value};
 use crate::settings::{Base, Problem, Sense, SettingsError, ValueError, below_home, json};
 
@@ -190,7 +191,7 @@ impl Reader<'_> {
                     if text.is_empty()
                         || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
                     {
-                        let error = ValueError::Name(text.escape_debug().to_string());
+                        let error = ValueError::Name(show(text.as_bytes()));
                         return Err(value("credentials.envVars.name", name, error));
                     }
                     self.settings.unset.push(OsString::from(text));

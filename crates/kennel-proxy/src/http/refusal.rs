@@ -2,10 +2,11 @@
 
 use std::io;
 
+use kennel_policy::printed::Ascii;
+
 use crate::gate::{Denial, Refusal};
 use crate::http::head::{Field, HeadError, Response};
 use crate::resolver::ResolveError;
-use crate::rules::Printable;
 
 /// A whole answer of the proxy itself.
 pub(crate) struct Page {
@@ -37,7 +38,7 @@ impl Page {
                     ResolveError::TimedOut => (504, "Gateway Timeout"),
                     _ => (502, "Bad Gateway"),
                 };
-                let text = format!("kennel could not look up {}: {error}.", Printable(target));
+                let text = format!("kennel could not look up {}: {error}.", Ascii(target));
                 Page { status, phrase: phrase.into(), code: "dns-failure", text }
             }
         }
@@ -48,7 +49,7 @@ impl Page {
             io::ErrorKind::TimedOut => (504, "Gateway Timeout", "connect-timeout"),
             _ => (502, "Bad Gateway", "connect-failure"),
         };
-        let text = format!("kennel could not connect to {}: {error}.", Printable(target));
+        let text = format!("kennel could not connect to {}: {error}.", Ascii(target));
         Page { status, phrase: phrase.into(), code, text }
     }
 
@@ -102,7 +103,7 @@ impl Page {
         if !keep {
             fields.push(Field::new("Connection", "close"));
         }
-        let reason = Printable(&self.phrase).to_string().into_bytes();
+        let reason = Ascii(&self.phrase).to_string().into_bytes();
         let mut bytes = Response { minor: 1, status: self.status, reason, fields }.to_bytes();
         if method != "HEAD" {
             bytes.extend_from_slice(body.as_bytes());

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kennel_linux::holder::{Holder, holder};
-use kennel_linux::network::{Doors, NetworkPlan};
+use kennel_linux::network::{Doors, NetworkPlan, SocketRole};
 use kennel_policy::domain::HostRule;
 use kennel_policy::outcome::{NetworkDecision, NetworkUse, Program};
 use kennel_policy::policy::{NetworkMode, Policy};
@@ -27,19 +27,6 @@ use super::Published;
 use crate::SandboxError;
 use crate::control::{AskAboutHosts, ControlLines, HostAnswer, HostQuestion, NetworkControl};
 use crate::error::Cause;
-
-/// How a socket is known.
-mod tag {
-    pub(super) const PROXY: u32 = 1;
-    pub(super) const TRANSPARENT: u32 = 2;
-    pub(super) const DNS_UDP: u32 = 3;
-    pub(super) const DNS_TCP: u32 = 4;
-    /// Of each family: the socket that connects, and behind it the one that it connects to.
-    pub(super) const CONNECTOR: u32 = 5;
-    pub(super) const MEETING_PLACE: u32 = 6;
-    /// A listener of this side; the port inside is added.
-    pub(super) const PUBLISHED: u32 = 0x1_0000;
-}
 
 /// Why there is no network as the policy asks for it.
 #[derive(Debug, thiserror::Error)]
@@ -131,7 +118,7 @@ impl Filtered {
         for port in &wanted.publish {
             let (at, listeners) = publish::bind(port)?;
             published.push(at);
-            outside.extend(listeners.into_iter().map(|fd| (tag::PUBLISHED + u32::from(at.inside), fd)));
+            outside.extend(listeners.into_iter().map(|fd| (SocketRole::Published { inside: at.inside }, fd)));
         }
         // Only where it may be needed: it is a port of the host's that other users can knock at.
         let unconfined =
@@ -163,7 +150,7 @@ impl Filtered {
             plan,
             listed,
             outside,
-            unconfined: unconfined.into_iter().map(|fd| (tag::PROXY, OwnedFd::from(fd))).collect(),
+            unconfined: unconfined.into_iter().map(|fd| (SocketRole::Proxy, OwnedFd::from(fd))).collect(),
             published,
             open: None,
             control: None,
@@ -209,20 +196,17 @@ impl Filtered {
         });
         let mut doors = kennel_proxy::Doors { who: Some(who), alone, ..kennel_proxy::Doors::default() };
         let mut connectors = Vec::new();
-        for (tag, socket) in sockets {
-            match tag {
-                tag::PROXY => doors.proxy.push(socket),
-                tag::TRANSPARENT => doors.transparent.push(socket),
-                tag::DNS_UDP => doors.dns_udp.push(socket),
-                tag::DNS_TCP => doors.dns_tcp.push(socket),
-                tag::CONNECTOR => connectors.push(socket),
-                tag::MEETING_PLACE => {
+        for (role, socket) in sockets {
+            match role {
+                SocketRole::Proxy => doors.proxy.push(socket),
+                SocketRole::Transparent => doors.transparent.push(socket),
+                SocketRole::DnsUdp => doors.dns_udp.push(socket),
+                SocketRole::DnsTcp => doors.dns_tcp.push(socket),
+                SocketRole::Connector => connectors.push(socket),
+                SocketRole::MeetingPlace => {
                     doors.inside.extend(connectors.pop().map(|connector| (connector, socket)));
                 }
-                tag => {
-                    let inside = tag.checked_sub(tag::PUBLISHED).and_then(|port| u16::try_from(port).ok());
-                    doors.published.extend(inside.map(|port| (socket, port)));
-                }
+                SocketRole::Published { inside } => doors.published.push((socket, inside)),
             }
         }
         // Before the first client is served: what was said earlier holds for it.

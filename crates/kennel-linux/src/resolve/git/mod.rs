@@ -21,9 +21,9 @@ use kennel_init::plan::Identity;
 use kennel_policy::policy::GitLevel;
 
 use super::folder::{Looked, OpenFolders, read};
+use super::guard_rules::Finding;
+use super::known::{Known, KnownFolder};
 use super::{Location, Reason};
-use crate::guard::Finding;
-use crate::handback::{Known, KnownFolder};
 use config::{Named, RelativeTo};
 pub use personal::{Personal, personal};
 

@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use kennel_linux::network::{Listener, NetlinkBatch, NetworkPlan, Unconfined};
+use kennel_linux::network::{Listener, NetlinkBatch, NetworkPlan, SocketRole, Unconfined};
 use kennel_policy::policy::{NetworkMode, NetworkPolicy};
 use kennel_proxy::netlink::{DoorPorts, ROUTE, transparent_network};
-
-use super::tag;
 
 /// Ports inside. The namespace is the sandbox's own, so these are free.
 const PROXY: u16 = 3128;
@@ -27,7 +25,8 @@ pub(super) fn network_plan(
     let mut sources = Vec::new();
     if !policy.publish.is_empty() {
         for address in addresses(ipv6, Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST) {
-            sources.extend([tcp(tag::CONNECTOR, address, 0), tcp(tag::MEETING_PLACE, address, 0)]);
+            sources
+                .extend([tcp(SocketRole::Connector, address, 0), tcp(SocketRole::MeetingPlace, address, 0)]);
         }
     }
     if policy.mode != NetworkMode::Whitelist {
@@ -46,9 +45,9 @@ pub(super) fn network_plan(
     let variables = variables(policy, token, PROXY);
     let loopbacks = addresses(ipv6, Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST);
     let mut listeners = vec![
-        tcp(tag::PROXY, Ipv4Addr::LOCALHOST.into(), PROXY),
-        Listener { tag: tag::DNS_UDP, address: (Ipv4Addr::LOCALHOST, DNS).into(), stream: false },
-        tcp(tag::DNS_TCP, Ipv4Addr::LOCALHOST.into(), DNS),
+        tcp(SocketRole::Proxy, Ipv4Addr::LOCALHOST.into(), PROXY),
+        Listener { role: SocketRole::DnsUdp, address: (Ipv4Addr::LOCALHOST, DNS).into(), stream: false },
+        tcp(SocketRole::DnsTcp, Ipv4Addr::LOCALHOST.into(), DNS),
     ];
     listeners.extend(sources);
     let named: BTreeSet<u16> =
@@ -56,9 +55,9 @@ pub(super) fn network_plan(
     let everywhere = addresses(ipv6, Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
     let mut chosen = listeners.clone();
     for port in named.into_iter().filter(|port| ![PROXY, DNS].contains(port)) {
-        chosen.extend(everywhere.iter().map(|address| tcp(tag::TRANSPARENT, *address, port)));
+        chosen.extend(everywhere.iter().map(|address| tcp(SocketRole::Transparent, *address, port)));
     }
-    listeners.extend(loopbacks.iter().map(|address| tcp(tag::TRANSPARENT, *address, TRANSPARENT)));
+    listeners.extend(loopbacks.iter().map(|address| tcp(SocketRole::Transparent, *address, TRANSPARENT)));
     let routes = batches.iter().filter(|batch| batch.protocol == ROUTE.cast_unsigned()).cloned().collect();
     let unconfined = on_host.map(|port| Unconfined { port, variables: self::variables(policy, token, port) });
     let fallback = NetworkPlan {
@@ -84,8 +83,8 @@ fn addresses(ipv6: bool, v4: Ipv4Addr, v6: Ipv6Addr) -> Vec<IpAddr> {
     if ipv6 { vec![v4.into(), v6.into()] } else { vec![v4.into()] }
 }
 
-fn tcp(tag: u32, address: IpAddr, port: u16) -> Listener {
-    Listener { tag, address: SocketAddr::new(address, port), stream: true }
+fn tcp(role: SocketRole, address: IpAddr, port: u16) -> Listener {
+    Listener { role, address: SocketAddr::new(address, port), stream: true }
 }
 
 /// For programs that do use proxies. The others need none of these. A proxy of somebody else's is not shown the token.

@@ -1,4 +1,4 @@
-//! What the guard protects, as plain values: built from what [`crate::resolve`] found, without looking at the disk.
+//! What the guard protects, as plain values: built from what was found, without looking at the disk.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kennel_init::plan::{Cover, Identity};
 use kennel_policy::policy::OnReplace;
 
-use crate::resolve::{OWN_SETTINGS, Reason};
+use super::{OWN_SETTINGS, Reason};
 
 /// A folder on the host that the sandbox can write and cannot move: a mount point inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
