@@ -68,7 +68,7 @@ fn job_control_works_inside() {
     terminal.write_all(b"\x1a").unwrap();
     until(&mut lines, "Stopped");
     terminal.write_all(b"fg\r").unwrap();
-    until(&mut lines, "\nsleep 100");
+    until(&mut lines, "sleep 100");
     terminal.write_all(b"\x03").unwrap();
     until(&mut lines, "^C");
     terminal.write_all(b"exit 3\r").unwrap();
