@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{FAILED, json_text, policy, print, say};
 use crate::flags::RunArgs;
-use crate::memory;
+use crate::platform;
 
 /// Prints the plan.
 pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
@@ -15,7 +15,7 @@ pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
             say(&format!("kennel: note: {note}"));
         }
         let mut job = Job::bare(merged.policy.into(), args.command.clone());
-        (job.environment, job.cwd) = (memory::environment_of_job(), cwd);
+        (job.environment, job.cwd) = (platform::variables(), cwd);
         Ok(job.plan()?)
     });
     let steps = match steps {
