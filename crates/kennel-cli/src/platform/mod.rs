@@ -1,6 +1,7 @@
 //! What this program takes from the system that it runs on: how it starts, its words and variables, its terminal.
 //!
-//! Each system's file has the same functions, so that nothing else has to ask which it is.
+//! Each system's file has the same functions, so that nothing else has to ask which it is. Only what a clone of this process
+//! needs, and descriptors, are Linux's alone.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -46,3 +46,11 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| path.canonicalize().ok();
     place(one).is_some_and(|found| Some(found) == place(other))
 }
+
+/// Rows and columns of the terminal behind standard error; none, since nothing here asks it.
+pub fn terminal_size() -> (u16, u16) {
+    (0, 0)
+}
+
+/// Ends this process by the signal that ended the command, where systems have such signals.
+pub fn die_of_terminal_signal(_: i32) {}
