@@ -1,5 +1,6 @@
 //! Calling cargo, and learning from its messages which programs came of a build.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -67,14 +68,26 @@ pub fn build_release(packages: &[&str]) -> Result<Vec<Program>, Failure> {
 
 fn installed_musl() -> Option<String> {
     let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = Command::new(rustc).args(["--print", "target-libdir", "--target", &target]).output().ok()?;
-    let folder = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
-    let has_std = std::fs::read_dir(folder).ok()?.flatten().any(|entry| {
-        let name = entry.file_name();
-        name.as_encoded_bytes().starts_with(b"libstd-") && name.as_encoded_bytes().ends_with(b".rlib")
-    });
-    has_std.then_some(target)
+    has_standard_library(&target).then_some(target)
+}
+
+/// The compiler that cargo uses.
+pub fn rustc() -> Command {
+    Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+}
+
+/// Whether the compiler has the standard library of this target.
+pub fn has_standard_library(target: &str) -> bool {
+    let Ok(output) = rustc().args(["--print", "target-libdir", "--target", target]).output() else {
+        return false;
+    };
+    let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    fs::read_dir(folder).is_ok_and(|entries| {
+        entries.flatten().any(|entry| {
+            let name = entry.file_name();
+            name.as_encoded_bytes().starts_with(b"libstd-") && name.as_encoded_bytes().ends_with(b".rlib")
+        })
+    })
 }
 
 /// The one binary of this name.

@@ -56,6 +56,51 @@ pub fn unpacked_with_dependencies(state: &Path, suite: &str, packages: &[&str]) 
     Ok(folder)
 }
 
+/// Suites that have newer packages than most hosts, the ones that change least first.
+const SUITES: [&str; 4] = ["stable-backports", "stable", "testing", "unstable"];
+
+/// A folder of a Debian package in the version of one release of what it packs, of whichever suite has that, fetched and
+/// unpacked once.
+pub fn unpacked_folder(state: &Path, package: &str, release: &str, part: &str) -> Result<PathBuf, String> {
+    let folder = state.join(format!("{package}-{release}"));
+    if folder.is_dir() {
+        return Ok(folder.join(part));
+    }
+    let mut failure = format!("Debian has no {package} {release}");
+    for suite in SUITES {
+        let found = Apt::new(state, suite).and_then(|apt| {
+            apt.update()?;
+            Ok(apt.version(package, release)?.map(|version| (apt, version)))
+        });
+        let (apt, version) = match found {
+            Ok(Some(found)) => found,
+            Ok(None) => continue,
+            Err(error) => {
+                failure = error;
+                continue;
+            }
+        };
+        let partial = state.join(format!("{package}-{release}.partial"));
+        let _ = fs::remove_dir_all(&partial);
+        fs::create_dir_all(&partial).map_err(|error| format!("{}: {error}", partial.display()))?;
+        let archive = apt.download(&format!("{package}={version}"), &partial)?;
+        let tar = partial.join("package.tar");
+        let file = fs::File::create(&tar).map_err(|error| format!("{}: {error}", tar.display()))?;
+        let mut unpack = Command::new("dpkg-deb");
+        let unpacked = unpack.arg("--fsys-tarfile").arg(&archive).stdout(file).status();
+        if !unpacked.is_ok_and(|end| end.success()) {
+            return Err(format!("dpkg-deb cannot unpack {}", archive.display()));
+        }
+        run(Command::new("tar").arg("-xf").arg(&tar).arg("-C").arg(&partial).arg(format!("./{part}")))?;
+        for used in [archive, tar] {
+            let _ = fs::remove_file(used);
+        }
+        fs::rename(&partial, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        return Ok(folder.join(part));
+    }
+    Err(failure)
+}
+
 fn is_package(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "deb")
 }
@@ -124,6 +169,12 @@ impl Apt {
             .is_ok_and(|text| !text.is_empty())
     }
 
+    /// The version of a package that packs this release: `1.2.3+dfsg-1` packs 1.2.3.
+    fn version(&self, package: &str, release: &str) -> Result<Option<String>, String> {
+        let table = run(Command::new("apt-cache").args(&self.options).args(["madison", package]))?;
+        Ok(version_in(&table, release).map(str::to_owned))
+    }
+
     fn download(&self, package: &str, into: &Path) -> Result<PathBuf, String> {
         run(Command::new("apt-get")
             .args(&self.options)
@@ -139,6 +190,14 @@ impl Apt {
         run(Command::new("apt-get").args(&self.options).args(["-o", &into]).args(options).args(packages))
             .map(drop)
     }
+}
+
+/// The version in a table of apt's, one to a line, that packs a release.
+fn version_in<'t>(table: &'t str, release: &str) -> Option<&'t str> {
+    let mut versions = table.lines().filter_map(|line| line.split('|').nth(1).map(str::trim));
+    let packs =
+        |version: &&str| version.strip_prefix(release).is_some_and(|rest| rest.starts_with(['+', '-', '~']));
+    versions.find(packs)
 }
 
 /// The mirror that the host itself uses, from either form of apt's list of sources.
@@ -174,4 +233,18 @@ pub fn run(command: &mut Command) -> Result<String, String> {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     Err(format!("{shown}: {}", said.lines().last().unwrap_or("failed without a word")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_of_a_release_only_if_all_of_its_number_is() {
+        let table = "  rust-src | 1.95.10+dfsg1-2 | http://x stable/main amd64 Packages\n  \
+                     rust-src | 1.95.1+dfsg1-2~bpo13+1 | http://x stable/main amd64 Packages\n";
+        assert_eq!(version_in(table, "1.95.1"), Some("1.95.1+dfsg1-2~bpo13+1"));
+        assert_eq!(version_in(table, "1.95.2"), None);
+        assert_eq!(version_in(table, "1.95.1-nightly"), None);
+    }
 }

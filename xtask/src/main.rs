@@ -2,12 +2,14 @@
 
 mod attack;
 mod bench;
+mod cache;
 mod cargo;
 mod claims;
 mod cpio;
 mod debian;
 mod dist;
 mod elf;
+mod foreign;
 mod packages;
 mod peers;
 mod stage;
@@ -26,11 +28,12 @@ const HELP: &str = "\
 Usage: cargo xtask TASK
 
 Tasks:
-  test [SUITE…] [--no-install]   formatting, lints, docs, unit and doc tests, and the end-to-end suites as root
-                                 and as an ordinary user; with names only those suites
+  test [SUITE…] [--no-install]   formatting, lints (for macOS and Windows too), docs, unit and doc tests, and the
+                                 end-to-end suites as root and as an ordinary user; with names only those suites
   attack [PART…] [--seconds N] [--seed S] [--replay FILE]
                                  random attacks, N seconds as root and N as an ordinary user; the parts are files and
                                  gate; writes what it finds
+  check-foreign [--no-install]   lints for macOS and Windows, without their linkers and SDKs
   vm-test                        the suites that need another kernel, in a virtual machine
   bench [NAME…] [--quick]        the side-by-side benchmarks; writes bench/RESULTS.md
   dist                           release binaries, manual page and completions in dist/
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     let done = match task {
         "test" => test::test(rest),
         "attack" => attack::attack(rest),
+        "check-foreign" => foreign::check_foreign(rest),
         "vm-test" => vm::vm_test().map(|()| true),
         "bench" => bench::bench(rest).map(|()| true),
         "dist" => dist::dist().map(|()| true),

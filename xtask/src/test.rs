@@ -12,6 +12,7 @@ use crate::Failure;
 use crate::attack;
 use crate::cargo::{self, Program};
 use crate::claims;
+use crate::foreign;
 use crate::packages;
 use crate::peers;
 use crate::stage::Stage;
@@ -40,7 +41,7 @@ pub fn test(words: &[String]) -> Result<bool, Failure> {
     }
     let mut reports = Vec::new();
     if names.is_empty() {
-        checks(&mut reports)?;
+        checks(flags.is_empty(), &mut reports)?;
     }
     let started = Instant::now();
     match Suites::build() {
@@ -61,7 +62,7 @@ pub fn test(words: &[String]) -> Result<bool, Failure> {
     sum_up(&reports)
 }
 
-fn checks(reports: &mut Vec<Report>) -> Result<(), Failure> {
+fn checks(install: bool, reports: &mut Vec<Report>) -> Result<(), Failure> {
     let mut docs = cargo::cargo();
     docs.args(["doc", "--workspace", "--no-deps", "--lib", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings");
     let mut lints = cargo::cargo();
@@ -71,6 +72,7 @@ fn checks(reports: &mut Vec<Report>) -> Result<(), Failure> {
     for (name, command) in [("format", &mut format), ("lints", &mut lints), ("docs", &mut docs)] {
         reports.push(suite::run(name, "", command, suite::BUILD)?);
     }
+    foreign::check(install, reports)?;
     let lacking = claims::unfounded()?;
     for claim in &lacking {
         println!("SECURITY.md names {claim}");
@@ -176,7 +178,7 @@ fn which_tests(program: &Program) -> Option<&'static str> {
 }
 
 /// Prints why tests were skipped and, as the last line, the sum.
-fn sum_up(reports: &[Report]) -> Result<bool, Failure> {
+pub fn sum_up(reports: &[Report]) -> Result<bool, Failure> {
     let mut skips: BTreeMap<&Skip, Vec<&str>> = BTreeMap::new();
     let mut total = Tally::default();
     let mut skipped = 0;

@@ -17,6 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use crate::cache;
 use crate::cpio::Archive;
 use crate::debian::{run, unpacked, unpacked_with_dependencies};
 use crate::packages::in_path;
@@ -150,7 +151,7 @@ impl Machine {
         if std::env::consts::ARCH != "x86_64" {
             return Err(format!("the lane has no kernel for {}", std::env::consts::ARCH));
         }
-        let state = cache_folder()?.join("kennel-lanes").join("vm");
+        let state = cache::folder("vm")?;
         fs::create_dir_all(&state).map_err(|error| format!("{}: {error}", state.display()))?;
         let qemu = qemu()?;
         // 6.12 on Debian 12: recent enough for every cgroup file that kennel reads.
@@ -322,15 +323,6 @@ fn watch(lines: &Receiver<String>, boot_time: Duration, run_time: Duration) -> E
             }
         }
     }
-}
-
-fn cache_folder() -> Result<PathBuf, String> {
-    if let Some(folder) = std::env::var_os("XDG_CACHE_HOME").filter(|folder| !folder.is_empty()) {
-        return Ok(folder.into());
-    }
-    std::env::var_os("HOME")
-        .map(|home| Path::new(&home).join(".cache"))
-        .ok_or_else(|| "neither XDG_CACHE_HOME nor HOME is set".to_owned())
 }
 
 fn qemu() -> Result<PathBuf, String> {

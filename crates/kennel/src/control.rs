@@ -6,7 +6,6 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 
 use kennel_policy::domain::{HostRule, ListKind, without_password};
-use kennel_policy::policy::Policy;
 use kennel_policy::settings::{Base, Format, Provenance, parse};
 
 use crate::network::GateRules;
@@ -132,7 +131,7 @@ impl ControlLines {
 
     /// Why they are not to be trusted by a sandbox with this policy, which could write them itself.
     #[cfg(target_os = "linux")]
-    pub(crate) fn reachable(&self, policy: &Policy) -> Option<String> {
+    pub(crate) fn reachable(&self, policy: &crate::Policy) -> Option<String> {
         reachable::reachable(&self.from, policy)
     }
 
@@ -160,11 +159,18 @@ struct Lines {
 
 impl Lines {
     /// Whether something can be read without waiting.
+    #[cfg(target_os = "linux")]
     fn is_waiting(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let mut fds = [PollFd::new(self.reader.get_ref(), PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         !self.reader.buffer().is_empty() || poll(&mut fds, Some(&now)).is_ok_and(|count| count > 0)
+    }
+
+    /// Nothing runs here that would have to wait for it.
+    #[cfg(not(target_os = "linux"))]
+    fn is_waiting(&self) -> bool {
+        false
     }
 
     /// Reads a line and does what it says; `None` at the end.

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{FAILED, json_text, policy, print, say};
 use crate::flags::RunArgs;
 use crate::flags::advice::{noted, told};
-use crate::memory;
+use crate::platform;
 
 /// Prints the plan.
 pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
@@ -16,7 +16,7 @@ pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
             say(&format!("kennel: note: {}", noted(note)));
         }
         let mut job = Job::bare(merged.policy.into(), args.command.clone());
-        (job.environment, job.cwd) = (memory::environment_of_job(), cwd);
+        (job.environment, job.cwd) = (platform::variables(), cwd);
         Ok(job.plan()?)
     });
     let steps = match steps {

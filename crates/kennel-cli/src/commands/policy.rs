@@ -1,7 +1,6 @@
 //! From what was typed to a policy: finds the settings files, reads them, and merges everything.
 
 use std::cell::OnceCell;
-use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,7 @@ use kennel_policy::merge::{Merged, Sources, merge};
 use kennel_policy::settings::{Base, Format, Provenance, Settings, parse};
 
 use crate::flags::RunArgs;
-use crate::memory;
+use crate::platform::variable;
 
 /// Why there is no policy.
 type Failure = Box<dyn std::error::Error>;
@@ -56,10 +55,6 @@ impl Lazy {
     fn base(&self, folder: &Path) -> Base {
         self.get().base(folder)
     }
-}
-
-fn variable(name: &str) -> Option<&'static OsStr> {
-    memory::environment().find(|(own, _)| *own == name).map(|(_, value)| value)
 }
 
 /// Where the user's own settings may be.

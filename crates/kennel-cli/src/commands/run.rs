@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 use kennel::held::HeldFile;
@@ -14,7 +13,7 @@ use kennel_policy::policy::{Limits, NetworkMode, Policy};
 use super::{FAILED, ask, plan, policy, report, say, say_lines, stats};
 use crate::flags::advice::{noted, told};
 use crate::flags::{RunArgs, Stats};
-use crate::memory;
+use crate::platform;
 
 /// How `kennel run` is told to let a host through; the host follows.
 const BY_FLAG: &str = "to allow it: --allow-domain ";
@@ -59,7 +58,7 @@ pub fn run(args: &RunArgs) -> i32 {
     let row = (args.stats == Some(Stats::Live)).then(stats::LiveRow::new).flatten();
     let policy = Arc::new(merged.policy);
     let mut job = Job::bare(policy.clone(), args.command.clone());
-    (job.environment, job.cwd) = (memory::environment_of_job(), cwd);
+    (job.environment, job.cwd) = (platform::variables(), cwd);
     job.hooks = Hooks {
         count: args.stats.is_some(),
         audience: row.map(|row| (Box::new(row) as Box<dyn Audience>, stats::EVERY)),
@@ -71,7 +70,7 @@ pub fn run(args: &RunArgs) -> i32 {
         advice: BY_FLAG,
     };
     // SAFETY: no thread has been started, and the memory is this process's own.
-    unsafe { job.clone_this_process(memory::inherited()) };
+    unsafe { job.clone_this_process(platform::inherited()) };
     let result = job.start().and_then(|mut running| running.wait());
     let code = match &result {
         Ok(outcome) => {
@@ -125,8 +124,8 @@ pub fn tell(outcome: &Outcome, limits: &Limits) {
 
 /// Ends as the command did, if that was by the terminal's own signals; otherwise returns its exit code.
 pub fn end_like(outcome: &Outcome) -> i32 {
-    if let Ended::Signalled(signal @ (libc::SIGINT | libc::SIGQUIT)) = outcome.ended {
-        die_of(signal);
+    if let Ended::Signalled(signal) = outcome.ended {
+        platform::die_of_terminal_signal(signal);
     }
     outcome.exit_code()
 }
@@ -136,13 +135,9 @@ fn control_lines(typed: &OsStr) -> Result<ControlLines, String> {
     let wrong = || format!("--control-fd {}: not an open descriptor above 2", typed.display());
     let number: i32 =
         typed.to_str().and_then(|text| text.parse().ok()).filter(|fd| *fd > 2).ok_or_else(wrong)?;
-    // SAFETY: only asked about.
-    if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
-        return Err(wrong());
-    }
-    // SAFETY: it is open, nothing of this process's uses it, and it is taken over once.
-    let fd = unsafe { OwnedFd::from_raw_fd(number) };
-    Ok(ControlLines::new(fd, |message| say(&format!("kennel: {message}"))))
+    // SAFETY: nothing of this process's uses it.
+    let fd = unsafe { platform::take_descriptor(number) }.map_err(|_| wrong())?;
+    Ok(ControlLines::new(fd.into(), |message| say(&format!("kennel: {message}"))))
 }
 
 /// Where a port was published, when the system chose it.
@@ -231,21 +226,5 @@ pub fn not_started(error: &SandboxError) -> i32 {
             126
         }
         error => fail(&told(error)),
-    }
-}
-
-/// Ctrl-C ended the command, which had the terminal to itself. Dying of the same signal is what tells a shell's loop
-/// to stop; the shell shows the same exit code either way.
-fn die_of(signal: i32) {
-    // SAFETY: plain signal calls; this process has nothing left to do.
-    unsafe {
-        if libc::isatty(0) == 0 && libc::isatty(2) == 0 {
-            return;
-        }
-        // A core dump of kennel would help nobody.
-        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
-        libc::signal(signal, libc::SIG_DFL);
-        libc::kill(libc::getpid(), signal);
     }
 }

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use kennel::outcome::{Audience, Outcome, Usage};
 
+use crate::platform::terminal_size;
+
 /// How often the row is drawn anew.
 pub const EVERY: Duration = Duration::from_millis(500);
 
@@ -86,7 +88,7 @@ impl LiveRow {
 impl Audience for LiveRow {
     fn tell(&mut self, usage: &Usage) {
         let text = line(self.started.elapsed(), usage);
-        let out = self.show(&text, size());
+        let out = self.show(&text, terminal_size());
         // One write, so that nothing of the command's comes in between.
         let _ = io::stderr().write_all(out.as_bytes());
     }
@@ -115,16 +117,6 @@ fn line(elapsed: Duration, usage: &Usage) -> String {
         let _ = write!(text, ", {processes} processes");
     }
     text
-}
-
-/// Rows and columns of the terminal; none where it does not say.
-fn size() -> (u16, u16) {
-    // SAFETY: the call fills in the structure that it is given.
-    unsafe {
-        let mut size: libc::winsize = std::mem::zeroed();
-        libc::ioctl(2, libc::TIOCGWINSZ, &raw mut size);
-        (size.ws_row, size.ws_col)
-    }
 }
 
 #[cfg(test)]

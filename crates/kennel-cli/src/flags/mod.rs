@@ -2,8 +2,8 @@
 //!
 //! [`table`] is the one home of every flag. The parser, `--help`, the man page and the completions of three shells
 //! are all made from it. There are two stages: [`parse`] finds out what was typed, without knowing where it runs;
-//! [`RunArgs::settings`] finds out what that means there. Both are written by hand because start-up time is part of
-//! what kennel promises, and a few dozen flags in a static table take microseconds.
+//! [`RunArgs::settings`] finds out what that means there. `lexopt` splits the words; what they mean is looked up in the
+//! table, because start-up time is part of what kennel promises, and a few dozen flags in a static table take microseconds.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -36,10 +36,13 @@ pub enum Invocation {
         /// Whether to print JSON.
         json: bool,
     },
-    /// `kennel srt`, with what follows.
-    Srt(Vec<OsString>),
-    /// `kennel codex-linux-sandbox`, with what follows.
-    Codex(Vec<OsString>),
+    /// `kennel srt` or `kennel codex-linux-sandbox`: a front end that reads the rest itself.
+    FrontEnd {
+        /// Its name.
+        name: &'static str,
+        /// What follows.
+        words: Vec<OsString>,
+    },
     /// `kennel doctor`
     Doctor {
         /// Whether to print JSON.

@@ -7,6 +7,7 @@ use kennel_policy::nearest::nearest;
 use kennel_policy::ostext::split_once;
 use kennel_policy::printed;
 use kennel_policy::settings::ValueError;
+use lexopt::{Arg, Parser};
 
 use super::table::{COMMANDS, Command, Effect, FLAGS, Flag, Scope};
 use super::{Invocation, RunArgs, Shell, Stats};
@@ -56,9 +57,11 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Us
     let command = find_command(&first)?;
     let run = RunArgs { of: command.name, ..RunArgs::default() };
     let mut typed = Typed { command, run, json: false, help: false };
+    if let "srt" | "codex-linux-sandbox" = command.name {
+        return Ok(Invocation::FrontEnd { name: command.name, words: words.collect() });
+    }
+    let mut words = lexer(words);
     match command.name {
-        "srt" => Ok(Invocation::Srt(words.collect())),
-        "codex-linux-sandbox" => Ok(Invocation::Codex(words.collect())),
         "run" | "plan" => {
             typed.flags(&mut words)?;
             if typed.help {
@@ -134,6 +137,13 @@ fn find_command(word: &OsStr) -> Result<&'static Command, UsageError> {
     Err(UsageError::new("", format!("unknown command `{shown}`; {hint}")))
 }
 
+/// Splits words into flags and values. `-C=x` means the value `=x`, as with most programs.
+fn lexer(words: impl Iterator<Item = OsString>) -> Parser {
+    let mut parser = Parser::from_args(words);
+    parser.set_short_equals(false);
+    parser
+}
+
 struct Typed {
     command: &'static Command,
     run: RunArgs,
@@ -143,106 +153,78 @@ struct Typed {
 
 impl Typed {
     /// Reads flags until the command to run; the rest of the words are its own.
-    fn flags(&mut self, words: &mut dyn Iterator<Item = OsString>) -> Result<(), UsageError> {
-        while let Some(word) = words.next() {
-            match word.as_encoded_bytes() {
-                b"--" => {
-                    self.run.command.extend(words);
-                    return Ok(());
+    fn flags(&mut self, words: &mut Parser) -> Result<(), UsageError> {
+        loop {
+            let odd = words.try_raw_args().and_then(|rest| no_text(rest.peek()?));
+            let argument = words.next().map_err(|error| self.error(error.to_string()))?;
+            let (flag, is_long) = match argument {
+                None => return Ok(()),
+                Some(Arg::Long(name)) => {
+                    let flag = self.command.flags().find(|flag| flag.name == name);
+                    let shown = || odd.unwrap_or_else(|| format!("--{name}"));
+                    (flag.ok_or_else(|| self.unknown(&shown()))?, true)
                 }
-                [b'-', b'-', ..] => self.long(&word, words)?,
-                [b'-', _, ..] => self.short(&word, words)?,
-                _ => {
+                Some(Arg::Short(letter)) => {
+                    let flag = self.command.flags().find(|flag| flag.short == Some(letter));
+                    (flag.ok_or_else(|| self.unknown(&format!("-{letter}")))?, false)
+                }
+                Some(Arg::Value(word)) => {
                     self.run.command.push(word);
-                    self.run.command.extend(words);
+                    // All of them: a value is no flag with something attached.
+                    self.run.command.extend(words.raw_args().into_iter().flatten());
                     return Ok(());
                 }
-            }
+            };
+            // Behind a short flag that takes no value come others: `-qv`.
+            let attached = (is_long || flag.value.is_some()).then(|| words.optional_value()).flatten();
+            let value = self.value(flag, attached, words)?;
+            self.apply(flag, value);
         }
-        Ok(())
     }
 
     /// Reads flags and at most one other word.
-    fn operand(&mut self, words: &mut dyn Iterator<Item = OsString>) -> Result<Option<OsString>, UsageError> {
+    fn operand(&mut self, words: &mut Parser) -> Result<Option<OsString>, UsageError> {
         self.flags(words)?;
         let mut rest = std::mem::take(&mut self.run.command).into_iter();
         let operand = rest.next();
         // What follows the word can still be flags: `kennel completions bash --help`.
-        self.flags(&mut rest)?;
+        self.flags(&mut lexer(rest))?;
         match self.run.command.first() {
             Some(extra) => Err(self.error(format!("`{}` is one word too many", show(extra)))),
             None => Ok(operand),
         }
     }
 
-    fn long(&mut self, word: &OsStr, words: &mut dyn Iterator<Item = OsString>) -> Result<(), UsageError> {
-        let (dashed, attached) = match split_once(word, b'=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (word, None),
-        };
-        let name = dashed.to_str().and_then(|name| name.strip_prefix("--"));
-        let Some(flag) = name.and_then(|name| self.command.flags().find(|flag| flag.name == name)) else {
-            return Err(self.unknown(&show(dashed)));
-        };
-        let value = match (flag.value, attached) {
-            (None, None) => OsString::new(),
-            (None, Some(value)) if flag.attached.is_some_and(|word| value == word) => value.to_owned(),
-            (None, Some(value)) if flag.attached.is_some() => {
-                let (name, word) = (flag.name, flag.attached.unwrap_or_default());
-                let value = show(value);
-                return Err(self.error(format!("--{name}={value}: it is --{name} or --{name}={word}")));
-            }
-            (None, Some(_)) => return Err(self.error(format!("--{} takes no value", flag.name))),
-            (Some(_), Some(value)) => value.to_owned(),
-            (Some(placeholder), None) => self.next_value(flag, placeholder, words)?,
-        };
-        self.apply(flag, value);
-        Ok(())
-    }
-
-    /// One or more short flags in a word; the value of one may follow in the same word: `-qCdir`.
-    fn short(&mut self, word: &OsStr, words: &mut dyn Iterator<Item = OsString>) -> Result<(), UsageError> {
-        let mut rest = word;
-        // The dash itself, and then each letter: what `split_once` leaves is what follows.
-        let mut letter = b'-';
-        loop {
-            let Some((_, after)) = split_once(rest, letter) else { return Ok(()) };
-            rest = after;
-            let Some(&next) = rest.as_encoded_bytes().first() else { return Ok(()) };
-            letter = next;
-            let Some(flag) = self.command.flags().find(|flag| flag.short == Some(char::from(letter))) else {
-                let unknown = rest.to_string_lossy().chars().next().unwrap_or_default();
-                return Err(self.unknown(&format!("-{unknown}")));
-            };
-            let Some(placeholder) = flag.value else {
-                self.apply(flag, OsString::new());
-                continue;
-            };
-            let value = match split_once(rest, letter) {
-                Some((_, value)) if !value.is_empty() => value.to_owned(),
-                _ => self.next_value(flag, placeholder, words)?,
-            };
-            self.apply(flag, value);
-            return Ok(());
-        }
-    }
-
-    /// A flag instead of a value is nearly always a forgotten value, and `--allow-write -- ls` must not make the
-    /// separator a path.
-    fn next_value(
+    /// The value of a flag: attached to it, or the next word.
+    fn value(
         &self,
         flag: &Flag,
-        placeholder: &str,
-        words: &mut dyn Iterator<Item = OsString>,
+        attached: Option<OsString>,
+        words: &mut Parser,
     ) -> Result<OsString, UsageError> {
-        match words.next() {
-            Some(value) if !value.as_encoded_bytes().starts_with(b"--") => Ok(value),
-            Some(value) => {
-                let (name, value) = (flag.name, show(&value));
-                let message = format!("--{name} needs a value ({placeholder}), and `{value}` follows");
-                Err(self.error(format!("{message}; write --{name}={value} to mean that")))
-            }
-            None => Err(self.error(format!("--{} needs a value ({placeholder})", flag.name))),
+        let name = flag.name;
+        match (flag.value, attached) {
+            (None, None) => Ok(OsString::new()),
+            (None, Some(value)) => match flag.attached {
+                Some(word) if value == word => Ok(value),
+                Some(word) => {
+                    let value = show(&value);
+                    Err(self.error(format!("--{name}={value}: it is --{name} or --{name}={word}")))
+                }
+                None => Err(self.error(format!("--{name} takes no value"))),
+            },
+            (Some(_), Some(value)) => Ok(value),
+            // A flag instead of a value is nearly always a forgotten value, and `--allow-write -- ls` must not make
+            // the separator a path.
+            (Some(placeholder), None) => match words.value() {
+                Ok(value) if !value.as_encoded_bytes().starts_with(b"--") => Ok(value),
+                Ok(value) => {
+                    let value = show(&value);
+                    let message = format!("--{name} needs a value ({placeholder}), and `{value}` follows");
+                    Err(self.error(format!("{message}; write --{name}={value} to mean that")))
+                }
+                Err(_) => Err(self.error(format!("--{name} needs a value ({placeholder})"))),
+            },
         }
     }
 
@@ -267,6 +249,7 @@ impl Typed {
     }
 
     fn unknown(&self, flag: &str) -> UsageError {
+        let flag = &show(flag.as_ref());
         let names: Vec<String> = self.command.flags().map(|flag| format!("--{}", flag.name)).collect();
         let hint = nearest(flag, names.iter().map(String::as_str));
         let hint = hint.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
@@ -276,6 +259,12 @@ impl Typed {
     fn error(&self, message: impl Into<String>) -> UsageError {
         UsageError::new(self.command.name, message)
     }
+}
+
+/// The name of a flag that is no text, for a message: the lexer would show another.
+fn no_text(word: &OsStr) -> Option<String> {
+    let name = split_once(word, b'=').map_or(word, |(name, _)| name);
+    name.to_str().is_none().then(|| show(name))
 }
 
 /// A word for a message: on one line, whatever it holds.

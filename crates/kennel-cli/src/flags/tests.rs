@@ -116,6 +116,7 @@ fn a_value_said_again_replaces_the_first() {
 }
 
 #[test]
+#[cfg(unix)]
 fn paths_and_arguments_need_not_be_text() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -126,8 +127,10 @@ fn paths_and_arguments_need_not_be_text() {
     assert_eq!(settings.files.allow_write[0].pattern.as_path().as_os_str().as_bytes(), b"/\xff");
     assert_eq!(settings.environment.set[0].value.1.as_bytes(), b"\xfe");
     assert_eq!(args.command, [OsStr::from_bytes(b"\xfd")]);
-    let bad = parse([&b"run"[..], b"--\xff"].map(|word| OsString::from_vec(word.to_vec())));
-    assert!(bad.unwrap_err().to_string().starts_with("kennel run: unknown flag --"));
+    for word in [&b"--\xff"[..], b"--\xff=\xfe"] {
+        let bad = parse([&b"run"[..], word].map(|word| OsString::from_vec(word.to_vec())));
+        assert!(bad.unwrap_err().to_string().starts_with("kennel run: unknown flag --\\xff\n"));
+    }
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use lexopt::{Arg, Parser};
+
 use super::{Permissions, permission_profile, sandbox_policy, split_policies};
-use crate::ostext::split_once;
 use crate::settings::SettingsError;
 
 /// How it is called.
@@ -86,52 +87,53 @@ struct Typed {
 
 /// Reads the words, which come without the program's own name.
 pub fn command_line(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, CodexError> {
-    let mut words = words.into_iter();
+    let mut words = Parser::from_args(words);
     let mut typed = Typed::default();
-    while let Some(word) = words.next() {
-        if word == "--" {
-            typed.command.extend(words);
-            break;
-        }
-        if !word.as_encoded_bytes().starts_with(b"-") {
-            typed.command.push(word);
-            typed.command.extend(words);
-            break;
-        }
-        let (name, attached) = match split_once(&word, b'=') {
-            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-            None => (word.clone(), None),
-        };
-        let mut value = || {
-            let missing = || CodexError::NoValue(name.to_string_lossy().into_owned());
-            attached.clone().or_else(|| words.next()).ok_or_else(missing)
-        };
-        match name.to_str() {
-            Some("--sandbox-policy-cwd") => typed.policy_folder = Some(value()?),
-            Some("--command-cwd") => typed.command_folder = Some(value()?),
-            Some("--sandbox-policy") => typed.legacy = Some(value()?),
-            Some("--file-system-sandbox-policy") => typed.files = Some(value()?),
-            Some("--network-sandbox-policy") => typed.network = Some(value()?),
-            Some("--permission-profile") => typed.profile = Some(value()?),
-            Some("--allow-network-for-proxy") => typed.through_proxy = true,
-            Some("--managed-network") => {
-                // `null` says that there is none.
-                typed.through_proxy |= value()? != "null";
-            }
-            Some("--proxy-route-spec") => drop(value()?),
-            Some(
-                "--use-legacy-landlock"
-                | "--use-bwrap-sandbox"
-                | "--apply-seccomp-then-exec"
-                | "--no-proc"
-                | "--inherit-pid-namespace",
+    while let Some(word) = words.next().map_err(wrong)? {
+        match word {
+            Arg::Long("sandbox-policy-cwd") => typed.policy_folder = Some(value(&mut words)?),
+            Arg::Long("command-cwd") => typed.command_folder = Some(value(&mut words)?),
+            Arg::Long("sandbox-policy") => typed.legacy = Some(value(&mut words)?),
+            Arg::Long("file-system-sandbox-policy") => typed.files = Some(value(&mut words)?),
+            Arg::Long("network-sandbox-policy") => typed.network = Some(value(&mut words)?),
+            Arg::Long("permission-profile") => typed.profile = Some(value(&mut words)?),
+            Arg::Long("allow-network-for-proxy") => typed.through_proxy = true,
+            // `null` says that there is none.
+            Arg::Long("managed-network") => typed.through_proxy |= value(&mut words)? != "null",
+            Arg::Long("proxy-route-spec") => drop(value(&mut words)?),
+            Arg::Long(
+                "use-legacy-landlock"
+                | "use-bwrap-sandbox"
+                | "apply-seccomp-then-exec"
+                | "no-proc"
+                | "inherit-pid-namespace",
             ) => {}
-            Some("--help" | "-h") => return Ok(Invocation::Help),
-            Some("--version" | "-V") => return Ok(Invocation::Version),
-            _ => return Err(CodexError::Unknown(word.to_string_lossy().into_owned())),
+            Arg::Short('h') | Arg::Long("help") => return Ok(Invocation::Help),
+            Arg::Short('V') | Arg::Long("version") => return Ok(Invocation::Version),
+            Arg::Value(word) => {
+                typed.command.push(word);
+                typed.command.extend(words.raw_args().map_err(wrong)?);
+            }
+            unknown => return Err(wrong(unknown.unexpected())),
         }
     }
     typed.meaning()
+}
+
+/// The value of a flag, attached to it or the next word.
+fn value(words: &mut Parser) -> Result<OsString, CodexError> {
+    words.value().map_err(wrong)
+}
+
+fn wrong(error: lexopt::Error) -> CodexError {
+    match error {
+        lexopt::Error::MissingValue { option } => CodexError::NoValue(option.unwrap_or_default()),
+        lexopt::Error::UnexpectedOption(option) => CodexError::Unknown(option),
+        lexopt::Error::UnexpectedValue { option, value } => {
+            CodexError::Unknown(format!("{option}={}", value.display()))
+        }
+        error => CodexError::Unknown(error.to_string()),
+    }
 }
 
 impl Typed {

@@ -359,6 +359,7 @@ mod tests {
         }
 
         #[test]
+        #[cfg(unix)]
         fn bytes_that_are_no_text_are_looked_up_as_well(
             texts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..4), 9..16),
             name in proptest::collection::vec(any::<u8>(), 1..6),

@@ -86,6 +86,7 @@ fn a_question_mark_takes_one_character_of_any_width() {
 }
 
 #[test]
+#[cfg(unix)]
 fn bytes_that_are_not_text_match_as_themselves() {
     use std::os::unix::ffi::OsStrExt;
     let name = Path::new(OsStr::from_bytes(b"/a/\xff\xfe"));
@@ -266,6 +267,7 @@ proptest! {
     }
 
     #[test]
+    #[cfg(unix)]
     fn arbitrary_bytes_never_panic(
         pattern in proptest::collection::vec(any::<u8>(), 0..40),
         path in proptest::collection::vec(any::<u8>(), 0..40),

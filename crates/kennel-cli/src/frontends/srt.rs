@@ -1,18 +1,18 @@
 //! kennel as `srt`, Anthropic's sandbox runtime: its command line, its settings files, its exit codes.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use kennel::ControlLines;
+use kennel::home::Homes;
 use kennel::settings_file;
 use kennel_policy::domain::HostRule;
 use kennel_policy::settings::Base;
 use kennel_policy::srt::{SrtSettings, Surroundings, parse};
+use lexopt::{Arg, Parser};
 
-use crate::commands::{print, say};
-use crate::dropin::{self, Run};
+use crate::commands::{RunAs, print, say};
+use crate::platform::{is_same_file, take_descriptor, variable};
 
 /// The version whose behaviour is meant.
 const LIKE: &str = "0.0.83";
@@ -55,7 +55,7 @@ enum Page {
 }
 
 /// Runs what the words ask for and returns the exit code.
-pub fn main(words: impl Iterator<Item = OsString>) -> i32 {
+pub fn main(words: Vec<OsString>) -> i32 {
     let typed = match typed(words) {
         Ok(typed) => typed,
         Err(message) => return fail(&message),
@@ -75,52 +75,64 @@ fn fail(message: &str) -> i32 {
     1
 }
 
-/// Reads the words up to the command.
-fn typed(words: impl Iterator<Item = OsString>) -> Result<Typed, String> {
-    let mut words = words.peekable();
+/// Reads the words up to the command, as commander does, which srt reads them with.
+fn typed(words: impl IntoIterator<Item = OsString>) -> Result<Typed, String> {
+    let mut words = Parser::from_args(words);
+    words.set_short_equals(false);
     let mut typed = Typed::default();
-    while let Some(word) = words.next() {
-        let bytes = word.as_encoded_bytes();
-        let (name, attached) = match kennel_policy::ostext::split_once(&word, b'=') {
-            Some((name, value)) if bytes.starts_with(b"--") => (name, Some(value.to_owned())),
-            _ => (word.as_os_str(), None),
-        };
-        let mut value = |what: &str| {
-            attached
-                .clone()
-                .or_else(|| words.next())
-                .ok_or_else(|| format!("option '{what}' argument missing"))
-        };
-        match name.to_str() {
-            Some("-d" | "--debug") => typed.debug = true,
-            Some("-s" | "--settings") => typed.settings = Some(value("-s, --settings <path>")?.into()),
-            Some("-c") => typed.text = Some(value("-c <command>")?),
-            Some("--control-fd") => typed.control_fd = Some(value("--control-fd <fd>")?),
-            Some("-h" | "--help") => typed.page = Some(Page::Help),
-            Some("-V" | "--version") => typed.page = Some(Page::Version),
-            Some("--") => {
-                typed.command.extend(words);
-                break;
+    loop {
+        match words.next().map_err(unexpected_value)? {
+            None => return Ok(typed),
+            Some(Arg::Short('d') | Arg::Long("debug")) => typed.debug = true,
+            Some(Arg::Short('s') | Arg::Long("settings")) => {
+                typed.settings = Some(value(&mut words, "-s, --settings <path>")?.into());
             }
-            _ if bytes.starts_with(b"-") && bytes.len() > 1 => {
-                return Err(format!("unknown option '{}'", word.display()));
-            }
-            _ => {
+            Some(Arg::Short('c')) => typed.text = Some(value(&mut words, "-c <command>")?),
+            Some(Arg::Long("control-fd")) => typed.control_fd = Some(value(&mut words, "--control-fd <fd>")?),
+            Some(Arg::Short('h') | Arg::Long("help")) => typed.page = Some(Page::Help),
+            Some(Arg::Short('V') | Arg::Long("version")) => typed.page = Some(Page::Version),
+            Some(Arg::Value(word)) => {
                 typed.command.push(word);
-                typed.command.extend(words);
-                break;
+                typed.command.extend(words.raw_args().into_iter().flatten());
+                return Ok(typed);
+            }
+            Some(Arg::Short(letter)) => {
+                let rest = words.optional_value().unwrap_or_default();
+                return Err(unknown(&format!("-{letter}{}", rest.display())));
+            }
+            Some(Arg::Long(name)) => {
+                let name = format!("--{name}");
+                let value = words.optional_value().map(|value| format!("={}", value.display()));
+                return Err(unknown(&(name + &value.unwrap_or_default())));
             }
         }
     }
-    Ok(typed)
+}
+
+/// The value of an option, attached to it or the next word, whatever that is.
+fn value(words: &mut Parser, option: &str) -> Result<OsString, String> {
+    words.value().map_err(|_| format!("option '{option}' argument missing"))
+}
+
+/// An option with a value that takes none is another one than that to commander.
+fn unexpected_value(error: lexopt::Error) -> String {
+    match error {
+        lexopt::Error::UnexpectedValue { option, value } => unknown(&format!("{option}={}", value.display())),
+        error => error.to_string(),
+    }
+}
+
+fn unknown(option: &str) -> String {
+    format!("unknown option '{option}'")
 }
 
 fn run(typed: &Typed) -> Result<i32, String> {
     let command = command(typed)?;
-    let folder = dropin::folder()?;
-    let base = dropin::homes().base(folder.clone());
+    let folder =
+        std::env::current_dir().map_err(|error| format!("reading the working directory: {error}"))?;
+    let base = Homes::of_caller(variable).base(folder.clone());
     let debug = |message: &str| {
-        if typed.debug || dropin::variable("SRT_DEBUG").is_some() {
+        if typed.debug || variable("SRT_DEBUG").is_some() {
             say(&format!("[SandboxDebug] {message}"));
         }
     };
@@ -131,7 +143,7 @@ fn run(typed: &Typed) -> Result<i32, String> {
         None => SrtSettings::default(),
     };
     let found = folder.join(".srt-settings.json");
-    let is_trusted = |file: &Path| same_file(file, &found);
+    let is_trusted = |file: &Path| is_same_file(file, &found);
     if !file.as_deref().is_some_and(is_trusted) {
         match settings_file::bytes(&found)
             .map(|text| text.map(|text| parse(&text, ".srt-settings.json", &base)))
@@ -151,8 +163,7 @@ fn run(typed: &Typed) -> Result<i32, String> {
     let files = own.into_iter().chain(typed.settings.as_ref().map(|file| folder.join(file)));
     let policy = settings.policy(&surroundings(folder.clone(), base.home, files.collect()));
     let advice = "to allow it, in network.allowedDomains: ";
-    let run = Run { policy, command, folder, control, advice, failed: 1 };
-    Ok(run.go())
+    Ok(RunAs { policy, command, folder, control, advice, failed: 1 }.go())
 }
 
 /// What is run. There, everything goes through bash, so that its built-in commands work as words too.
@@ -188,18 +199,12 @@ fn trusted(file: &Path, named: bool, base: &Base) -> Result<SrtSettings, String>
     }
 }
 
-fn same_file(one: &Path, other: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let identity = |path: &Path| path.metadata().map(|data| (data.dev(), data.ino())).ok();
-    identity(one).is_some_and(|found| Some(found) == identity(other))
-}
-
 fn surroundings(folder: PathBuf, home: Option<PathBuf>, settings_files: Vec<PathBuf>) -> Surroundings {
-    let said = ["CLAUDE_CODE_TMPDIR", "CLAUDE_TMPDIR"].into_iter().find_map(dropin::variable);
+    let said = ["CLAUDE_CODE_TMPDIR", "CLAUDE_TMPDIR"].into_iter().find_map(variable);
     let shared_tmp = said.map_or_else(|| SHARED_TMP.into(), PathBuf::from);
     // A link there may be anybody's.
     let shared_tmp_exists = shared_tmp.symlink_metadata().is_ok_and(|data| data.is_dir());
-    let count = dropin::variable("GIT_CONFIG_COUNT").and_then(|count| count.to_str()?.parse().ok());
+    let count = variable("GIT_CONFIG_COUNT").and_then(|count| count.to_str()?.parse().ok());
     let git_config_count = count.unwrap_or(0);
     Surroundings { folder, home, shared_tmp, shared_tmp_exists, settings_files, git_config_count }
 }
@@ -218,18 +223,14 @@ fn control_lines(typed: &OsStr) -> Result<ControlLines, String> {
                  (0-2 are stdin, stdout and stderr)."
             )
         })?;
-    // A read of nothing says whether reading is possible at all.
-    // SAFETY: no memory is touched; a number that is not open makes it fail.
-    if unsafe { libc::read(number, std::ptr::null_mut(), 0) } < 0 {
-        let error = io::Error::last_os_error();
-        return Err(format!(
+    // SAFETY: nothing of this process's uses it.
+    let file = unsafe { take_descriptor(number) }.map_err(|error| {
+        format!(
             "--control-fd {number} is not usable: {error}. Refusing to run the command without the control channel it \
              asks for."
-        ));
-    }
-    // SAFETY: it is open, nothing of this process's uses it, and it is taken over once.
-    let fd = unsafe { OwnedFd::from_raw_fd(number) };
-    Ok(ControlLines::new(fd, |message| say(&format!("srt: {message}"))).reading(lists))
+        )
+    })?;
+    Ok(ControlLines::new(file.into(), |message| say(&format!("srt: {message}"))).reading(lists))
 }
 
 /// The network lists of a line.
@@ -264,7 +265,32 @@ mod tests {
         assert_eq!(one, of(&["--settings=a.json", "--control-fd=5", "-c", "echo '!'"]));
         assert_eq!(one.text.unwrap(), "echo '!'");
         assert!(typed(["-s"].iter().map(OsString::from)).is_err());
-        assert!(typed(["--nonsense"].iter().map(OsString::from)).is_err());
+    }
+
+    #[test]
+    fn short_options_can_share_a_word() {
+        let one = of(&["-dsa.json", "-cecho", "x"]);
+        assert!(one.debug);
+        assert_eq!((one.settings, one.text), (Some("a.json".into()), Some("echo".into())));
+        assert_eq!(of(&["-c=x"]).text.unwrap(), "=x");
+        // A value is taken as it is.
+        assert_eq!(of(&["-s", "--", "x"]).settings, Some("--".into()));
+        assert_eq!(of(&["-c", "-d"]).text.unwrap(), "-d");
+    }
+
+    #[test]
+    fn an_option_that_is_unknown_is_shown_whole() {
+        for (word, shown) in [
+            ("--nonsense", "--nonsense"),
+            ("--nonsense=x=y", "--nonsense=x=y"),
+            ("--debug=x", "--debug=x"),
+            ("-xyz", "-xyz"),
+            ("-dx", "-x"),
+        ] {
+            let error = typed([word, "ls"].map(OsString::from)).unwrap_err();
+            assert_eq!(error, format!("unknown option '{shown}'"));
+        }
+        assert_eq!(of(&["-", "x"]).command, ["-", "x"]);
     }
 
     #[test]

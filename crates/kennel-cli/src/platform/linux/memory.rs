@@ -1,4 +1,4 @@
-//! What this process was born with: its arguments, its environment, its heap, its standard streams.
+//! What this process was born with: its arguments, its environment, its heap.
 //!
 //! PID 1 of a sandbox is a clone of this process, so it must be able to wipe what the caller did not mean for it;
 //! for that, the strings of the environment are never copied but where they pass on.
@@ -7,7 +7,7 @@ use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kennel::job::{Environment, Memory};
+use kennel::job::Memory;
 
 static ARGUMENTS: AtomicUsize = AtomicUsize::new(0);
 static ENVIRONMENT: AtomicUsize = AtomicUsize::new(0);
@@ -53,11 +53,6 @@ unsafe fn strings(array: usize) -> impl Iterator<Item = &'static CStr> + Clone {
     })
 }
 
-/// The same for a job. None of the strings is copied.
-pub fn environment_of_job() -> Environment {
-    environment().map(|(name, value)| (name.into(), value.into())).collect()
-}
-
 /// The caller's variables, where they lie.
 pub fn environment() -> impl Iterator<Item = (&'static OsStr, &'static OsStr)> + Clone {
     // SAFETY: the array that the kernel made; this program changes none of it.
@@ -75,25 +70,5 @@ pub fn inherited() -> Memory {
         unsafe { (strings(ARGUMENTS.load(Ordering::Relaxed)), strings(ENVIRONMENT.load(Ordering::Relaxed))) };
     let start = first.next().map_or(0, |string| string.as_ptr() as usize);
     let end = last.by_ref().last().map_or(start, |string| string.as_ptr() as usize + string.count_bytes());
-    Memory { strings: (start, end), heap: crate::heap::range(), program_break: BREAK.load(Ordering::Relaxed) }
-}
-
-/// A caller that ignores its children's ends may pass that on; then nobody could wait for them.
-pub fn heed_children() {
-    // SAFETY: the default action is no handler that could run at a wrong time.
-    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-}
-
-/// Opens /dev/null for a standard stream that the caller closed: the next file to be opened would take its number,
-/// and with it whatever is written to standard error.
-pub fn open_standard_streams() {
-    for fd in 0..3 {
-        // SAFETY: plain calls on a number; a closed one makes fcntl fail with EBADF.
-        unsafe {
-            if libc::fcntl(fd, libc::F_GETFD) < 0 {
-                // The lowest free number is this one, because those below are open.
-                libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
-            }
-        }
-    }
+    Memory { strings: (start, end), heap: super::heap::range(), program_break: BREAK.load(Ordering::Relaxed) }
 }

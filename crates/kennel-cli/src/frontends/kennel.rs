@@ -1,0 +1,29 @@
+//! kennel's own command line: one command after another, and the file that does it.
+
+use std::ffi::OsString;
+
+use crate::commands::{self, print, say};
+use crate::flags::{self, Invocation};
+
+/// Does what the words ask for and returns the exit code.
+pub fn main(words: Vec<OsString>) -> i32 {
+    match flags::parse(words) {
+        Ok(Invocation::Run(args)) => commands::run(&args),
+        Ok(Invocation::Plan { args, json }) => commands::plan(&args, json),
+        Ok(Invocation::Doctor { json }) => commands::doctor(json),
+        Ok(Invocation::FrontEnd { name, words }) => match super::other(name) {
+            Some(front_end) => (front_end.main)(words),
+            // A test holds that there is one.
+            None => commands::FAILED,
+        },
+        Ok(Invocation::Schema) => print(&format!("{:#}\n", kennel_policy::settings::schema())),
+        Ok(Invocation::Completions(shell)) => print(&flags::completions::script(shell)),
+        Ok(Invocation::Man) => print(&flags::man::page()),
+        Ok(Invocation::Help(topic)) => print(&flags::help::render(topic)),
+        Ok(Invocation::Version) => print(concat!("kennel ", env!("CARGO_PKG_VERSION"), "\n")),
+        Err(error) => {
+            say(&error.to_string());
+            error.exit_code().into()
+        }
+    }
+}

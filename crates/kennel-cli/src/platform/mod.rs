@@ -1,0 +1,29 @@
+//! What this program takes from the system that it runs on: how it starts, its words and variables, its terminal.
+//!
+//! Each system's file has the same functions, so that nothing else has to ask which it is. Only what a clone of this process
+//! needs, and descriptors, are Linux's alone.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+use linux as system;
+#[cfg(not(target_os = "linux"))]
+mod other;
+#[cfg(not(target_os = "linux"))]
+use other as system;
+
+use std::ffi::OsStr;
+
+use kennel::job::Environment;
+
+pub use system::*;
+
+/// The caller's variables for a job. None of the strings is copied.
+pub fn variables() -> Environment {
+    environment().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// A variable of the caller's.
+pub fn variable(name: &str) -> Option<&'static OsStr> {
+    environment().find(|(own, _)| *own == name).map(|(_, value)| value)
+}

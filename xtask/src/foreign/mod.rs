@@ -1,0 +1,77 @@
+//! `cargo xtask check-foreign`: clippy for systems that this one is not.
+//!
+//! A crate that does not compile on macOS or Windows would otherwise be noticed by the first person who builds it there.
+//! Checking needs neither a linker nor an SDK of the other system, only the metadata of its standard library: see
+//! [`standard_library`]. Where that cannot be had, the check is skipped, with the reason.
+
+mod standard_library;
+
+use std::ffi::OsString;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::Failure;
+use crate::cargo;
+use crate::suite::{self, Report};
+use crate::tally::{Skip, Tally};
+use crate::test;
+use standard_library::StandardLibrary;
+
+/// The systems.
+const TARGETS: [&str; 3] = ["aarch64-apple-darwin", "x86_64-apple-darwin", "x86_64-pc-windows-msvc"];
+
+/// The packages that have to compile there without a warning. What they depend on has to compile.
+const PACKAGES: [&str; 6] =
+    ["kennel", "kennel-cli", "kennel-entrypoint", "kennel-macos", "kennel-policy", "kennel-windows"];
+
+/// Checks for every target. Returns whether all is well.
+///
+/// # Errors
+/// When something could not even be tried.
+pub fn check_foreign(words: &[String]) -> Result<bool, Failure> {
+    let install = match words {
+        [] => true,
+        [flag] if flag == "--no-install" => false,
+        [word, ..] => return Err(format!("check-foreign: unexpected argument {word}").into()),
+    };
+    let mut reports = Vec::new();
+    check(install, &mut reports)?;
+    test::sum_up(&reports)
+}
+
+/// Does the same as a part of the tests. Unless `install`, a standard library that is missing stays missing.
+///
+/// # Errors
+/// When cargo cannot be started.
+pub fn check(install: bool, reports: &mut Vec<Report>) -> Result<(), Failure> {
+    for target in TARGETS {
+        reports.push(match standard_library::find(target, install) {
+            Ok(found) => suite::run(target, "", &mut clippy(target, &found), suite::BUILD)?,
+            Err(reason) => skipped(target, &reason),
+        });
+    }
+    Ok(())
+}
+
+fn clippy(target: &str, library: &StandardLibrary) -> Command {
+    let mut command = cargo::cargo();
+    command.args(["clippy", "--quiet", "--all-targets", "--no-deps", "--target", target]);
+    command.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
+    command.args(["--", "-D", "warnings"]);
+    // A folder of its own: with other flags cargo would build everything in the usual one again, each time.
+    command.env("CARGO_TARGET_DIR", cargo::root().join("target").join("check-foreign"));
+    if let StandardLibrary::Metadata { sysroot } = library {
+        let mut flags = OsString::from("--sysroot\u{1f}");
+        flags.push(sysroot);
+        // Build scripts and procedural macros are for this system and get none of these flags.
+        command.env("CARGO_ENCODED_RUSTFLAGS", flags);
+    }
+    command
+}
+
+fn skipped(target: &str, reason: &str) -> Report {
+    println!("{target:<28} SKIPPED: {reason}");
+    let skip = Skip { reason: reason.to_owned(), test: "lints".to_owned() };
+    let tally = Tally { skipped: [skip].into(), ..Tally::default() };
+    Report { name: target.to_owned(), time: Duration::ZERO, tally }
+}

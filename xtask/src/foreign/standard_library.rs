@@ -1,0 +1,143 @@
+//! The standard library of another target: installed by rustup, or else built here from its source.
+//!
+//! Building makes metadata only, as `cargo check` does. That takes half a minute, needs no linker, and is all that clippy
+//! reads. The source comes with rustup (`rust-src`), or from Debian, whose package of the same version has it too.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::debian::{self, run};
+use crate::{cache, cargo};
+
+/// Longer than it takes to download a standard library; rustup without a network would try for minutes.
+const SECONDS: &str = "120";
+
+/// Where the compiler finds a standard library.
+#[derive(Debug)]
+pub enum StandardLibrary {
+    /// Among its own.
+    Installed,
+    /// As metadata in another folder.
+    Metadata {
+        /// What `--sysroot` has to name.
+        sysroot: PathBuf,
+    },
+}
+
+/// Finds the standard library of a target, or if `install` gets it by what means there are.
+///
+/// # Errors
+/// Why there is none.
+pub fn find(target: &str, install: bool) -> Result<StandardLibrary, String> {
+    if cargo::has_standard_library(target) {
+        return Ok(StandardLibrary::Installed);
+    }
+    let compiler = Compiler::ask()?;
+    let state = cache::folder("foreign-std")?;
+    let sysroot = state.join(compiler.name());
+    let library = sysroot.join("lib/rustlib").join(target).join("lib");
+    if library.is_dir() {
+        return Ok(StandardLibrary::Metadata { sysroot });
+    }
+    if !install {
+        return Err(format!("no standard library of this target (rustup target add {target})"));
+    }
+    let no_target = match rustup(&["target", "add", target]) {
+        Ok(()) => return Ok(StandardLibrary::Installed),
+        Err(error) => error,
+    };
+    println!("{target}: building the metadata of its standard library ({no_target})");
+    let source = source(&compiler, &state)?;
+    build(&source, target, &library)?;
+    Ok(StandardLibrary::Metadata { sysroot })
+}
+
+/// Has rustup install something for the compiler in use.
+fn rustup(words: &[&str]) -> Result<(), String> {
+    // Set for whatever rustup starts: without it the compiler is another one than rustup would add to.
+    if std::env::var_os("RUSTUP_TOOLCHAIN").is_none() {
+        return Err("the compiler is not rustup's".to_owned());
+    }
+    let said = run(Command::new("timeout").args([SECONDS, "rustup"]).args(words));
+    said.map(drop).map_err(|error| error.replacen("timeout: ", "rustup: ", 1))
+}
+
+/// Which compiler this is. Metadata is of use only to the compiler that made it.
+struct Compiler {
+    /// As in `1.95.0`.
+    release: String,
+    commit: String,
+    sysroot: PathBuf,
+}
+
+impl Compiler {
+    fn ask() -> Result<Compiler, String> {
+        let about = run(cargo::rustc().arg("-vV"))?;
+        let of = |key: &str| {
+            let line = about.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+            line.map(str::to_owned).ok_or_else(|| format!("rustc -vV does not tell its {key}"))
+        };
+        let sysroot = run(cargo::rustc().args(["--print", "sysroot"]))?.trim().into();
+        Ok(Compiler { release: of("release")?, commit: of("commit-hash")?, sysroot })
+    }
+
+    /// The name of its folder.
+    fn name(&self) -> String {
+        format!("{}-{}", self.release, self.commit.get(..9).unwrap_or(&self.commit))
+    }
+
+    /// The source that rustup installs beside it.
+    fn own_source(&self) -> Option<PathBuf> {
+        Some(self.sysroot.join("lib/rustlib/src/rust/library")).filter(|folder| is_source(folder))
+    }
+}
+
+/// The folder with the standard library's source, fetched where it is not there.
+fn source(compiler: &Compiler, state: &Path) -> Result<PathBuf, String> {
+    if let Some(folder) = compiler.own_source() {
+        return Ok(folder);
+    }
+    let from_rustup = rustup(&["component", "add", "rust-src"])
+        .and_then(|()| compiler.own_source().ok_or_else(|| "rust-src has no library in it".to_owned()));
+    let no_component = match from_rustup {
+        Ok(folder) => return Ok(folder),
+        Err(error) => error,
+    };
+    let part = format!("usr/src/rustc-{}/library", compiler.release);
+    let folder = debian::unpacked_folder(state, "rust-src", &compiler.release, &part)
+        .map_err(|error| format!("no source of the standard library: {no_component}; {error}"))?;
+    if is_source(&folder) { Ok(folder) } else { Err(format!("{}: not what it was", folder.display())) }
+}
+
+/// `sysroot` is the package that depends on all that a compiler expects.
+fn is_source(library: &Path) -> bool {
+    library.join("sysroot/Cargo.toml").is_file()
+}
+
+/// Builds the metadata and puts it into the folder `library`, all at once: one that exists is complete.
+fn build(source: &Path, target: &str, library: &Path) -> Result<(), String> {
+    let partial = library.with_extension("partial");
+    let _ = fs::remove_dir_all(&partial);
+    let (built, kept) = (partial.join("target"), partial.join("lib"));
+    let failed = |error: std::io::Error| format!("{}: {error}", kept.display());
+    fs::create_dir_all(&kept).map_err(failed)?;
+    let mut check = cargo::cargo();
+    check.args(["check", "--release", "--quiet", "--locked", "--target", target]);
+    check.args(["--no-default-features", "--features", "panic-unwind,backtrace"]);
+    check.current_dir(source.join("sysroot")).env("CARGO_TARGET_DIR", &built);
+    // The standard library is written in unstable Rust, and its dependencies have to count as a part of it.
+    check.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", "-Zforce-unstable-if-unmarked");
+    run(&mut check).map_err(|error| format!("building the standard library: {error}"))?;
+    let made = built.join(target).join("release/deps");
+    for entry in fs::read_dir(&made).map_err(failed)?.flatten() {
+        let name = entry.file_name();
+        let text = name.to_string_lossy();
+        if text.ends_with(".rmeta") && !text.starts_with("libsysroot-") {
+            fs::copy(entry.path(), kept.join(&name)).map_err(failed)?;
+        }
+    }
+    fs::rename(&kept, library).map_err(failed)?;
+    let _ = fs::remove_dir_all(&partial);
+    Ok(())
+}
