@@ -171,7 +171,7 @@ pub fn ask_once(_: &[std::ffi::OsString]) -> i32 {
     let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let own = std::sync::Arc::clone(&asked);
     let sandbox = Sandbox::builder()
-        .network_mode(NetworkMode::Whitelist)
+        .network_mode(NetworkMode::AllowList)
         .ask_about_hosts(move |_| {
             // All eight have come by then.
             std::thread::sleep(std::time::Duration::from_secs(1));
@@ -195,7 +195,7 @@ pub fn ask_once(_: &[std::ffi::OsString]) -> i32 {
 /// The part of the role `embed` that is about rules that change.
 pub fn embedded() {
     let status = "curl -s -o /dev/null -w '%{http_code}\n' http://changing.web.test/hello";
-    let list = Sandbox::builder().network_mode(NetworkMode::Whitelist).allow_domain("other.web.test");
+    let list = Sandbox::builder().network_mode(NetworkMode::AllowList).allow_domain("other.web.test");
     let sandbox = list.clone().build().expect("a list");
     let mut child = sandbox.spawn("sh", &["-c", &format!("{status}; read go; {status}")]).expect("it starts");
     let mut stdout = child.take_stdout().expect("piped");

@@ -65,7 +65,7 @@ except OSError: pass
 print(len(held), flush=True); sys.stdin.readline()"
     );
     let listed = |rule: &str| {
-        Sandbox::builder().network_mode(NetworkMode::Whitelist).allow_domain(rule).publish(0, 8000).build()
+        Sandbox::builder().network_mode(NetworkMode::AllowList).allow_domain(rule).publish(0, 8000).build()
     };
     let mut children = Vec::new();
     for _ in 0..4 {
@@ -112,7 +112,7 @@ pub fn embed(_: &[OsString]) -> i32 {
     assert_eq!((host.stdout.as_str(), host.network.len()), ("hello from library.web.test\n", 0), "{host:?}");
 
     let listed =
-        Sandbox::builder().network_mode(NetworkMode::Whitelist).allow_domain("library.web.test").build();
+        Sandbox::builder().network_mode(NetworkMode::AllowList).allow_domain("library.web.test").build();
     let listed = listed.expect("a list");
     let good = listed.run("curl", GET).expect("it runs");
     assert_eq!(good.stdout, "hello from library.web.test\n", "{good:?}");
@@ -134,7 +134,7 @@ pub fn embed(_: &[OsString]) -> i32 {
         }
     });
     let wrong =
-        Sandbox::builder().network_mode(NetworkMode::Whitelist).allow_domain("http://x.test/").build();
+        Sandbox::builder().network_mode(NetworkMode::AllowList).allow_domain("http://x.test/").build();
     assert!(wrong.is_err(), "an address is no host");
     crate::control::embedded();
     crate::publish::embedded();

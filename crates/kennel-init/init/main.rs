@@ -36,7 +36,7 @@ unsafe extern "C" fn main(stack: *const usize) -> ! {
         child::mend::run(link);
     }
     // SAFETY: this is a fresh process with one thread; it inherited no memory.
-    unsafe { child::run(link, child::Inherited::default()) }
+    unsafe { child::run(link, child::InheritedMemory::default()) }
 }
 
 /// # Safety

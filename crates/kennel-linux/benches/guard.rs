@@ -15,8 +15,8 @@ use std::process::Command;
 use std::time::Instant;
 
 use kennel_init::plan::Identity;
-use kennel_linux::guard::{Anchor, Finding, Guard, Premises, Rules, filter_rules};
-use kennel_linux::seccomp::bpf::{Table, Verdict, bytes};
+use kennel_linux::guard::{Anchor, Finding, Guard, GuardAssumptions, Rules, filter_rules};
+use kennel_linux::seccomp::bpf::{FilterAction, Table, bytes};
 
 const FILES: usize = 100_000;
 
@@ -54,14 +54,14 @@ fn measure(name: &str, top: &Path, folder: &str, guarded: bool, absolute: bool) 
     let mut worker = worker.spawn().expect("the worker");
     drop(theirs);
     let rules = rules(top);
-    let mut table = Table::new(Verdict::Allow);
+    let mut table = Table::new(FilterAction::Allow);
     filter_rules(&rules).apply(&mut table);
     let program = if guarded { bytes(&table.compile()) } else { Vec::new() };
     ours.write_all(&(program.len() as u32).to_ne_bytes()).expect("the worker listens");
     ours.write_all(&program).expect("the worker listens");
     let guard = guarded.then(|| {
-        let guard =
-            Guard::new(&rules, Premises { own_network: true, one_root: true }).expect("the paths are there");
+        let guard = Guard::new(&rules, GuardAssumptions { own_network: true, one_root: true })
+            .expect("the paths are there");
         guard.serve(Some(receive_fd(&ours)), || panic!("broken")).expect("a guard")
     });
     ours.write_all(b"g").expect("the worker waits");

@@ -42,12 +42,12 @@ pub struct NetworkPlan {
     /// What to use where the kernel refuses a batch.
     pub fallback: Option<Box<NetworkPlan>>,
     /// What to use without namespaces.
-    pub unconfined: Option<Unconfined>,
+    pub shared: Option<SharedNetwork>,
 }
 
 /// The network of a sandbox that shares the host's: a proxy on the host's loopback, and no other port to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unconfined {
+pub struct SharedNetwork {
     /// Where the proxy listens.
     pub port: u16,
     /// Variables that lead programs there.
@@ -55,7 +55,7 @@ pub struct Unconfined {
 }
 
 /// The sockets of a sandbox's network, each with its role, in the order of the plan.
-pub type Doors = Vec<(SocketRole, OwnedFd)>;
+pub type TaggedSockets = Vec<(SocketRole, OwnedFd)>;
 
 impl Listener {
     /// The address as the kernel lays it out.

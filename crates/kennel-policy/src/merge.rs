@@ -14,9 +14,9 @@ use crate::domain::HostRule;
 use crate::dotfiles;
 use crate::nearest::nearest;
 use crate::policy::{
-    EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Limits, Look, Missing,
+    EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Limits, Missing,
     NetworkMode, NetworkPolicy, Origin, PathRule, Policy, ProcessPolicy, PublishedPort, ReadModel,
-    SeccompProfile, TmpMode, UnixSockets, UserMode,
+    SearchScope, SeccompProfile, TmpMode, UnixSockets, UserMode,
 };
 use crate::profiles;
 use crate::settings::keys::{self, Kind};
@@ -262,7 +262,7 @@ fn settle_network(settings: &mut Settings) -> Result<(), MergeError> {
         let asked = network.ask.as_ref().filter(|ask| ask.value).map(|ask| &ask.origin);
         let wanted = network.allow.first().map(|rule| &rule.origin).or(asked);
         let (value, origin) = match wanted {
-            Some(origin) => (NetworkMode::Whitelist, origin.clone()),
+            Some(origin) => (NetworkMode::AllowList, origin.clone()),
             None => (NetworkMode::None, Origin("default".to_owned())),
         };
         network.mode = Some(Stated { value, origin });
@@ -304,7 +304,7 @@ fn check_network(settings: &Settings) -> Result<(), MergeError> {
         return Err(MergeError::PublishedByHost { port: port.clone(), mode_origin: mode.origin.clone() });
     }
     let (word, list, rule) = match mode.value {
-        NetworkMode::Whitelist => return Ok(()),
+        NetworkMode::AllowList => return Ok(()),
         // Denying on top of nothing is merely redundant.
         NetworkMode::None => ("none", "network.allow", network.allow.first()),
         NetworkMode::Host if network.allow.is_empty() => ("host", "network.deny", network.deny.first()),
@@ -417,7 +417,7 @@ fn rules(entries: Vec<PathEntry>, missing: Missing) -> Vec<PathRule> {
     let rule = |entry: PathEntry| PathRule {
         follow_link: true,
         lenient: false,
-        look: Look::Everywhere,
+        look: SearchScope::Everywhere,
         pattern: entry.pattern,
         missing: entry.missing.unwrap_or(missing),
         origin: entry.origin,

@@ -136,10 +136,10 @@ pub struct Usage {
 }
 
 /// Somebody who wants to know what a sandbox uses.
-pub trait Audience: Send {
+pub trait UsageSink: Send {
     /// What it uses now.
     fn tell(&mut self, usage: &Usage);
 
-    /// The command was stopped, and the terminal is its shell's until the next [`Audience::tell`].
+    /// The command was stopped, and the terminal is its shell's until the next [`UsageSink::tell`].
     fn pause(&mut self) {}
 }

@@ -19,7 +19,7 @@ use crate::printed;
 
 mod set;
 
-pub use set::{Alive, Looked, PatternSet};
+pub use set::{Alive, PatternMatches, PatternSet};
 
 /// An absolute path, or a glob over absolute paths.
 ///

@@ -184,14 +184,14 @@ pub struct PathRule {
     /// say was not written for kennel.
     pub lenient: bool,
     /// Where a glob looks, and where git repositories are looked for in what the rule opens for writing.
-    pub look: Look,
+    pub look: SearchScope,
     /// Where the rule came from.
     pub origin: Origin,
 }
 
 /// Where a rule makes the resolver look around. A look costs time, and finds what is nobody's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Look {
+pub enum SearchScope {
     /// Everywhere.
     #[default]
     Everywhere,
@@ -262,11 +262,11 @@ pub enum TmpMode {
 pub struct NetworkPolicy {
     /// The network the sandbox lives in.
     pub mode: NetworkMode,
-    /// Hosts that can be reached in [`NetworkMode::Whitelist`].
+    /// Hosts that can be reached in [`NetworkMode::AllowList`].
     pub allow: Vec<HostRule>,
     /// Hosts that cannot be reached even so; checked first.
     pub deny: Vec<HostRule>,
-    /// Whether someone is asked about hosts that no rule speaks of, in [`NetworkMode::Whitelist`].
+    /// Whether someone is asked about hosts that no rule speaks of, in [`NetworkMode::AllowList`].
     pub ask: bool,
     /// How long an answer may take before it is a no; `None` for as long as it takes.
     pub ask_timeout: Option<Duration>,
@@ -362,7 +362,13 @@ pub enum NetworkMode {
     /// The host's network, unfiltered.
     Host,
     /// A network of its own from which only the allowed hosts can be reached.
-    Whitelist,
+    AllowList,
+}
+
+impl NetworkMode {
+    /// Another name for [`NetworkMode::AllowList`].
+    #[expect(non_upper_case_globals, reason = "it is used as a variant")]
+    pub const Whitelist: NetworkMode = NetworkMode::AllowList;
 }
 
 /// Which unix sockets a command can make or reach. The host's daemons (Docker, D-Bus, ssh-agent) listen on them,

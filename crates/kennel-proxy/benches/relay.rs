@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use kennel_policy::domain::{HostRule, ListKind};
 use kennel_proxy::netlink::{Batch, DoorPorts, redirect, routes};
-use kennel_proxy::{Doors, Gate, Rules, Settings};
+use kennel_proxy::{Gate, GateSockets, Rules, Settings};
 
 const ROLE: &str = "KENNEL_BENCH_ROLE";
 const MIB: u64 = 1 << 20;
@@ -302,11 +302,11 @@ fn gate() {
         .map(|rule| HostRule::parse(rule, ListKind::Allow).expect("a rule"));
     let gate = Gate::new(Rules::new(allow.to_vec(), vec![]), Settings::default());
     let _open = gate
-        .open(Doors {
+        .open(GateSockets {
             proxy: vec![proxy.into()],
             transparent: vec![transparent.into()],
             dns_udp: vec![dns.into()],
-            ..Doors::default()
+            ..GateSockets::default()
         })
         .expect("an open gate");
     wait_for_the_end();

@@ -44,7 +44,7 @@ pub enum Answer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum AskResult {
     Allowed,
     Denied,
     NoAnswer,
@@ -103,30 +103,30 @@ impl Asker {
     }
 
     /// Asks, and waits for `patience` from when someone has the question before them.
-    pub(crate) async fn ask(&self, target: &Target, door: Door, patience: Duration) -> Verdict {
+    pub(crate) async fn ask(&self, target: &Target, door: Door, patience: Duration) -> AskResult {
         loop {
             let question = match self.begin(target, door) {
                 Ok(question) => question,
                 Err(known) => return known,
             };
             match question.answer(patience).await {
-                Some(Answer::Allow) => return Verdict::Allowed,
+                Some(Answer::Allow) => return AskResult::Allowed,
                 Some(Answer::AllowOnce) if !question.taken.swap(true, Ordering::Relaxed) => {
-                    return Verdict::Allowed;
+                    return AskResult::Allowed;
                 }
                 Some(Answer::AllowOnce) => {}
-                Some(Answer::Deny) => return Verdict::Denied,
-                Some(Answer::NoAnswer) | None => return Verdict::NoAnswer,
+                Some(Answer::Deny) => return AskResult::Denied,
+                Some(Answer::NoAnswer) | None => return AskResult::NoAnswer,
             }
         }
     }
 
     /// The question that is open about this target, perhaps opened just now; or what is known without asking.
-    fn begin(&self, target: &Target, door: Door) -> Result<OpenQuestion, Verdict> {
+    fn begin(&self, target: &Target, door: Door) -> Result<OpenQuestion, AskResult> {
         let mut state = lock(&self.state);
         match state.answers.get(target) {
-            Some(Answer::Deny) => return Err(Verdict::Denied),
-            Some(_) => return Err(Verdict::Allowed),
+            Some(Answer::Deny) => return Err(AskResult::Denied),
+            Some(_) => return Err(AskResult::Allowed),
             None => {}
         }
         if let Some(open) = state.open.get(target) {
@@ -142,7 +142,9 @@ impl Asker {
                 state.open.insert(target.clone(), open.clone());
                 Ok(open)
             }
-            None | Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) => Err(Verdict::NoAnswer),
+            None | Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) => {
+                Err(AskResult::NoAnswer)
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kennel_policy::domain::{Host, HostRule};
 use kennel_policy::printed::Ascii;
 
-use crate::ask::{Ask, Asker, Verdict as AskVerdict};
+use crate::ask::{Ask, AskResult, Asker};
 use crate::auth::Credentials;
 use crate::client;
 use crate::parent::{ParentProxies, ParentProxy};
@@ -376,9 +376,9 @@ impl Gate {
     async fn ask(&self, target: &Target, door: Door) -> Result<(), DenyReason> {
         let Some(asker) = &self.0.asker else { return Err(DenyReason::NotListed) };
         match asker.ask(target, door, self.0.settings.times.ask).await {
-            AskVerdict::Allowed => Ok(()),
-            AskVerdict::Denied => Err(DenyReason::Refused),
-            AskVerdict::NoAnswer => Err(DenyReason::NoAnswer),
+            AskResult::Allowed => Ok(()),
+            AskResult::Denied => Err(DenyReason::Refused),
+            AskResult::NoAnswer => Err(DenyReason::NoAnswer),
         }
     }
 

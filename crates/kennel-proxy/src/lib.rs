@@ -39,7 +39,7 @@ pub use ask::{Answer, Ask, Question};
 pub use auth::Credentials;
 pub use client::{Program, Transport, Who};
 pub use gate::{External, Gate, Settings, Times};
-pub use open::{Doors, OpenError, OpenGate};
+pub use open::{GateSockets, OpenError, OpenGate};
 pub use parent::{Bypass, ParentProxies, ParentProxy, ParentProxyError};
 pub use record::{BY_SETTING, Door, MOST_RECORDS, Record, Verdict, summary};
 pub use resolver::{ResolveError, ResolverSettings};

@@ -25,7 +25,7 @@ use crate::sockets;
 /// The sockets of a sandbox, made inside its network namespace. A socket stays in the namespace it was made in, so
 /// the gate accepts from these and connects out from its own.
 #[derive(Debug, Default)]
-pub struct Doors {
+pub struct GateSockets {
     /// Listeners for HTTP and SOCKS5.
     pub proxy: Vec<OwnedFd>,
     /// Listeners to which plain connections are delivered.
@@ -87,7 +87,7 @@ enum Kind {
 
 impl Gate {
     /// Serves these doors on a thread of its own until the result is dropped.
-    pub fn open(&self, doors: Doors) -> Result<OpenGate, OpenError> {
+    pub fn open(&self, doors: GateSockets) -> Result<OpenGate, OpenError> {
         let failed = |step| move |source| OpenError { step, source };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()

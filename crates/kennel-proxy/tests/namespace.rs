@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use kennel_policy::domain::{HostRule, ListKind};
 use kennel_proxy::netlink::{A_TRY, Batch, DoorPorts, redirect, routes, transparent_network};
-use kennel_proxy::{Doors, Gate, Rules, Settings, Verdict};
+use kennel_proxy::{Gate, GateSockets, Rules, Settings, Verdict};
 
 /// Set for the second program: which part it plays.
 const PART: &str = "KENNEL_TEST_PART";
@@ -323,10 +323,10 @@ fn gate() {
     let allow = vec![rule(&format!("host.kennel.internal:{port}"))];
     let gate = Gate::new(Rules::new(allow, vec![]), Settings::default());
     let _open = gate
-        .open(Doors {
+        .open(GateSockets {
             transparent: vec![v4.into(), v6.into()],
             dns_udp: vec![dns.into()],
-            ..Doors::default()
+            ..GateSockets::default()
         })
         .unwrap();
 
@@ -383,7 +383,7 @@ fn routes_alone() {
     let door = TcpListener::bind("0.0.0.0:443").unwrap();
     let allow = vec![rule("203.0.113.5"), rule(&format!("host.kennel.internal:{port}"))];
     let gate = Gate::new(Rules::new(allow, vec![]), Settings::default());
-    let _open = gate.open(Doors { transparent: vec![door.into()], ..Doors::default() }).unwrap();
+    let _open = gate.open(GateSockets { transparent: vec![door.into()], ..GateSockets::default() }).unwrap();
     for (address, verdict) in [("203.0.113.6", "not on the allow list"), ("198.18.7.7", "stands for no name")]
     {
         let mut stream = TcpStream::connect((address, 443)).unwrap();

@@ -3,10 +3,10 @@
 use std::io::{PipeReader, PipeWriter};
 use std::time::Duration;
 
-use crate::attendant::Attendant;
 use crate::backend::{Backend, Native};
 use crate::network::Published;
 use crate::stdio::Pipes;
+use crate::supervisor_thread::SupervisorThread;
 use crate::{ExecutionResult, NetworkControl, Result, Running, SandboxError, Terminal, Usage};
 
 /// A running command. Its limits hold whether or not somebody waits for it. Dropping it kills everything inside and
@@ -26,7 +26,7 @@ pub struct Child {
 
 /// The thread that attends to it, and what the caller can ask for meanwhile.
 struct Inner {
-    attendant: Attendant,
+    supervisor: SupervisorThread,
     init: u32,
     meter: Box<dyn Fn() -> Usage + Send + Sync>,
     network: Option<NetworkControl>,
@@ -44,19 +44,19 @@ impl Child {
         let Pipes { stdin, stdout, stderr, terminal } = running.take_pipes();
         let (init, meter, network) = (running.init_pid(), running.meter(), running.network());
         let published = running.published().to_vec();
-        let attendant = Attendant::new(running)?;
+        let supervisor = SupervisorThread::new(running)?;
         Ok(Child {
             stdin,
             stdout,
             stderr,
             terminal,
-            inner: Inner { attendant, init, meter, network, published },
+            inner: Inner { supervisor, init, meter, network, published },
         })
     }
 
     /// Kills everything inside. [`Child::wait`] tells when it is done.
     pub fn kill(&self) {
-        self.inner.attendant.kill();
+        self.inner.supervisor.kill();
     }
 
     /// Waits for the end, after closing the command's input. Output that was not taken is dropped: whoever wants it reads
@@ -125,7 +125,7 @@ impl Child {
     /// # Errors
     /// When there is no such signal, or the command has ended.
     pub fn signal(&self, signal: i32) -> Result<()> {
-        Native::signal(self.inner.attendant.process(), signal)
+        Native::signal(self.inner.supervisor.process(), signal)
     }
 
     /// Waits for the end, but no longer than `limit`. A command that fills a pipe which nobody reads does not end.
@@ -187,7 +187,7 @@ impl Child {
     }
 
     fn finish(&mut self, limit: Option<Duration>) -> Result<ExecutionResult> {
-        let outcome = self.inner.attendant.wait(limit)?.ok_or(SandboxError::Timeout)?;
+        let outcome = self.inner.supervisor.wait(limit)?.ok_or(SandboxError::Timeout)?;
         Ok(ExecutionResult::of(outcome, Default::default()))
     }
 }
@@ -213,6 +213,6 @@ impl Child {
 #[cfg(unix)]
 impl std::os::fd::AsFd for Child {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.inner.attendant.process().as_fd()
+        self.inner.supervisor.process().as_fd()
     }
 }

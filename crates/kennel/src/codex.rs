@@ -18,7 +18,7 @@ use kennel_policy::codex::{Invocation, Surroundings, USAGE, command_line, throug
 use kennel_policy::printed::show_lines;
 
 use crate::SandboxError;
-use crate::job::{Environment, Job, Memory};
+use crate::job::{Environment, InheritedMemory, Job};
 
 /// The release whose behaviour is meant.
 const LIKE: &str = "0.166.0";
@@ -55,7 +55,7 @@ pub fn run_main() -> ! {
 pub unsafe fn main(
     words: impl Iterator<Item = OsString>,
     environment: Environment,
-    memory: Option<Memory>,
+    memory: Option<InheritedMemory>,
 ) -> i32 {
     let (policy, command) = match command_line(words) {
         Ok(Invocation::Help) => return print(USAGE),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kennel_policy::domain::{HostRule, ListKind, without_password};
 use kennel_policy::settings::{Base, Format, Provenance, parse};
 
-use crate::network::GateRules;
+use crate::network::GateHandle;
 use crate::stdio::Handle;
 use crate::{Result, SandboxError};
 
@@ -20,17 +20,17 @@ mod reachable;
 /// ```no_run
 /// use kennel::{NetworkMode, Sandbox};
 ///
-/// let sandbox = Sandbox::builder().network_mode(NetworkMode::Whitelist).allow_domain("example.com").build()?;
+/// let sandbox = Sandbox::builder().network_mode(NetworkMode::AllowList).allow_domain("example.com").build()?;
 /// let child = sandbox.spawn("my-agent", &[])?;
 /// let network = child.network().expect("it has an allow list");
 /// network.update(&["example.com", "*.example.org"], &["secret.example.org"])?;
 /// # Ok::<(), kennel::SandboxError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct NetworkControl(GateRules);
+pub struct NetworkControl(GateHandle);
 
 impl NetworkControl {
-    pub(crate) fn new(rules: GateRules) -> NetworkControl {
+    pub(crate) fn new(rules: GateHandle) -> NetworkControl {
         NetworkControl(rules)
     }
 

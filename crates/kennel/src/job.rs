@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use kennel_policy::outcome::Audience;
+pub use kennel_policy::outcome::UsageSink;
 use kennel_policy::policy::Policy;
 
-pub use crate::backend::Memory;
+pub use crate::backend::InheritedMemory;
 use crate::backend::{Backend, Native};
 use crate::control::{AskAboutHosts, ControlLines};
 use crate::network::Published;
@@ -35,7 +35,7 @@ pub struct Job {
     /// Who has a say, and who is told something.
     pub hooks: Hooks,
     /// Set where PID 1 is to be a clone of this process.
-    pub(crate) memory: Option<Memory>,
+    pub(crate) memory: Option<InheritedMemory>,
 }
 
 /// Where the standard streams of a command lead.
@@ -67,7 +67,7 @@ pub struct Hooks {
     /// Count what is used even if nothing limits it.
     pub count: bool,
     /// Who is told what is used, and how often.
-    pub audience: Option<(Box<dyn Audience>, Duration)>,
+    pub audience: Option<(Box<dyn UsageSink>, Duration)>,
     /// What the user is asked meanwhile, on the terminal.
     pub questions: Option<Questions>,
     /// Who is shown the steps that are about to be performed, each with the reason for it.
@@ -123,7 +123,7 @@ impl Job {
     /// # Safety
     /// This process must have a single thread until the job has been started, and `memory` must describe its own: PID 1
     /// wipes what is named there.
-    pub unsafe fn clone_this_process(&mut self, memory: Memory) {
+    pub unsafe fn clone_this_process(&mut self, memory: InheritedMemory) {
         self.memory = Some(memory);
     }
 

@@ -17,7 +17,6 @@
 //! [`Sandbox`] can be used from any thread of a program of any size, by many threads at once: the calling process is
 //! never forked, and PID 1 of the sandbox holds nothing of its memory.
 
-mod attendant;
 mod backend;
 mod builder;
 mod child;
@@ -40,6 +39,7 @@ mod running;
 mod sandbox;
 pub mod settings_file;
 mod stdio;
+mod supervisor_thread;
 #[cfg(all(target_os = "linux", feature = "tokio"))]
 pub mod tokio;
 

@@ -38,7 +38,7 @@ pub struct ExecutionResult {
     pub peak_memory_of_all: bool,
     /// Time was up and everything inside was killed.
     pub killed_by_timeout: bool,
-    /// Memory ran out and the kernel killed the command.
+    /// InheritedMemory ran out and the kernel killed the command.
     pub killed_by_oom: bool,
     /// The command had used up its CPU time.
     pub killed_by_cpu_time: bool,

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use kennel::held::HeldFile;
-use kennel::job::{Audience, Hooks, Job};
+use kennel::job::{Hooks, Job, UsageSink};
 use kennel::outcome::{Ended, HandedBack, Outcome};
 use kennel::{ControlLines, Published, SandboxError, terminal};
 use kennel_policy::policy::{Limits, NetworkMode, Policy};
@@ -40,13 +40,13 @@ pub fn run(args: &RunArgs) -> i32 {
         Ok(control) => control,
         Err(error) => return fail(&error),
     };
-    if control.is_some() && merged.policy.network.mode != NetworkMode::Whitelist {
+    if control.is_some() && merged.policy.network.mode != NetworkMode::AllowList {
         return fail(
             "--control-fd: there are no rules to change\nhelp: add --net allow-list, or --allow-domain",
         );
     }
     let network = &merged.policy.network;
-    let asking = network.ask && network.mode == NetworkMode::Whitelist;
+    let asking = network.ask && network.mode == NetworkMode::AllowList;
     if asking && !args.quiet && std::fs::File::open("/dev/tty").is_err() {
         say("kennel: note: --ask: there is no terminal to ask on; what no rule speaks of is refused");
     }
@@ -61,7 +61,7 @@ pub fn run(args: &RunArgs) -> i32 {
     (job.environment, job.cwd) = (platform::variables(), cwd);
     job.hooks = Hooks {
         count: args.stats.is_some(),
-        audience: row.map(|row| (Box::new(row) as Box<dyn Audience>, stats::EVERY)),
+        audience: row.map(|row| (Box::new(row) as Box<dyn UsageSink>, stats::EVERY)),
         questions,
         show: args.verbose.then(|| Box::new(|steps: &[_]| say_lines(&plan::numbered(steps))) as _),
         control,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
-use kennel::outcome::{Audience, Outcome, Usage};
+use kennel::outcome::{Outcome, Usage, UsageSink};
 
 use crate::platform::terminal_size;
 
@@ -85,7 +85,7 @@ impl LiveRow {
     }
 }
 
-impl Audience for LiveRow {
+impl UsageSink for LiveRow {
     fn tell(&mut self, usage: &Usage) {
         let text = line(self.started.elapsed(), usage);
         let out = self.show(&text, terminal_size());

@@ -100,7 +100,7 @@ fn every_flag_has_its_effect() {
     assert!(!settings.files.system.unwrap().value);
     assert!(settings.files.host_run.unwrap().value && settings.environment.clear.unwrap().value);
     assert!(settings.best_effort.unwrap().value);
-    assert_eq!(settings.network.mode.unwrap().value, NetworkMode::Whitelist);
+    assert_eq!(settings.network.mode.unwrap().value, NetworkMode::AllowList);
     assert_eq!(settings.process.keep_fds, [5]);
     assert_eq!(args.settings_files, [PathBuf::from("one"), PathBuf::from("two")]);
     assert_eq!(args.report, Some(PathBuf::from("r.json")));

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use kennel::job::Memory;
+use kennel::job::InheritedMemory;
 
 /// What was typed, the program's own name first.
 pub fn arguments() -> impl Iterator<Item = OsString> {
@@ -21,8 +21,8 @@ pub fn environment() -> impl Iterator<Item = (&'static OsStr, &'static OsStr)> +
 }
 
 /// What a clone of this process would have to forget. There are no such clones here.
-pub fn inherited() -> Memory {
-    Memory
+pub fn inherited() -> InheritedMemory {
+    InheritedMemory
 }
 
 /// Takes over a descriptor that the caller left open to be read.

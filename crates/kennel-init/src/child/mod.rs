@@ -8,7 +8,6 @@
 //! Everything below this module is free of allocation, locks and libc, so that it can run in a clone of the
 //! caller as well as in the tiny static program.
 
-mod aside;
 pub mod clone;
 pub mod command;
 pub mod files;
@@ -16,6 +15,7 @@ mod hold;
 pub mod mend;
 pub mod mounts;
 pub mod network;
+mod network_helper;
 pub mod orders;
 mod outbound;
 pub mod reaper;
@@ -28,8 +28,8 @@ mod terminal;
 pub mod wire;
 
 use crate::report::Report;
-use aside::Aside;
 use hold::Hold;
+use network_helper::NetworkHelper;
 use reaper::Reaper;
 use sys::{Errno, Fd, Result};
 use terminal::Terminal;
@@ -37,7 +37,7 @@ use wire::Reader;
 
 /// Memory that PID 1 was born with and does not need: the caller's arguments, environment and heap.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Inherited {
+pub struct InheritedMemory {
     /// Where the strings of the arguments and the environment lie.
     pub strings: (usize, usize),
     /// Where the heap lies, to be given back as a whole.
@@ -46,7 +46,7 @@ pub struct Inherited {
     pub program_break: usize,
 }
 
-impl Inherited {
+impl InheritedMemory {
     /// Forgets all of it, before there is a command: it could read this process's arguments, because
     /// /proc/1/cmdline asks no permission.
     ///
@@ -108,7 +108,7 @@ pub struct Setup<'a> {
 /// # Safety
 /// This must be a process of its own, with a single thread, that the caller has given up: it never returns. The
 /// ranges in `inherited` must belong to nobody who still runs here.
-pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
+pub unsafe fn run(link: i32, inherited: InheritedMemory) -> ! {
     const SIGCHLD: i32 = 17;
     // Blocked from the start: a signal that arrives during set-up waits for the reaper.
     let _ = sys::set_signal_mask(u64::MAX);
@@ -121,19 +121,19 @@ pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
     unsafe { inherited.give_up() };
     let opening = receive(link, 0);
     let mut steps = opening.reader();
-    let aside = match begin(&mut steps) {
-        Ok(count) => Aside::new(steps, count, link),
+    let helper = match begin(&mut steps) {
+        Ok(count) => NetworkHelper::new(steps, count, link),
         Err(errno) => fail(link, 0, errno),
     };
     // SAFETY: it stays where it is, because this function never returns.
-    unsafe { aside.begin() };
+    unsafe { helper.begin() };
     // The rest of the plan is on its way; what takes time and does not need it is done meanwhile.
     (1..=sys::LAST_SIGNAL).for_each(sys::default_action);
-    if let Err((step, errno)) = aside.meanwhile() {
+    if let Err((step, errno)) = helper.meanwhile() {
         fail(link, step, errno);
     }
-    let main = receive(link, aside.count());
-    let (past, terminal) = match perform(main.reader(), link, &aside) {
+    let main = receive(link, helper.count());
+    let (past, terminal) = match perform(main.reader(), link, &helper) {
         Ok(performed) => performed,
         Err((step, errno)) => fail(link, step, errno),
     };
@@ -149,7 +149,7 @@ pub unsafe fn run(link: i32, inherited: Inherited) -> ! {
         Ok(started) => started,
         Err(errno) => fail(link, past, errno),
     };
-    let own_network = aside.count() > 0;
+    let own_network = helper.count() > 0;
     // SAFETY: nothing of the plan is used from here on.
     unsafe {
         opening.wipe();
@@ -183,9 +183,9 @@ fn begin(reader: &mut Reader) -> Result<usize> {
 fn perform(
     mut reader: Reader,
     link: i32,
-    aside: &Aside,
+    helper: &NetworkHelper,
 ) -> core::result::Result<(u32, Option<Terminal>), (u32, Errno)> {
-    let done = aside.count();
+    let done = helper.count();
     let step_count = begin(&mut reader).map_err(|errno| (done, errno))?;
     let root = sys::openat2(sys::AT_FDCWD, c"/", sys::open::PATH | sys::open::DIRECTORY, 0, 0)
         .map_err(|errno| (done, errno))?;
@@ -210,14 +210,14 @@ fn perform(
         setup.index = index;
         let at = done + index as u32;
         match reader.step() {
-            Ok((tag::ENTER_NETWORK, _)) => aside.enter()?,
+            Ok((tag::ENTER_NETWORK, _)) => helper.enter()?,
             Ok((tag, fields)) => setup.step(tag, fields).map_err(|errno| (at, errno))?,
             Err(errno) => return Err((at, errno)),
         }
     }
     let past = done + step_count as u32;
     // Or the command would find itself in the network that PID 1 was born in.
-    aside.entered().map_err(|errno| (past, errno))?;
+    helper.entered().map_err(|errno| (past, errno))?;
     Ok((past, setup.terminal))
 }
 

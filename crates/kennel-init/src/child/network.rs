@@ -1,6 +1,6 @@
 //! The network steps: bring up the loopback, perform ready-made netlink batches, hand listeners to the controller.
 
-use super::aside::Made;
+use super::network_helper::Made;
 use super::sys::{self, Errno, Fd, Result};
 use super::tag;
 use super::wire::Reader;

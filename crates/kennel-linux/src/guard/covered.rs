@@ -38,7 +38,7 @@ pub struct Covered {
 
 /// What a look at covered names found.
 #[derive(Debug, Default)]
-pub struct Looked {
+pub struct Exposure {
     /// What was not covered, and what was done about it.
     pub exposed: Vec<Violation>,
     /// Whether the sandbox has to end for it.
@@ -75,7 +75,7 @@ impl Covered {
     ///
     /// # Errors
     /// When folders cannot be watched, or a name not be covered.
-    pub fn begin(&mut self, watch: &mut FolderWatch) -> io::Result<Looked> {
+    pub fn begin(&mut self, watch: &mut FolderWatch) -> io::Result<Exposure> {
         self.mender = Some(Mender::start(&self.namespaces, &self.store)?);
         self.look(watch, &(0..self.names.len()).collect())
     }
@@ -88,7 +88,7 @@ impl Covered {
         &mut self,
         watch: &mut FolderWatch,
         names: Option<&BTreeSet<usize>>,
-    ) -> io::Result<Looked> {
+    ) -> io::Result<Exposure> {
         match names {
             Some(names) => self.look(watch, names),
             None => self.look(watch, &(0..self.names.len()).collect()),
@@ -100,7 +100,7 @@ impl Covered {
     }
 
     /// Looks at names, and covers what is not.
-    fn look(&self, watch: &mut FolderWatch, which: &BTreeSet<usize>) -> io::Result<Looked> {
+    fn look(&self, watch: &mut FolderWatch, which: &BTreeSet<usize>) -> io::Result<Exposure> {
         let started = Instant::now();
         let mut trails = Trails::default();
         let (mut coverings, mut numbers) = (Vec::new(), Vec::new());
@@ -129,7 +129,7 @@ impl Covered {
             }
         }
         let Some(mender) = self.mender.as_ref().filter(|_| !coverings.is_empty()) else {
-            return Ok(Looked::default());
+            return Ok(Exposure::default());
         };
         let covered = mender.cover(&coverings)?;
         let after = started.elapsed();
@@ -145,7 +145,7 @@ impl Covered {
         });
         let exposed: Vec<Violation> = exposed.collect();
         let ends = !exposed.is_empty() && self.on_replace == OnReplace::End;
-        Ok(Looked { exposed, ends })
+        Ok(Exposure { exposed, ends })
     }
 }
 

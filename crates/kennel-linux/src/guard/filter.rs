@@ -7,9 +7,9 @@ use libc::c_long;
 
 use crate::resolve::guard_rules::{Asks, Rules};
 use crate::seccomp::Additions;
-use crate::seccomp::bpf::{Rule, Test, Verdict};
+use crate::seccomp::bpf::{FilterAction, Rule, Test};
 
-const EPERM: Verdict = Verdict::Errno(libc::EPERM as u32);
+const EPERM: FilterAction = FilterAction::Errno(libc::EPERM as u32);
 
 /// The additions for `rules`; none when there is nothing to guard.
 #[must_use]
@@ -18,11 +18,11 @@ pub fn filter_rules(rules: &Rules) -> Additions {
     let mut add = |call: c_long, rule: Rule| additions.add(call, rule);
     if rules.names() {
         for &call in CREATE {
-            add(call, Rule::Always(Verdict::Notify));
+            add(call, Rule::Always(FilterAction::Notify));
         }
         let creating = |argument| {
             let test = Test::AnyBit { argument, bits: libc::O_CREAT.cast_unsigned() };
-            Rule::When(vec![(test, Verdict::Notify)], Verdict::Allow)
+            Rule::When(vec![(test, FilterAction::Notify)], FilterAction::Allow)
         };
         #[cfg(target_arch = "x86_64")]
         add(libc::SYS_open, creating(1));
@@ -30,8 +30,8 @@ pub fn filter_rules(rules: &Rules) -> Additions {
         add(libc::SYS_ioctl, subvolumes());
     }
     if rules.sockets.is_some() {
-        add(libc::SYS_connect, Rule::Always(Verdict::Notify));
-        add(libc::SYS_listen, Rule::Always(Verdict::Notify));
+        add(libc::SYS_connect, Rule::Always(FilterAction::Notify));
+        add(libc::SYS_listen, Rule::Always(FilterAction::Notify));
         add(libc::SYS_socket, unix_sockets());
         add(libc::SYS_socketpair, crate::seccomp::pairs());
     }
@@ -72,7 +72,7 @@ const CREATE: &[c_long] = &[
 /// The guard looks at the type, which is in a register: a datagram socket could send to any path without a connect.
 fn unix_sockets() -> Rule {
     let unix = Test::OneOf { argument: 0, mask: u32::MAX, values: vec![libc::AF_UNIX.cast_unsigned()] };
-    Rule::When(vec![(unix, Verdict::Notify)], Verdict::Allow)
+    Rule::When(vec![(unix, FilterAction::Notify)], FilterAction::Allow)
 }
 
 /// Two file systems let an ordinary user make a folder, or a copy of a whole tree, by ioctl: subvolumes and snapshots
@@ -90,7 +90,7 @@ fn subvolumes() -> Rule {
         BTRFS_SUBVOL_CREATE_V2,
         BCACHEFS_SUBVOLUME_CREATE,
     ];
-    Rule::When(vec![(Test::OneOf { argument: 1, mask: u32::MAX, values }, EPERM)], Verdict::Allow)
+    Rule::When(vec![(Test::OneOf { argument: 1, mask: u32::MAX, values }, EPERM)], FilterAction::Allow)
 }
 
 #[cfg(test)]
@@ -111,7 +111,7 @@ mod tests {
     }
 
     fn open() -> Table {
-        Table::new(Verdict::Allow)
+        Table::new(FilterAction::Allow)
     }
 
     #[test]
@@ -123,8 +123,8 @@ mod tests {
 
     #[test]
     fn what_a_profile_denies_stays_denied() {
-        let denied = Rule::Always(Verdict::Errno(38));
-        let table = Table::new(Verdict::Errno(38));
+        let denied = Rule::Always(FilterAction::Errno(38));
+        let table = Table::new(FilterAction::Errno(38));
         assert_eq!(verdict(&filter_rules(&protecting()), table.clone(), libc::SYS_mkdirat), denied);
         let mut table = open();
         table.set(&[libc::SYS_bind], Rule::Always(EPERM));
@@ -135,12 +135,12 @@ mod tests {
     fn the_tests_of_a_profile_come_first_and_keep_their_verdicts() {
         let sti = Test::OneOf { argument: 1, mask: u32::MAX, values: vec![0x5412] };
         let mut table = open();
-        let ioctl = Rule::When(vec![(sti.clone(), EPERM)], Verdict::Allow);
+        let ioctl = Rule::When(vec![(sti.clone(), EPERM)], FilterAction::Allow);
         table.set(&[libc::SYS_ioctl], ioctl);
         let Rule::When(tests, otherwise) = verdict(&filter_rules(&protecting()), table, libc::SYS_ioctl)
         else {
             panic!("ioctl keeps its tests");
         };
-        assert_eq!((tests.len(), &tests[0], otherwise), (2, &(sti, EPERM), Verdict::Allow));
+        assert_eq!((tests.len(), &tests[0], otherwise), (2, &(sti, EPERM), FilterAction::Allow));
     }
 }

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use super::caller::{Caller, PATH_MAX, Unreadable};
 use super::calls::{Address, Call, Flags, PathArgument};
-use super::ground::{Ground, Guarded, How};
 use super::listener::{Listener, Notification};
+use super::protected_paths::{Guarded, How, ProtectedPaths};
 use super::walk::{self, Spot, Start};
 use super::{locks, modes, rewrite};
 use crate::resolve::guard_rules::Protected;
@@ -65,12 +65,12 @@ impl From<Errno> for Ruling<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct Grounds<'a> {
     /// Where nothing is to be made.
-    pub absent: &'a Ground,
+    pub absent: &'a ProtectedPaths,
     /// What mounts hide or keep. Where the mount is gone for the moment, because the host has replaced what was
     /// below it, nothing is to be made either, nor taken away.
-    pub standing: &'a Ground,
+    pub standing: &'a ProtectedPaths,
     /// Files over which something is moved that may be the same.
-    pub rewritten: &'a Ground,
+    pub rewritten: &'a ProtectedPaths,
 }
 
 impl<'a> Grounds<'a> {

@@ -19,13 +19,13 @@ pub mod connect;
 pub mod covered;
 pub mod filter;
 pub mod folders;
-pub mod ground;
 pub mod judge;
 pub mod listener;
 mod locks;
 pub mod mender;
 mod modes;
 mod own;
+pub mod protected_paths;
 mod rewrite;
 pub mod trail;
 pub mod walk;
@@ -50,7 +50,7 @@ use crate::clock::timespec;
 use crate::signal_mask::SignalsBlocked;
 
 pub use crate::resolve::guard_rules::{
-    AllowedSocket, Anchor, Asks, CoveredName, Finding, Premises, Protected, Rules, Sockets,
+    AllowedSocket, Anchor, Asks, CoveredName, Finding, GuardAssumptions, Protected, Rules, Sockets,
 };
 pub use filter::filter_rules;
 pub use kennel_policy::outcome::{Mended, Violation, Violations};
@@ -58,12 +58,12 @@ pub use mender::Namespaces;
 
 use calls::Call;
 use connect::Connector;
-use covered::{Covered, Looked};
+use covered::{Covered, Exposure};
 pub use folders::SHORT_RUN;
 use folders::{FolderWatch, Happened, Subscriber};
-use ground::Ground;
 use judge::{Judge, Ruling};
 use listener::{Answer, Listener, Notification};
+use protected_paths::ProtectedPaths;
 use watch::AbsentWatch;
 
 /// How long the guard has for its last look, before nobody waits for it any more.
@@ -104,9 +104,9 @@ pub struct GuardHandle {
 /// A guard that has taken hold of its paths, and whose thread does not run yet.
 #[derive(Debug)]
 pub struct Guard {
-    absent: Ground,
-    standing: Ground,
-    rewritten: Ground,
+    absent: ProtectedPaths,
+    standing: ProtectedPaths,
+    rewritten: ProtectedPaths,
     /// There where names have to be watched.
     folders: Option<FolderWatch>,
     connector: Option<Connector>,
@@ -121,19 +121,20 @@ impl Guard {
     ///
     /// # Errors
     /// When a path is not what it was when the rules were made.
-    pub fn new(rules: &Rules, premises: Premises) -> Result<Guard, GuardError> {
+    pub fn new(rules: &Rules, assumptions: GuardAssumptions) -> Result<Guard, GuardError> {
         let changed = |(path, source)| GuardError::Changed { path, source };
-        let connector = rules.sockets.as_ref().map(|sockets| Connector::new(sockets, premises.own_network));
+        let connector =
+            rules.sockets.as_ref().map(|sockets| Connector::new(sockets, assumptions.own_network));
         let connector = connector.transpose().map_err(changed)?;
         let watched = (rules.names() || !rules.covered.is_empty()).then(FolderWatch::new);
         Ok(Guard {
-            absent: Ground::new(&rules.protected).map_err(changed)?,
-            standing: Ground::new(&rules.standing).map_err(changed)?,
-            rewritten: Ground::new(&rules.rewritten).map_err(changed)?,
+            absent: ProtectedPaths::new(&rules.protected).map_err(changed)?,
+            standing: ProtectedPaths::new(&rules.standing).map_err(changed)?,
+            rewritten: ProtectedPaths::new(&rules.rewritten).map_err(changed)?,
             folders: watched.transpose().map_err(|error| GuardError::Watch(error.into()))?,
             connector,
             covered: None,
-            one_root: premises.one_root,
+            one_root: assumptions.one_root,
             started: Instant::now(),
         })
     }
@@ -320,7 +321,7 @@ struct Duty<E> {
 impl<E: FnMut()> Duty<E> {
     /// Places the watches over absent names. What the host has made at one already is covered where the rule hides it; all
     /// else is mended.
-    fn begin(&mut self, absent: &Ground, folders: &mut FolderWatch, covered: Option<&mut Covered>) {
+    fn begin(&mut self, absent: &ProtectedPaths, folders: &mut FolderWatch, covered: Option<&mut Covered>) {
         if let Err(error) = self.watch.begin(absent, folders) {
             return self.fail(GuardError::Watch(error.into()).to_string());
         }
@@ -341,7 +342,7 @@ impl<E: FnMut()> Duty<E> {
     fn see(
         &mut self,
         happened: Happened,
-        absent: &Ground,
+        absent: &ProtectedPaths,
         folders: &mut FolderWatch,
         covered: Option<&mut Covered>,
     ) {
@@ -367,7 +368,12 @@ impl<E: FnMut()> Duty<E> {
     }
 
     /// Mends these absent paths where they are broken; the sandbox is ended then.
-    fn mend(&mut self, paths: impl IntoIterator<Item = usize>, absent: &Ground, folders: &mut FolderWatch) {
+    fn mend(
+        &mut self,
+        paths: impl IntoIterator<Item = usize>,
+        absent: &ProtectedPaths,
+        folders: &mut FolderWatch,
+    ) {
         for path in paths {
             if let Some(mended) = self.watch.mend(absent, path, folders, &mut self.end) {
                 self.broken = true;
@@ -379,9 +385,9 @@ impl<E: FnMut()> Duty<E> {
     }
 
     /// Notes what became of covered names.
-    fn note(&mut self, looked: io::Result<Looked>) {
+    fn note(&mut self, looked: io::Result<Exposure>) {
         match looked {
-            Ok(Looked { exposed, ends }) => {
+            Ok(Exposure { exposed, ends }) => {
                 if ends {
                     self.broken = true;
                     (self.end)();

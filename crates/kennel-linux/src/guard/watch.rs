@@ -21,7 +21,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::folders::{FolderWatch, Place, Subscriber};
-use super::ground::{Folders, Ground, Guarded, open_folder};
+use super::protected_paths::{Folders, Guarded, ProtectedPaths, open_folder};
 use super::walk;
 use crate::held::beside;
 
@@ -54,7 +54,7 @@ impl AbsentWatch {
     ///
     /// # Errors
     /// When the user's limit on inotify is reached, or the disk cannot be looked at.
-    pub fn begin(&mut self, ground: &Ground, folders: &mut FolderWatch) -> Result<(), Errno> {
+    pub fn begin(&mut self, ground: &ProtectedPaths, folders: &mut FolderWatch) -> Result<(), Errno> {
         self.begun = true;
         let mut known = Folders::default();
         for (path, guarded) in ground.paths().iter().enumerate() {
@@ -70,7 +70,7 @@ impl AbsentWatch {
 
     /// Takes note of what stands at a path when the watches are placed: the sandbox has made no name by then, so it is the
     /// host's, and is left alone for as long as it stands. Says whether there is something.
-    pub fn leave(&mut self, ground: &Ground, path: usize) -> bool {
+    pub fn leave(&mut self, ground: &ProtectedPaths, path: usize) -> bool {
         let guarded = &ground.paths()[path];
         let holder = guarded.folder(guarded.rest.len() - 1).ok().flatten();
         let standing = holder.and_then(|holder| standing(holder.as_fd(), guarded.name()));
@@ -81,7 +81,7 @@ impl AbsentWatch {
     /// well.
     pub fn mend(
         &mut self,
-        ground: &Ground,
+        ground: &ProtectedPaths,
         path: usize,
         folders: &mut FolderWatch,
         end: &mut impl FnMut(),

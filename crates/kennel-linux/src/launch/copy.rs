@@ -3,7 +3,7 @@
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
 use kennel_init::child::clone::{CloneArgs, clone_copy, flag};
-use kennel_init::child::{self, Inherited, sys};
+use kennel_init::child::{self, InheritedMemory, sys};
 use kennel_init::report::Report;
 
 use super::{Init, Launch, LaunchError, link, raw};
@@ -27,7 +27,7 @@ pub struct Surroundings<'a> {
 /// heap and wipes the environment. `launch` must refer to nothing on the heap, which PID 1 does not have.
 pub unsafe fn launch(
     launch: &Launch,
-    inherited: Inherited,
+    inherited: InheritedMemory,
     around: Surroundings,
 ) -> Result<Init, LaunchError> {
     let (ours, theirs) = link()?;
@@ -69,7 +69,13 @@ pub unsafe fn launch(
 ///
 /// # Safety
 /// Must be the only thread of a fresh child.
-unsafe fn become_init(launch: &Launch, session: bool, ours: i32, theirs: i32, inherited: Inherited) -> ! {
+unsafe fn become_init(
+    launch: &Launch,
+    session: bool,
+    ours: i32,
+    theirs: i32,
+    inherited: InheritedMemory,
+) -> ! {
     const PR_SET_PDEATHSIG: usize = 1;
     const SIGKILL: usize = 9;
     // The controller is one thread, so its death is the process's. The link tells of it as well; this is at once.

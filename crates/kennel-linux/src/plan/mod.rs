@@ -204,13 +204,13 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
     steps.add(Step::DropCapabilities, "every sandbox");
     let must_ask = resolved.guard.asks() != guard::Asks::No;
     let asks = basis.asks && (must_ask || policy.process.seccomp != SeccompProfile::None);
-    let wish = seccomp::Wish {
+    let wish = seccomp::FilterSpec {
         nested_namespaces: nested,
         profile: policy.process.seccomp,
         unix_sockets: policy.network.unix_sockets,
         inet_sockets: match (tier, policy.network.mode) {
             (Tier::Full | Tier::HostProc, _) | (_, NetworkMode::Host) => seccomp::Inet::All,
-            (Tier::LandlockOnly, NetworkMode::Whitelist) => seccomp::Inet::Tcp,
+            (Tier::LandlockOnly, NetworkMode::AllowList) => seccomp::Inet::Tcp,
             (Tier::LandlockOnly, NetworkMode::None) => seccomp::Inet::None,
         },
         writes_host: resolved.writes_host(),
@@ -241,16 +241,16 @@ fn proxy_only(
             "the published port {port}, which needs a network of the sandbox's own"
         )));
     }
-    if policy.network.mode != NetworkMode::Whitelist {
+    if policy.network.mode != NetworkMode::AllowList {
         return Ok(None);
     }
     // The guard connects on the command's behalf, and Landlock does not hold the guard.
     if policy.network.unix_sockets == UnixSockets::Listed {
         return Err(not_here("listed unix sockets together with an allow list of hosts"));
     }
-    let unconfined = network.and_then(|network| network.unconfined.as_ref());
-    match unconfined {
-        Some(unconfined) if abi >= Abi::V4 => Ok(Some(landlock::TcpPorts { connect: vec![unconfined.port] })),
+    let shared = network.and_then(|network| network.shared.as_ref());
+    match shared {
+        Some(shared) if abi >= Abi::V4 => Ok(Some(landlock::TcpPorts { connect: vec![shared.port] })),
         _ => Err(not_here("an allow list of hosts before Linux 6.7")),
     }
 }

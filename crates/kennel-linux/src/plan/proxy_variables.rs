@@ -56,7 +56,7 @@ impl<'v, 'p> ProxyLogins<'v, 'p> {
             return Fate::Passes;
         }
         if is_about_proxies(name) {
-            let leads = self.mode == NetworkMode::Whitelist && ends_with(name, "proxy");
+            let leads = self.mode == NetworkMode::AllowList && ends_with(name, "proxy");
             if leads
                 || value.as_bytes().contains(&b'@')
                 || ABOUT_A_LOGIN.iter().any(|end| ends_with(name, end))
@@ -132,7 +132,7 @@ mod tests {
             "CLOUDSDK_PROXY_USERNAME",
         ];
         let variables: Vec<_> = names.map(|name| (name, "http://proxy.test")).into();
-        assert!(fates(NetworkMode::Whitelist, &variables).iter().all(|fate| *fate == Fate::Withheld));
+        assert!(fates(NetworkMode::AllowList, &variables).iter().all(|fate| *fate == Fate::Withheld));
         assert!(fates(NetworkMode::Host, &variables).iter().all(|fate| *fate == Fate::Passes));
         // Without a network only what holds a login.
         let none = fates(
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_login_is_found_in_the_values_of_other_variables() {
         let found = fates(
-            NetworkMode::Whitelist,
+            NetworkMode::AllowList,
             &[
                 ("HTTPS_PROXY", "http://someone:their-secret@proxy.test:3128"),
                 ("JAVA_TOOL_OPTIONS", "-Dhttp.proxyPassword=their-secret"),

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::said::shown;
+use super::path_rules::shown;
 use super::walk::WalkError;
 
 /// Why a policy has no meaning here.

@@ -126,7 +126,7 @@ pub fn read_open(file: &OwnedFd, most: usize) -> Option<Vec<u8>> {
 
 /// What was found at a path.
 #[derive(Debug)]
-pub struct Looked {
+pub struct Lookup {
     /// What is there.
     pub location: Location,
     /// Whether the last component is a link, which led there.
@@ -186,13 +186,13 @@ impl OpenFolders {
     }
 
     /// Looks at a path.
-    pub fn look(&mut self, path: &Path) -> io::Result<Looked> {
+    pub fn look(&mut self, path: &Path) -> io::Result<Lookup> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Ok(Looked { location: locate(path)?, link: false, holder: Holder::Missing });
+            return Ok(Lookup { location: locate(path)?, link: false, holder: Holder::Missing });
         };
         let opened = if self.of(parent).is_none() { Folder::open(parent)? } else { None };
         let Some(folder) = opened.as_ref().or_else(|| self.of(parent)) else {
-            return Ok(Looked { location: locate(path)?, link: false, holder: Holder::Missing });
+            return Ok(Lookup { location: locate(path)?, link: false, holder: Holder::Missing });
         };
         let (location, link) = match folder.look(name)? {
             Below::Found(found) => (Location::Found(found), false),
@@ -202,7 +202,7 @@ impl OpenFolders {
         let straight = folder.path.as_os_str() == parent.as_os_str();
         let holder = if straight { Holder::Straight } else { Holder::At(folder.path.clone()) };
         opened.into_iter().for_each(|folder| self.add(folder));
-        Ok(Looked { location, link, holder })
+        Ok(Lookup { location, link, holder })
     }
 
     fn of(&self, path: &Path) -> Option<&Folder> {

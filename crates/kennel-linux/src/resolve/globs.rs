@@ -15,7 +15,7 @@ use kennel_policy::policy::PathRule;
 
 use super::error::{ResolveError, system_error};
 use super::locate::locate;
-use super::said::{List, Loose, Resolver, describe};
+use super::path_rules::{List, Resolver, UnmountableRule, describe};
 use super::special::OF_A_PROCESS;
 use super::walk::{self, LinkedFolder, MOST_BEHIND_LINKS, Search, Seen, WalkError, What};
 use super::{Found, Location};
@@ -132,7 +132,7 @@ impl<'a> Resolver<'a> {
             if first.is_some_and(|first| first.starts_with(folder)) && held.insert(link) {
                 let Glob { list, rule, .. } = &globs[*glob];
                 let (path, rule) = (link.clone(), describe(*list, rule).into());
-                self.loose.push(Loose { path, list: *list, rule, link: true });
+                self.loose.push(UnmountableRule { path, list: *list, rule, link: true });
             }
         }
     }

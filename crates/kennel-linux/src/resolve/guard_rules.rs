@@ -44,7 +44,7 @@ pub struct Protected {
 
 /// What the guard may take for granted of its sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Premises {
+pub struct GuardAssumptions {
     /// It does not share the host's network.
     pub own_network: bool,
     /// All in it have one root, and no call by which that could change.

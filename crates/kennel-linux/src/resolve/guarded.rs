@@ -13,7 +13,7 @@ use super::error::{ResolveError, system_error};
 use super::guard_rules::{AllowedSocket, Anchor, Finding, Rules, Sockets};
 use super::locate::{self, Below, locate, locate_below, locate_link};
 use super::names::Names;
-use super::said::{List, Loose, Resolver};
+use super::path_rules::{List, Resolver, UnmountableRule};
 use super::special::number;
 use super::walk::{self, Search, Seen, What};
 use super::{Found, Kind, Location, Point, Source, State, is_link};
@@ -31,7 +31,7 @@ impl<'a> Resolver<'a> {
     /// it leads, and cannot be removed.
     pub(super) fn hold_links(&self, points: &mut Vec<Point>) -> Result<(), ResolveError> {
         let mut held = BTreeSet::new();
-        for Loose { path, rule, .. } in self.loose.iter().filter(|loose| loose.link) {
+        for UnmountableRule { path, rule, .. } in self.loose.iter().filter(|loose| loose.link) {
             let Some(folder) = path.parent() else { continue };
             if !self.writes(folder) || !held.insert(path) {
                 continue;
@@ -126,7 +126,7 @@ impl<'a> Resolver<'a> {
         points: &[Point],
         listed: Option<Vec<Listed>>,
     ) -> Result<Rules, ResolveError> {
-        let absent: Vec<&Loose> = self.loose.iter().filter(|loose| !loose.link).collect();
+        let absent: Vec<&UnmountableRule> = self.loose.iter().filter(|loose| !loose.link).collect();
         let Names { mut covered, standing } = self.names(points);
         if absent.is_empty() && covered.is_empty() && self.rewritten.is_empty() && listed.is_none() {
             return Ok(Rules::default());

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use kennel_policy::policy::{GitLevel, KeptIn, KeptNames, Look, Precedence, ReadModel};
+use kennel_policy::policy::{GitLevel, KeptIn, KeptNames, Precedence, ReadModel, SearchScope};
 
 use super::error::{ResolveError, system_error};
-use super::folder::{Holder, Looked, OpenFolders};
-use super::git::{self, Keep, Personal, Place, Request, Wishes};
+use super::folder::{Holder, Lookup, OpenFolders};
+use super::git::{self, Keep, Personal, Place, RepoProtection, Request};
 use super::guard_rules::Anchor;
 use super::known::{Handback, Known};
 use super::locate::locate_plain;
-use super::said::{List, Loose, Resolver, Verdict, shown};
+use super::path_rules::{List, PathAccess, Resolver, UnmountableRule, shown};
 use super::walk::Kept;
 use super::{Found, Location, Reason, crew, locate};
 
@@ -133,7 +133,7 @@ impl Resolver<'_> {
         for path in show.iter().filter(|_| self.files.reads == ReadModel::Listed) {
             if let Ok(Location::Found(found)) = locate(path)
                 // What somebody denied stays denied, whatever a worktree points to.
-                && !matches!(self.verdict(&found.path), Verdict::Hidden(_))
+                && !matches!(self.verdict(&found.path), PathAccess::Hidden(_))
             {
                 self.say(List::AllowRead, found, "a worktree's repository");
             }
@@ -152,11 +152,11 @@ impl Resolver<'_> {
         &mut self,
         path: &Path,
         rule: Reason,
-        looked: Looked,
+        looked: Lookup,
         roots: &BTreeSet<PathBuf>,
         last: &mut LastHolder,
     ) -> Result<(), ResolveError> {
-        let Looked { location, link, holder } = looked;
+        let Lookup { location, link, holder } = looked;
         if link {
             self.hold(path, &rule)?;
         }
@@ -189,7 +189,7 @@ impl Resolver<'_> {
             // Nothing is made in what cannot be written.
             Location::Missing(path) if in_holder(&path) == Some(false) => {}
             Location::Missing(path) => {
-                self.loose.push(Loose { path, list: List::DenyWrite, rule, link: false });
+                self.loose.push(UnmountableRule { path, list: List::DenyWrite, rule, link: false });
             }
             Location::Forbidden => {}
         }
@@ -206,14 +206,14 @@ impl Resolver<'_> {
             && let Location::Found(folder) = locate(folder).map_err(system_error(rule, path))?
         {
             let (path, list) = (folder.path.join(name), List::DenyWrite);
-            self.loose.push(Loose { path, list, rule: rule.to_owned().into(), link: true });
+            self.loose.push(UnmountableRule { path, list, rule: rule.to_owned().into(), link: true });
         }
         Ok(())
     }
 }
 
 /// Reads repositories, on several threads where there are many; the answers are in the order of the questions.
-fn survey(level: GitLevel, requests: &[Request], personal: &Personal) -> Vec<Wishes> {
+fn survey(level: GitLevel, requests: &[Request], personal: &Personal) -> Vec<RepoProtection> {
     let parts: Vec<(usize, &[Request])> = requests.chunks(TOGETHER).enumerate().collect();
     let mut surveyed = crew::work(parts, |(index, part), _, surveyed| {
         surveyed.push((index, git::wishes(level, part, personal)));
@@ -234,7 +234,7 @@ fn remember(
     known: &mut HashMap<PathBuf, Known>,
     path: PathBuf,
     mut found: Known,
-    named: &BTreeMap<PathBuf, Look>,
+    named: &BTreeMap<PathBuf, SearchScope>,
 ) {
     if let Known::Folder(parts) = &mut found {
         let opened = named.keys().filter_map(|named| named.strip_prefix(&path).ok());

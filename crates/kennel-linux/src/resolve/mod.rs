@@ -15,11 +15,11 @@ pub mod known;
 mod locate;
 mod names;
 mod own_settings;
+mod path_rules;
 mod placed;
 mod planted;
 mod points;
 mod repositories;
-mod said;
 mod second_mounts;
 mod special;
 mod sys;
@@ -42,9 +42,9 @@ use known::Handback;
 pub(crate) use locate::open_strictly;
 pub use locate::{Found, Kind, Location, is_link, links_on_the_way, locate};
 pub use own_settings::OWN_SETTINGS;
+pub use path_rules::SYSTEM;
+use path_rules::{List, Resolver};
 use points::pin;
-pub use said::SYSTEM;
-use said::{List, Resolver};
 use special::KernelMounts;
 pub use special::OWN_DEVICES;
 use tree::Tree;
@@ -220,7 +220,7 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
         return Err(ResolveError::Unfit { rule, path, what: "does not exist inside: a rule hides it" });
     }
     let workdir = workdir.filter(|path| visible(&points, path));
-    let covers = if policy.network.mode == NetworkMode::Whitelist { covers(&points) } else { Vec::new() };
+    let covers = if policy.network.mode == NetworkMode::AllowList { covers(&points) } else { Vec::new() };
     let kernel_state = kernel_state();
     // Root could write what is the whole kernel's in /proc; and since Linux 5.12 nobody without CAP_SETFCAP maps user 0.
     let nested = policy.process.nested_namespaces && !rustix::process::geteuid().is_root();

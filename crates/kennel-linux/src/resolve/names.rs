@@ -9,7 +9,7 @@ use kennel_init::plan::Cover;
 use kennel_policy::policy::ReadModel;
 
 use super::guard_rules::{CoveredName, Finding};
-use super::said::{Linked, List, Loose, Resolver};
+use super::path_rules::{Linked, List, Resolver, UnmountableRule};
 use super::{Kind, Point, State};
 
 /// The names that mounts cover.
@@ -90,7 +90,7 @@ impl Resolver<'_> {
     pub(super) fn absent_names<'a>(
         &'a self,
         points: &'a [Point],
-        absent: &[&'a Loose],
+        absent: &[&'a UnmountableRule],
     ) -> impl Iterator<Item = CoveredName> {
         let mut names = Vec::new();
         let moved: Vec<(&Path, &Path)> = points.iter().filter_map(moved).collect();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use kennel_policy::policy::MountAccess;
 
 use super::error::{ResolveError, system_error};
-use super::said::{List, Loose, Resolver};
+use super::path_rules::{List, Resolver, UnmountableRule};
 use super::{Kind, Location, locate};
 use crate::home::homes;
 
@@ -78,7 +78,12 @@ impl Resolver<'_> {
             Location::Missing(place) => {
                 self.hold_own_way(path, &place);
                 let rule = OWN_SETTINGS.into();
-                self.loose.push(Loose { path: place.clone(), list: List::DenyWrite, rule, link: false });
+                self.loose.push(UnmountableRule {
+                    path: place.clone(),
+                    list: List::DenyWrite,
+                    rule,
+                    link: false,
+                });
                 place
             }
             Location::Found(found) => {

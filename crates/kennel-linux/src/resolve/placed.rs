@@ -6,7 +6,7 @@ use kennel_policy::policy::{Missing, MountAccess, MountPoint, Precedence};
 
 use super::error::{ResolveError, system_error};
 use super::locate::locate_plain;
-use super::said::{Resolver, Verdict, shown};
+use super::path_rules::{PathAccess, Resolver, shown};
 use super::{Kind, Location, Point, State, Zone, locate};
 
 /// Folders of /dev that are no devices: terminals, shared memory and message queues.
@@ -55,7 +55,7 @@ impl Resolver<'_> {
         }
         self.admit_source(&reason, &found.path, found.identity.device)?;
         self.admit_target(&reason, &mount.target)?;
-        if let Verdict::Hidden(rule) = self.verdict(&found.path) {
+        if let PathAccess::Hidden(rule) = self.verdict(&found.path) {
             return Err(ResolveError::HiddenSource { mount: reason, rule: rule.clone().into_owned() });
         }
         // It would show in itself, and what is covered only where it is known to show.

@@ -14,7 +14,7 @@ use rustix::fs::{Access, AtFlags, CWD, StatxFlags};
 
 use super::error::{ResolveError, system_error};
 use super::locate::{Way, links_on_the_way, locate, way};
-use super::said::{List, Resolver, Verdict};
+use super::path_rules::{List, PathAccess, Resolver};
 use super::{Found, Location, Reason};
 
 /// Where links may be the work of an earlier run.
@@ -182,13 +182,13 @@ impl<'a> Resolver<'a> {
             |deny: &PathRule| rule.pattern.as_path().ancestors().any(|above| deny.pattern.matches(above));
         denies
             .find(|(.., deny)| !named(deny))
-            .map(|(list, _, deny)| (super::said::describe(*list, deny).into(), *deny))
+            .map(|(list, _, deny)| (super::path_rules::describe(*list, deny).into(), *deny))
     }
 
     /// Whether a path has already what an allow gives.
     pub(super) fn is_open(&self, list: List, path: &Path) -> bool {
         match self.verdict(path) {
-            Verdict::Host { write, .. } => write || list == List::AllowRead,
+            PathAccess::Host { write, .. } => write || list == List::AllowRead,
             _ => false,
         }
     }

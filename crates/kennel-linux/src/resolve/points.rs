@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::error::{ResolveError, system_error};
-use super::said::{Resolver, Verdict};
+use super::path_rules::{PathAccess, Resolver};
 use super::{Point, Reason, State, Zone, locate};
 
 impl Resolver<'_> {
@@ -16,26 +16,30 @@ impl Resolver<'_> {
             let verdict = self.verdict(path);
             let above = path.parent().map(|above| self.verdict(above));
             let same = match (&verdict, &above) {
-                (Verdict::Hidden(_), Some(Verdict::Hidden(_))) => true,
+                (PathAccess::Hidden(_), Some(PathAccess::Hidden(_))) => true,
                 // What a fresh zone does not have needs no hiding; /dev and /proc have some of it.
-                (Verdict::Hidden(_), Some(Verdict::Fresh(zone))) => !matches!(zone, Zone::Dev | Zone::Proc),
-                (Verdict::Host { write: a, .. }, Some(Verdict::Host { write: b, .. })) => a == b,
-                (Verdict::Fresh(a), Some(Verdict::Fresh(b))) => a == b,
+                (PathAccess::Hidden(_), Some(PathAccess::Fresh(zone))) => {
+                    !matches!(zone, Zone::Dev | Zone::Proc)
+                }
+                (PathAccess::Host { write: a, .. }, Some(PathAccess::Host { write: b, .. })) => a == b,
+                (PathAccess::Fresh(a), Some(PathAccess::Fresh(b))) => a == b,
                 _ => false,
             };
             let under = path.parent().and_then(|above| self.said.upwards(above).find_map(|said| said.zone));
             let made_up = matches!(under, Some(Zone::Dev | Zone::Proc));
             // These two are made whatever hides them: one holds what hides the rest, the other tells of mounts.
             let needed = matches!(said.zone, Some(Zone::Dev | Zone::Proc));
-            let gone = matches!((&verdict, &above), (Verdict::Hidden(_), Some(Verdict::Fresh(_)))) && !needed;
-            if (same && (said.zone.is_none() || gone)) || (made_up && !matches!(verdict, Verdict::Hidden(_)))
+            let gone =
+                matches!((&verdict, &above), (PathAccess::Hidden(_), Some(PathAccess::Fresh(_)))) && !needed;
+            if (same && (said.zone.is_none() || gone))
+                || (made_up && !matches!(verdict, PathAccess::Hidden(_)))
             {
                 continue;
             }
             let (state, reason) = match (verdict, &said.found) {
-                (Verdict::Fresh(zone), _) => (State::Fresh(zone), zone.reason().into()),
-                (Verdict::Hidden(rule), Some(found)) => (State::Hidden { kind: found.kind }, rule.clone()),
-                (Verdict::Host { write, reason }, Some(found)) => {
+                (PathAccess::Fresh(zone), _) => (State::Fresh(zone), zone.reason().into()),
+                (PathAccess::Hidden(rule), Some(found)) => (State::Hidden { kind: found.kind }, rule.clone()),
+                (PathAccess::Host { write, reason }, Some(found)) => {
                     (State::Host { source: found.clone().into(), write }, reason.clone())
                 }
                 // A zone that a rule above opened again: it simply stays what the rule makes of it.

@@ -3,19 +3,19 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-use kennel_policy::policy::{GitLevel, Look, MountAccess};
+use kennel_policy::policy::{GitLevel, MountAccess, SearchScope};
 
 use super::error::{ResolveError, system_error};
 use super::globs::{BehindLink, Glob, Links};
 use super::locate::{Below, locate, locate_below};
-use super::said::{Linked, List, Loose, Resolver, describe};
+use super::path_rules::{Linked, List, Resolver, UnmountableRule, describe};
 use super::special::Meaning;
 use super::walk::{self, Search, Seen, What};
 use super::{Found, Kind, Location, Reason, git, is_link};
 
 /// What a walk found that is to stay as it is.
 #[derive(Default)]
-pub(super) struct Looked {
+pub(super) struct RepoSearch {
     pub repositories: Vec<git::Place>,
     /// Paths of the names that [`FilePolicy::kept_names`](kennel_policy::policy::FilePolicy) speaks of.
     pub kept: Vec<PathBuf>,
@@ -28,14 +28,14 @@ type Allowed = HashSet<(List, PathBuf)>;
 
 impl<'a> Resolver<'a> {
     /// Expands the globs and finds the repositories in what can be written, in one walk.
-    pub(super) fn search(&mut self) -> Result<Looked, ResolveError> {
+    pub(super) fn search(&mut self) -> Result<RepoSearch, ResolveError> {
         let globs = self.globs()?;
         let git = self.files.git != GitLevel::Off;
         let repositories = if git { self.writable_folders() } else { BTreeSet::new() };
         let kept = self.kept_names();
         let kept = kept.as_ref();
         if globs.is_empty() && repositories.is_empty() && kept.is_none() {
-            return Ok(Looked::default());
+            return Ok(RepoSearch::default());
         }
         let mut held = HashSet::new();
         for Glob { list, rule, .. } in globs.iter().filter(|glob| glob.list.denies()) {
@@ -47,7 +47,7 @@ impl<'a> Resolver<'a> {
         let chosen = |choose: fn(&Glob) -> bool| -> BTreeSet<usize> {
             globs.iter().enumerate().filter(|(_, glob)| choose(glob)).map(|(index, _)| index).collect()
         };
-        let writable = |glob: &Glob| glob.list == List::AllowWrite && glob.rule.look != Look::Nowhere;
+        let writable = |glob: &Glob| glob.list == List::AllowWrite && glob.rule.look != SearchScope::Nowhere;
         let closed = self.kernel.hidden();
         let search = Search {
             kept,
@@ -58,7 +58,7 @@ impl<'a> Resolver<'a> {
             ..Search::of(&patterns)
         };
         let walked = walk::walk(&search)?;
-        let (mut matches, mut looked) = (Vec::new(), Looked::default());
+        let (mut matches, mut looked) = (Vec::new(), RepoSearch::default());
         looked.entries = walked.entries;
         for Seen { path, what } in walked.seen {
             match what {
@@ -135,7 +135,7 @@ impl<'a> Resolver<'a> {
             Below::Link(link) => {
                 let told: Reason = reason.clone().into();
                 self.linked.push(Linked { path: link.clone(), list, rule: told.clone() });
-                self.loose.push(Loose { path: link, list, rule: told, link: true });
+                self.loose.push(UnmountableRule { path: link, list, rule: told, link: true });
                 if let Location::Found(found) = locate(path).map_err(system_error(&reason, path))?
                     && self.meaning(list, &found.path, Some(found.identity.device)) == Meaning::Ordinary
                 {
@@ -165,12 +165,12 @@ impl<'a> Resolver<'a> {
         let (path, workdir) = (&found.path, self.workdir.as_ref());
         match self.named.get(path) {
             _ if found.kind != Kind::Folder => None,
-            None | Some(Look::Everywhere) => Some(path.clone()),
-            Some(Look::InWorkdir) if workdir.is_some_and(|workdir| path.starts_with(workdir)) => {
+            None | Some(SearchScope::Everywhere) => Some(path.clone()),
+            Some(SearchScope::InWorkdir) if workdir.is_some_and(|workdir| path.starts_with(workdir)) => {
                 Some(path.clone())
             }
-            Some(Look::InWorkdir) => workdir.filter(|workdir| workdir.starts_with(path)).cloned(),
-            Some(Look::Nowhere) => None,
+            Some(SearchScope::InWorkdir) => workdir.filter(|workdir| workdir.starts_with(path)).cloned(),
+            Some(SearchScope::Nowhere) => None,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::ResolveError;
 use super::locate::locate_plain;
-use super::said::{List, Loose, Resolver};
+use super::path_rules::{List, Resolver, UnmountableRule};
 use super::{Found, Reason};
 use crate::mounts::{self, Mount};
 
@@ -33,7 +33,7 @@ impl Resolver<'_> {
             return Ok(());
         }
         let mut denied: Vec<(List, Found, Reason)> = Vec::new();
-        let mut absent: Vec<Loose> = Vec::new();
+        let mut absent: Vec<UnmountableRule> = Vec::new();
         for (path, said) in self.said.iter() {
             let Some(found) = &said.found else { continue };
             let rules = [(List::DenyRead, &said.deny_read), (List::DenyWrite, &said.deny_write)];
@@ -52,7 +52,12 @@ impl Resolver<'_> {
             for path in second_paths(&mounts, &loose.path) {
                 // Without a folder to hold it nothing comes about there.
                 if path.parent().is_some_and(|folder| matches!(locate_plain(folder), Ok(Some(_)))) {
-                    absent.push(Loose { path, list: loose.list, rule: second(&loose.rule), link: false });
+                    absent.push(UnmountableRule {
+                        path,
+                        list: loose.list,
+                        rule: second(&loose.rule),
+                        link: false,
+                    });
                 }
             }
         }

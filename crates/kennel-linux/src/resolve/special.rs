@@ -12,7 +12,7 @@ use kennel_policy::policy::{PathRule, ReadModel, TmpMode};
 
 use super::error::{ResolveError, system_error};
 use super::locate::locate_plain;
-use super::said::{List, Resolver, Verdict};
+use super::path_rules::{List, PathAccess, Resolver};
 use super::sys::shown_in_sys;
 use super::{Reason, Zone};
 use crate::mounts::{self, Mount};
@@ -228,7 +228,7 @@ impl Resolver<'_> {
     /// where one shows. To be called when all rules have been said.
     pub(super) fn own_places(&mut self, hosts_network: bool) -> Result<(), ResolveError> {
         let asked = self.asked_of_own.iter().any(|(place, _)| place.starts_with("/sys"));
-        let shown = matches!(self.verdict(Path::new("/sys")), Verdict::Host { .. });
+        let shown = matches!(self.verdict(Path::new("/sys")), PathAccess::Host { .. });
         if asked || shown || self.files.reads == ReadModel::Open {
             self.at(Path::new("/sys")).zone = Some(Zone::Sys);
             self.fill_sys(hosts_network);
@@ -251,7 +251,7 @@ impl Resolver<'_> {
         self.kernel.0 = mounts;
         // What is hidden as a whole has no part that could be shown.
         for (place, reason) in &self.asked_of_own {
-            if let Verdict::Hidden(_) = self.verdict(place) {
+            if let PathAccess::Hidden(_) = self.verdict(place) {
                 return Err(unfit(reason, place, PART_OF_HIDDEN));
             }
         }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::Zone;
 use super::locate::locate_plain;
-use super::said::{Resolver, Verdict};
+use super::path_rules::{PathAccess, Resolver};
 use crate::read::read_whole;
 
 /// What is shown: processors and memory nodes, limits, and the size of pages.
@@ -50,7 +50,7 @@ impl Resolver<'_> {
 
     fn show_in_sys(&mut self, path: &Path) {
         // Rules that people wrote come first.
-        if self.verdict(path) == Verdict::Fresh(Zone::Sys)
+        if self.verdict(path) == PathAccess::Fresh(Zone::Sys)
             && let Ok(Some(found)) = locate_plain(path)
         {
             let said = self.at(path);
@@ -64,7 +64,7 @@ impl Resolver<'_> {
         let folder = Path::new("/sys").join(PROCESSORS);
         for name in COPIED {
             let path: PathBuf = folder.join(name);
-            let hidden = matches!(self.verdict(&path), Verdict::Hidden(_));
+            let hidden = matches!(self.verdict(&path), PathAccess::Hidden(_));
             if self.written.iter().any(|(own, _)| *own == path) {
                 continue;
             }

@@ -7,14 +7,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use kennel_init::child::Inherited as Memory;
+pub use kennel_init::child::InheritedMemory;
 use kennel_init::plan::Plan;
 use kennel_policy::policy::Policy;
 
 use crate::cgroup::CgroupError;
 use crate::guard::Rules;
 use crate::launch::{self, Init, Launch, LaunchError};
-use crate::network::{Doors, NetworkPlan};
+use crate::network::{NetworkPlan, TaggedSockets};
 use crate::plan::{PlanError, Tier};
 use crate::resolve::ResolveError;
 use crate::supervise::signals::{Signals, WritesFailQuietly};
@@ -22,7 +22,7 @@ use crate::supervise::standard::{Standard, StreamRules};
 use crate::supervise::streams::Streams;
 use crate::supervise::terminal::Questions;
 use crate::supervise::ticker::Ticker;
-use crate::supervise::{Attendance, Attended, StartError};
+use crate::supervise::{StartError, Supervisor, WaitOptions};
 pub use prepared::{Environment, Prepared, Request, Wanted, each_variable};
 
 /// Why there is no sandbox.
@@ -146,7 +146,7 @@ pub enum Given {
 }
 
 /// How PID 1 is made.
-pub struct Birth(Option<Memory>);
+pub struct Birth(Option<InheritedMemory>);
 
 impl Birth {
     /// It is a program of its own, and holds nothing of this process's memory. For callers of any size and number of
@@ -162,7 +162,7 @@ impl Birth {
     /// This process must have a single thread until the sandbox has been started, and `memory` must describe its own (see
     /// [`launch::copy::launch`]).
     #[must_use]
-    pub unsafe fn copy(memory: Memory) -> Birth {
+    pub unsafe fn copy(memory: InheritedMemory) -> Birth {
         Birth(Some(memory))
     }
 }
@@ -172,9 +172,9 @@ pub struct Network {
     /// What is made inside.
     pub plan: NetworkPlan,
     /// Listeners of this side, which the sandbox's are served with.
-    pub outside: Doors,
+    pub outside: TaggedSockets,
     /// The one that takes the place of those inside where there are no namespaces.
-    pub unconfined: Doors,
+    pub shared: TaggedSockets,
 }
 
 /// What the caller wants to know while a sandbox runs.
@@ -197,7 +197,7 @@ pub type Show = dyn FnMut(&Plan, &Rules) + Send;
 #[derive(Debug)]
 pub struct Started {
     /// The sandbox.
-    pub attendance: Attendance,
+    pub supervisor: Supervisor,
     /// What is not enforced.
     pub not_enforced: Vec<String>,
     /// The other side of the sandbox's terminal, if it is the caller's.
@@ -225,9 +225,9 @@ pub fn start(job: Job) -> Result<Started, Error> {
     };
     let caller = std::mem::take(&mut standard.caller);
     let serves = network.is_some();
-    let (plan, outside, unconfined) = match network {
-        Some(network) => (Some(network.plan), network.outside, network.unconfined),
-        None => (None, Doors::new(), Doors::new()),
+    let (plan, outside, shared) = match network {
+        Some(network) => (Some(network.plan), network.outside, network.shared),
+        None => (None, TaggedSockets::new(), TaggedSockets::new()),
     };
     let keep = kept(&policy);
     let request = Request::new(policy, plan, watch.count)?;
@@ -246,14 +246,14 @@ pub fn start(job: Job) -> Result<Started, Error> {
         }
     };
     // PID 1 makes its network while this process looks at the disk and plans the rest.
-    let born = request.bear(Tier::Full, &mut launch);
+    let early = request.launch_early(Tier::Full, &mut launch);
     let prepared = Prepared::new(request, &cwd, caller)?;
-    let (mut running, not_enforced) = prepared.start(born, &wanted, launch, watch.show.as_deref_mut())?;
+    let (mut running, not_enforced) = prepared.start(early, &wanted, launch, watch.show.as_deref_mut())?;
     drop((ends, given));
     let terminal = if attached { None } else { running.take_terminal() };
-    running.watch_too(if running.namespaced() { outside } else { unconfined });
+    running.watch_too(if running.namespaced() { outside } else { shared });
     let carries = standard.carried.is_some() || standard.terminal.is_some();
-    let attended = Attended {
+    let options = WaitOptions {
         signals,
         quietly: (attached && carries).then(WritesFailQuietly::new),
         terminal: standard.terminal,
@@ -265,7 +265,7 @@ pub fn start(job: Job) -> Result<Started, Error> {
         end: None,
         adopts_orphans: attached,
     };
-    Ok(Started { attendance: Attendance::new(running, attended), not_enforced, terminal })
+    Ok(Started { supervisor: Supervisor::new(running, options), not_enforced, terminal })
 }
 
 fn nothing_thrice() -> io::Result<[OwnedFd; 3]> {

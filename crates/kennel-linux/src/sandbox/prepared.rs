@@ -12,7 +12,7 @@ use kennel_policy::policy::{NetworkMode, Policy, SeccompProfile};
 
 use super::{Error, Show, refuse_folder, system};
 use crate::cgroup::{Cgroup, CgroupError, Controller, ControllerSet};
-use crate::guard::{Asks, Premises, Rules};
+use crate::guard::{Asks, GuardAssumptions, Rules};
 use crate::host;
 use crate::landlock::Abi;
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
@@ -34,7 +34,7 @@ pub struct Request {
 }
 
 /// PID 1, busy with the opening of its plan.
-pub struct Born {
+pub struct EarlyInit {
     running: Running,
     opening: Vec<Planned>,
     /// The cgroup, where it is made beforehand, and whether PID 1 was born in it.
@@ -93,7 +93,7 @@ impl Request {
     /// # Errors
     /// When the policy asks for what nothing would enforce.
     pub fn new(policy: Arc<Policy>, network: Option<NetworkPlan>, count: bool) -> Result<Request, Error> {
-        if policy.network.mode == NetworkMode::Whitelist && network.is_none() {
+        if policy.network.mode == NetworkMode::AllowList && network.is_none() {
             return Err(Error::NotEnforced(
                 "the policy asks for an allow list of hosts, and there is no gate".into(),
             ));
@@ -114,11 +114,11 @@ impl Request {
     ///
     /// # Errors
     /// When the host refuses.
-    pub fn bear(
+    pub fn launch_early(
         &self,
         tier: Tier,
         launch: &mut impl FnMut(&Launch) -> Result<Init, LaunchError>,
-    ) -> Result<Born, Error> {
+    ) -> Result<EarlyInit, Error> {
         let opening = opening(&self.policy, tier, self.network.as_ref());
         // On a unified host PID 1 is born in its cgroup; elsewhere the cgroup is made while PID 1 sets up.
         let cgroup = if self.counting.counted() && limits::born_in_cgroup() { self.cgroup()? } else { None };
@@ -136,7 +136,7 @@ impl Request {
         let running = Running::new(init);
         running.open(&opening);
         running.let_it_open(&opening);
-        Ok(Born { running, opening, cgroup: cgroup.map(|cgroup| (cgroup, newborn)) })
+        Ok(EarlyInit { running, opening, cgroup: cgroup.map(|cgroup| (cgroup, newborn)) })
     }
 
     fn cgroup(&self) -> Result<Option<Cgroup>, CgroupError> {
@@ -217,16 +217,17 @@ impl Prepared {
     /// When there is no sandbox; nothing is left of it then.
     pub fn start(
         mut self,
-        born: Result<Born, Error>,
+        early: Result<EarlyInit, Error>,
         wanted: &Wanted,
         mut launch: impl FnMut(&Launch) -> Result<Init, LaunchError>,
         mut show: Option<&mut Show>,
     ) -> Result<(Running, Vec<String>), Error> {
         let mut tier = Tier::Full;
-        let mut first = Some(born);
+        let mut first = Some(early);
         loop {
-            let born = first.take().unwrap_or_else(|| self.request.bear(tier, &mut launch));
-            let error = match born.and_then(|born| self.start_on(tier, born, wanted, show.as_deref_mut())) {
+            let early = first.take().unwrap_or_else(|| self.request.launch_early(tier, &mut launch));
+            let error = match early.and_then(|early| self.start_on(tier, early, wanted, show.as_deref_mut()))
+            {
                 Ok(running) => return Ok((running, self.not_enforced(tier))),
                 Err(error) => error,
             };
@@ -269,8 +270,8 @@ impl Prepared {
     /// The proxy of an allow list is then found on the host's loopback.
     fn share_the_hosts_network(&self, variables: &mut [(OsString, OsString)]) {
         let network = self.request.network.as_ref();
-        let Some(unconfined) = network.and_then(|network| network.unconfined.as_ref()) else { return };
-        for (name, value) in &unconfined.variables {
+        let Some(shared) = network.and_then(|network| network.shared.as_ref()) else { return };
+        for (name, value) in &shared.variables {
             let said = self.request.policy.environment.set.iter().any(|(own, _)| own == name);
             if let Some((_, own)) = variables.iter_mut().find(|(own, _)| own == name)
                 && !said
@@ -283,18 +284,18 @@ impl Prepared {
     fn start_on(
         &self,
         tier: Tier,
-        born: Born,
+        early: EarlyInit,
         wanted: &Wanted,
         show: Option<&mut Show>,
     ) -> Result<Running, Error> {
-        let Born { mut running, opening, cgroup } = born;
+        let EarlyInit { mut running, opening, cgroup } = early;
         let policy = &self.request.policy;
         let steps = self.set_up(&opening, tier)?;
         let plan = Plan { opening, steps, command: self.command(tier, wanted)? };
         if let Some(show) = show {
             show(&plan, &self.resolved.guard);
         }
-        let premises = Premises {
+        let assumptions = GuardAssumptions {
             own_network: tier != Tier::LandlockOnly && policy.network.mode != NetworkMode::Host,
             // Every profile denies chroot, and all that mounts, unless that is what is asked for.
             one_root: policy.process.seccomp != SeccompProfile::None && !self.resolved.nested,
@@ -318,7 +319,7 @@ impl Prepared {
             }
         }
         let asks = plan.steps.iter().any(|one| matches!(one.step, Step::Filter { listener: true, .. }));
-        running.guard(guard, premises, asks)?;
+        running.guard(guard, assumptions, asks)?;
         running.command(&plan.command, &policy.limits);
         running.await_start(&plan)?;
         Ok(running)
@@ -344,12 +345,12 @@ impl Prepared {
                     NetworkMode::None => lacks(
                         "a network of the sandbox's own: sockets of the internet families are refused instead",
                     ),
-                    NetworkMode::Whitelist => {
+                    NetworkMode::AllowList => {
                         let port = self
                             .request
                             .network
                             .as_ref()
-                            .and_then(|network| network.unconfined.as_ref())
+                            .and_then(|network| network.shared.as_ref())
                             .map_or(0, |own| own.port);
                         lacks(&format!(
                             "a network of the sandbox's own: only programs that use the proxy variables reach the \

@@ -2,7 +2,7 @@
 
 use libc::c_long;
 
-use super::bpf::{Rule, Table, Test, Verdict};
+use super::bpf::{FilterAction, Rule, Table, Test};
 
 /// Rules to lay over a profile's table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,19 +32,19 @@ impl Additions {
 /// What holds where `rule` allows and `addition` has its say as well.
 fn narrowed(rule: Rule, addition: &Rule) -> Rule {
     match (rule, addition) {
-        (Rule::Always(Verdict::Allow), addition) => addition.clone(),
+        (Rule::Always(FilterAction::Allow), addition) => addition.clone(),
         (Rule::Always(denied), _) => Rule::Always(denied),
         (Rule::When(tests, otherwise), addition) => {
-            let mut list: Vec<(Test, Verdict)> = tests
+            let mut list: Vec<(Test, FilterAction)> = tests
                 .into_iter()
                 .map(|(test, verdict)| (test.clone(), within(&test, verdict, addition)))
                 .collect();
             match (otherwise, addition) {
-                (Verdict::Allow, Rule::When(more, last)) => {
+                (FilterAction::Allow, Rule::When(more, last)) => {
                     list.extend(more.iter().cloned());
                     Rule::When(list, *last)
                 }
-                (Verdict::Allow, Rule::Always(verdict)) => Rule::When(list, *verdict),
+                (FilterAction::Allow, Rule::Always(verdict)) => Rule::When(list, *verdict),
                 (denied, _) => Rule::When(list, denied),
             }
         }
@@ -53,8 +53,8 @@ fn narrowed(rule: Rule, addition: &Rule) -> Rule {
 
 /// The verdict where `test` already holds. A rule cannot ask for two tests at once, so a case in which both might hold
 /// is sent to the guard, which sees all.
-fn within(test: &Test, verdict: Verdict, addition: &Rule) -> Verdict {
-    if verdict != Verdict::Allow {
+fn within(test: &Test, verdict: FilterAction, addition: &Rule) -> FilterAction {
+    if verdict != FilterAction::Allow {
         return verdict;
     }
     match addition {
@@ -62,7 +62,7 @@ fn within(test: &Test, verdict: Verdict, addition: &Rule) -> Verdict {
         Rule::When(more, last) => match more.iter().find(|(other, _)| !exclude_each_other(test, other)) {
             None => *last,
             Some((other, verdict)) if other == test => *verdict,
-            Some(_) => Verdict::Notify,
+            Some(_) => FilterAction::Notify,
         },
     }
 }

@@ -33,7 +33,7 @@ const fn instruction(code: u16, jump_true: u8, jump_false: u8, value: u32) -> In
 
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FilterAction {
     /// It is made.
     Allow,
     /// It fails with this error.
@@ -44,13 +44,13 @@ pub enum Verdict {
     Notify,
 }
 
-impl Verdict {
+impl FilterAction {
     fn value(self) -> u32 {
         match self {
-            Verdict::Allow => 0x7fff_0000,
-            Verdict::Errno(errno) => 0x0005_0000 | (errno & 0xffff),
-            Verdict::Kill => 0x8000_0000,
-            Verdict::Notify => 0x7fc0_0000,
+            FilterAction::Allow => 0x7fff_0000,
+            FilterAction::Errno(errno) => 0x0005_0000 | (errno & 0xffff),
+            FilterAction::Kill => 0x8000_0000,
+            FilterAction::Notify => 0x7fc0_0000,
         }
     }
 }
@@ -88,9 +88,9 @@ pub enum Test {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Always the same.
-    Always(Verdict),
+    Always(FilterAction),
     /// Each test in turn: the first that holds decides; else the last verdict.
-    When(Vec<(Test, Verdict)>, Verdict),
+    When(Vec<(Test, FilterAction)>, FilterAction),
 }
 
 /// The rules by call number, and what holds for numbers that have none.
@@ -114,7 +114,7 @@ const X32: u32 = 0x4000_0000;
 impl Table {
     /// One in which every number gets this verdict.
     #[must_use]
-    pub fn new(otherwise: Verdict) -> Table {
+    pub fn new(otherwise: FilterAction) -> Table {
         Table { rules: vec![Rule::Always(otherwise)], of_call: vec![0; CALLS as usize] }
     }
 
@@ -146,13 +146,13 @@ impl Table {
         program.extend([
             instruction(LOAD_WORD, 0, 0, ARCHITECTURE),
             instruction(JUMP_EQUAL, 1, 0, AUDIT_ARCH),
-            ret(Verdict::Kill),
+            ret(FilterAction::Kill),
             instruction(LOAD_WORD, 0, 0, NUMBER),
         ]);
         #[cfg(target_arch = "x86_64")]
         program.extend([
             instruction(JUMP_GREATER_EQUAL, 0, 1, X32),
-            ret(Verdict::Errno(libc::ENOSYS.cast_unsigned())),
+            ret(FilterAction::Errno(libc::ENOSYS.cast_unsigned())),
         ]);
         search(&self.ranges(), CALLS, &mut program);
         program
@@ -185,7 +185,7 @@ pub fn bytes(program: &[Instruction]) -> Vec<u8> {
     out
 }
 
-fn ret(verdict: Verdict) -> Instruction {
+fn ret(verdict: FilterAction) -> Instruction {
     instruction(RETURN, 0, 0, verdict.value())
 }
 
@@ -228,7 +228,7 @@ fn decide(rule: &Rule, code: &mut Vec<Instruction>) {
 }
 
 impl Test {
-    fn emit(&self, verdict: Verdict, code: &mut Vec<Instruction>) {
+    fn emit(&self, verdict: FilterAction, code: &mut Vec<Instruction>) {
         let low_word = |argument: u8| instruction(LOAD_WORD, 0, 0, 16 + 8 * u32::from(argument));
         match self {
             Test::OneOf { argument, mask, values } => {
@@ -296,12 +296,12 @@ mod tests {
     #[test]
     fn every_number_gets_the_verdict_of_the_table() {
         let verdict = |number: u32| match number {
-            7 => Verdict::Allow,
-            number if number < CALLS && number % 3 != 0 => Verdict::Errno(number % 90 + 1),
-            _ => Verdict::Errno(38),
+            7 => FilterAction::Allow,
+            number if number < CALLS && number % 3 != 0 => FilterAction::Errno(number % 90 + 1),
+            _ => FilterAction::Errno(38),
         };
         // Enough distinct rules that both kinds of jump are used.
-        let mut table = Table::new(Verdict::Errno(38));
+        let mut table = Table::new(FilterAction::Errno(38));
         for number in 0..CALLS {
             table.set(&[number.into()], Rule::Always(verdict(number)));
         }
@@ -316,24 +316,24 @@ mod tests {
     #[test]
     fn a_test_sees_only_the_low_half_of_an_argument() {
         let test = Test::OneOf { argument: 1, mask: u32::MAX, values: vec![0x5412] };
-        let mut table = Table::new(Verdict::Errno(38));
-        table.set(&[16], Rule::When(vec![(test, Verdict::Errno(1))], Verdict::Allow));
+        let mut table = Table::new(FilterAction::Errno(38));
+        table.set(&[16], Rule::When(vec![(test, FilterAction::Errno(1))], FilterAction::Allow));
         let program = table.compile();
         for high in [0, 1 << 32, u64::MAX << 32] {
             assert_eq!(
                 run(&program, 16, AUDIT_ARCH, [0, high | 0x5412, 0, 0, 0, 0]),
-                Verdict::Errno(1).value()
+                FilterAction::Errno(1).value()
             );
         }
-        assert_eq!(run(&program, 16, AUDIT_ARCH, [0, 0x5413, 0, 0, 0, 0]), Verdict::Allow.value());
+        assert_eq!(run(&program, 16, AUDIT_ARCH, [0, 0x5413, 0, 0, 0, 0]), FilterAction::Allow.value());
     }
 
     #[test]
     fn another_architecture_kills_and_x32_does_not_exist() {
-        let program = Table::new(Verdict::Allow).compile();
-        assert_eq!(run(&program, 0, 0x4000_0003, [0; 6]), Verdict::Kill.value());
+        let program = Table::new(FilterAction::Allow).compile();
+        assert_eq!(run(&program, 0, 0x4000_0003, [0; 6]), FilterAction::Kill.value());
         #[cfg(target_arch = "x86_64")]
-        assert_eq!(run(&program, X32, AUDIT_ARCH, [0; 6]), Verdict::Errno(38).value());
-        assert_eq!(run(&program, 0, AUDIT_ARCH, [0; 6]), Verdict::Allow.value());
+        assert_eq!(run(&program, X32, AUDIT_ARCH, [0; 6]), FilterAction::Errno(38).value());
+        assert_eq!(run(&program, 0, AUDIT_ARCH, [0; 6]), FilterAction::Allow.value());
     }
 }

@@ -10,16 +10,16 @@ mod calls;
 pub mod power;
 
 pub use additions::Additions;
-use bpf::{Rule, Table, Test, Verdict};
+use bpf::{FilterAction, Rule, Table, Test};
 use kennel_policy::policy::{SeccompProfile, UnixSockets};
 
-const EPERM: Verdict = Verdict::Errno(libc::EPERM as u32);
-const ENOSYS: Verdict = Verdict::Errno(libc::ENOSYS as u32);
-const EAFNOSUPPORT: Verdict = Verdict::Errno(libc::EAFNOSUPPORT as u32);
+const EPERM: FilterAction = FilterAction::Errno(libc::EPERM as u32);
+const ENOSYS: FilterAction = FilterAction::Errno(libc::ENOSYS as u32);
+const EAFNOSUPPORT: FilterAction = FilterAction::Errno(libc::EAFNOSUPPORT as u32);
 
 /// What of a policy a filter depends on.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct FilterSpec {
     /// The profile.
     pub profile: SeccompProfile,
     /// Whether namespaces of the command's own can be mounted in; for a profile that lets it make them.
@@ -50,23 +50,23 @@ pub enum Inet {
 
 /// The filter for a policy, with what the guard has to hear of; `None` when neither asks for one.
 #[must_use]
-pub fn filter(wish: &Wish, guarded: &Additions) -> Option<Vec<u8>> {
+pub fn filter(wish: &FilterSpec, guarded: &Additions) -> Option<Vec<u8>> {
     let mut table = match table(wish) {
         Some(table) => table,
         None if guarded.is_empty() => return None,
-        None => Table::new(Verdict::Allow),
+        None => Table::new(FilterAction::Allow),
     };
     guarded.apply(&mut table);
     Some(bpf::bytes(&table.compile()))
 }
 
-fn table(wish: &Wish) -> Option<Table> {
+fn table(wish: &FilterSpec) -> Option<Table> {
     let mut table = match wish.profile {
         SeccompProfile::None => return None,
-        SeccompProfile::Permissive => Table::new(Verdict::Allow),
+        SeccompProfile::Permissive => Table::new(FilterAction::Allow),
         SeccompProfile::Default | SeccompProfile::Strict => {
             let mut table = Table::new(ENOSYS);
-            table.set(calls::NORMAL, Rule::Always(Verdict::Allow));
+            table.set(calls::NORMAL, Rule::Always(FilterAction::Allow));
             table
         }
     };
@@ -90,7 +90,7 @@ fn table(wish: &Wish) -> Option<Table> {
         deny(&mut table, &[libc::SYS_listen]);
         for (call, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
             let connects = Test::AnyBit { argument: flags, bits: libc::MSG_FASTOPEN.cast_unsigned() };
-            table.set(&[call], Rule::When(vec![(connects, EPERM)], Verdict::Allow));
+            table.set(&[call], Rule::When(vec![(connects, EPERM)], FilterAction::Allow));
         }
     }
     if wish.unix_sockets != UnixSockets::All {
@@ -98,7 +98,7 @@ fn table(wish: &Wish) -> Option<Table> {
     }
     power::restrict(&mut table, wish);
     if wish.keeps_attributes {
-        table.set(calls::CHANGES_ATTRIBUTES, Rule::Always(Verdict::Errno(libc::EROFS as u32)));
+        table.set(calls::CHANGES_ATTRIBUTES, Rule::Always(FilterAction::Errno(libc::EROFS as u32)));
     }
     Some(table)
 }
@@ -113,7 +113,7 @@ fn requests() -> Rule {
     const TIOCSTI: u32 = 0x5412;
     const TIOCLINUX: u32 = 0x541c;
     let types = Test::OneOf { argument: 1, mask: u32::MAX, values: vec![TIOCSTI, TIOCLINUX] };
-    Rule::When(vec![(types, EPERM), power::inode_flags()], Verdict::Allow)
+    Rule::When(vec![(types, EPERM), power::inode_flags()], FilterAction::Allow)
 }
 
 /// New namespaces bring capabilities over most of the kernel's attack surface. clone3 passes its flags in memory,
@@ -128,7 +128,7 @@ fn namespaces(table: &mut Table) {
         | libc::CLONE_NEWNET)
         .cast_unsigned();
     const CLONE_NEWTIME: u32 = 0x80;
-    let unless = |bits| Rule::When(vec![(Test::AnyBit { argument: 0, bits }, EPERM)], Verdict::Allow);
+    let unless = |bits| Rule::When(vec![(Test::AnyBit { argument: 0, bits }, EPERM)], FilterAction::Allow);
     // To clone, the low byte is the exit signal, and 0x80 no namespace.
     table.set(&[libc::SYS_clone], unless(NEW_NAMESPACE));
     table.set(&[libc::SYS_unshare], unless(NEW_NAMESPACE | CLONE_NEWTIME));
@@ -138,17 +138,17 @@ fn namespaces(table: &mut Table) {
 /// Ordinary Linux, its 32-bit look, no address randomisation (debuggers), and the query.
 fn personalities() -> Rule {
     let values = vec![0, 0x0008, 0x0004_0000, 0x0002_0000, 0x0002_0008, u32::MAX];
-    Rule::When(vec![(Test::OneOf { argument: 0, mask: u32::MAX, values }, Verdict::Allow)], EPERM)
+    Rule::When(vec![(Test::OneOf { argument: 0, mask: u32::MAX, values }, FilterAction::Allow)], EPERM)
 }
 
 /// Families that normal software uses. The others (packet, vsock, AF_ALG, Bluetooth, …) are kernel surface, or ways
 /// past a network namespace. Of netlink only protocol 0, the route queries with which every C library lists
 /// interfaces.
-fn sockets(wish: &Wish) -> Rule {
+fn sockets(wish: &FilterSpec) -> Rule {
     let family =
         |family: i32| Test::OneOf { argument: 0, mask: u32::MAX, values: vec![family.cast_unsigned()] };
     // Where they are listed the guard has the last word.
-    let unix = if wish.unix_sockets == UnixSockets::None { EPERM } else { Verdict::Allow };
+    let unix = if wish.unix_sockets == UnixSockets::None { EPERM } else { FilterAction::Allow };
     let mut tests = vec![(family(libc::AF_UNIX), unix)];
     if wish.inet_sockets != Inet::None && wish.profile != SeccompProfile::Strict {
         if wish.inet_sockets == Inet::Tcp {
@@ -162,10 +162,10 @@ fn sockets(wish: &Wish) -> Rule {
             let beyond = !libc::IPPROTO_TCP.cast_unsigned();
             tests.push((Test::AnyBit { argument: 2, bits: beyond }, EPERM));
         }
-        tests.push((family(libc::AF_INET), Verdict::Allow));
-        tests.push((family(libc::AF_INET6), Verdict::Allow));
+        tests.push((family(libc::AF_INET), FilterAction::Allow));
+        tests.push((family(libc::AF_INET6), FilterAction::Allow));
         tests.push((Test::AnyBit { argument: 2, bits: u32::MAX }, EPERM));
-        tests.push((family(libc::AF_NETLINK), Verdict::Allow));
+        tests.push((family(libc::AF_NETLINK), FilterAction::Allow));
     }
     Rule::When(tests, EAFNOSUPPORT)
 }
@@ -175,15 +175,15 @@ fn sockets(wish: &Wish) -> Rule {
 pub(crate) fn pairs() -> Rule {
     const TYPE: u32 = 0xf;
     let values = vec![libc::SOCK_STREAM.cast_unsigned(), libc::SOCK_SEQPACKET.cast_unsigned()];
-    Rule::When(vec![(Test::OneOf { argument: 1, mask: TYPE, values }, Verdict::Allow)], EPERM)
+    Rule::When(vec![(Test::OneOf { argument: 1, mask: TYPE, values }, FilterAction::Allow)], EPERM)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn wish(profile: SeccompProfile) -> Wish {
-        Wish {
+    fn wish(profile: SeccompProfile) -> FilterSpec {
+        FilterSpec {
             profile,
             nested_namespaces: false,
             unix_sockets: UnixSockets::None,
@@ -207,8 +207,8 @@ mod tests {
             [calls::NORMAL, calls::UNDOES_THE_SANDBOX, calls::KERNEL_SURFACE, calls::NOT_FOR_COMPUTATION];
         for call in lists.into_iter().flatten() {
             let mut table = Table::new(ENOSYS);
-            table.set(&[*call], Rule::Always(Verdict::Kill));
-            assert_eq!(*table.rule(*call), Rule::Always(Verdict::Kill), "call {call}");
+            table.set(&[*call], Rule::Always(FilterAction::Kill));
+            assert_eq!(*table.rule(*call), Rule::Always(FilterAction::Kill), "call {call}");
         }
     }
 

@@ -5,8 +5,8 @@
 
 use libc::c_long;
 
-use super::bpf::{Rule, Table, Test, Verdict};
-use super::{ENOSYS, EPERM, Wish};
+use super::bpf::{FilterAction, Rule, Table, Test};
+use super::{ENOSYS, EPERM, FilterSpec};
 
 /// The set-user-ID and set-group-ID bits of a mode.
 pub const SPECIAL: u32 = 0o6000;
@@ -27,7 +27,7 @@ pub const CHMOD: &[(c_long, u8)] = &[
 pub const LOCKS: &[i32] = &[libc::F_SETLK, libc::F_SETLKW, libc::F_OFD_SETLK, libc::F_OFD_SETLKW];
 
 /// Lays these rules over those of a profile; they narrow them.
-pub(super) fn restrict(table: &mut Table, wish: &Wish) {
+pub(super) fn restrict(table: &mut Table, wish: &FilterSpec) {
     if wish.writes_host {
         special_modes(table, wish);
     }
@@ -36,20 +36,22 @@ pub(super) fn restrict(table: &mut Table, wish: &Wish) {
     let mut commands = vec![(one_of(vec![libc::F_SETLEASE.cast_unsigned()]), EPERM)];
     if wish.asks {
         // Whether the file can be written is for the guard to find out.
-        commands
-            .push((one_of(LOCKS.iter().map(|command| command.cast_unsigned()).collect()), Verdict::Notify));
-        allowed(table, libc::SYS_flock, Rule::Always(Verdict::Notify));
+        commands.push((
+            one_of(LOCKS.iter().map(|command| command.cast_unsigned()).collect()),
+            FilterAction::Notify,
+        ));
+        allowed(table, libc::SYS_flock, Rule::Always(FilterAction::Notify));
     }
-    allowed(table, libc::SYS_fcntl, Rule::When(commands, Verdict::Allow));
+    allowed(table, libc::SYS_fcntl, Rule::When(commands, FilterAction::Allow));
 }
 
 /// The bits are refused where a file is made with them, which nobody does; where they are set later, as tar and
 /// install do, the guard sets the mode without them.
-fn special_modes(table: &mut Table, wish: &Wish) {
+fn special_modes(table: &mut Table, wish: &FilterSpec) {
     let special = |argument| Test::AnyBit { argument, bits: SPECIAL };
     for (call, argument) in CHMOD {
-        let verdict = if wish.asks { Verdict::Notify } else { EPERM };
-        allowed(table, *call, Rule::When(vec![(special(*argument), verdict)], Verdict::Allow));
+        let verdict = if wish.asks { FilterAction::Notify } else { EPERM };
+        allowed(table, *call, Rule::When(vec![(special(*argument), verdict)], FilterAction::Allow));
     }
     for (call, argument) in [
         (libc::SYS_mknodat, 2),
@@ -58,7 +60,7 @@ fn special_modes(table: &mut Table, wish: &Wish) {
         #[cfg(target_arch = "x86_64")]
         (libc::SYS_creat, 1),
     ] {
-        allowed(table, call, Rule::When(vec![(special(argument), EPERM)], Verdict::Allow));
+        allowed(table, call, Rule::When(vec![(special(argument), EPERM)], FilterAction::Allow));
     }
     // O_TMPFILE without O_DIRECTORY, which is part of it and of other flags.
     const TMPFILE: u32 = 0o20_000_000;
@@ -68,8 +70,8 @@ fn special_modes(table: &mut Table, wish: &Wish) {
         #[cfg(target_arch = "x86_64")]
         (libc::SYS_open, 1),
     ] {
-        let harmless = (Test::NoBit { argument: flags, bits: creates }, Verdict::Allow);
-        allowed(table, call, Rule::When(vec![harmless, (special(flags + 1), EPERM)], Verdict::Allow));
+        let harmless = (Test::NoBit { argument: flags, bits: creates }, FilterAction::Allow);
+        allowed(table, call, Rule::When(vec![harmless, (special(flags + 1), EPERM)], FilterAction::Allow));
     }
     // Its mode is in memory, which the caller could change after any look at it. Programs take it for an older kernel.
     allowed(table, libc::SYS_openat2, Rule::Always(ENOSYS));
@@ -77,14 +79,14 @@ fn special_modes(table: &mut Table, wish: &Wish) {
 
 /// Gives a call a rule, unless a profile denies it anyway.
 fn allowed(table: &mut Table, call: c_long, rule: Rule) {
-    if *table.rule(call) == Rule::Always(Verdict::Allow) {
+    if *table.rule(call) == Rule::Always(FilterAction::Allow) {
         table.set(&[call], rule);
     }
 }
 
 /// Requests that set flags on an inode: some of them keep a file from being changed or removed, or change how a folder's
 /// names are compared. They fail as on a file system that has no such flags.
-pub(super) fn inode_flags() -> (Test, Verdict) {
+pub(super) fn inode_flags() -> (Test, FilterAction) {
     const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
     const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
     const FS_IOC_SETVERSION: u32 = 0x4008_7602;
@@ -97,5 +99,5 @@ pub(super) fn inode_flags() -> (Test, Verdict) {
         FS_IOC_ENABLE_VERITY,
         FS_IOC_SET_ENCRYPTION_POLICY,
     ];
-    (Test::OneOf { argument: 1, mask: u32::MAX, values }, Verdict::Errno(libc::EOPNOTSUPP as u32))
+    (Test::OneOf { argument: 1, mask: u32::MAX, values }, FilterAction::Errno(libc::EOPNOTSUPP as u32))
 }

@@ -25,8 +25,8 @@ impl Running {
         self.pressure = None;
         let stats = self.meter.finish();
         // Nothing inside is left that could make anything more.
-        let made_names = self.sentry.made_names();
-        let violations = std::mem::take(&mut self.sentry).finish();
+        let made_names = self.guard_state.made_names();
+        let violations = std::mem::take(&mut self.guard_state).finish();
         // Without a PID namespace something may be left that init did not come to; whoever waits has to see to it first.
         let handed_back =
             if self.init.namespaced { self.look_at_repositories(made_names) } else { HandedBack::default() };

@@ -12,7 +12,7 @@ use kennel_init::role::DescriptorRole;
 use rustix::event::PollFlags;
 use rustix::process::Signal;
 
-use super::attend::{Attended, Ready};
+use super::supervisor::{Ready, WaitOptions};
 use super::terminal::Stop;
 use super::ticker::Ticker;
 use super::{Running, signals};
@@ -74,11 +74,11 @@ impl Job {
 
 impl Running {
     /// Takes over what init has handed to the controller.
-    pub(super) fn begin_carrying(&mut self, attended: &mut Attended) -> io::Result<()> {
-        if let (Some(terminal), Some(inner)) = (&mut attended.terminal, self.terminal.take()) {
+    pub(super) fn begin_carrying(&mut self, options: &mut WaitOptions) -> io::Result<()> {
+        if let (Some(terminal), Some(inner)) = (&mut options.terminal, self.terminal.take()) {
             terminal.begin(inner);
         }
-        if let (Some(carried), Some((role, fd))) = (&mut attended.carried, self.input.take()) {
+        if let (Some(carried), Some((role, fd))) = (&mut options.carried, self.input.take()) {
             if role == DescriptorRole::InputFile {
                 carried.follow(fd);
             } else {
@@ -93,22 +93,22 @@ impl Running {
         let _ = link::order(&self.init.link, order, &[]);
     }
 
-    pub(super) fn carry(&mut self, ready: &Ready, attended: &mut Attended) -> io::Result<()> {
+    pub(super) fn carry(&mut self, ready: &Ready, options: &mut WaitOptions) -> io::Result<()> {
         let asking = self.job.is_asking();
-        if let Some(carried) = attended.carried.as_mut().filter(|_| !asking) {
+        if let Some(carried) = options.carried.as_mut().filter(|_| !asking) {
             carried.carry(&ready.carried);
         }
-        if let Some(terminal) = &mut attended.terminal
+        if let Some(terminal) = &mut options.terminal
             && terminal.carry(&ready.terminal, asking)
         {
-            self.terminal_gone(attended);
+            self.terminal_gone(options);
         }
-        if let Some(questions) = &mut attended.questions {
+        if let Some(questions) = &mut options.questions {
             let of_terminal = ready.questions.get(1).copied().unwrap_or(PollFlags::empty());
             let woken = ready.questions.first().is_some_and(|flags| !flags.is_empty());
-            if questions.go_on(of_terminal, attended.terminal.as_mut()) {
+            if questions.go_on(of_terminal, options.terminal.as_mut()) {
                 self.job.hold = Hold::None;
-                if let Some(terminal) = &mut attended.terminal {
+                if let Some(terminal) = &mut options.terminal {
                     terminal.after_question(&questions.take_typed());
                 }
                 self.order(Order::Release);
@@ -116,7 +116,7 @@ impl Running {
             if self.job.hold == Hold::None && !self.reaped {
                 match self.job.later.take() {
                     Some(signal) => self.stop(signal),
-                    None if questions.begin(woken, attended.terminal.as_ref()) => {
+                    None if questions.begin(woken, options.terminal.as_ref()) => {
                         self.job.hold = Hold::Question;
                         self.order(Order::Hold);
                     }
@@ -128,8 +128,8 @@ impl Running {
     }
 
     /// What a signal to this process means for the inside.
-    pub(super) fn take_signal(&mut self, signal: Signal, attended: &mut Attended) -> io::Result<()> {
-        let terminal = attended.terminal.as_mut();
+    pub(super) fn take_signal(&mut self, signal: Signal, options: &mut WaitOptions) -> io::Result<()> {
+        let terminal = options.terminal.as_mut();
         match signal {
             _ if self.reaped => {
                 // There is nobody to forward it to: whoever sends it does not want to wait for the rest.
@@ -138,20 +138,20 @@ impl Running {
             }
             // The kernel tells those who have the terminal inside. To others it goes as it came.
             Signal::WINCH if terminal.is_some_and(|terminal| terminal.resize()) => {}
-            Signal::TSTP if attended.terminal.is_some() => {
+            Signal::TSTP if options.terminal.is_some() => {
                 // By itself, if it will: programs that draw the whole screen put it in order first.
                 self.signal(Signal::TSTP);
                 self.job.stop_at.get_or_insert(Instant::now() + TO_STOP);
             }
             Signal::TSTP => self.stop(libc::SIGTSTP),
             Signal::CONT => {
-                let place = attended.terminal.as_mut().filter(|_| !self.job.is_asking());
+                let place = options.terminal.as_mut().filter(|_| !self.job.is_asking());
                 if let Some(foreground) = place.and_then(|terminal| terminal.continued()) {
-                    self.continue_command(foreground, attended);
+                    self.continue_command(foreground, options);
                 }
             }
-            Signal::HUP if attended.terminal.as_ref().is_some_and(|terminal| terminal.is_gone()) => {
-                self.terminal_gone(attended);
+            Signal::HUP if options.terminal.as_ref().is_some_and(|terminal| terminal.is_gone()) => {
+                self.terminal_gone(options);
             }
             other => self.signal(other),
         }
@@ -159,15 +159,15 @@ impl Running {
     }
 
     /// The command has stopped. Without a terminal there is nobody to continue it but whoever stopped it.
-    pub(super) fn command_stopped(&mut self, signal: i32, attended: &mut Attended) -> io::Result<()> {
-        let Some(terminal) = &mut attended.terminal else { return Ok(()) };
+    pub(super) fn command_stopped(&mut self, signal: i32, options: &mut WaitOptions) -> io::Result<()> {
+        let Some(terminal) = &mut options.terminal else { return Ok(()) };
         self.job.stop_at = None;
         if self.job.is_asking() {
             self.job.later = Some(signal);
             return Ok(());
         }
         match terminal.stopped(signal) {
-            Stop::LetIn => self.continue_command(true, attended),
+            Stop::LetIn => self.continue_command(true, options),
             Stop::Job => self.stop(signal),
         }
         Ok(())
@@ -186,11 +186,11 @@ impl Running {
     }
 
     /// Init has stopped everything inside.
-    pub(super) fn held(&mut self, attended: &mut Attended) -> io::Result<()> {
+    pub(super) fn held(&mut self, options: &mut WaitOptions) -> io::Result<()> {
         match self.job.hold {
-            Hold::Stop(signal, _) => self.stop_this_process(signal, attended),
+            Hold::Stop(signal, _) => self.stop_this_process(signal, options),
             Hold::Question => {
-                if let Some(questions) = &mut attended.questions {
+                if let Some(questions) = &mut options.questions {
                     questions.held();
                 }
             }
@@ -200,35 +200,35 @@ impl Running {
     }
 
     /// Stops this process with its job; returns when somebody has continued it.
-    fn stop_this_process(&mut self, signal: i32, attended: &mut Attended) {
+    fn stop_this_process(&mut self, signal: i32, options: &mut WaitOptions) {
         (self.job.hold, self.job.stop_at) = (Hold::None, None);
-        attended.ticker.iter_mut().for_each(Ticker::pause);
-        if let Some(terminal) = &mut attended.terminal {
+        options.ticker.iter_mut().for_each(Ticker::pause);
+        if let Some(terminal) = &mut options.terminal {
             terminal.leave();
         }
         let by = if matches!(signal, libc::SIGTTIN | libc::SIGTTOU) { signal } else { libc::SIGTSTP };
         let stopped = signals::stop_this_job(by);
-        match &mut attended.terminal {
+        match &mut options.terminal {
             Some(terminal) => {
                 let foreground = terminal.come_back(signal, stopped);
-                self.continue_command(foreground, attended);
+                self.continue_command(foreground, options);
             }
             // A command that had stopped by itself stays so.
             None => self.order(Order::Release),
         }
     }
 
-    fn continue_command(&self, foreground: bool, attended: &mut Attended) {
-        if let Some(terminal) = &mut attended.terminal {
+    fn continue_command(&self, foreground: bool, options: &mut WaitOptions) {
+        if let Some(terminal) = &mut options.terminal {
             terminal.continues_command();
         }
         self.order(Order::Continue { foreground });
     }
 
     /// The caller's terminal has gone, and with it the one inside; unless the caller wants to outlive it (`nohup`).
-    fn terminal_gone(&mut self, attended: &mut Attended) {
-        let outlives = attended.signals.as_ref().is_some_and(|signals| !signals.takes(Signal::HUP));
-        if let Some(terminal) = &mut attended.terminal {
+    fn terminal_gone(&mut self, options: &mut WaitOptions) {
+        let outlives = options.signals.as_ref().is_some_and(|signals| !signals.takes(Signal::HUP));
+        if let Some(terminal) = &mut options.terminal {
             terminal.hang_up(!outlives);
         }
         if !outlives {
@@ -253,13 +253,13 @@ impl Running {
     }
 
     /// Everything inside has ended; what it has written may still be on its way.
-    pub(super) fn inside_ended(&mut self, attended: &mut Attended) {
-        if let Some(streams) = &mut attended.streams {
+    pub(super) fn inside_ended(&mut self, options: &mut WaitOptions) {
+        if let Some(streams) = &mut options.streams {
             streams.drain();
         }
         self.job.hold = Hold::None;
-        attended.questions = None;
-        if let Some(terminal) = &mut attended.terminal {
+        options.questions = None;
+        if let Some(terminal) = &mut options.terminal {
             terminal.inside_ended();
         }
         let now = Instant::now();
@@ -270,14 +270,14 @@ impl Running {
     }
 
     /// Whether something that was written inside is still to be carried.
-    pub(super) fn still_carries(&self, attended: &Attended) -> bool {
-        let terminal = attended.terminal.as_ref().is_some_and(|terminal| terminal.is_busy());
-        let carried = attended.carried.as_ref().is_some_and(|carried| carried.is_busy());
+    pub(super) fn still_carries(&self, options: &WaitOptions) -> bool {
+        let terminal = options.terminal.as_ref().is_some_and(|terminal| terminal.is_busy());
+        let carried = options.carried.as_ref().is_some_and(|carried| carried.is_busy());
         (terminal || carried) && !self.job.given_up
     }
 
     /// Does what is due.
-    pub(super) fn mind_times(&mut self, attended: &mut Attended) -> io::Result<()> {
+    pub(super) fn mind_times(&mut self, options: &mut WaitOptions) -> io::Result<()> {
         let now = Instant::now();
         let due = |at: Option<Instant>| at.is_some_and(|at| now >= at);
         if due(self.job.stop_at) {
@@ -287,7 +287,7 @@ impl Running {
         if let Hold::Stop(signal, until) = self.job.hold
             && now >= until
         {
-            self.stop_this_process(signal, attended);
+            self.stop_this_process(signal, options);
         }
         if due(self.job.end_at) {
             self.job.end_at = None;

@@ -5,17 +5,17 @@
 //! streams and the terminal. There is no sleep, and no thread but the guard's, which starts with the first call that it
 //! has to answer; without it such a call waits, and is never let through.
 
-mod attend;
 pub mod carry;
 mod end;
+mod guard_state;
 mod job;
 pub mod meter;
 mod readiness;
-mod sentry;
 pub mod signals;
 pub mod standard;
 mod start;
 pub mod streams;
+mod supervisor;
 pub mod terminal;
 pub mod ticker;
 
@@ -35,14 +35,14 @@ use crate::clock::timespec;
 use crate::handback::LastLook;
 use crate::launch::Init;
 use crate::link::{self, Received};
-use crate::network::Doors;
+use crate::network::TaggedSockets;
 use crate::reap::reap;
-pub use attend::{Attendance, Attended, Turn};
+use guard_state::GuardState;
 use job::Job;
 use kennel_policy::outcome::Ended;
 use meter::Meter;
-use sentry::Sentry;
 pub use start::{Refused, StartError};
+pub use supervisor::{Supervisor, Turn, WaitOptions};
 
 /// How long init gets to end what is inside before it is killed.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -59,8 +59,8 @@ pub struct Running {
     meter: Meter,
     pressure: Option<Pressure>,
     /// Sockets that init made inside the sandbox's network.
-    doors: Doors,
-    sentry: Sentry,
+    doors: TaggedSockets,
+    guard_state: GuardState,
     /// The controller's side of the sandbox's terminal, until somebody carries it.
     terminal: Option<OwnedFd>,
     /// What init made of the file behind standard input, until somebody takes care of it: its role, and the descriptor.
@@ -92,7 +92,7 @@ impl Running {
             meter: Meter::default(),
             pressure: None,
             doors: Vec::new(),
-            sentry: Sentry::default(),
+            guard_state: GuardState::default(),
             terminal: None,
             input: None,
             job: Job::default(),
@@ -106,7 +106,7 @@ impl Running {
     }
 
     /// The sockets that init made inside the sandbox's network, to be served by the caller.
-    pub fn take_doors(&mut self) -> Doors {
+    pub fn take_doors(&mut self) -> TaggedSockets {
         std::mem::take(&mut self.doors)
     }
 
@@ -116,7 +116,7 @@ impl Running {
     }
 
     /// Watches sockets of this side with those from inside: a client of one of them opens the doors too.
-    pub fn watch_too(&mut self, sockets: Doors) {
+    pub fn watch_too(&mut self, sockets: TaggedSockets) {
         self.doors.extend(sockets);
     }
 
@@ -145,18 +145,18 @@ impl Running {
             return self.kill();
         };
         let (handles, namespaced) = (Arc::new((pidfd, link)), self.init.namespaced);
-        self.sentry.start(move || kill(&handles.0, &handles.1, namespaced));
+        self.guard_state.start(move || kill(&handles.0, &handles.1, namespaced));
     }
 
-    fn hear(&mut self, report: Report, attended: &mut Attended) -> io::Result<()> {
+    fn hear(&mut self, report: Report, options: &mut WaitOptions) -> io::Result<()> {
         match report {
-            Report::Exited { code, used } => self.note_end(Ended::Exited(code), used, attended),
-            Report::Killed { signal, cpu, used } => self.note_end(self.killed(signal, cpu), used, attended),
+            Report::Exited { code, used } => self.note_end(Ended::Exited(code), used, options),
+            Report::Killed { signal, cpu, used } => self.note_end(self.killed(signal, cpu), used, options),
             Report::TriedNetwork => self.tried_network = true,
-            Report::Stopped { signal } => self.command_stopped(signal, attended)?,
-            Report::Held => self.held(attended)?,
+            Report::Stopped { signal } => self.command_stopped(signal, options)?,
+            Report::Held => self.held(options)?,
             Report::Continued => {
-                attended.terminal.iter_mut().for_each(|terminal| terminal.command_continued());
+                options.terminal.iter_mut().for_each(|terminal| terminal.command_continued());
             }
             Report::TimedOut { used } => {
                 self.timed_out = true;
@@ -169,9 +169,9 @@ impl Running {
     }
 
     /// The command has ended, and PID 1 takes its leave. What has to be cleared away here is, meanwhile.
-    fn note_end(&mut self, ended: Ended, used: Used, attended: &mut Attended) {
+    fn note_end(&mut self, ended: Ended, used: Used, options: &mut WaitOptions) {
         (self.ended, self.used) = (Some(ended), Some(used));
-        if let Some(terminal) = &mut attended.terminal {
+        if let Some(terminal) = &mut options.terminal {
             terminal.command_ended();
         }
         self.meter.prepare_end();
@@ -207,8 +207,8 @@ impl Running {
             // What is still in the cgroup has no PID 1 any more.
             self.meter.finish();
             self.reaped = true;
-            let made = self.sentry.made_names();
-            self.sentry = Sentry::default();
+            let made = self.guard_state.made_names();
+            self.guard_state = GuardState::default();
             self.look_at_repositories(made);
         }
     }
@@ -243,8 +243,8 @@ impl Running {
 
     fn take_descriptor(&mut self, role: DescriptorRole, fd: OwnedFd) {
         match role {
-            DescriptorRole::Notifications => self.sentry.listen(fd),
-            DescriptorRole::Store => self.sentry.keep_store(fd),
+            DescriptorRole::Notifications => self.guard_state.listen(fd),
+            DescriptorRole::Store => self.guard_state.keep_store(fd),
             DescriptorRole::Terminal => self.terminal = Some(fd),
             DescriptorRole::InputFile | DescriptorRole::InputPipe => self.input = Some((role, fd)),
             DescriptorRole::Socket(role) => self.doors.push((role, fd)),

@@ -16,7 +16,7 @@ use super::Running;
 use crate::cgroup::{Cgroup, CgroupError};
 use crate::clock::timespec;
 use crate::describe::{describe_step, show};
-use crate::guard::{Asks, GuardError, Namespaces, Premises, Rules};
+use crate::guard::{Asks, GuardAssumptions, GuardError, Namespaces, Rules};
 use crate::handback::LastLook;
 use crate::launch::copy::ID_MAPS;
 use crate::link;
@@ -109,11 +109,16 @@ impl Running {
     ///
     /// # Errors
     /// When a path is not what it was when the rules were made; nothing is left of the sandbox then.
-    pub fn guard(&mut self, rules: &Rules, premises: Premises, asks: bool) -> Result<(), StartError> {
+    pub fn guard(
+        &mut self,
+        rules: &Rules,
+        assumptions: GuardAssumptions,
+        asks: bool,
+    ) -> Result<(), StartError> {
         if rules.is_empty() && !asks {
             return Ok(());
         }
-        if let Err(error) = self.sentry.guard(rules, premises, asks) {
+        if let Err(error) = self.guard_state.guard(rules, assumptions, asks) {
             self.end();
             return Err(error.into());
         }
@@ -127,7 +132,7 @@ impl Running {
     /// Takes hold of the namespaces of PID 1, which must not have come far: when it has given up its capabilities, it
     /// lets nobody look at it any more.
     pub fn hold_namespaces(&mut self) -> io::Result<()> {
-        self.sentry.hold(Namespaces::of(self.init.pid)?);
+        self.guard_state.hold(Namespaces::of(self.init.pid)?);
         Ok(())
     }
 

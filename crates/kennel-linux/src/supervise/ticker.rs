@@ -2,18 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use kennel_policy::outcome::{Audience, Usage};
+use kennel_policy::outcome::{Usage, UsageSink};
 
 /// An audience, and how often it is told.
 pub struct Ticker {
-    audience: Box<dyn Audience>,
+    audience: Box<dyn UsageSink>,
     every: Duration,
     next: Instant,
 }
 
 impl Ticker {
     /// Tells `audience` for the first time when `every` has passed: what ends sooner is not worth telling.
-    pub fn new(audience: Box<dyn Audience>, every: Duration) -> Self {
+    pub fn new(audience: Box<dyn UsageSink>, every: Duration) -> Self {
         Ticker { audience, every, next: Instant::now() + every }
     }
 

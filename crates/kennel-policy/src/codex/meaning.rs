@@ -6,8 +6,8 @@ use super::{Access, Entry, Files, Permissions, Place};
 use crate::device::is_device;
 use crate::pattern::PathPattern;
 use crate::policy::{
-    FilePolicy, GitLevel, Look, Missing, NetworkMode, NetworkPolicy, Origin, PathRule, Policy, ProcessPolicy,
-    ReadModel, TmpMode, UnixSockets,
+    FilePolicy, GitLevel, Missing, NetworkMode, NetworkPolicy, Origin, PathRule, Policy, ProcessPolicy,
+    ReadModel, SearchScope, TmpMode, UnixSockets,
 };
 
 /// What the word `minimal` stands for.
@@ -78,7 +78,7 @@ pub fn through_proxies<'a>(
     if network.http_proxy_port.is_none() && network.socks_proxy_port.is_none() {
         return Err(NoProxy);
     }
-    network.mode = NetworkMode::Whitelist;
+    network.mode = NetworkMode::AllowList;
     network.unix_sockets = UnixSockets::Listed;
     Ok(())
 }
@@ -102,7 +102,7 @@ fn loopback(address: &str) -> Option<(&str, u16)> {
 }
 
 fn open_files() -> FilePolicy {
-    let everything = rule(PathPattern::literal("/"), Missing::Skip, Look::Nowhere, "no restriction");
+    let everything = rule(PathPattern::literal("/"), Missing::Skip, SearchScope::Nowhere, "no restriction");
     FilePolicy { allow_write: vec![everything], tmp: TmpMode::Host, host_run: true, ..FilePolicy::default() }
 }
 
@@ -121,11 +121,11 @@ fn restricted(entries: &[Entry], around: &Surroundings) -> FilePolicy {
         .collect();
     for entry in entries {
         let look = match entry.place {
-            Place::TmpDir | Place::SlashTmp | Place::Root => Look::Nowhere,
-            _ => Look::Everywhere,
+            Place::TmpDir | Place::SlashTmp | Place::Root => SearchScope::Nowhere,
+            _ => SearchScope::Everywhere,
         };
         if let Place::Glob(pattern) = &entry.place {
-            files.deny_read.push(rule(pattern.clone(), Missing::Skip, Look::Everywhere, "deny"));
+            files.deny_read.push(rule(pattern.clone(), Missing::Skip, SearchScope::Everywhere, "deny"));
         }
         for path in entry.place.paths(around) {
             let at = |missing, why| rule(PathPattern::literal(&path), missing, look, why);
@@ -147,7 +147,7 @@ fn restricted(entries: &[Entry], around: &Surroundings) -> FilePolicy {
                         files.allow_read.push(at(Missing::Skip, "write"));
                     }
                     files.allow_write.push(at(Missing::Skip, "write"));
-                    if look == Look::Everywhere {
+                    if look == SearchScope::Everywhere {
                         files.deny_write.extend(protected(&path, &named));
                     }
                 }
@@ -163,7 +163,12 @@ fn protected(root: &Path, named: &[(PathBuf, Access)]) -> Vec<PathRule> {
     paths
         .filter(|path| named.iter().all(|(own, access)| own != path || *access != Access::Write))
         .map(|path| {
-            rule(PathPattern::literal(path), Missing::Skip, Look::Nowhere, "protected in every sandbox")
+            rule(
+                PathPattern::literal(path),
+                Missing::Skip,
+                SearchScope::Nowhere,
+                "protected in every sandbox",
+            )
         })
         .collect()
 }
@@ -184,6 +189,6 @@ impl Place {
     }
 }
 
-fn rule(pattern: PathPattern, missing: Missing, look: Look, why: &str) -> PathRule {
+fn rule(pattern: PathPattern, missing: Missing, look: SearchScope, why: &str) -> PathRule {
     PathRule { pattern, missing, follow_link: true, lenient: true, look, origin: Origin(why.to_owned()) }
 }

@@ -153,7 +153,7 @@ fn only_a_proxy_on_the_loopback_leads_out() {
     };
     let network = through(&["http://user:pass@127.0.0.1:8080/", "socks5h://localhost:1080"]).unwrap();
     assert_eq!((network.http_proxy_port, network.socks_proxy_port), (Some(8080), Some(1080)));
-    assert_eq!(network.mode, NetworkMode::Whitelist);
+    assert_eq!(network.mode, NetworkMode::AllowList);
     assert!(network.allow.is_empty());
     assert_eq!(through(&[]), Err(NoProxy));
     assert_eq!(through(&["http://proxy.example.com:8080", "127.0.0.1:80", "http://127.0.0.1"]), Err(NoProxy));

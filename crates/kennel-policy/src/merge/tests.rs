@@ -134,10 +134,10 @@ fn missing_paths_have_a_default_for_each_list() {
 fn allowed_hosts_make_an_allow_list() {
     let mode =
         |text: &str| merge(Sources { flags: file("f", text), ..sources() }).map(|m| m.policy.network.mode);
-    assert_eq!(mode("[network]\nallow = [\"x.com\"]"), Ok(NetworkMode::Whitelist));
+    assert_eq!(mode("[network]\nallow = [\"x.com\"]"), Ok(NetworkMode::AllowList));
     assert_eq!(mode("[network]\ndeny = [\"x.com\"]"), Ok(NetworkMode::None));
-    assert_eq!(mode("[network]\nmode = \"allow-list\""), Ok(NetworkMode::Whitelist));
-    assert_eq!(mode("profile = \"agent\"\n[network]\nallow = [\"x.com\"]"), Ok(NetworkMode::Whitelist));
+    assert_eq!(mode("[network]\nmode = \"allow-list\""), Ok(NetworkMode::AllowList));
+    assert_eq!(mode("profile = \"agent\"\n[network]\nallow = [\"x.com\"]"), Ok(NetworkMode::AllowList));
 }
 
 #[test]

@@ -61,7 +61,7 @@ struct Index {
 
 /// What a name leads to.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Looked {
+pub struct PatternMatches {
     /// The patterns that match, by their numbers, each once.
     pub matched: Vec<usize>,
     /// Places that come on top of what is alive below any name.
@@ -94,8 +94,8 @@ impl<'a> PatternSet<'a> {
 
     /// What a name in a folder leads to.
     #[must_use]
-    pub fn look(&self, alive: &Alive, name: &[u8]) -> Looked {
-        let mut looked = Looked::default();
+    pub fn look(&self, alive: &Alive, name: &[u8]) -> PatternMatches {
+        let mut looked = PatternMatches::default();
         let mut take = |numbers: &[u32]| {
             for number in numbers {
                 let (pattern, used) = alive.places[*number as usize];
@@ -127,7 +127,7 @@ impl<'a> PatternSet<'a> {
 
     /// What is alive in a folder of that name.
     #[must_use]
-    pub fn below(&self, alive: &Arc<Alive>, looked: &Looked) -> Arc<Alive> {
+    pub fn below(&self, alive: &Arc<Alive>, looked: &PatternMatches) -> Arc<Alive> {
         let stay = || alive.places.iter().filter(|place| self.segment(**place) == Some(&Segment::AnyDepth));
         if looked.advanced.is_empty() {
             let below = alive.below.get_or_init(|| {
@@ -242,7 +242,7 @@ fn bytes(tokens: &[Token]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-impl Looked {
+impl PatternMatches {
     /// How much work the name made, besides asking: a set that differs from the one above has to be put together.
     #[must_use]
     pub fn cost(&self, alive: &Alive) -> usize {

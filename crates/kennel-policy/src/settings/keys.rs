@@ -343,7 +343,7 @@ pub static SECTIONS: &[Section] = &[
                 kind: Kind::Choice(&Words {
                     words: &[
                         ("none", NetworkMode::None),
-                        ("allow-list", NetworkMode::Whitelist),
+                        ("allow-list", NetworkMode::AllowList),
                         ("host", NetworkMode::Host),
                     ],
                     slot: |s| &mut s.network.mode,

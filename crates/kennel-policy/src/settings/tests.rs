@@ -169,7 +169,7 @@ fn every_key_is_read() {
     assert_eq!(tmpfs, [("/scratch", None), ("/big", Some(1 << 30)), ("/small", Some(4096))]);
     assert_eq!(settings.network.allow[0].to_string(), "example.com");
     assert_eq!(settings.network.allow[1].reason.as_deref(), Some("the API"));
-    assert_eq!(settings.network.mode.as_ref().unwrap().value, NetworkMode::Whitelist);
+    assert_eq!(settings.network.mode.as_ref().unwrap().value, NetworkMode::AllowList);
     let published: Vec<String> = settings.network.publish.iter().map(ToString::to_string).collect();
     assert_eq!(published, ["3000:3000", "8080:80"]);
     assert_eq!(settings.network.http_proxy_port.as_ref().unwrap().value, 3129);

@@ -8,8 +8,8 @@ use crate::device::is_device;
 use crate::dotfiles;
 use crate::pattern::PathPattern;
 use crate::policy::{
-    EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Look, Missing, NetworkMode, NetworkPolicy,
-    Origin, PathRule, Policy, Precedence, ProcessPolicy, SeccompProfile, TmpMode, UnixSockets,
+    EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Missing, NetworkMode, NetworkPolicy, Origin,
+    PathRule, Policy, Precedence, ProcessPolicy, SearchScope, SeccompProfile, TmpMode, UnixSockets,
 };
 
 /// Folders below the home that tools write to whatever they do.
@@ -110,7 +110,7 @@ impl SrtSettings {
 
     fn network(&self) -> NetworkPolicy {
         NetworkPolicy {
-            mode: NetworkMode::Whitelist,
+            mode: NetworkMode::AllowList,
             allow: self.allowed.clone(),
             deny: self.denied.clone(),
             http_proxy_port: self.http_proxy_port,
@@ -185,7 +185,7 @@ fn rules(entries: &[Entry], missing: Missing, follow: Follow) -> Vec<PathRule> {
             missing,
             follow_link: follow == Follow::Yes,
             lenient: true,
-            look: if follow == Follow::No { Look::InWorkdir } else { Look::Everywhere },
+            look: if follow == Follow::No { SearchScope::InWorkdir } else { SearchScope::Everywhere },
             origin: origin.clone(),
         };
         // A text that reads as a glob names a path too, but only one that is there.
@@ -202,12 +202,12 @@ fn implied(path: &Path, why: &str) -> PathRule {
         missing: Missing::Skip,
         follow_link: true,
         lenient: true,
-        look: Look::Everywhere,
+        look: SearchScope::Everywhere,
         origin: Origin(why.to_owned()),
     }
 }
 
 /// A place that is writable without being asked for. Others may write next to it, so a link there opens nothing.
 fn opened(path: &Path) -> PathRule {
-    PathRule { follow_link: false, look: Look::Nowhere, ..implied(path, "always writable") }
+    PathRule { follow_link: false, look: SearchScope::Nowhere, ..implied(path, "always writable") }
 }

@@ -51,7 +51,7 @@ fn without_settings_nothing_is_written_and_no_host_reached() {
     let policy = SrtSettings::default().policy(&around());
     assert!(policy.files.allow_write.iter().all(|rule| rule.origin.to_string() == "always writable"));
     assert!(policy.files.deny_read.is_empty());
-    assert_eq!(policy.network.mode, NetworkMode::Whitelist);
+    assert_eq!(policy.network.mode, NetworkMode::AllowList);
     assert!(policy.network.allow.is_empty());
     assert_eq!(policy.network.unix_sockets, UnixSockets::None);
     assert_eq!(policy.files.precedence, Precedence::DenyWrite);

@@ -25,7 +25,7 @@ use crate::sockets;
 /// The most bytes of a client that wait for its server's word.
 const MOST_HELD: usize = 64 << 10;
 
-/// A connection that was let through and answered for. Doors hand it back and end, so that what they needed to
+/// A connection that was let through and answered for. GateSockets hand it back and end, so that what they needed to
 /// get here is freed: a connection may live for days, and there may be a thousand of them.
 pub(crate) struct Tunnel {
     pub(crate) client: Wire,

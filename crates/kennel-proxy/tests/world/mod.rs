@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kennel_policy::domain::{HostRule, ListKind};
-use kennel_proxy::{Credentials, Doors, Gate, OpenGate, ResolverSettings, Rules, Settings};
+use kennel_proxy::{Credentials, Gate, GateSockets, OpenGate, ResolverSettings, Rules, Settings};
 
 /// How long a test waits for what should come at once.
 pub const SOON: Duration = Duration::from_secs(10);
@@ -131,11 +131,11 @@ impl World {
         let dns_address = dns.local_addr().unwrap();
         let proxy = listener.local_addr().unwrap();
         let open = gate
-            .open(Doors {
+            .open(GateSockets {
                 proxy: vec![listener.into()],
                 dns_udp: vec![dns.into()],
                 dns_tcp: vec![dns_tcp.into()],
-                ..Doors::default()
+                ..GateSockets::default()
             })
             .unwrap();
         World { gate, proxy, dns: dns_address, names, _open: open }

@@ -6,11 +6,11 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use kennel_linux::guard::Rules;
 use kennel_linux::plan::Plan;
-pub use kennel_linux::sandbox::Memory;
+pub use kennel_linux::sandbox::InheritedMemory;
 use kennel_linux::sandbox::{self, Birth, Given, Network, Started, Wanted, Watch, each_variable};
 use kennel_linux::supervise::streams;
 use kennel_linux::supervise::ticker::Ticker;
-use kennel_linux::supervise::{Attendance, Turn};
+use kennel_linux::supervise::{Supervisor, Turn};
 use kennel_policy::host::Finding;
 use kennel_policy::outcome::Outcome;
 use kennel_policy::policy::Policy;
@@ -19,7 +19,7 @@ use rustix::process::Signal;
 
 use super::{Attend, Backend};
 use crate::job::{Hooks, Job, PlannedStep, Streams};
-use crate::network::{Filtered, Published};
+use crate::network::{Published, SandboxNetwork};
 use crate::stdio::{Handle, Leads, Pipes};
 use crate::{NetworkControl, Result, SandboxError, Stdio, Terminal, Usage};
 
@@ -51,7 +51,7 @@ impl Backend for Linux {
         if let Some(why) = control.as_ref().and_then(|lines| lines.reachable(&policy)) {
             return Err(SandboxError::Setup(why.into()));
         }
-        let mut gate = Filtered::new(&policy, each_variable(&environment), ask.as_ref())?;
+        let mut gate = SandboxNetwork::new(&policy, each_variable(&environment), ask.as_ref())?;
         if let Some(gate) = &mut gate {
             if let Some(lines) = control {
                 gate.obey(lines);
@@ -61,8 +61,8 @@ impl Backend for Linux {
             published.iter().for_each(|tell| chosen.clone().for_each(tell));
         }
         let network = gate.as_mut().map(|gate| {
-            let (unconfined, outside) = gate.take_outside();
-            Network { plan: gate.take_plan(), outside, unconfined }
+            let (shared, outside) = gate.take_outside();
+            Network { plan: gate.take_plan(), outside, shared }
         });
         let alone = matches!(streams, Streams::Attached);
         let (streams, mut pipes) = given(streams, &policy)?;
@@ -75,7 +75,7 @@ impl Backend for Linux {
             Some(memory) => unsafe { Birth::copy(memory) },
             None => Birth::program(),
         };
-        let Started { attendance, not_enforced, terminal } = sandbox::start(sandbox::Job {
+        let Started { supervisor, not_enforced, terminal } = sandbox::start(sandbox::Job {
             policy,
             wanted: Wanted { words: command, environment },
             cwd,
@@ -85,12 +85,12 @@ impl Backend for Linux {
             watch: Watch { count, ticker, questions, show },
         })?;
         pipes.terminal = terminal.map(Terminal::new).transpose()?;
-        Ok(Running { attendance, gate, alone, advice, not_enforced, pipes })
+        Ok(Running { supervisor, gate, alone, advice, not_enforced, pipes })
     }
 
     fn plan(job: Job) -> Result<Vec<PlannedStep>> {
         let Job { policy, command, environment, cwd, .. } = job;
-        let network = Filtered::planned(&policy, each_variable(&environment))?;
+        let network = SandboxNetwork::planned(&policy, each_variable(&environment))?;
         let wanted = Wanted { words: command, environment };
         let (plan, rules) = sandbox::plan(policy, &wanted, &cwd, network)?;
         Ok(steps(&plan, &rules))
@@ -184,8 +184,8 @@ fn descriptor(leads: Leads, index: usize) -> io::Result<OwnedFd> {
 /// A sandbox that runs, and the gate of its network.
 #[derive(Debug)]
 pub(crate) struct Running {
-    attendance: Attendance,
-    gate: Option<Filtered>,
+    supervisor: Supervisor,
+    gate: Option<SandboxNetwork>,
     /// Whether this process has no other sandbox.
     alone: bool,
     advice: &'static str,
@@ -204,7 +204,7 @@ impl Running {
                     // PID 1 was cloned before, so what is inside keeps the limit that the caller has.
                     use_all_descriptors();
                 }
-                let init = self.attendance.running().init_pid();
+                let init = self.supervisor.running().init_pid();
                 if let Some(gate) = &mut self.gate {
                     gate.open(doors, init, self.alone);
                 }
@@ -221,46 +221,46 @@ impl Running {
 
 impl Attend for Running {
     fn turn(&mut self) -> Result<Option<Outcome>> {
-        let turn = self.attendance.wait()?;
+        let turn = self.supervisor.wait()?;
         Ok(self.follow(turn))
     }
 
     fn on_ready(&mut self) -> Result<Option<Outcome>> {
-        let turn = self.attendance.on_ready()?;
+        let turn = self.supervisor.on_ready()?;
         Ok(self.follow(turn))
     }
 
     fn descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        Ok(self.attendance.descriptor()?)
+        Ok(self.supervisor.descriptor()?)
     }
 
     fn end_by(&mut self, end: Handle) {
-        self.attendance.end_by(end);
+        self.supervisor.end_by(end);
     }
 
     fn process(&self) -> Result<Handle> {
-        Ok(self.attendance.running().pidfd().try_clone_to_owned()?)
+        Ok(self.supervisor.running().pidfd().try_clone_to_owned()?)
     }
 
     fn init_pid(&self) -> u32 {
-        self.attendance.running().init_pid().cast_unsigned()
+        self.supervisor.running().init_pid().cast_unsigned()
     }
 
     fn kill(&self) {
-        self.attendance.running().kill();
+        self.supervisor.running().kill();
     }
 
     fn meter(&self) -> Box<dyn Fn() -> Usage + Send + Sync> {
-        let meter = self.attendance.running().meter();
+        let meter = self.supervisor.running().meter();
         Box::new(move || meter.usage().unwrap_or_default())
     }
 
     fn network(&self) -> Option<NetworkControl> {
-        self.gate.as_ref().and_then(Filtered::control)
+        self.gate.as_ref().and_then(SandboxNetwork::control)
     }
 
     fn published(&self) -> &[Published] {
-        self.gate.as_ref().map(Filtered::published).unwrap_or_default()
+        self.gate.as_ref().map(SandboxNetwork::published).unwrap_or_default()
     }
 
     fn take_pipes(&mut self) -> Pipes {
@@ -268,7 +268,7 @@ impl Attend for Running {
     }
 
     fn take_output(&mut self) -> [Vec<u8>; 2] {
-        let streams = self.attendance.take_streams();
+        let streams = self.supervisor.take_streams();
         streams.map(streams::Streams::into_captured).unwrap_or_default().map(|captured| captured.bytes)
     }
 }

@@ -14,11 +14,11 @@ use crate::stdio::{Handle, Pipes};
 use crate::{NetworkControl, Result, Usage};
 
 #[cfg(target_os = "linux")]
-pub use linux::Memory;
+pub use linux::InheritedMemory;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{Linux as Native, held, terminal};
 #[cfg(not(target_os = "linux"))]
-pub use unsupported::Memory;
+pub use unsupported::InheritedMemory;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use unsupported::{Unsupported as Native, held, terminal};
 

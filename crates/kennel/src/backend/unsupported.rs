@@ -13,7 +13,7 @@ use crate::{NetworkControl, Result, SandboxError, Usage};
 
 /// What a clone of this process would have to forget; there are none here.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Memory;
+pub struct InheritedMemory;
 
 pub(crate) struct Unsupported;
 

@@ -104,7 +104,7 @@ fn every_setting_of_the_table_has_a_method_that_says_the_same_as_a_flag() {
 fn whoever_is_to_be_asked_makes_it_an_allow_list() {
     let builder = SandboxBuilder::default().ask_about_hosts(|_| crate::HostAnswer::Deny);
     let policy = builder.policy().unwrap();
-    assert_eq!((policy.network.ask, policy.network.mode), (true, NetworkMode::Whitelist));
+    assert_eq!((policy.network.ask, policy.network.mode), (true, NetworkMode::AllowList));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn hosts_that_no_gate_would_see_are_an_error() {
 #[test]
 fn a_host_that_is_allowed_makes_it_an_allow_list() {
     let policy = SandboxBuilder::default().allow_domain("x.com").policy().unwrap();
-    assert_eq!(policy.network.mode, NetworkMode::Whitelist);
+    assert_eq!(policy.network.mode, NetworkMode::AllowList);
 }
 
 #[test]

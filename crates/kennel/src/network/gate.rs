@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kennel_linux::holder::{Holder, holder};
-use kennel_linux::network::{Doors, NetworkPlan, SocketRole};
+use kennel_linux::network::{NetworkPlan, SocketRole, TaggedSockets};
 use kennel_policy::domain::HostRule;
 use kennel_policy::outcome::{NetworkDecision, NetworkUse, Program};
 use kennel_policy::policy::{NetworkMode, Policy};
@@ -47,9 +47,9 @@ impl From<NetworkError> for SandboxError {
 
 /// A hold on the rules of a gate.
 #[derive(Clone, Debug)]
-pub(crate) struct GateRules(Gate);
+pub(crate) struct GateHandle(Gate);
 
-impl GateRules {
+impl GateHandle {
     /// Puts other lists in place of those that hold.
     pub(crate) fn replace(&self, allow: Vec<HostRule>, deny: Vec<HostRule>) {
         self.0.update_lists(allow, deny);
@@ -72,29 +72,29 @@ fn asking(ask: &AskAboutHosts) -> Ask {
 
 /// The gate of one sandbox.
 #[derive(Debug)]
-pub(crate) struct Filtered {
+pub(crate) struct SandboxNetwork {
     gate: Gate,
     plan: NetworkPlan,
     /// Whether there are rules about hosts, and not only published ports.
     listed: bool,
     /// Listeners of this side.
-    outside: Doors,
+    outside: TaggedSockets,
     /// The proxy door of a sandbox without a network of its own.
-    unconfined: Doors,
+    shared: TaggedSockets,
     published: Vec<Published>,
     open: Option<OpenGate>,
     control: Option<ControlLines>,
     failure: Option<String>,
 }
 
-impl Filtered {
+impl SandboxNetwork {
     /// What such a gate would have made inside. No port is bound for it, so those of this side are not known.
     pub(crate) fn planned<'e>(
         policy: &Policy,
         environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
     ) -> Result<Option<NetworkPlan>, NetworkError> {
         let wanted = &policy.network;
-        if wanted.mode != NetworkMode::Whitelist && wanted.publish.is_empty() {
+        if wanted.mode != NetworkMode::AllowList && wanted.publish.is_empty() {
             return Ok(None);
         }
         parents::parents(wanted, environment)?;
@@ -108,23 +108,23 @@ impl Filtered {
         policy: &Policy,
         environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
         ask: Option<&AskAboutHosts>,
-    ) -> Result<Option<Filtered>, NetworkError> {
+    ) -> Result<Option<SandboxNetwork>, NetworkError> {
         let wanted = &policy.network;
-        let listed = wanted.mode == NetworkMode::Whitelist;
+        let listed = wanted.mode == NetworkMode::AllowList;
         if !listed && wanted.publish.is_empty() {
             return Ok(None);
         }
-        let (mut published, mut outside) = (Vec::new(), Doors::new());
+        let (mut published, mut outside) = (Vec::new(), TaggedSockets::new());
         for port in &wanted.publish {
             let (at, listeners) = publish::bind(port)?;
             published.push(at);
             outside.extend(listeners.into_iter().map(|fd| (SocketRole::Published { inside: at.inside }, fd)));
         }
         // Only where it may be needed: it is a port of the host's that other users can knock at.
-        let unconfined =
+        let shared =
             (listed && policy.best_effort).then(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).transpose();
-        let unconfined = unconfined.map_err(NetworkError::Token)?;
-        let on_host = unconfined.as_ref().and_then(|listener| Some(listener.local_addr().ok()?.port()));
+        let shared = shared.map_err(NetworkError::Token)?;
+        let on_host = shared.as_ref().and_then(|listener| Some(listener.local_addr().ok()?.port()));
         let ipv6 = Path::new("/proc/sys/net/ipv6").exists();
         let token = token().map_err(NetworkError::Token)?;
         let plan = inside::network_plan(wanted, ipv6, &token, on_host);
@@ -145,12 +145,12 @@ impl Filtered {
         if ask.is_some() {
             rules.unlisted = Unlisted::Ask;
         }
-        Ok(Some(Filtered {
+        Ok(Some(SandboxNetwork {
             gate: Gate::new(rules, settings),
             plan,
             listed,
             outside,
-            unconfined: unconfined.into_iter().map(|fd| (SocketRole::Proxy, OwnedFd::from(fd))).collect(),
+            shared: shared.into_iter().map(|fd| (SocketRole::Proxy, OwnedFd::from(fd))).collect(),
             published,
             open: None,
             control: None,
@@ -165,7 +165,7 @@ impl Filtered {
 
     /// A hold on the rules, where there are any.
     pub(crate) fn control(&self) -> Option<NetworkControl> {
-        self.listed.then(|| NetworkControl::new(GateRules(self.gate.clone())))
+        self.listed.then(|| NetworkControl::new(GateHandle(self.gate.clone())))
     }
 
     pub(crate) fn take_plan(&mut self) -> NetworkPlan {
@@ -174,8 +174,8 @@ impl Filtered {
 
     /// The listeners of this side, to be watched with those from inside: the proxy's, for a sandbox without a network
     /// of its own, and those of published ports.
-    pub(crate) fn take_outside(&mut self) -> (Doors, Doors) {
-        (std::mem::take(&mut self.unconfined), std::mem::take(&mut self.outside))
+    pub(crate) fn take_outside(&mut self) -> (TaggedSockets, TaggedSockets) {
+        (std::mem::take(&mut self.shared), std::mem::take(&mut self.outside))
     }
 
     /// Which ports are found where.
@@ -185,7 +185,7 @@ impl Filtered {
 
     /// Starts to serve the sandbox whose PID 1 is `init` out here.
     /// `alone` says that this process has no other gate, and needs few descriptors itself.
-    pub(crate) fn open(&mut self, sockets: Doors, init: i32, alone: bool) {
+    pub(crate) fn open(&mut self, sockets: TaggedSockets, init: i32, alone: bool) {
         let who = Who::new(move |transport, address| {
             let protocol = match transport {
                 Transport::Tcp => "tcp",
@@ -194,7 +194,8 @@ impl Filtered {
             let Holder { name, pid } = holder(init, protocol, address)?;
             Some(Program { name, pid })
         });
-        let mut doors = kennel_proxy::Doors { who: Some(who), alone, ..kennel_proxy::Doors::default() };
+        let mut doors =
+            kennel_proxy::GateSockets { who: Some(who), alone, ..kennel_proxy::GateSockets::default() };
         let mut connectors = Vec::new();
         for (role, socket) in sockets {
             match role {

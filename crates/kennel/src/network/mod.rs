@@ -5,15 +5,15 @@ mod gate;
 #[cfg(not(all(target_os = "linux", feature = "network")))]
 mod no_gate;
 
+#[cfg(all(target_os = "linux", feature = "network"))]
+pub(crate) use gate::GateHandle;
 #[cfg(target_os = "linux")]
 #[cfg(feature = "network")]
-pub(crate) use gate::Filtered;
-#[cfg(all(target_os = "linux", feature = "network"))]
-pub(crate) use gate::GateRules;
-#[cfg(all(target_os = "linux", not(feature = "network")))]
-pub(crate) use no_gate::Filtered;
+pub(crate) use gate::SandboxNetwork;
 #[cfg(not(all(target_os = "linux", feature = "network")))]
-pub(crate) use no_gate::GateRules;
+pub(crate) use no_gate::GateHandle;
+#[cfg(all(target_os = "linux", not(feature = "network")))]
+pub(crate) use no_gate::SandboxNetwork;
 
 /// A port of the inside, and where it is found on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,23 +6,23 @@ use kennel_policy::domain::HostRule;
 
 /// A hold on the rules of a gate, which nobody has.
 #[derive(Clone, Debug)]
-pub(crate) struct GateRules(Infallible);
+pub(crate) struct GateHandle(Infallible);
 
-impl GateRules {
+impl GateHandle {
     pub(crate) fn replace(&self, _: Vec<HostRule>, _: Vec<HostRule>) {
         match self.0 {}
     }
 }
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::Filtered;
+pub(crate) use linux::SandboxNetwork;
 
 #[cfg(target_os = "linux")]
 mod linux {
     use std::convert::Infallible;
     use std::ffi::OsStr;
 
-    use kennel_linux::network::{Doors, NetworkPlan};
+    use kennel_linux::network::{NetworkPlan, TaggedSockets};
     use kennel_policy::outcome::NetworkUse;
     use kennel_policy::policy::{NetworkMode, Policy};
 
@@ -31,22 +31,22 @@ mod linux {
 
     /// The gate of one sandbox, which nobody has.
     #[derive(Debug)]
-    pub(crate) struct Filtered(Infallible);
+    pub(crate) struct SandboxNetwork(Infallible);
 
-    impl Filtered {
+    impl SandboxNetwork {
         pub(crate) fn planned<'e>(
             policy: &Policy,
             environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
         ) -> Result<Option<NetworkPlan>> {
-            Filtered::new(policy, environment, None).map(|_| None)
+            SandboxNetwork::new(policy, environment, None).map(|_| None)
         }
 
         pub(crate) fn new<'e>(
             policy: &Policy,
             _: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
             _: Option<&AskAboutHosts>,
-        ) -> Result<Option<Filtered>> {
-            if policy.network.mode != NetworkMode::Whitelist && policy.network.publish.is_empty() {
+        ) -> Result<Option<SandboxNetwork>> {
+            if policy.network.mode != NetworkMode::AllowList && policy.network.publish.is_empty() {
                 return Ok(None);
             }
             let lacking = "an allow list of hosts and published ports need a network gate, and kennel was built without \
@@ -63,13 +63,13 @@ mod linux {
         pub(crate) fn take_plan(&mut self) -> NetworkPlan {
             match self.0 {}
         }
-        pub(crate) fn take_outside(&mut self) -> (Doors, Doors) {
+        pub(crate) fn take_outside(&mut self) -> (TaggedSockets, TaggedSockets) {
             match self.0 {}
         }
         pub(crate) fn published(&self) -> &[Published] {
             match self.0 {}
         }
-        pub(crate) fn open(&mut self, _: Doors, _: i32, _: bool) {
+        pub(crate) fn open(&mut self, _: TaggedSockets, _: i32, _: bool) {
             match self.0 {}
         }
         pub(crate) fn used(&self, _: &str) -> NetworkUse {

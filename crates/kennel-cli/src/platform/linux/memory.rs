@@ -7,7 +7,7 @@ use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kennel::job::Memory;
+use kennel::job::InheritedMemory;
 
 static ARGUMENTS: AtomicUsize = AtomicUsize::new(0);
 static ENVIRONMENT: AtomicUsize = AtomicUsize::new(0);
@@ -64,11 +64,15 @@ pub fn environment() -> impl Iterator<Item = (&'static OsStr, &'static OsStr)> +
 }
 
 /// What PID 1 is to wipe. The kernel puts the arguments and the environment into one block, in this order.
-pub fn inherited() -> Memory {
+pub fn inherited() -> InheritedMemory {
     // SAFETY: the arrays that the kernel made.
     let (mut first, mut last) =
         unsafe { (strings(ARGUMENTS.load(Ordering::Relaxed)), strings(ENVIRONMENT.load(Ordering::Relaxed))) };
     let start = first.next().map_or(0, |string| string.as_ptr() as usize);
     let end = last.by_ref().last().map_or(start, |string| string.as_ptr() as usize + string.count_bytes());
-    Memory { strings: (start, end), heap: super::heap::range(), program_break: BREAK.load(Ordering::Relaxed) }
+    InheritedMemory {
+        strings: (start, end),
+        heap: super::heap::range(),
+        program_break: BREAK.load(Ordering::Relaxed),
+    }
 }

@@ -68,5 +68,5 @@ fn a_guard_does_not_start_over_a_folder_that_was_swapped() {
     let yard = Yard::new();
     let mut rules = yard.absent(&[".git"]);
     Arc::make_mut(&mut rules.protected[0].anchor).identity.inode += 1;
-    assert!(Ground::new(&rules.protected).is_err());
+    assert!(ProtectedPaths::new(&rules.protected).is_err());
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::*;
-use crate::seccomp::bpf::{Table, Verdict, bytes};
+use crate::seccomp::bpf::{FilterAction, Table, bytes};
 
 /// A folder of its own for a test, removed in the end.
 struct Yard(PathBuf);
@@ -55,7 +55,7 @@ impl Drop for Yard {
 }
 
 /// A probe can change its root.
-const PREMISES: Premises = Premises { own_network: true, one_root: false };
+const PREMISES: GuardAssumptions = GuardAssumptions { own_network: true, one_root: false };
 
 /// A probe under a guard.
 struct Guarded {
@@ -160,7 +160,7 @@ fn without_capabilities(command: &mut Command) {
 }
 
 fn program(rules: &Rules) -> Vec<u8> {
-    let mut table = Table::new(Verdict::Allow);
+    let mut table = Table::new(FilterAction::Allow);
     filter_rules(rules).apply(&mut table);
     bytes(&table.compile())
 }

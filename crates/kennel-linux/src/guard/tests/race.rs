@@ -196,7 +196,7 @@ fn a_shut_folder_is_not_taken_for_one_where_the_name_comes_back_again_and_again(
     let yard = Yard::new();
     std::fs::create_dir(yard.path("a")).unwrap();
     let rules = yard.absent(&["a/.git"]);
-    let ground = Ground::new(&rules.protected).unwrap();
+    let ground = ProtectedPaths::new(&rules.protected).unwrap();
     let mut folders = folders::FolderWatch::new().unwrap();
     let mut watch = AbsentWatch::of_a_run_that_starts();
     watch.begin(&ground, &mut folders).unwrap();
@@ -215,7 +215,7 @@ fn a_shut_folder_is_not_taken_for_one_where_the_name_comes_back_again_and_again(
 fn what_the_host_had_there_is_left_alone_in_a_folder_that_was_shut() {
     let yard = Yard::new();
     std::fs::create_dir_all(yard.path("a/.git/hooks")).unwrap();
-    let ground = Ground::new(&yard.absent(&["a/.git"]).protected).unwrap();
+    let ground = ProtectedPaths::new(&yard.absent(&["a/.git"]).protected).unwrap();
     let mut folders = folders::FolderWatch::new().unwrap();
     let mut watch = AbsentWatch::of_a_run_that_starts();
     watch.begin(&ground, &mut folders).unwrap();

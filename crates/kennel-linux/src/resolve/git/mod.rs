@@ -20,7 +20,7 @@ use std::path::{Component, Path, PathBuf};
 use kennel_init::plan::Identity;
 use kennel_policy::policy::GitLevel;
 
-use super::folder::{Looked, OpenFolders, read};
+use super::folder::{Lookup, OpenFolders, read};
 use super::guard_rules::Finding;
 use super::known::{Known, KnownFolder};
 use super::{Location, Reason};
@@ -72,7 +72,7 @@ pub struct Request<'a> {
 
 /// What repositories ask for.
 #[derive(Debug, Default)]
-pub struct Wishes {
+pub struct RepoProtection {
     /// Paths that have to stay as they are, existing or not.
     pub keep: Vec<Keep>,
     /// Of these the files that git itself writes anew, often with what they say already.
@@ -101,15 +101,15 @@ pub struct Keep {
     /// Why.
     pub why: Reason,
     /// What stands there.
-    pub looked: io::Result<Looked>,
+    pub looked: io::Result<Lookup>,
 }
 
-impl Wishes {
+impl RepoProtection {
     /// Returns what stands there, if there is something, and whether a link leads to it.
     fn keep(&mut self, path: PathBuf, why: impl Into<Reason>) -> Option<(Identity, bool)> {
         let looked = self.folders.look(&path);
         let found = match &looked {
-            Ok(Looked { location: Location::Found(found), link, .. }) => Some((found.identity, *link)),
+            Ok(Lookup { location: Location::Found(found), link, .. }) => Some((found.identity, *link)),
             _ => None,
         };
         if !self.is_kept_with_its_folder(&path) || needs_itself(&looked) {
@@ -136,7 +136,7 @@ impl Wishes {
 
     /// Keeps what a command names, and what it may name if there is such a file.
     fn keep_named(&mut self, path: PathBuf, named: &Named, why: String) {
-        let is_file = |looked: io::Result<Looked>| {
+        let is_file = |looked: io::Result<Lookup>| {
             looked.is_ok_and(
                 |looked| matches!(looked.location, Location::Found(found) if found.kind == super::Kind::File),
             )
@@ -156,17 +156,17 @@ impl Wishes {
 
 /// Whether something in a folder that is kept as one has to be kept by its own name: a file that has other names too, or
 /// one that could not be looked at.
-fn needs_itself(looked: &io::Result<Looked>) -> bool {
+fn needs_itself(looked: &io::Result<Lookup>) -> bool {
     match looked {
-        Ok(Looked { location: Location::Found(found), link, .. }) => *link || found.links > 1,
-        Ok(Looked { link, .. }) => *link,
+        Ok(Lookup { location: Location::Found(found), link, .. }) => *link || found.links > 1,
+        Ok(Lookup { link, .. }) => *link,
         Err(_) => true,
     }
 }
 
 /// What repositories ask for under `level`. `personal` is what [`personal`] read.
-pub fn wishes(level: GitLevel, requests: &[Request], personal: &Personal) -> Wishes {
-    let mut wishes = Wishes::default();
+pub fn wishes(level: GitLevel, requests: &[Request], personal: &Personal) -> RepoProtection {
+    let mut wishes = RepoProtection::default();
     for request in requests.iter().filter(|_| level != GitLevel::Off) {
         let top = match request.place {
             Place::DotGit(path) | Place::Above(path) => path.parent(),
@@ -191,7 +191,7 @@ pub fn wishes(level: GitLevel, requests: &[Request], personal: &Personal) -> Wis
     wishes
 }
 
-fn bare(wishes: &mut Wishes, level: GitLevel, folder: &Path, is_root: bool) {
+fn bare(wishes: &mut RepoProtection, level: GitLevel, folder: &Path, is_root: bool) {
     if level == GitLevel::MetadataReadOnly {
         if !is_root {
             wishes.keep(folder.to_path_buf(), "git: a repository");
@@ -204,7 +204,7 @@ fn bare(wishes: &mut Wishes, level: GitLevel, folder: &Path, is_root: bool) {
     repository(wishes, level, folder, folder);
 }
 
-fn dot_git(wishes: &mut Wishes, level: GitLevel, path: &Path, request: &Request) {
+fn dot_git(wishes: &mut RepoProtection, level: GitLevel, path: &Path, request: &Request) {
     let Some(top) = path.parent() else { return };
     let metadata = level == GitLevel::MetadataReadOnly;
     if wishes.folders.list(path) {
@@ -253,7 +253,7 @@ fn is_repository(folders: &mut OpenFolders, folder: &Path) -> bool {
 }
 
 /// A repository's own folder, whose work tree is at `top`.
-fn repository(wishes: &mut Wishes, level: GitLevel, folder: &Path, top: &Path) {
+fn repository(wishes: &mut RepoProtection, level: GitLevel, folder: &Path, top: &Path) {
     // To git this is none. It is being made, by the host or in another sandbox, which must not be hindered; or somebody
     // took its HEAD away. When the run is over it is judged like a new one: an earlier run may have left it so.
     if level != GitLevel::MetadataReadOnly && !is_repository(&mut wishes.folders, folder) {
@@ -280,7 +280,7 @@ fn common(folders: &mut OpenFolders, folder: &Path) -> Option<PathBuf> {
 }
 
 /// What git takes programs from. `folder` is the worktree's own, `whole` the repository's; mostly they are the same.
-fn keep_settings(wishes: &mut Wishes, level: GitLevel, folder: &Path, whole: &Path, top: &Path) {
+fn keep_settings(wishes: &mut RepoProtection, level: GitLevel, folder: &Path, whole: &Path, top: &Path) {
     wishes.folders.list(whole);
     let configuration = level != GitLevel::HooksReadOnly;
     let hooks = wishes.keep(whole.join("hooks"), "git: git runs its hooks");
@@ -320,7 +320,7 @@ fn keep_settings(wishes: &mut Wishes, level: GitLevel, folder: &Path, whole: &Pa
 }
 
 /// Keeps what a configuration names, and what the files name that it includes.
-fn keep_what_is_named(wishes: &mut Wishes, file: &Path, text: &[u8], top: &Path) {
+fn keep_what_is_named(wishes: &mut RepoProtection, file: &Path, text: &[u8], top: &Path) {
     for (named, path, file) in names(&wishes.folders, file, text, top) {
         let why = format!("git: {} of {} names it", named.key, file.display());
         wishes.keep_named(path, &named, why);
@@ -358,7 +358,7 @@ pub(crate) fn names(
 }
 
 /// A repository above what can be written: what it names is kept where that can be written.
-fn above(wishes: &mut Wishes, path: &Path) {
+fn above(wishes: &mut RepoProtection, path: &Path) {
     let Some(top) = path.parent() else { return };
     let folder = if path.is_dir() {
         Some(path.to_path_buf())
@@ -376,7 +376,7 @@ fn above(wishes: &mut Wishes, path: &Path) {
 }
 
 /// The worktrees and submodules that live in a repository's folder.
-fn parts(wishes: &mut Wishes, level: GitLevel, whole: &Path, left: &mut usize, nested: usize) {
+fn parts(wishes: &mut RepoProtection, level: GitLevel, whole: &Path, left: &mut usize, nested: usize) {
     if level == GitLevel::MetadataReadOnly {
         return;
     }
@@ -401,7 +401,7 @@ fn parts(wishes: &mut Wishes, level: GitLevel, whole: &Path, left: &mut usize, n
 }
 
 /// A submodule's name may hold slashes, so its folder may be further down.
-fn modules(wishes: &mut Wishes, level: GitLevel, folder: &Path, left: &mut usize, nested: usize) {
+fn modules(wishes: &mut RepoProtection, level: GitLevel, folder: &Path, left: &mut usize, nested: usize) {
     if nested == 0 {
         return;
     }
@@ -415,7 +415,7 @@ fn modules(wishes: &mut Wishes, level: GitLevel, folder: &Path, left: &mut usize
     }
 }
 
-fn folders(wishes: &Wishes, folder: &Path, left: &mut usize) -> Vec<PathBuf> {
+fn folders(wishes: &RepoProtection, folder: &Path, left: &mut usize) -> Vec<PathBuf> {
     if !wishes.folders.may_hold(folder) {
         return Vec::new();
     }
@@ -431,7 +431,7 @@ fn folders(wishes: &Wishes, folder: &Path, left: &mut usize) -> Vec<PathBuf> {
 
 /// What a commit in a worktree writes, if the folder that its pointer leads to points back: `git worktree add` has made
 /// both, and whoever could forge the second needs no help of ours to write there.
-fn open_worktree(wishes: &mut Wishes, pointer: &Path, folder: &Path) {
+fn open_worktree(wishes: &mut RepoProtection, pointer: &Path, folder: &Path) {
     let back = wishes.folders.read(&folder.join("gitdir"), pointer::MOST_BYTES);
     let back = back.and_then(|text| folder.join(pointer::bare_path(&text)?).canonicalize().ok());
     let Some(common) = common(&mut wishes.folders, folder) else { return };

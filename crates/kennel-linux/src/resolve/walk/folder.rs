@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use kennel_policy::pattern::{Alive, Looked, PatternSet};
+use kennel_policy::pattern::{Alive, PatternMatches, PatternSet};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, RawDir};
 use rustix::io::Errno;
@@ -188,7 +188,7 @@ impl Walk<'_> {
             }
             let may_be_folder = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
             signs.note(name);
-            let looked = alive.map_or_else(Looked::default, |alive| self.patterns.look(alive, name));
+            let looked = alive.map_or_else(PatternMatches::default, |alive| self.patterns.look(alive, name));
             work += alive.map_or(0, |alive| alive.cost() + looked.cost(alive));
             let kept_here = level.and(*kept).is_some_and(|kept| may_be_kept(kept, name));
             let repository = name == b".git" && matches!(seek, Seek::Everywhere | Seek::Packages);

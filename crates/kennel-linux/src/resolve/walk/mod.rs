@@ -27,7 +27,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::open_strictly;
-use super::said::shown;
+use super::path_rules::shown;
 use super::{crew, tree};
 use folder::{Opened, Walk};
 pub(crate) use leaf::{Counted, Leaf};

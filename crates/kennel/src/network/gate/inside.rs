@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use kennel_linux::network::{Listener, NetlinkBatch, NetworkPlan, SocketRole, Unconfined};
+use kennel_linux::network::{Listener, NetlinkBatch, NetworkPlan, SharedNetwork, SocketRole};
 use kennel_policy::policy::{NetworkMode, NetworkPolicy};
 use kennel_proxy::netlink::{DoorPorts, ROUTE, transparent_network};
 
@@ -29,7 +29,7 @@ pub(super) fn network_plan(
                 .extend([tcp(SocketRole::Connector, address, 0), tcp(SocketRole::MeetingPlace, address, 0)]);
         }
     }
-    if policy.mode != NetworkMode::Whitelist {
+    if policy.mode != NetworkMode::AllowList {
         return NetworkPlan { listeners: sources, ..NetworkPlan::default() };
     }
     let large_segments = kernel_is_at_least(6, 3);
@@ -59,15 +59,15 @@ pub(super) fn network_plan(
     }
     listeners.extend(loopbacks.iter().map(|address| tcp(SocketRole::Transparent, *address, TRANSPARENT)));
     let routes = batches.iter().filter(|batch| batch.protocol == ROUTE.cast_unsigned()).cloned().collect();
-    let unconfined = on_host.map(|port| Unconfined { port, variables: self::variables(policy, token, port) });
+    let shared = on_host.map(|port| SharedNetwork { port, variables: self::variables(policy, token, port) });
     let fallback = NetworkPlan {
         batches: routes,
         listeners: chosen,
         variables: variables.clone(),
         fallback: None,
-        unconfined: unconfined.clone(),
+        shared: shared.clone(),
     };
-    NetworkPlan { batches, listeners, variables, fallback: Some(Box::new(fallback)), unconfined }
+    NetworkPlan { batches, listeners, variables, fallback: Some(Box::new(fallback)), shared }
 }
 
 /// By the name that the kernel gives itself: what it is asked for here is not to be had by trying, since a netlink

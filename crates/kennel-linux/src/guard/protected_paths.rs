@@ -29,7 +29,7 @@ pub struct Guarded {
 
 /// All protected paths.
 #[derive(Debug)]
-pub struct Ground {
+pub struct ProtectedPaths {
     guarded: Vec<Guarded>,
     /// For each component in lower case: which path it is part of, and where.
     names: HashMap<Vec<u8>, Vec<Component>>,
@@ -58,14 +58,14 @@ pub enum How<'a> {
 /// The longest name of an entry.
 const NAME_MAX: usize = 255;
 
-impl Ground {
+impl ProtectedPaths {
     /// Takes hold of the anchors.
     ///
     /// # Errors
     /// When one cannot be opened, or is not the folder that was resolved any more.
-    pub fn new(protected: &[Protected]) -> Result<Ground, (std::path::PathBuf, io::Error)> {
+    pub fn new(protected: &[Protected]) -> Result<ProtectedPaths, (std::path::PathBuf, io::Error)> {
         let mut anchors: HashMap<(u64, u64), Arc<OwnedFd>> = HashMap::new();
-        let mut ground = Ground { guarded: Vec::new(), names: HashMap::new() };
+        let mut ground = ProtectedPaths { guarded: Vec::new(), names: HashMap::new() };
         for protected in protected {
             let (path, identity) = (&protected.anchor.path, protected.anchor.identity);
             let key = (identity.device, identity.inode);

@@ -1,8 +1,8 @@
 //! Attending to a sandbox: one turn after the other, until it has ended.
 //!
 //! A turn looks at what is ready, does what that asks for, and never waits. Whoever has nothing else to do waits for the
-//! next one in `poll` ([`Attendance::wait`]); whoever has more, such as the event loop of a program with a thousand
-//! sandboxes, watches one descriptor ([`Attendance::descriptor`]) and takes a turn when it is ready.
+//! next one in `poll` ([`Supervisor::wait`]); whoever has more, such as the event loop of a program with a thousand
+//! sandboxes, watches one descriptor ([`Supervisor::descriptor`]) and takes a turn when it is ready.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,13 +19,13 @@ use super::streams::Streams;
 use super::terminal::{Questions, Terminal};
 use super::ticker::Ticker;
 use crate::clock::timespec;
-use crate::network::Doors;
+use crate::network::TaggedSockets;
 use crate::reap::reap;
 use kennel_policy::outcome::Outcome;
 
 /// What the controller takes part in meanwhile.
 #[derive(Default)]
-pub struct Attended {
+pub struct WaitOptions {
     /// Signals to forward.
     pub signals: Option<Signals>,
     /// The caller's terminal, to be carried to and from the sandbox's.
@@ -54,32 +54,32 @@ pub enum Turn {
     /// Nothing that the caller has to know.
     GoesOn,
     /// The first client knocks at one of these sockets, which the caller has to serve from now on.
-    Knocked(Doors),
+    Knocked(TaggedSockets),
     /// Everything has ended.
     Ended(Box<Outcome>),
 }
 
 /// A running sandbox, and what its controller takes part in. Dropping it ends the sandbox and waits until nothing is left.
-pub struct Attendance {
+pub struct Supervisor {
     running: Running,
-    attended: Attended,
+    options: WaitOptions,
     begun: bool,
     /// What the kernel counted for PID 1, once it has ended.
     reaped: Option<libc::rusage>,
     readiness: Option<Readiness>,
 }
 
-impl std::fmt::Debug for Attendance {
+impl std::fmt::Debug for Supervisor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Attendance").field("init", &self.running.init_pid()).finish_non_exhaustive()
+        f.debug_struct("Supervisor").field("init", &self.running.init_pid()).finish_non_exhaustive()
     }
 }
 
-impl Attendance {
+impl Supervisor {
     /// Attends to `running`.
     #[must_use]
-    pub fn new(running: Running, attended: Attended) -> Attendance {
-        Attendance { running, attended, begun: false, reaped: None, readiness: None }
+    pub fn new(running: Running, options: WaitOptions) -> Supervisor {
+        Supervisor { running, options, begun: false, reaped: None, readiness: None }
     }
 
     /// The sandbox.
@@ -90,12 +90,12 @@ impl Attendance {
 
     /// Takes part in `end` too: when it is ready to read, everything inside is ended.
     pub fn end_by(&mut self, end: OwnedFd) {
-        self.attended.end = Some(end);
+        self.options.end = Some(end);
     }
 
     /// What was captured of the command's output; to be taken at the end.
     pub fn take_streams(&mut self) -> Option<Streams> {
-        self.attended.streams.take()
+        self.options.streams.take()
     }
 
     /// Waits for the next thing to happen, and does what it asks for.
@@ -106,11 +106,11 @@ impl Attendance {
         self.turn(true)
     }
 
-    /// Does what there is to do, without waiting. To be called when [`Attendance::descriptor`] is ready; calling it too
+    /// Does what there is to do, without waiting. To be called when [`Supervisor::descriptor`] is ready; calling it too
     /// often does no harm.
     ///
     /// # Errors
-    /// As [`Attendance::wait`].
+    /// As [`Supervisor::wait`].
     pub fn on_ready(&mut self) -> io::Result<Turn> {
         let turn = self.turn(false)?;
         if !matches!(turn, Turn::Ended(_)) {
@@ -151,11 +151,11 @@ impl Attendance {
         }
         match result {
             Ok(Turn::Ended(mut outcome)) => {
-                if let Some((doing, source)) = self.attended.carried.as_mut().and_then(Carried::failure) {
+                if let Some((doing, source)) = self.options.carried.as_mut().and_then(Carried::failure) {
                     return Err(io::Error::new(source.kind(), format!("{doing}: {source}")));
                 }
                 if !self.running.namespaced() {
-                    if self.attended.adopts_orphans {
+                    if self.options.adopts_orphans {
                         // What init left because it was killed itself.
                         kennel_init::child::reaper::kill_descendants(|_| {});
                     }
@@ -169,79 +169,79 @@ impl Attendance {
 
     fn begin(&mut self) -> io::Result<()> {
         if !std::mem::replace(&mut self.begun, true) {
-            self.running.begin_carrying(&mut self.attended)?;
+            self.running.begin_carrying(&mut self.options)?;
             self.running.meter.sweep();
         }
         Ok(())
     }
 
     fn finish_carrying(&mut self) {
-        if let Some(carried) = &mut self.attended.carried {
+        if let Some(carried) = &mut self.options.carried {
             carried.finish();
         }
-        if let Some(terminal) = &mut self.attended.terminal {
+        if let Some(terminal) = &mut self.options.terminal {
             terminal.finish();
         }
         // Whoever still waits for an answer is told that there is none.
-        self.attended.questions = None;
+        self.options.questions = None;
     }
 
     fn take_turn(&mut self, wait: bool) -> io::Result<Turn> {
         let ready = self.poll(wait)?;
-        let Attendance { running, attended, reaped, .. } = self;
+        let Supervisor { running, options, reaped, .. } = self;
         if ready.link {
             while let Some(report) = running.receive_now()? {
-                running.hear(report, attended)?;
+                running.hear(report, options)?;
             }
         }
         match ready.guard {
             flags if flags.contains(PollFlags::IN) => running.start_guard(),
-            flags if !flags.is_empty() => running.sentry.hung_up(),
+            flags if !flags.is_empty() => running.guard_state.hung_up(),
             _ => {}
         }
-        if running.sentry.begin().is_some_and(|begin| Instant::now() >= begin) {
+        if running.guard_state.begin().is_some_and(|begin| Instant::now() >= begin) {
             running.start_guard();
         }
         if ready.signals
-            && let Some(signals) = &attended.signals
+            && let Some(signals) = &options.signals
         {
             let mut taken = Vec::new();
             signals.each(|signal| taken.push(signal));
             for signal in taken {
-                running.take_signal(signal, attended)?;
+                running.take_signal(signal, options)?;
             }
         }
         if ready.end {
-            attended.end = None;
+            options.end = None;
             running.end_by_init();
         }
-        if let Some(ticker) = attended.ticker.as_mut().filter(|_| !running.job.is_asking()) {
+        if let Some(ticker) = options.ticker.as_mut().filter(|_| !running.job.is_asking()) {
             ticker.tick(|| running.meter.usage().unwrap_or_default());
         }
         if ready.pressed && running.pressure.as_ref().is_some_and(|pressure| pressure.relieve().is_err()) {
             running.pressure = None;
         }
-        if let Some(streams) = &mut attended.streams {
+        if let Some(streams) = &mut options.streams {
             streams.carry();
         }
-        running.carry(&ready, attended)?;
+        running.carry(&ready, options)?;
         if ready.gone && reaped.is_none() {
             *reaped = Some(reap(running.init.pidfd.as_fd())?);
             running.reaped = true;
-            running.inside_ended(attended);
+            running.inside_ended(options);
         }
-        if let Some(usage) = reaped.as_ref().filter(|_| !running.still_carries(attended)) {
-            let truncated = attended.streams.as_ref().is_some_and(Streams::truncated)
-                || attended.carried.as_ref().is_some_and(Carried::truncated);
+        if let Some(usage) = reaped.as_ref().filter(|_| !running.still_carries(options)) {
+            let truncated = options.streams.as_ref().is_some_and(Streams::truncated)
+                || options.carried.as_ref().is_some_and(Carried::truncated);
             return Ok(Turn::Ended(Box::new(running.outcome(usage, truncated))));
         }
         if reaped.is_none() && running.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             running.deadline = None;
             running.time_is_up();
         }
-        running.mind_times(attended)?;
+        running.mind_times(options)?;
         // Last, because the caller has it now: whatever else was ready has been seen to.
-        if ready.knocked && std::mem::take(&mut attended.serves) {
+        if ready.knocked && std::mem::take(&mut options.serves) {
             return Ok(Turn::Knocked(running.take_doors()));
         }
         Ok(Turn::GoesOn)
@@ -249,7 +249,7 @@ impl Attendance {
 
     /// The descriptors that something may happen on, by whose they are.
     fn interests(&self) -> Interests<'_> {
-        let Attendance { running, attended, .. } = self;
+        let Supervisor { running, options, .. } = self;
         let mut fds = Vec::with_capacity(16);
         // Once it has been reaped it would keep the loop spinning while the rest is carried.
         if !running.reaped {
@@ -261,43 +261,43 @@ impl Attendance {
             fds.push(Interest::new(&running.init.link, PollFlags::IN));
         }
         let signals = fds.len();
-        fds.extend(attended.signals.as_ref().map(|signals| Interest::new(signals, PollFlags::IN)));
+        fds.extend(options.signals.as_ref().map(|signals| Interest::new(signals, PollFlags::IN)));
         let end = fds.len();
-        fds.extend(attended.end.as_ref().map(|end| Interest::new(end, PollFlags::IN)));
+        fds.extend(options.end.as_ref().map(|end| Interest::new(end, PollFlags::IN)));
         let doors = fds.len();
-        if attended.serves {
+        if options.serves {
             fds.extend(running.doors.iter().map(|(_, door)| Interest::new(door, PollFlags::IN)));
         }
         let guard = fds.len();
-        fds.extend(running.sentry.listener().map(|listener| Interest::new(listener, PollFlags::IN)));
+        fds.extend(running.guard_state.listener().map(|listener| Interest::new(listener, PollFlags::IN)));
         let pressure = fds.len();
         let pressed = running.pressure.as_ref();
         fds.extend(pressed.map(|pressure| Interest::from_borrowed(pressure.fd(), PollFlags::PRI)));
         let streams = fds.len();
-        if let Some(streams) = &attended.streams {
+        if let Some(streams) = &options.streams {
             streams.register(&mut fds);
         }
         let carried = fds.len();
         let asking = running.job.is_asking();
-        if let Some(carried) = attended.carried.as_ref().filter(|_| !asking) {
+        if let Some(carried) = options.carried.as_ref().filter(|_| !asking) {
             carried.register(&mut fds);
         }
         let terminal = fds.len();
-        if let Some(terminal) = &attended.terminal {
+        if let Some(terminal) = &options.terminal {
             terminal.register(&mut fds, asking);
         }
         let questions = fds.len();
-        if let Some(questions) = &attended.questions {
-            questions.register(&mut fds, attended.terminal.as_ref());
+        if let Some(questions) = &options.questions {
+            questions.register(&mut fds, options.terminal.as_ref());
         }
         let from =
             Starts { link, signals, end, doors, guard, pressure, streams, carried, terminal, questions };
-        let of_questions = attended.questions.as_ref().and_then(Questions::next);
-        let of_terminal = attended.terminal.as_ref().filter(|_| !asking).and_then(Terminal::next);
-        let of_ticker = attended.ticker.as_ref().filter(|_| !asking).map(Ticker::next);
+        let of_questions = options.questions.as_ref().and_then(Questions::next);
+        let of_terminal = options.terminal.as_ref().filter(|_| !asking).and_then(Terminal::next);
+        let of_ticker = options.ticker.as_ref().filter(|_| !asking).map(Ticker::next);
         let times = [
             running.deadline,
-            running.sentry.begin(),
+            running.guard_state.begin(),
             running.job.next(),
             of_questions,
             of_terminal,

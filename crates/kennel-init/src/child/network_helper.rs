@@ -24,7 +24,7 @@ const NUMBER: i32 = 299;
 pub(super) type Made = core::result::Result<Option<Fd>, (u32, Errno)>;
 
 /// The opening, on its way.
-pub(super) struct Aside<'p> {
+pub(super) struct NetworkHelper<'p> {
     steps: Reader<'p>,
     count: usize,
     link: i32,
@@ -36,10 +36,10 @@ pub(super) struct Aside<'p> {
     entered: Cell<bool>,
 }
 
-impl<'p> Aside<'p> {
+impl<'p> NetworkHelper<'p> {
     /// `steps` are the `count` steps of the opening.
-    pub(super) fn new(steps: Reader<'p>, count: usize, link: i32) -> Aside<'p> {
-        Aside {
+    pub(super) fn new(steps: Reader<'p>, count: usize, link: i32) -> NetworkHelper<'p> {
+        NetworkHelper {
             steps,
             count,
             link,
@@ -58,7 +58,7 @@ impl<'p> Aside<'p> {
     /// containers that filter clone3), they are performed here and now.
     ///
     /// # Safety
-    /// This may not move until [`Aside::enter`] has returned.
+    /// This may not move until [`NetworkHelper::enter`] has returned.
     pub(super) unsafe fn begin(&self) {
         if self.count == 0 {
             return;
@@ -86,7 +86,7 @@ impl<'p> Aside<'p> {
         let _ = sys::send(self.link, &Report::Begun.encode());
     }
 
-    /// Performs here what has to do with this process rather than with a network. To be called after [`Aside::begin`], in the
+    /// Performs here what has to do with this process rather than with a network. To be called after [`NetworkHelper::begin`], in the
     /// time in which the rest of the plan is on its way; an error names the step.
     pub(super) fn meanwhile(&self) -> core::result::Result<(), (u32, Errno)> {
         let mut steps = self.steps;
@@ -136,10 +136,10 @@ impl<'p> Aside<'p> {
 /// The second process.
 ///
 /// # Safety
-/// `argument` must point to an [`Aside`] that outlives this process.
+/// `argument` must point to an [`NetworkHelper`] that outlives this process.
 unsafe extern "C" fn perform(argument: *mut u8) -> ! {
     // SAFETY: the caller's promise; whoever waits for this process looks at what it made when it has ended.
-    unsafe { (*argument.cast::<Aside>()).make() };
+    unsafe { (*argument.cast::<NetworkHelper>()).make() };
     sys::exit(0)
 }
 
@@ -149,15 +149,15 @@ mod tests {
 
     #[test]
     fn an_opening_that_nobody_finished_is_no_network_to_enter() {
-        let aside = Aside::new(Reader::new(&[]), 1, -1);
-        assert_eq!(aside.entered(), Err(Errno::EPROTO));
-        assert_eq!(aside.enter(), Err((0, Errno::ECANCELED)));
-        assert_eq!(aside.entered(), Err(Errno::EPROTO));
+        let helper = NetworkHelper::new(Reader::new(&[]), 1, -1);
+        assert_eq!(helper.entered(), Err(Errno::EPROTO));
+        assert_eq!(helper.enter(), Err((0, Errno::ECANCELED)));
+        assert_eq!(helper.entered(), Err(Errno::EPROTO));
     }
 
     #[test]
     fn without_steps_there_is_nothing_to_wait_for() {
-        let aside = Aside::new(Reader::new(&[]), 0, -1);
-        assert_eq!(aside.entered(), Ok(()));
+        let helper = NetworkHelper::new(Reader::new(&[]), 0, -1);
+        assert_eq!(helper.entered(), Ok(()));
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use kennel_policy::policy::{
-    FilePolicy, Look, Missing, MountAccess, PathRule, Policy, Precedence, ReadModel, TmpMode,
+    FilePolicy, Missing, MountAccess, PathRule, Policy, Precedence, ReadModel, SearchScope, TmpMode,
 };
 
 use super::error::{ResolveError, system_error};
@@ -53,7 +53,7 @@ impl List {
 
 /// What the rules say of one path.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Said {
+pub(super) struct PathRules {
     pub(super) deny_read: Option<Reason>,
     pub(super) allow_read: Option<Reason>,
     pub(super) allow_write: Option<Reason>,
@@ -71,14 +71,14 @@ static READABLE: Reason = Reason::Borrowed("everything is readable by default");
 
 /// What holds at a path, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict<'a> {
+pub(super) enum PathAccess<'a> {
     Hidden(&'a Reason),
     Fresh(Zone),
     Host { write: bool, reason: &'a Reason },
 }
 
 /// A deny whose path is not there, or is a link that can be replaced.
-pub(super) struct Loose {
+pub(super) struct UnmountableRule {
     pub(super) path: PathBuf,
     pub(super) list: List,
     pub(super) rule: Reason,
@@ -94,14 +94,14 @@ pub(super) struct Linked {
 
 pub(super) struct Resolver<'a> {
     pub(super) files: &'a FilePolicy,
-    pub(super) said: Tree<Said>,
-    pub(super) loose: Vec<Loose>,
+    pub(super) said: Tree<PathRules>,
+    pub(super) loose: Vec<UnmountableRule>,
     pub(super) linked: Vec<Linked>,
     /// Files that are kept, and that programs write anew.
     pub(super) rewritten: Vec<Finding>,
     pub(super) links: Vec<(PathBuf, PathBuf)>,
     /// What `allow_write` names itself, not by a glob, and where repositories are looked for in it.
-    pub(super) named: BTreeMap<PathBuf, Look>,
+    pub(super) named: BTreeMap<PathBuf, SearchScope>,
     /// Where the command starts.
     pub(super) workdir: Option<PathBuf>,
     /// Where the caller is.
@@ -181,7 +181,7 @@ pub(super) fn shown(path: &Path) -> String {
 }
 
 impl<'a> Resolver<'a> {
-    pub(super) fn at(&mut self, path: &Path) -> &mut Said {
+    pub(super) fn at(&mut self, path: &Path) -> &mut PathRules {
         self.said.at(path)
     }
 
@@ -248,7 +248,7 @@ impl<'a> Resolver<'a> {
                     self.say(list, found, reason);
                 }
                 Location::Missing(path) if list.denies() && rule.missing == Missing::Skip => {
-                    self.loose.push(Loose { path, list, rule: reason.into(), link: false });
+                    self.loose.push(UnmountableRule { path, list, rule: reason.into(), link: false });
                 }
                 // What the caller may not look at, the sandbox, which is the same user, may not either.
                 Location::Forbidden if list.denies() => {}
@@ -266,8 +266,8 @@ impl<'a> Resolver<'a> {
     pub(super) fn note_named(&mut self, rule: &PathRule, found: &Found) {
         let look = self.named.entry(found.path.clone()).or_insert(rule.look);
         // Of several rules the one that looks most.
-        if rule.look == Look::Everywhere {
-            *look = Look::Everywhere;
+        if rule.look == SearchScope::Everywhere {
+            *look = SearchScope::Everywhere;
         }
     }
 
@@ -275,7 +275,7 @@ impl<'a> Resolver<'a> {
     pub(super) fn hold_way(&mut self, path: &Path, list: List, rule: &str) {
         let rule: Reason = rule.to_owned().into();
         let links = locate::links_on_the_way(path).into_iter();
-        let loose = links.map(|(path, _)| Loose { path, list, rule: rule.clone(), link: true });
+        let loose = links.map(|(path, _)| UnmountableRule { path, list, rule: rule.clone(), link: true });
         self.loose.extend(loose);
     }
 
@@ -356,7 +356,7 @@ impl<'a> Resolver<'a> {
         for path in SYSTEM.iter().map(Path::new).filter(|path| !(root && path.starts_with("/sys"))) {
             if let Ok(Location::Found(found)) = locate(path)
                 // Nobody wrote this list; what somebody denied stays denied.
-                && !matches!(self.verdict(&found.path), Verdict::Hidden(_))
+                && !matches!(self.verdict(&found.path), PathAccess::Hidden(_))
             {
                 self.links.extend(locate::links_on_the_way(path));
                 self.say(List::AllowRead, found, "the minimal system set");
@@ -374,13 +374,13 @@ impl<'a> Resolver<'a> {
     }
 
     /// What holds at `path`: the first rule on the way up that decides.
-    pub(super) fn verdict(&self, path: &Path) -> Verdict<'_> {
+    pub(super) fn verdict(&self, path: &Path) -> PathAccess<'_> {
         let mut opened = false;
         let mut read = None;
         for said in self.said.upwards(path) {
             let tie = self.files.precedence == Precedence::DenyWrite && said.allow_read.is_some();
             if let Some(rule) = said.deny_read.as_ref().filter(|_| !tie) {
-                return Verdict::Hidden(rule);
+                return PathAccess::Hidden(rule);
             }
             if let Some(rule) = &said.allow_read {
                 read = Some(rule);
@@ -388,13 +388,13 @@ impl<'a> Resolver<'a> {
             }
             opened |= said.allow_write.is_some() || said.workdir;
             if let Some(zone) = said.zone.filter(|_| !opened) {
-                return Verdict::Fresh(zone);
+                return PathAccess::Fresh(zone);
             }
         }
         let mut allowed = None;
         for said in self.said.upwards(path) {
             if let Some(rule) = &said.deny_write {
-                return Verdict::Host { write: false, reason: rule };
+                return PathAccess::Host { write: false, reason: rule };
             }
             // Nothing of the kernel's can be written, whatever is allowed around it.
             if said.zone == Some(Zone::Sys) {
@@ -408,30 +408,30 @@ impl<'a> Resolver<'a> {
             }
         }
         if let Some(rule) = allowed {
-            return Verdict::Host { write: true, reason: rule };
+            return PathAccess::Host { write: true, reason: rule };
         }
         let reason = read.unwrap_or_else(|| {
             let workdir = self.said.get(path).is_some_and(|said| said.workdir);
             if workdir { &WORKDIR } else { &READABLE }
         });
-        Verdict::Host { write: false, reason }
+        PathAccess::Host { write: false, reason }
     }
 
     pub(super) fn writes(&self, path: &Path) -> bool {
-        matches!(self.verdict(path), Verdict::Host { write: true, .. })
+        matches!(self.verdict(path), PathAccess::Host { write: true, .. })
     }
 
     /// A denied file is protected under the names that are denied; another name would lead around the rule.
     pub(super) fn check_hard_links(&self) -> Result<(), ResolveError> {
         let writes = self.said.values().any(|said| said.allow_write.is_some())
             || self.files.mounts.iter().any(|mount| mount.access == MountAccess::ReadWrite);
-        let rule = |said: &Said| said.deny_read.clone().or(said.deny_write.clone().filter(|_| writes));
+        let rule = |said: &PathRules| said.deny_read.clone().or(said.deny_write.clone().filter(|_| writes));
         for said in self.said.values() {
             let (Some(rule), Some(found)) = (rule(said), &said.found) else { continue };
             if found.kind == Kind::Folder || found.links < 2 {
                 continue;
             }
-            let same = |other: &&Said| {
+            let same = |other: &&PathRules| {
                 // What is hidden is hidden only where reading is denied; what cannot be read cannot be written either.
                 !other.second_path
                     && (other.deny_read.is_some() || (said.deny_read.is_none() && other.deny_write.is_some()))

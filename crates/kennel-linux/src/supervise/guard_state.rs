@@ -6,12 +6,12 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use crate::guard::{
-    Guard, GuardError, GuardHandle, Namespaces, Premises, Rules, SHORT_RUN, Violation, Violations,
+    Guard, GuardAssumptions, GuardError, GuardHandle, Namespaces, Rules, SHORT_RUN, Violation, Violations,
 };
 
 /// How far the guard is.
 #[derive(Debug, Default)]
-pub struct Sentry {
+pub struct GuardState {
     guard: Option<Guard>,
     /// What names are covered with, as far as it has come.
     namespaces: Option<Namespaces>,
@@ -26,13 +26,18 @@ pub struct Sentry {
     hears_of_names: bool,
 }
 
-impl Sentry {
+impl GuardState {
     /// Takes hold of the paths that `rules` speak of. `asks` says that the filter asks about calls.
     ///
     /// # Errors
     /// When one of them is not what it was.
-    pub fn guard(&mut self, rules: &Rules, premises: Premises, asks: bool) -> Result<(), GuardError> {
-        self.guard = Some(Guard::new(rules, premises)?);
+    pub fn guard(
+        &mut self,
+        rules: &Rules,
+        assumptions: GuardAssumptions,
+        asks: bool,
+    ) -> Result<(), GuardError> {
+        self.guard = Some(Guard::new(rules, assumptions)?);
         self.hears_of_names = asks && rules.names();
         if self.namespaces.is_some() {
             self.rules = Some(rules.clone());
@@ -51,7 +56,7 @@ impl Sentry {
         self.store = Some(store);
     }
 
-    /// Takes the listener that init made. Calls wait there until [`Sentry::start`].
+    /// Takes the listener that init made. Calls wait there until [`GuardState::start`].
     pub fn listen(&mut self, listener: OwnedFd) {
         self.listener = Some(listener);
     }

@@ -14,7 +14,7 @@ use crate::{Result, Running, SandboxError};
 
 /// The thread, and what its sandbox is known by. Dropping it ends the sandbox and waits until nothing is left.
 #[derive(Debug)]
-pub(crate) struct Attendant {
+pub(crate) struct SupervisorThread {
     /// Refers to the process that ends last.
     process: Handle,
     /// Closing it tells the thread to end the sandbox. Writing could bring the caller a SIGPIPE.
@@ -24,9 +24,9 @@ pub(crate) struct Attendant {
     outcome: Option<Outcome>,
 }
 
-impl Attendant {
+impl SupervisorThread {
     /// Takes a running sandbox over. When the system gives no thread or descriptor, the sandbox is ended.
-    pub(crate) fn new(mut running: Running) -> Result<Attendant> {
+    pub(crate) fn new(mut running: Running) -> Result<SupervisorThread> {
         let process = running.process()?;
         let (told_by, end_it) = std::io::pipe()?;
         running.end_by(told_by.into());
@@ -39,7 +39,13 @@ impl Attendant {
             drop(running);
             let _ = sender.send(outcome);
         })?;
-        Ok(Attendant { process, end_it: Mutex::new(Some(end_it)), end, thread: Some(thread), outcome: None })
+        Ok(SupervisorThread {
+            process,
+            end_it: Mutex::new(Some(end_it)),
+            end,
+            thread: Some(thread),
+            outcome: None,
+        })
     }
 
     /// Refers to the process that ends last.
@@ -72,7 +78,7 @@ impl Attendant {
     }
 }
 
-impl Drop for Attendant {
+impl Drop for SupervisorThread {
     fn drop(&mut self) {
         self.kill();
         if let Some(thread) = self.thread.take() {
