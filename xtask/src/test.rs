@@ -95,11 +95,16 @@ fn unit_tests(reports: &mut Vec<Report>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What the examples are called among the suites.
+const EXAMPLES: &str = "examples";
+
 /// The programs of tests, where everybody can run them.
 struct Suites {
     stage: Stage,
     /// Name, program, and which of its tests.
     programs: BTreeMap<String, (PathBuf, &'static str)>,
+    /// The library's examples.
+    examples: Vec<(String, PathBuf)>,
     kennel: PathBuf,
     entrypoint: PathBuf,
 }
@@ -114,20 +119,28 @@ impl Suites {
         let kennel = stage.add(&cargo::binary(&built, "kennel")?.path, "kennel")?;
         let name = "kennel-entrypoint";
         let entrypoint = stage.add(&cargo::binary(&entrypoint, name)?.path, name)?;
-        let mut programs = BTreeMap::new();
+        let (mut programs, mut examples) = (BTreeMap::new(), Vec::new());
         for program in built {
-            if let Some(filter) = which_tests(&program) {
+            if program.kind == "example" {
+                let place = stage.add(&program.path, &format!("example-{}", program.name))?;
+                examples.push((program.name, place));
+            } else if let Some(filter) = which_tests(&program) {
                 let place = stage.add(&program.path, &format!("{}-tests", program.name))?;
                 programs.insert(program.name, (place, filter));
             }
         }
-        Ok(Suites { stage, programs, kennel, entrypoint })
+        Ok(Suites { stage, programs, examples, kennel, entrypoint })
     }
 
     fn run(&self, names: &[&String], reports: &mut Vec<Report>) -> Result<(), Failure> {
-        if let Some(unknown) = names.iter().find(|name| !self.programs.contains_key(**name)) {
-            let known: Vec<&str> = self.programs.keys().map(String::as_str).collect();
+        let is_known = |name: &str| name == EXAMPLES || self.programs.contains_key(name);
+        if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+            let known = self.programs.keys().map(String::as_str).chain([EXAMPLES]);
+            let known: Vec<&str> = known.collect();
             return Err(format!("no suite called {unknown}; there are {}", known.join(", ")).into());
+        }
+        if names.is_empty() || names.iter().any(|name| **name == EXAMPLES) {
+            self.run_examples(reports)?;
         }
         for (name, (program, filter)) in &self.programs {
             if !names.is_empty() && !names.contains(&name) {
@@ -151,6 +164,19 @@ impl Suites {
                 if attack::is_part(name) {
                     attack::keep_findings(name, *who, &self.stage)?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs every example of the library; it has to succeed.
+    fn run_examples(&self, reports: &mut Vec<Report>) -> Result<(), Failure> {
+        for (name, program) in &self.examples {
+            for who in Who::all() {
+                let mut command = who.command(program, &who.home(self.stage.path())?);
+                // The judge takes how many submissions it judges.
+                command.arg("50");
+                reports.push(suite::run(&format!("example {name}"), who.name(), &mut command, suite::SUITE)?);
             }
         }
         Ok(())
