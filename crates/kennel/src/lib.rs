@@ -34,6 +34,8 @@ pub mod home;
 pub mod job;
 mod network;
 mod pty;
+#[cfg(test)]
+mod public_api;
 mod result;
 mod running;
 mod sandbox;
