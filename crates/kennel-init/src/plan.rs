@@ -1,7 +1,7 @@
 //! The plan: the exact, ordered steps that turn a fresh set of namespaces into the sandbox, as a plain value.
 //!
 //! Nothing in it refers to the process that made it: no descriptors, no pointers. A test can compare it, a person
-//! can read it (`kennel plan`), and [`Plan::encode`] turns it into the bytes that init performs.
+//! can read it (`kennel plan`), and [`encode`](crate::encode) turns it into the bytes that init performs.
 
 use alloc::ffi::CString;
 use alloc::string::String;
