@@ -28,7 +28,7 @@ pub enum SandboxError {
         /// What the system said.
         reason: String,
     },
-    /// macOS: the profile was refused.
+    /// macOS: the profile was refused. Not made before there is a backend for macOS.
     SandboxProfile(Cause),
     /// A step of setting up the sandbox failed.
     Setup(Cause),
@@ -167,11 +167,17 @@ impl From<std::io::Error> for SandboxError {
 #[cfg(target_os = "linux")]
 impl From<kennel_linux::sandbox::Error> for SandboxError {
     fn from(error: kennel_linux::sandbox::Error) -> Self {
+        use kennel_linux::cgroup::CgroupError;
         use kennel_linux::sandbox::Error;
         use kennel_linux::supervise::StartError;
         match error {
             Error::NotEnforced(_) | Error::Resolve(_) | Error::Plan(_) => {
                 SandboxError::ConfigValidation(Cause::of(error))
+            }
+            Error::Cgroup(CgroupError::Setting { path, value, source, .. }) => {
+                let setting = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let controller = setting.split('.').next().unwrap_or_default().to_owned();
+                SandboxError::CgroupSetting { controller, setting, value, reason: source.to_string() }
             }
             Error::Cgroup(_) => SandboxError::CgroupCreation(Cause::of(error)),
             Error::Denied { .. } | Error::Launch(_) => SandboxError::NamespaceCreation(Cause::of(error)),
@@ -189,5 +195,37 @@ impl From<kennel_linux::sandbox::Error> for SandboxError {
                 SandboxError::Io(std::io::Error::new(source.kind(), format!("{doing}: {source}")))
             }
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use kennel_linux::cgroup::CgroupError;
+    use kennel_linux::sandbox::Error as LinuxError;
+
+    use super::*;
+
+    #[test]
+    fn a_limit_that_the_kernel_refuses_is_named_with_its_value() {
+        let refused = CgroupError::Setting {
+            doing: "limiting CPU",
+            path: "/sys/fs/cgroup/cpu/x/cpu.cfs_quota_us".into(),
+            value: "50000".into(),
+            source: std::io::Error::from_raw_os_error(22),
+        };
+        let error = SandboxError::from(LinuxError::Cgroup(refused));
+        assert_eq!(
+            error.to_string(),
+            "setting cpu.cfs_quota_us of the cpu controller to 50000: Invalid argument (os error 22)"
+        );
+    }
+
+    #[test]
+    fn an_error_has_the_one_behind_it_as_its_source_and_says_nothing_twice() {
+        let sandbox =
+            crate::Sandbox::builder().allow_read("/no/such/place").reads(crate::ReadModel::Listed).build();
+        let error = sandbox.and_then(|sandbox| sandbox.run("true", &[])).expect_err("there is no such place");
+        assert!(matches!(error, SandboxError::ConfigValidation(_)), "{error:?}");
+        assert!(error.source().is_some(), "{error:?}");
     }
 }

@@ -46,6 +46,18 @@ pub enum CgroupError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The kernel refused the value of a limit.
+    #[error("{doing}: {}: writing {value}: {source}", path.display())]
+    Setting {
+        /// What kennel was doing.
+        doing: &'static str,
+        /// To which file of a controller.
+        path: PathBuf,
+        /// What was to be written.
+        value: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// The user's systemd refused a scope, or could not be asked.
     #[error("asking systemd for a scope: {bus}: {why}")]
     Scope {
@@ -87,6 +99,20 @@ impl CgroupError {
         Self::System { doing, path: path.as_ref().to_owned(), source: source.into() }
     }
 
+    pub(super) fn setting(
+        doing: &'static str,
+        path: impl AsRef<Path>,
+        value: &impl ToString,
+        source: impl Into<io::Error>,
+    ) -> Self {
+        Self::Setting {
+            doing,
+            path: path.as_ref().to_owned(),
+            value: value.to_string(),
+            source: source.into(),
+        }
+    }
+
     /// The controllers whose lack is the reason, for a caller that goes on without them.
     pub fn missing(&self) -> ControllerSet {
         match self {
@@ -109,7 +135,9 @@ impl CgroupError {
                 remedies.join("\n")
             }
             Self::NoPlace { help, .. } => help.clone(),
-            Self::System { .. } => "docs/limits.md says what limits need of a host".to_owned(),
+            Self::System { .. } | Self::Setting { .. } => {
+                "docs/limits.md says what limits need of a host".to_owned()
+            }
             Self::Scope { .. } => {
                 "check `systemctl --user status`; without a user's systemd, a writable cgroup \
                                    has to be delegated (docs/limits.md says how)"

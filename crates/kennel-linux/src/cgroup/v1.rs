@@ -71,13 +71,14 @@ impl Leaves {
             // A new cgroup has the kernel's default period, whatever its parent's is.
             let file = "cpu.cfs_quota_us";
             dir.write_number(file, quota)
-                .map_err(|error| CgroupError::system("limiting CPU", dir.file(file), error))?;
+                .map_err(|error| CgroupError::setting("limiting CPU", dir.file(file), &quota, error))?;
         }
         if let Some(dir) = self.with(Controller::Pids)
             && let Some(pids) = limits.pids
         {
-            dir.write_number("pids.max", pids.into())
-                .map_err(|error| CgroupError::system("limiting processes", dir.file("pids.max"), error))?;
+            dir.write_number("pids.max", pids.into()).map_err(|error| {
+                CgroupError::setting("limiting processes", dir.file("pids.max"), &pids, error)
+            })?;
         }
         Ok(())
     }
@@ -210,14 +211,15 @@ impl Leaves {
 
 fn set_memory(dir: &Dir, limits: &CgroupLimits) -> Result<(), CgroupError> {
     let set = |doing, file: &'static str, value| {
-        dir.write_number(file, value).map_err(|error| CgroupError::system(doing, dir.file(file), error))
+        dir.write_number(file, value)
+            .map_err(|error| CgroupError::setting(doing, dir.file(file), &value, error))
     };
     let Some(memory) = limits.memory else { return Ok(()) };
     set("limiting memory", "memory.limit_in_bytes", memory)?;
     // What TCP holds in its buffers v1 counts apart, and only if it is told to. What UDP holds it does not count.
     match set("limiting memory of TCP", "memory.kmem.tcp.limit_in_bytes", memory) {
         // A kernel without it.
-        Err(CgroupError::System { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+        Err(CgroupError::Setting { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
         other => other?,
     }
     // v1 limits memory and swap together, never swap alone; the sum must not be below the memory limit, so it
@@ -226,7 +228,7 @@ fn set_memory(dir: &Dir, limits: &CgroupLimits) -> Result<(), CgroupError> {
     {
         // Absent where swap is not accounted for (`swapaccount=0`). No swap at all is still possible, some is
         // not.
-        Err(CgroupError::System { source, .. })
+        Err(CgroupError::Setting { source, .. })
             if source.kind() == io::ErrorKind::NotFound && limits.swap.is_none() =>
         {
             set("limiting swap", "memory.swappiness", 0)

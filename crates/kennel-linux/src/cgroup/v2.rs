@@ -38,7 +38,7 @@ impl Leaf {
         let set = |doing, file: &'static str, value: &str| {
             self.dir
                 .write(file, value)
-                .map_err(|error| CgroupError::system(doing, self.dir.file(file), error))
+                .map_err(|error| CgroupError::setting(doing, self.dir.file(file), &value, error))
         };
         if self.controllers.contains(Controller::Memory) {
             if let Some(memory) = limits.memory {
@@ -50,7 +50,7 @@ impl Leaf {
             if let Some(swap) = limits.swap.or(limits.memory.map(|_| 0)) {
                 match set("limiting swap", "memory.swap.max", &swap.to_string()) {
                     // The file is absent from kernels that cannot swap.
-                    Err(CgroupError::System { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+                    Err(CgroupError::Setting { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
                     other => other?,
                 }
             }
