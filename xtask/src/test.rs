@@ -69,9 +69,15 @@ fn checks(install: bool, reports: &mut Vec<Report>) -> Result<(), Failure> {
     lints.args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
     let mut format = cargo::cargo();
     format.args(["fmt", "--all", "--check", "--", "--color", "never"]);
-    for (name, command) in [("format", &mut format), ("lints", &mut lints), ("docs", &mut docs)] {
+    // The library by itself: the tests bring every feature in.
+    let mut bare = cargo::cargo();
+    bare.args(["clippy", "--package", "kennel", "--no-default-features", "--quiet", "--", "-D", "warnings"]);
+    let checks =
+        [("format", &mut format), ("lints", &mut lints), ("bare library", &mut bare), ("docs", &mut docs)];
+    for (name, command) in checks {
         reports.push(suite::run(name, "", command, suite::BUILD)?);
     }
+    reports.push(gate_is_optional()?);
     foreign::check(install, reports)?;
     let lacking = claims::unfounded()?;
     for claim in &lacking {
@@ -80,6 +86,33 @@ fn checks(install: bool, reports: &mut Vec<Report>) -> Result<(), Failure> {
     let tally = Tally { failed: lacking.len(), ..Tally::default() };
     reports.push(Report { name: "claims".into(), time: Duration::ZERO, tally });
     Ok(())
+}
+
+/// Whether the library stands on neither the gate nor tokio unless it is asked for one of them.
+fn gate_is_optional() -> Result<Report, Failure> {
+    let began = std::time::Instant::now();
+    let mut tree = cargo::cargo();
+    tree.args([
+        "tree",
+        "--package",
+        "kennel",
+        "--no-default-features",
+        "--edges",
+        "normal",
+        "--prefix",
+        "none",
+    ]);
+    let listed = tree.output()?;
+    let text = String::from_utf8_lossy(&listed.stdout);
+    let found: Vec<&str> = text
+        .lines()
+        .filter(|line| ["tokio ", "kennel-proxy "].iter().any(|name| line.starts_with(name)))
+        .collect();
+    if !listed.status.success() || !found.is_empty() {
+        println!("without feature `network` the library stands on {found:?}");
+    }
+    let failed = usize::from(!listed.status.success()) + found.len();
+    Ok(Report { name: "tree".into(), time: began.elapsed(), tally: Tally { failed, ..Tally::default() } })
 }
 
 fn unit_tests(reports: &mut Vec<Report>) -> Result<(), Failure> {
