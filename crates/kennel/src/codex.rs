@@ -17,7 +17,6 @@ use std::path::PathBuf;
 use kennel_policy::codex::{Invocation, Surroundings, USAGE, command_line, through_proxies};
 use kennel_policy::printed::show_lines;
 
-use crate::SandboxError;
 use crate::job::{Environment, InheritedMemory, Job};
 
 /// The release whose behaviour is meant.
@@ -104,11 +103,7 @@ pub unsafe fn main(
         }
         Err(error) => {
             say(&error.to_string());
-            match error {
-                SandboxError::CommandNotFound(_) => 127,
-                SandboxError::PermissionDenied(_) => 126,
-                _ => NO_SANDBOX,
-            }
+            error.exit_code().unwrap_or(NO_SANDBOX)
         }
     }
 }

@@ -118,6 +118,19 @@ impl SandboxError {
     }
 }
 
+impl SandboxError {
+    /// The exit code that shells have for a command that could not be started: 127 if it was not found, 126 if it could not be
+    /// executed; `None` for everything else.
+    #[must_use]
+    pub fn exit_code(&self) -> Option<i32> {
+        match self {
+            SandboxError::CommandNotFound(_) => Some(127),
+            SandboxError::PermissionDenied(_) => Some(126),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for SandboxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

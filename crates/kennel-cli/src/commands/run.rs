@@ -216,15 +216,11 @@ fn fail(message: &str) -> i32 {
 
 /// Says why there was no sandbox, or no command in it: 127 and 126 as shells have it; 125 when it is kennel that failed.
 pub fn not_started(error: &SandboxError) -> i32 {
-    match error {
-        SandboxError::CommandNotFound(_) => {
+    match error.exit_code() {
+        Some(code) => {
             say(&format!("kennel: {error}"));
-            127
+            code
         }
-        SandboxError::PermissionDenied(_) => {
-            say(&format!("kennel: {error}"));
-            126
-        }
-        error => fail(&told(error)),
+        None => fail(&told(error)),
     }
 }
