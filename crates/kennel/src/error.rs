@@ -131,29 +131,8 @@ impl SandboxError {
     }
 }
 
-impl fmt::Display for SandboxError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SandboxError::ConfigValidation(cause)
-            | SandboxError::UnsupportedPlatform(cause)
-            | SandboxError::NamespaceCreation(cause)
-            | SandboxError::CgroupCreation(cause)
-            | SandboxError::SandboxProfile(cause)
-            | SandboxError::Setup(cause)
-            | SandboxError::PermissionDenied(cause) => cause.fmt(f),
-            SandboxError::CgroupSetting { controller, setting, value, reason } => {
-                write!(f, "setting {setting} of the {controller} controller to {value}: {reason}")
-            }
-            SandboxError::CommandNotFound(command) => write!(f, "{command}: command not found"),
-            SandboxError::Timeout => f.write_str("the sandbox did not end in time"),
-            SandboxError::Internal(cause) => write!(f, "internal error: {cause}"),
-            SandboxError::Io(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for SandboxError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
+impl SandboxError {
+    fn cause(&self) -> Option<&Cause> {
         match self {
             SandboxError::ConfigValidation(cause)
             | SandboxError::UnsupportedPlatform(cause)
@@ -163,10 +142,33 @@ impl Error for SandboxError {
             | SandboxError::Setup(cause)
             | SandboxError::CommandNotFound(cause)
             | SandboxError::PermissionDenied(cause)
-            | SandboxError::Internal(cause) => cause.source.as_ref().map(|source| source.as_ref() as _),
-            SandboxError::CgroupSetting { .. } | SandboxError::Timeout => None,
+            | SandboxError::Internal(cause) => Some(cause),
+            SandboxError::CgroupSetting { .. } | SandboxError::Timeout | SandboxError::Io(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for SandboxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SandboxError::CgroupSetting { controller, setting, value, reason } => {
+                write!(f, "setting {setting} of the {controller} controller to {value}: {reason}")
+            }
+            SandboxError::CommandNotFound(command) => write!(f, "{command}: command not found"),
+            SandboxError::Timeout => f.write_str("the sandbox did not end in time"),
+            SandboxError::Internal(cause) => write!(f, "internal error: {cause}"),
+            SandboxError::Io(error) => error.fmt(f),
+            other => other.cause().map_or(Ok(()), |cause| cause.fmt(f)),
+        }
+    }
+}
+
+impl Error for SandboxError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
             // Its text is this error's own.
             SandboxError::Io(error) => error.source(),
+            other => other.cause()?.source.as_ref().map(|source| source.as_ref() as _),
         }
     }
 }
