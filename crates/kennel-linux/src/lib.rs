@@ -19,6 +19,8 @@ pub mod landlock;
 pub mod launch;
 pub mod limits;
 mod link;
+#[cfg(test)]
+mod module_order;
 pub mod mounts;
 pub mod network;
 pub mod plan;
