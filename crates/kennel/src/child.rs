@@ -66,6 +66,9 @@ impl Child {
     /// Only when the system fails this process itself.
     pub fn wait(&mut self) -> Result<ExecutionResult> {
         drop(self.stdin.take());
+        if let Some(terminal) = self.terminal.take() {
+            terminal.drain()?;
+        }
         // Read all the same: a command that fills a pipe would wait for a reader for ever.
         for mut stream in [self.stdout.take(), self.stderr.take()].into_iter().flatten() {
             std::thread::Builder::new()
@@ -104,6 +107,9 @@ impl Child {
     pub fn wait_with_output(mut self) -> Result<ExecutionResult> {
         use std::io::Read;
         drop(self.stdin.take());
+        if let Some(terminal) = self.terminal.take() {
+            terminal.drain()?;
+        }
         let read = |stream: Option<PipeReader>| {
             let mut bytes = Vec::new();
             stream.map_or(Ok(0), |mut stream| stream.read_to_end(&mut bytes)).map(|_| bytes)

@@ -87,12 +87,12 @@ pub unsafe fn main(
             return NO_SANDBOX;
         }
     };
-    let mut job = Job { environment, cwd, ..Job::bare(policy.into(), command) };
+    let mut job = Job { environment, cwd, alone: true, ..Job::bare(policy.into(), command) };
     if let Some(memory) = memory {
         // SAFETY: the caller's promises.
         unsafe { job.clone_this_process(memory) };
     }
-    match job.start().and_then(|mut running| running.wait()) {
+    match job.run() {
         Ok(outcome) => {
             let handed_back = &outcome.handed_back;
             handed_back.list.iter().for_each(|found| say(&found.to_string()));

@@ -58,6 +58,7 @@ impl NetworkControl {
 
 /// A host that no rule speaks of, and that a program inside wants to reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HostQuestion {
     /// The host, in its one spelling.
     pub host: String,
@@ -67,6 +68,7 @@ pub struct HostQuestion {
 
 /// What may happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HostAnswer {
     /// It may be reached from now on, on this port.
     Allow,

@@ -114,7 +114,7 @@ impl SandboxError {
         {
             return error.lacks_of_host();
         }
-        false
+        matches!(self, SandboxError::CgroupSetting { .. })
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use kennel_policy::outcome::UsageSink;
+use kennel_policy::outcome::{Ended, Outcome};
 use kennel_policy::policy::Policy;
 
 pub use crate::backend::InheritedMemory;
@@ -15,7 +16,7 @@ use crate::backend::{Backend, Native};
 use crate::control::{AskAboutHosts, ControlLines};
 use crate::network::Published;
 use crate::terminal::Questions;
-use crate::{Result, Running, Stdio};
+use crate::{Result, Running, SandboxError, Stdio};
 
 /// Variables of the caller's.
 pub type Environment = Vec<(Cow<'static, OsStr>, Cow<'static, OsStr>)>;
@@ -36,10 +37,13 @@ pub struct Job {
     pub hooks: Hooks,
     /// Set where PID 1 is to be a clone of this process.
     pub(crate) memory: Option<InheritedMemory>,
+    /// Whether this process has no other children.
+    pub(crate) alone: bool,
 }
 
 /// Where the standard streams of a command lead.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Streams {
     /// To this process's own streams and terminal. Signals to this process are forwarded, and Ctrl-Z stops it with the job.
     Attached,
@@ -115,6 +119,7 @@ impl Job {
             streams: Streams::Attached,
             hooks: Hooks::default(),
             memory: None,
+            alone: false,
         }
     }
 
@@ -133,6 +138,21 @@ impl Job {
     /// When the sandbox could not be set up or the command not be executed; nothing is left then.
     pub fn start(self) -> Result<Running> {
         Native::start(self).map(Running::new)
+    }
+
+    /// Starts it and waits for its end. Output that did not arrive where it was to go is an error, unless there is worse to
+    /// tell.
+    ///
+    /// # Errors
+    /// As [`Job::start`], and [`SandboxError::Io`] for such output.
+    pub fn run(self) -> Result<Outcome> {
+        let outcome = self.start()?.wait()?;
+        match &outcome.stream_failure {
+            Some(why) if outcome.ended != Ended::RuleBroken => {
+                Err(SandboxError::Io(std::io::Error::other(why.clone())))
+            }
+            _ => Ok(outcome),
+        }
     }
 
     /// The steps that [`Job::start`] would perform, in their order. Nothing is made for it: no port is bound and no process

@@ -29,6 +29,12 @@ impl Terminal {
         resize(&self.0, rows, columns)
     }
 
+    /// Reads what is still shown, on a thread of its own, and drops it: a command that nobody reads waits.
+    pub(crate) fn drain(mut self) -> io::Result<()> {
+        let work = move || io::copy(&mut self, &mut io::sink());
+        std::thread::Builder::new().name("kennel-drain".into()).spawn(work).map(drop)
+    }
+
     /// Another hold on the same terminal: to read by one thread and to write by another.
     ///
     /// # Errors

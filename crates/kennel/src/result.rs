@@ -65,6 +65,8 @@ pub struct ExecutionResult {
     pub killed_by_broken_rule: bool,
     /// What this host could not enforce (only with best effort).
     pub not_enforced: Vec<String>,
+    /// Why output did not arrive where it was to go, if it did not: a full disk behind a file, say.
+    pub stream_failure: Option<String>,
 }
 
 impl ExecutionResult {
@@ -107,6 +109,7 @@ impl ExecutionResult {
             oom_kills: outcome.oom_kills,
             output_truncated: outcome.output_truncated,
             not_enforced: outcome.not_enforced,
+            stream_failure: outcome.stream_failure,
             violations: outcome.violations.list,
             set_aside: outcome.handed_back.list,
             network: outcome.network.decisions,

@@ -1,11 +1,13 @@
 //! A job that runs, for whoever attends to it.
 
+use std::io::{PipeReader, PipeWriter};
+
 use kennel_policy::outcome::Outcome;
 
 use crate::backend::{Attend, Backend, Native};
 use crate::network::Published;
 use crate::stdio::{Handle, Pipes};
-use crate::{NetworkControl, Result, Usage};
+use crate::{NetworkControl, Result, SandboxError, Terminal, Usage};
 
 /// A sandbox that runs. Somebody has to attend to it: to keep its clock, to carry its streams, to serve its network. That is
 /// either [`Running::wait`], which does nothing else, or an event loop, which calls [`Running::on_ready`] whenever
@@ -27,11 +29,30 @@ use crate::{NetworkControl, Result, Usage};
 pub struct Running {
     native: <Native as Backend>::Running,
     outcome: Option<Outcome>,
+    /// Whether the system has failed this process, so that there is no outcome to come.
+    failed: bool,
+    pipes: Pipes,
 }
 
 impl Running {
     pub(crate) fn new(native: <Native as Backend>::Running) -> Running {
-        Running { native, outcome: None }
+        let mut running = Running { native, outcome: None, failed: false, pipes: Pipes::default() };
+        running.pipes = running.native.take_pipes();
+        running
+    }
+
+    /// Takes note of what came of a turn.
+    fn note(&mut self, turn: Result<Option<Outcome>>) -> Result<()> {
+        self.failed = turn.is_err();
+        self.outcome = turn?;
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.failed {
+            return Err(SandboxError::Internal("the sandbox was ended after an earlier error".into()));
+        }
+        Ok(())
     }
 
     /// Does what there is to do, without waiting; the outcome once everything has ended. Calling it when there is nothing to
@@ -41,7 +62,9 @@ impl Running {
     /// Only when the system fails this process itself; the sandbox is ended then.
     pub fn on_ready(&mut self) -> Result<Option<Outcome>> {
         if self.outcome.is_none() {
-            self.outcome = self.native.on_ready()?;
+            self.check()?;
+            let turn = self.native.on_ready();
+            self.note(turn)?;
         }
         Ok(self.outcome.clone())
     }
@@ -55,7 +78,9 @@ impl Running {
             if let Some(outcome) = &self.outcome {
                 return Ok(outcome.clone());
             }
-            self.outcome = self.native.turn()?;
+            self.check()?;
+            let turn = self.native.turn();
+            self.note(turn)?;
         }
     }
 
@@ -85,8 +110,14 @@ impl Running {
     }
 
     /// Kills everything inside. [`Running::wait`] tells when it is done.
-    pub fn kill(&self) {
+    pub fn kill(&mut self) {
         self.native.kill();
+    }
+
+    /// What a SIGKILL can be sent to that ends everything, where there is such a process.
+    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "for those who cannot wait"))]
+    pub(crate) fn killer(&self) -> Option<Handle> {
+        self.native.killer()
     }
 
     pub(crate) fn meter(&self) -> Box<dyn Fn() -> Usage + Send + Sync> {
@@ -107,7 +138,28 @@ impl Running {
 
     /// The other ends of the streams that are pipes.
     pub(crate) fn take_pipes(&mut self) -> Pipes {
-        self.native.take_pipes()
+        std::mem::take(&mut self.pipes)
+    }
+
+    /// The writing end of the command's standard input, if it is a pipe. Dropping it ends the input.
+    pub fn take_stdin(&mut self) -> Option<PipeWriter> {
+        self.pipes.stdin.take()
+    }
+
+    /// The reading end of the command's standard output, if it is a pipe. Somebody has to read it: a command that fills a pipe
+    /// waits.
+    pub fn take_stdout(&mut self) -> Option<PipeReader> {
+        self.pipes.stdout.take()
+    }
+
+    /// The reading end of the command's standard error, if it is a pipe.
+    pub fn take_stderr(&mut self) -> Option<PipeReader> {
+        self.pipes.stderr.take()
+    }
+
+    /// The caller's side of the command's terminal, if it has one. Somebody has to read it.
+    pub fn take_terminal(&mut self) -> Option<Terminal> {
+        self.pipes.terminal.take()
     }
 
     /// What was captured of standard output and standard error; to be taken when it has ended.

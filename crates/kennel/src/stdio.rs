@@ -109,3 +109,41 @@ impl Pipes {
         })
     }
 }
+
+/// A bell that tells whoever attends to a sandbox to end it. Not a pipe that is closed: where the program has forked, the copy of
+/// a closed end stays open.
+#[derive(Debug)]
+pub(crate) struct Bell(Ringer);
+
+#[cfg(unix)]
+type Ringer = std::os::unix::net::UnixStream;
+#[cfg(windows)]
+type Ringer = std::sync::Mutex<Option<io::PipeWriter>>;
+
+impl Bell {
+    /// A bell, and what is ready to read when it was rung.
+    #[cfg(unix)]
+    pub(crate) fn new() -> io::Result<(Handle, Bell)> {
+        let (heard, ringer) = std::os::unix::net::UnixStream::pair()?;
+        Ok((heard.into(), Bell(ringer)))
+    }
+
+    /// Rings it; once is enough.
+    #[cfg(unix)]
+    pub(crate) fn ring(&self) {
+        let _ = self.0.shutdown(std::net::Shutdown::Both);
+    }
+
+    /// A bell, and what is ready to read when it was rung.
+    #[cfg(windows)]
+    pub(crate) fn new() -> io::Result<(Handle, Bell)> {
+        let (heard, ringer) = io::pipe()?;
+        Ok((heard.into(), Bell(std::sync::Mutex::new(Some(ringer)))))
+    }
+
+    /// Rings it; once is enough.
+    #[cfg(windows)]
+    pub(crate) fn ring(&self) {
+        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+    }
+}

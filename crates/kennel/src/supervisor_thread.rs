@@ -2,14 +2,13 @@
 //! nobody would keep the clock or see to a sandbox that is short of memory while the caller reads its output.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use kennel_policy::outcome::Outcome;
 
 use crate::backend::{Backend, Native};
-use crate::stdio::Handle;
+use crate::stdio::{Bell, Handle};
 use crate::{Result, Running, SandboxError};
 
 /// The thread, and what its sandbox is known by. Dropping it ends the sandbox and waits until nothing is left.
@@ -17,8 +16,8 @@ use crate::{Result, Running, SandboxError};
 pub(crate) struct SupervisorThread {
     /// Refers to the process that ends last.
     process: Handle,
-    /// Closing it tells the thread to end the sandbox. Writing could bring the caller a SIGPIPE.
-    end_it: Mutex<Option<std::io::PipeWriter>>,
+    /// Tells the thread to end the sandbox.
+    bell: Bell,
     end: Receiver<Result<Outcome>>,
     thread: Option<JoinHandle<()>>,
     outcome: Option<Outcome>,
@@ -28,8 +27,8 @@ impl SupervisorThread {
     /// Takes a running sandbox over. When the system gives no thread or descriptor, the sandbox is ended.
     pub(crate) fn new(mut running: Running) -> Result<SupervisorThread> {
         let process = running.process()?;
-        let (told_by, end_it) = std::io::pipe()?;
-        running.end_by(told_by.into());
+        let (heard, bell) = Bell::new()?;
+        running.end_by(heard);
         let (sender, end) = sync_channel(1);
         let thread = std::thread::Builder::new().name("kennel".into()).spawn(move || {
             // The caller's signals are for the caller's own threads.
@@ -39,13 +38,7 @@ impl SupervisorThread {
             drop(running);
             let _ = sender.send(outcome);
         })?;
-        Ok(SupervisorThread {
-            process,
-            end_it: Mutex::new(Some(end_it)),
-            end,
-            thread: Some(thread),
-            outcome: None,
-        })
+        Ok(SupervisorThread { process, bell, end, thread: Some(thread), outcome: None })
     }
 
     /// Refers to the process that ends last.
@@ -55,7 +48,7 @@ impl SupervisorThread {
 
     /// Kills everything inside.
     pub(crate) fn kill(&self) {
-        *self.end_it.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.bell.ring();
     }
 
     /// Waits for the end, at most so long; `None` if it has not come.

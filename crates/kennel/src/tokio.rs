@@ -35,7 +35,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::backend::{Backend, Native};
 use crate::job::Job;
 use crate::network::Published;
-use crate::stdio::Pipes;
+use crate::stdio::{Bell, Pipes};
 use crate::{
     Command, ExecutionResult, NetworkControl, Result, Running, SandboxError, Stdio, Terminal, Usage,
 };
@@ -123,9 +123,13 @@ impl Child {
     /// Only when the system fails this process itself.
     pub async fn wait(&mut self) -> Result<ExecutionResult> {
         drop(self.stdin.take());
-        let (out, errors) = (self.stdout.take(), self.stderr.take());
-        // Read all the same: a command that fills a pipe would wait for a reader for ever.
-        let (_, _, result) = ::tokio::join!(drain(out), drain(errors), &mut self.attending);
+        if let Some(terminal) = self.terminal.take() {
+            terminal.drain()?;
+        }
+        // Read all the same: a command that fills a pipe would wait for a reader for ever. Borrowed, so that whoever gives the
+        // waiting up still has them.
+        let (_, _, result) =
+            ::tokio::join!(drain(self.stdout.as_mut()), drain(self.stderr.as_mut()), &mut self.attending);
         result
     }
 
@@ -147,6 +151,9 @@ impl Child {
     /// As [`Child::wait`].
     pub async fn wait_with_output(mut self) -> Result<ExecutionResult> {
         drop(self.stdin.take());
+        if let Some(terminal) = self.terminal.take() {
+            terminal.drain()?;
+        }
         let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
         let (stdout, stderr, result) = ::tokio::join!(read(stdout), read(stderr), &mut self.attending);
         let mut result = result?;
@@ -156,7 +163,7 @@ impl Child {
 
     /// Kills everything inside. [`Child::wait`] tells when it is done.
     pub fn kill(&mut self) {
-        self.attending.end_it = None;
+        self.attending.bell.ring();
     }
 
     /// Sends a signal to the command's process group.
@@ -205,9 +212,9 @@ impl AsFd for Child {
     }
 }
 
-async fn drain(stream: Option<Receiver>) {
-    if let Some(mut stream) = stream {
-        let _ = ::tokio::io::copy(&mut stream, &mut ::tokio::io::sink()).await;
+async fn drain(stream: Option<&mut Receiver>) {
+    if let Some(stream) = stream {
+        let _ = ::tokio::io::copy(stream, &mut ::tokio::io::sink()).await;
     }
 }
 
@@ -222,17 +229,20 @@ async fn read(stream: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>> {
 /// The task that attends to a sandbox. Dropping this has the task end it.
 struct Attending {
     task: JoinHandle<Result<ExecutionResult>>,
-    /// Closing it tells the task to end the sandbox.
-    end_it: Option<std::io::PipeWriter>,
-    result: Option<ExecutionResult>,
+    /// Tells the task to end the sandbox.
+    bell: Bell,
+    /// Ends it at once, also if nobody drives the runtime.
+    killer: Option<OwnedFd>,
+    result: Option<std::result::Result<ExecutionResult, String>>,
 }
 
 impl Attending {
     fn new(mut running: Running) -> Result<Attending> {
-        let (told, end_it) = std::io::pipe()?;
-        running.end_by(told.into());
+        let (heard, bell) = Bell::new()?;
+        running.end_by(heard);
+        let killer = running.killer();
         let task = ::tokio::spawn(attend(running));
-        Ok(Attending { task, end_it: Some(end_it), result: None })
+        Ok(Attending { task, bell, killer, result: None })
     }
 
     fn is_finished(&self) -> bool {
@@ -244,13 +254,29 @@ impl Future for Attending {
     type Output = Result<ExecutionResult>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let again = |result: &std::result::Result<_, String>| match result {
+            Ok(result) => Ok(ExecutionResult::clone(result)),
+            Err(error) => Err(SandboxError::Internal(error.as_str().into())),
+        };
         if let Some(result) = &self.result {
-            return Poll::Ready(Ok(result.clone()));
+            return Poll::Ready(again(result));
         }
         let ended = std::task::ready!(Pin::new(&mut self.task).poll(context));
-        let result = ended.unwrap_or_else(|error| Err(SandboxError::Internal(error.to_string().into())))?;
-        self.result = Some(result.clone());
-        Poll::Ready(Ok(result))
+        let result = ended.unwrap_or_else(|error| Err(SandboxError::Internal(error.to_string().into())));
+        self.result = Some(result.as_ref().map(Clone::clone).map_err(ToString::to_string));
+        Poll::Ready(result)
+    }
+}
+
+impl Drop for Attending {
+    fn drop(&mut self) {
+        if self.result.is_none() && !self.task.is_finished() {
+            if let Some(killer) = &self.killer {
+                let _ = rustix::process::pidfd_send_signal(killer, rustix::process::Signal::KILL);
+            }
+            // And whoever drives the task clears away the rest.
+            self.bell.ring();
+        }
     }
 }
 

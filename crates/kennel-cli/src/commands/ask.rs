@@ -9,7 +9,7 @@ use kennel::{AskAboutHosts, HostAnswer, HostQuestion};
 pub fn on_terminal(asker: Asker, limit: Option<Duration>) -> AskAboutHosts {
     AskAboutHosts::new(move |question| {
         // The host is in its one spelling, which holds no character that a terminal would obey.
-        let HostQuestion { host, port } = question;
+        let HostQuestion { host, port, .. } = question;
         let prompt = format!("kennel: connect to {host}:{port}? [yes/once/No] ");
         match asker.ask(&prompt, limit) {
             Reply::Line(line) => match line.trim() {

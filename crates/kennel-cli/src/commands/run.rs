@@ -71,7 +71,7 @@ pub fn run(args: &RunArgs) -> i32 {
     };
     // SAFETY: no thread has been started, and the memory is this process's own.
     unsafe { job.clone_this_process(platform::inherited()) };
-    let result = job.start().and_then(|mut running| running.wait());
+    let result = job.run();
     let code = match &result {
         Ok(outcome) => {
             if !args.quiet {

@@ -37,7 +37,7 @@ impl RunAs {
         (job.hooks.control, job.hooks.advice) = (control, advice);
         // SAFETY: no thread has been started, and the memory is this process's own.
         unsafe { job.clone_this_process(platform::inherited()) };
-        match job.start().and_then(|mut running| running.wait()) {
+        match job.run() {
             Ok(outcome) => {
                 run::tell(&outcome, &policy.limits);
                 run::end_like(&outcome)

@@ -149,6 +149,7 @@ mod tests {
             handed_back: Default::default(),
             not_enforced: Vec::new(),
             network: Default::default(),
+            stream_failure: None,
         };
         assert_eq!(
             at_exit(&outcome),

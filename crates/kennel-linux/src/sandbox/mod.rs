@@ -146,14 +146,25 @@ pub enum Given {
 }
 
 /// How PID 1 is made.
-pub struct Birth(Option<InheritedMemory>);
+pub struct Birth {
+    memory: Option<InheritedMemory>,
+    /// Whether everything that this process inherits is the sandbox's.
+    adopts: bool,
+}
 
 impl Birth {
     /// It is a program of its own, and holds nothing of this process's memory. For callers of any size and number of
     /// threads.
     #[must_use]
     pub fn program() -> Birth {
-        Birth(None)
+        Birth { memory: None, adopts: false }
+    }
+
+    /// The same for a process that has no other children: without a PID namespace it inherits what the sandbox leaves, and
+    /// ends it.
+    #[must_use]
+    pub fn only_child() -> Birth {
+        Birth { memory: None, adopts: true }
     }
 
     /// It is a clone of this process, which is the quicker way.
@@ -163,7 +174,7 @@ impl Birth {
     /// [`launch::copy::launch`]).
     #[must_use]
     pub unsafe fn copy(memory: InheritedMemory) -> Birth {
-        Birth(Some(memory))
+        Birth { memory: Some(memory), adopts: true }
     }
 }
 
@@ -236,10 +247,10 @@ pub fn start(job: Job) -> Result<Started, Error> {
     let ends = std::mem::take(&mut standard.ends);
     let around = around(given.as_ref(), &ends, caller.tty.is_some());
     let mut launch = |launch: &Launch| {
-        if attached && launch.namespaces == 0 {
+        if attached && birth.adopts && launch.namespaces == 0 {
             adopt_orphans();
         }
-        match birth.0 {
+        match birth.memory {
             // SAFETY: what the maker of a `Birth` promised.
             Some(memory) => unsafe { launch::copy::launch(launch, memory, around) },
             None => launch_program(launch, around, attached, &keep),
@@ -263,7 +274,7 @@ pub fn start(job: Job) -> Result<Started, Error> {
         serves,
         ticker: watch.ticker,
         end: None,
-        adopts_orphans: attached,
+        adopts_orphans: attached && birth.adopts,
     };
     Ok(Started { supervisor: Supervisor::new(running, options), not_enforced, terminal })
 }

@@ -295,6 +295,24 @@ impl Prepared {
         if let Some(show) = show {
             show(&plan, &self.resolved.guard);
         }
+        // An init that has given up cannot be worked with any more: what it says comes before what that led to.
+        if let Err(error) = self.get_going(tier, &mut running, &plan, cgroup) {
+            return Err(running.told_failure(&plan).map_or(error, Error::Start));
+        }
+        running.command(&plan.command, &policy.limits);
+        running.await_start(&plan)?;
+        Ok(running)
+    }
+
+    /// Has the set-up performed, with all that it waits for.
+    fn get_going(
+        &self,
+        tier: Tier,
+        running: &mut Running,
+        plan: &Plan,
+        cgroup: Option<(Cgroup, bool)>,
+    ) -> Result<(), Error> {
+        let policy = &self.request.policy;
         let assumptions = GuardAssumptions {
             own_network: tier != Tier::LandlockOnly && policy.network.mode != NetworkMode::Host,
             // Every profile denies chroot, and all that mounts, unless that is what is asked for.
@@ -305,7 +323,7 @@ impl Prepared {
             running.hold_namespaces().map_err(system("taking hold of the sandbox's namespaces"))?;
         }
         running.hold(self.resolved.handback.as_ref())?;
-        running.set_up(&plan);
+        running.set_up(plan);
         if self.request.counting.counted() {
             let cgroup = match cgroup {
                 None => self.request.cgroup()?.map(|cgroup| (cgroup, false)),
@@ -320,9 +338,7 @@ impl Prepared {
         }
         let asks = plan.steps.iter().any(|one| matches!(one.step, Step::Filter { listener: true, .. }));
         running.guard(guard, assumptions, asks)?;
-        running.command(&plan.command, &policy.limits);
-        running.await_start(&plan)?;
-        Ok(running)
+        Ok(())
     }
 
     fn not_enforced(&self, tier: Tier) -> Vec<String> {

@@ -30,6 +30,8 @@ pub struct Carried {
     inlet: Option<Inlet>,
     /// Standard input as it was opened again inside: it tells how far the command has read.
     input: Option<OwnedFd>,
+    /// The regular file behind the input, which is to stand where the command has left it.
+    file: Option<OwnedFd>,
     failed: Option<(&'static str, Errno)>,
 }
 
@@ -101,6 +103,11 @@ impl Carried {
         Ok(())
     }
 
+    /// Has `file` stand in the end where the command has left it: whoever reads on reads what follows.
+    pub(super) fn restore(&mut self, file: OwnedFd) {
+        self.file = Some(file);
+    }
+
     /// Follows how far the command reads a file that it has open by itself.
     pub(super) fn follow(&mut self, input: OwnedFd) {
         self.input = Some(input);
@@ -143,13 +150,15 @@ impl Carried {
         self.outlets.iter().any(|outlet| outlet.from.is_some() || !outlet.queue.is_empty())
     }
 
-    /// The caller's standard input stands where the command has left it: whoever reads on reads what follows.
+    /// The file behind the input stands where the command has left it.
     pub(super) fn finish(&mut self) {
-        if let Some(position) = self.input.take().and_then(|input| rustix::fs::tell(input).ok()) {
-            let _ = rustix::fs::seek(rustix::stdio::stdin(), SeekFrom::Start(position));
+        let (input, inlet) = (self.input.take(), self.inlet.take());
+        let Some(file) = &self.file else { return };
+        if let Some(position) = input.and_then(|input| rustix::fs::tell(input).ok()) {
+            let _ = rustix::fs::seek(file, SeekFrom::Start(position));
         }
-        if let Some(inlet) = self.inlet.take() {
-            inlet.give_back();
+        if let Some(inlet) = inlet {
+            inlet.give_back(file);
         }
     }
 
@@ -283,12 +292,12 @@ impl Inlet {
     }
 
     /// What the command has not read of a file is for whoever reads on.
-    fn give_back(self) {
+    fn give_back(self, file: &OwnedFd) {
         let Some(in_pipe) = self.unread.and_then(|end| rustix::io::ioctl_fionread(end).ok()) else { return };
         let unread = in_pipe + self.queue.waiting().len() as u64;
         if unread > 0 {
             let back = -i64::try_from(unread).unwrap_or(0);
-            let _ = rustix::fs::seek(rustix::stdio::stdin(), SeekFrom::Current(back));
+            let _ = rustix::fs::seek(file, SeekFrom::Current(back));
         }
     }
 }

@@ -68,6 +68,7 @@ impl Running {
             handed_back,
             not_enforced: Vec::new(),
             network: NetworkUse::default(),
+            stream_failure: None,
         }
     }
 }

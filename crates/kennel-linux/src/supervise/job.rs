@@ -42,6 +42,8 @@ pub(super) struct Job {
     given_up: bool,
     /// Whether an init that is not PID 1 of a namespace has been told to end everything.
     told_to_end: bool,
+    /// Whether the caller has ordered the end, and does not want to wait for streams that nobody reads.
+    ordered: bool,
     /// A stop that has to wait for a question.
     later: Option<i32>,
 }
@@ -252,6 +254,16 @@ impl Running {
         self.job.end_at = Some(Instant::now() + TO_COUNT);
     }
 
+    /// The caller has ordered the end.
+    pub(super) fn end_as_ordered(&mut self) {
+        self.job.ordered = true;
+        if self.reaped {
+            self.job.give_up_at.get_or_insert(Instant::now() + TO_TAKE);
+        } else {
+            self.end_by_init();
+        }
+    }
+
     /// Everything inside has ended; what it has written may still be on its way.
     pub(super) fn inside_ended(&mut self, options: &mut WaitOptions) {
         if let Some(streams) = &mut options.streams {
@@ -264,7 +276,7 @@ impl Running {
         }
         let now = Instant::now();
         self.job.give_up_at = match self.deadline.take() {
-            _ if self.timed_out => Some(now + TO_TAKE),
+            _ if self.timed_out || self.job.ordered => Some(now + TO_TAKE),
             deadline => deadline.map(|deadline| deadline.max(now + TO_TAKE)),
         };
     }

@@ -178,6 +178,12 @@ impl Running {
         self.doors.clear();
     }
 
+    /// Kills everything inside at once, also from elsewhere; does nothing where init has to see to it.
+    #[must_use]
+    pub fn killer(&self) -> Option<OwnedFd> {
+        self.init.namespaced.then(|| self.init.pidfd.try_clone().ok()).flatten()
+    }
+
     /// Refers to PID 1; ready to read when everything inside has ended.
     #[must_use]
     pub fn pidfd(&self) -> BorrowedFd<'_> {
@@ -200,7 +206,15 @@ impl Running {
             self.kill();
             // An init that does not come to its end (it may be stopped) is made to.
             let mut gone = [PollFd::new(&self.init.pidfd, PollFlags::IN)];
-            if rustix::event::poll(&mut gone, Some(&timespec(PATIENCE))) != Ok(1) {
+            let until = Instant::now() + PATIENCE;
+            let ended = loop {
+                let left = timespec(until.saturating_duration_since(Instant::now()));
+                match rustix::event::poll(&mut gone, Some(&left)) {
+                    Err(rustix::io::Errno::INTR) => {}
+                    other => break other == Ok(1),
+                }
+            };
+            if !ended {
                 self.signal(Signal::KILL);
             }
             let _ = reap(self.init.pidfd.as_fd());

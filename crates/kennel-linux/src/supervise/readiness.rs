@@ -89,8 +89,10 @@ impl Readiness {
             }
         }
         epoll::add(&self.all, &streams, EventData::new_u64(1), EventFlags::IN)?;
-        // The old one leaves the outer one when it is closed, because nobody else has it.
-        self.streams = Some(streams);
+        if let Some(old) = self.streams.replace(streams) {
+            // By hand: where a process was forked off meanwhile, closing it here is not the end of it.
+            epoll::delete(&self.all, &old)?;
+        }
         Ok(())
     }
 

@@ -145,6 +145,58 @@ impl WritesFailQuietly {
     }
 }
 
+/// SIGPIPE is held back from this thread while this value lives, and one that came of a write meanwhile is taken: the thread
+/// is a caller's own, and a command that closes its input must not kill its caller.
+#[derive(Debug)]
+pub(super) struct PipeSignalHeld {
+    before: libc::sigset_t,
+    /// Whether one was waiting before, which is the caller's.
+    pending: bool,
+}
+
+impl PipeSignalHeld {
+    pub(super) fn new() -> PipeSignalHeld {
+        // SAFETY: the sets are plain memory that these calls fill in; only this thread's mask changes.
+        unsafe {
+            let mut before = std::mem::zeroed();
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const *pipe_signal(), &raw mut before);
+            PipeSignalHeld { before, pending: pipe_signal_waits() }
+        }
+    }
+}
+
+impl Drop for PipeSignalHeld {
+    fn drop(&mut self) {
+        // SAFETY: as above; without a time to wait the call only takes what is there.
+        unsafe {
+            if !self.pending && pipe_signal_waits() {
+                let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+                libc::sigtimedwait(&raw const *pipe_signal(), std::ptr::null_mut(), &raw const now);
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut());
+        }
+    }
+}
+
+fn pipe_signal() -> Box<libc::sigset_t> {
+    // SAFETY: plain memory that the calls fill in.
+    unsafe {
+        let mut set = Box::new(std::mem::zeroed());
+        libc::sigemptyset(&raw mut *set);
+        libc::sigaddset(&raw mut *set, libc::SIGPIPE);
+        set
+    }
+}
+
+fn pipe_signal_waits() -> bool {
+    // SAFETY: plain memory that the call fills in.
+    unsafe {
+        let mut pending = std::mem::zeroed();
+        libc::sigpending(&raw mut pending);
+        libc::sigismember(&raw const pending, libc::SIGPIPE) == 1
+    }
+}
+
 impl Default for WritesFailQuietly {
     fn default() -> Self {
         WritesFailQuietly::new()

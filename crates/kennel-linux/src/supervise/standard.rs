@@ -200,6 +200,7 @@ impl Standard {
             return Ok(());
         }
         if kind == Kind::File {
+            self.carried.get_or_insert_default().restore(stream.try_clone_to_owned()?);
             if self.own
                 && let Some(input) = reopened(stream, stat)
             {

@@ -187,6 +187,16 @@ impl Running {
         retry_on_intr(|| poll(&mut link, Some(&left))) != Ok(0)
     }
 
+    /// Why init has given up, if it has told so already: the reason behind whatever could not be done with it since.
+    pub fn told_failure(&mut self, plan: &Plan) -> Option<StartError> {
+        while let Ok(Some(report)) = self.receive_now() {
+            if let Report::Failed { step, errno } = report {
+                return Some(step_error(plan, step, io::Error::from_raw_os_error(errno)));
+            }
+        }
+        None
+    }
+
     /// Waits until the command runs.
     ///
     /// # Errors

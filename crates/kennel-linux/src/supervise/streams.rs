@@ -72,7 +72,7 @@ impl Streams {
                     Ok(n) => *at += n,
                     Err(Errno::INTR) => {}
                     Err(Errno::AGAIN) => break false,
-                    // The command does not want any more (EPIPE; Rust's runtime ignores the signal).
+                    // The command does not want any more (EPIPE; the signal is held back).
                     Err(_) => break true,
                 }
                 if *at == bytes.len() {
@@ -98,6 +98,11 @@ impl Streams {
             self.outputs[index] = None;
         }
         more
+    }
+
+    /// Whether there is something to feed.
+    pub(super) fn feeds(&self) -> bool {
+        self.input.is_some()
     }
 
     /// Takes what is left in the pipes once every writer is gone.

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::Running;
 use super::carry::Carried;
 use super::readiness::{Interest, Readiness};
-use super::signals::{Signals, WritesFailQuietly};
+use super::signals::{PipeSignalHeld, Signals, WritesFailQuietly};
 use super::streams::Streams;
 use super::terminal::{Questions, Terminal};
 use super::ticker::Ticker;
@@ -93,6 +93,11 @@ impl Supervisor {
         self.options.end = Some(end);
     }
 
+    /// Ends everything inside. The next turns tell when it is done.
+    pub fn end(&mut self) {
+        self.running.end_as_ordered();
+    }
+
     /// What was captured of the command's output; to be taken at the end.
     pub fn take_streams(&mut self) -> Option<Streams> {
         self.options.streams.take()
@@ -113,8 +118,12 @@ impl Supervisor {
     /// As [`Supervisor::wait`].
     pub fn on_ready(&mut self) -> io::Result<Turn> {
         let turn = self.turn(false)?;
-        if !matches!(turn, Turn::Ended(_)) {
-            self.update_readiness()?;
+        if !matches!(turn, Turn::Ended(_))
+            && let Err(error) = self.update_readiness()
+        {
+            // Nobody would be told of what happens next.
+            self.running.end();
+            return Err(error);
         }
         Ok(turn)
     }
@@ -133,16 +142,20 @@ impl Supervisor {
     }
 
     fn update_readiness(&mut self) -> io::Result<()> {
-        if let Some(mut readiness) = self.readiness.take() {
-            let interests = self.interests();
-            readiness.update(&interests.fds, interests.next)?;
-            self.readiness = Some(readiness);
-        }
-        Ok(())
+        let Some(mut readiness) = self.readiness.take() else { return Ok(()) };
+        let interests = self.interests();
+        let updated = readiness.update(&interests.fds, interests.next);
+        self.readiness = Some(readiness);
+        updated
     }
 
     fn turn(&mut self, wait: bool) -> io::Result<Turn> {
+        // Of a caller's own threads; a command line ignores the signal as long as it runs.
+        let writes =
+            self.options.streams.as_ref().is_some_and(Streams::feeds) || self.options.carried.is_some();
+        let held = (self.options.signals.is_none() && writes).then(PipeSignalHeld::new);
         let result = self.begin().and_then(|()| self.take_turn(wait));
+        drop(held);
         if result.is_err() {
             self.running.end();
         }
@@ -151,9 +164,8 @@ impl Supervisor {
         }
         match result {
             Ok(Turn::Ended(mut outcome)) => {
-                if let Some((doing, source)) = self.options.carried.as_mut().and_then(Carried::failure) {
-                    return Err(io::Error::new(source.kind(), format!("{doing}: {source}")));
-                }
+                let failure = self.options.carried.as_mut().and_then(Carried::failure);
+                outcome.stream_failure = failure.map(|(doing, source)| format!("{doing}: {source}"));
                 if !self.running.namespaced() {
                     if self.options.adopts_orphans {
                         // What init left because it was killed itself.
@@ -213,7 +225,7 @@ impl Supervisor {
         }
         if ready.end {
             options.end = None;
-            running.end_by_init();
+            running.end_as_ordered();
         }
         if let Some(ticker) = options.ticker.as_mut().filter(|_| !running.job.is_asking()) {
             ticker.tick(|| running.meter.usage().unwrap_or_default());

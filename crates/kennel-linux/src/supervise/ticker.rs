@@ -14,6 +14,8 @@ pub struct Ticker {
 impl Ticker {
     /// Tells `audience` for the first time when `every` has passed: what ends sooner is not worth telling.
     pub fn new(audience: Box<dyn UsageSink>, every: Duration) -> Self {
+        // Neither all the time, nor at a time that no clock knows.
+        let every = every.clamp(Duration::from_millis(10), Duration::from_secs(365 * 24 * 3600));
         Ticker { audience, every, next: Instant::now() + every }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use kennel_linux::guard::Rules;
 use kennel_linux::plan::Plan;
@@ -46,8 +46,13 @@ impl Backend for Linux {
     }
 
     fn start(job: Job) -> Result<Running> {
-        let Job { policy, command, environment, cwd, streams, hooks, memory } = job;
+        let Job { policy, command, environment, cwd, streams, hooks, memory, alone: only_child } = job;
         let Hooks { count, audience, questions, show, control, ask, published, advice } = hooks;
+        let alone = matches!(streams, Streams::Attached);
+        // Before anything else is opened: a descriptor of kennel's own must never pass for one of the caller's streams.
+        let streams = streams.taken()?;
+        let _low = LowNumbers::occupied()?;
+        let (streams, mut pipes) = given(streams, &policy)?;
         if let Some(why) = control.as_ref().and_then(|lines| lines.reachable(&policy)) {
             return Err(SandboxError::Setup(why.into()));
         }
@@ -64,8 +69,6 @@ impl Backend for Linux {
             let (shared, outside) = gate.take_outside();
             Network { plan: gate.take_plan(), outside, shared }
         });
-        let alone = matches!(streams, Streams::Attached);
-        let (streams, mut pipes) = given(streams, &policy)?;
         let show = show.map(|mut show| {
             Box::new(move |plan: &Plan, rules: &Rules| show(&steps(plan, rules))) as Box<sandbox::Show>
         });
@@ -73,6 +76,7 @@ impl Backend for Linux {
         let birth = match memory {
             // SAFETY: what the caller of `Job::clone_this_process` promised.
             Some(memory) => unsafe { Birth::copy(memory) },
+            None if only_child => Birth::only_child(),
             None => Birth::program(),
         };
         let Started { supervisor, not_enforced, terminal } = sandbox::start(sandbox::Job {
@@ -144,7 +148,7 @@ fn given(streams: Streams, policy: &Policy) -> Result<(Given, Pipes)> {
                 index += 1;
                 match stream.0 {
                     Leads::Piped => pipes.make(index - 1),
-                    leads => descriptor(leads, index - 1),
+                    leads => descriptor(leads),
                 }
             });
             let [input, output, errors] = ends;
@@ -161,7 +165,7 @@ fn given(streams: Streams, policy: &Policy) -> Result<(Given, Pipes)> {
                     // Something to read comes by a pipe; and an empty one is as good as nothing.
                     Leads::Nowhere if index == 0 => {}
                     _ if index == 0 && feeds => {}
-                    leads => *end = descriptor(leads, index)?,
+                    leads => *end = descriptor(leads)?,
                 }
             }
             Ok((Given::Streams { ends, captured: Some(captured) }, pipes))
@@ -170,14 +174,58 @@ fn given(streams: Streams, policy: &Policy) -> Result<(Given, Pipes)> {
 }
 
 /// The descriptor behind a stream that is no pipe.
-fn descriptor(leads: Leads, index: usize) -> io::Result<OwnedFd> {
-    let own = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
-    let nowhere = || Ok(File::options().read(true).write(true).open("/dev/null")?.into());
+fn descriptor(leads: Leads) -> io::Result<OwnedFd> {
     match leads {
         Leads::To(fd) => Ok(fd),
-        // One that is closed leads nowhere.
-        Leads::Here => own[index].try_clone_to_owned().or_else(|_| nowhere()),
-        Leads::Nowhere | Leads::Piped => nowhere(),
+        Leads::Nowhere | Leads::Piped | Leads::Here => nowhere(),
+    }
+}
+
+fn nowhere() -> io::Result<OwnedFd> {
+    Ok(File::options().read(true).write(true).open("/dev/null")?.into())
+}
+
+impl Streams {
+    /// Takes hold of those of the caller's own streams that are wanted. One that is closed leads nowhere.
+    fn taken(self) -> io::Result<Streams> {
+        let own = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+        let take = |streams: [Stdio; 3]| {
+            let mut own = own.iter();
+            streams.map(|Stdio(leads)| match (leads, own.next()) {
+                (Leads::Here, Some(own)) => Stdio(own.try_clone_to_owned().map_or(Leads::Nowhere, Leads::To)),
+                (leads, _) => Stdio(leads),
+            })
+        };
+        Ok(match self {
+            Streams::Given(streams) => Streams::Given(take(streams)),
+            Streams::Captured { streams, input } => Streams::Captured { streams: take(streams), input },
+            other => other,
+        })
+    }
+}
+
+/// Occupies the numbers of standard streams that the caller has closed, so that nothing that is opened while this lives gets
+/// one of them.
+struct LowNumbers(#[expect(dead_code, reason = "held, not used")] Vec<OwnedFd>);
+
+impl LowNumbers {
+    fn occupied() -> io::Result<LowNumbers> {
+        let mut held = Vec::new();
+        let own = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+        while own.iter().any(|fd| rustix::io::fcntl_getfd(fd).is_err()) {
+            let fd = rustix::fs::open(
+                "/dev/null",
+                rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,
+                0.into(),
+            )
+            .map_err(io::Error::from)?;
+            let is_low = fd.as_raw_fd() < 3;
+            held.push(fd);
+            if !is_low {
+                break;
+            }
+        }
+        Ok(LowNumbers(held))
     }
 }
 
@@ -246,8 +294,12 @@ impl Attend for Running {
         self.supervisor.running().init_pid().cast_unsigned()
     }
 
-    fn kill(&self) {
-        self.supervisor.running().kill();
+    fn kill(&mut self) {
+        self.supervisor.end();
+    }
+
+    fn killer(&self) -> Option<Handle> {
+        self.supervisor.running().killer()
     }
 
     fn meter(&self) -> Box<dyn Fn() -> Usage + Send + Sync> {

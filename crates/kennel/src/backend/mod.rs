@@ -62,7 +62,9 @@ pub(crate) trait Attend: std::fmt::Debug + Send {
     /// The process that ends last.
     fn init_pid(&self) -> u32;
     /// Kills everything inside.
-    fn kill(&self);
+    fn kill(&mut self);
+    /// What a SIGKILL can be sent to that ends everything, where there is such a process.
+    fn killer(&self) -> Option<Handle>;
     /// Tells what is used, also from another thread.
     fn meter(&self) -> Box<dyn Fn() -> Usage + Send + Sync>;
     /// A hold on the rules of the network.

@@ -69,7 +69,10 @@ impl Attend for Infallible {
     fn init_pid(&self) -> u32 {
         match *self {}
     }
-    fn kill(&self) {
+    fn kill(&mut self) {
+        match *self {}
+    }
+    fn killer(&self) -> Option<Handle> {
         match *self {}
     }
     fn meter(&self) -> Box<dyn Fn() -> Usage + Send + Sync> {

@@ -214,7 +214,15 @@ impl SandboxNetwork {
         if let (Some(lines), Some(control)) = (self.control.take(), self.control()) {
             lines.follow(control);
         }
-        match self.gate.open(doors) {
+        let opened = match alone {
+            true => self.gate.open(doors),
+            // The caller may be in a runtime of its own, in which the gate's could not be given up if something fails.
+            false => std::thread::scope(|scope| {
+                let opening = scope.spawn(|| self.gate.open(doors));
+                opening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            }),
+        };
+        match opened {
             Ok(open) => self.open = Some(open),
             // The doors are shut: nothing gets out, and the end of the run says why.
             Err(error) => self.failure = Some(error.to_string()),

@@ -17,6 +17,7 @@ pub(crate) use no_gate::SandboxNetwork;
 
 /// A port of the inside, and where it is found on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Published {
     /// The port inside.
     pub inside: u16,
