@@ -112,7 +112,7 @@ pub enum HostRuleError {
     #[error("`{0}` is not a network; write one as `10.0.0.0/8` or `fd00::/8`")]
     Network(String),
     /// An address of the network instead of the network.
-    #[error("`{given}` is an address within a network; the network is `{network}`")]
+    #[error("`{given}` is an address within a network; write `{network}` for the network")]
     HostBits {
         /// What was written.
         given: String,
@@ -123,18 +123,18 @@ pub enum HostRuleError {
     #[error("a `*` can only be the whole first label, as in `*.example.com`")]
     Wildcard,
     /// `*` or `0.0.0.0/0` in an allow list.
-    #[error("`{0}` would allow every host; use network mode `host` to mean that")]
+    #[error("`{0}` would allow every host; use network mode `host` for that")]
     AllowsAll(String),
     /// `*.com` in an allow list.
     #[error(
-        "`*.{0}` is too broad; at least two labels follow the `*` in an allow list, as in `*.example.com`"
+        "`*.{0}` is too broad; in an allow list at least two labels must follow the `*`, as in `*.example.com`"
     )]
     TooBroad(String),
     /// A name of one label in an allow list.
     #[error("`{0}` has one label only; write the full name (`localhost` is the one exception)")]
     SingleLabel(String),
     /// A protocol in a deny list.
-    #[error("a deny entry is for every protocol; write it without `{0}://`")]
+    #[error("a deny entry applies to every protocol; write it without `{0}://`")]
     DeniesProtocol(Protocol),
     /// A protocol without a port.
     #[error("`{0}://` needs a port, as in `{0}://db.example.com:5433`")]

@@ -83,7 +83,7 @@ pub enum MergeError {
     /// No such profile.
     #[error(
         "{origin}: there is no profile `{name}`; {}",
-        hint.map_or_else(|| format!("there are {}", profiles::NAMES.join(", ")), |near| format!("did you mean `{near}`?"))
+        hint.map_or_else(|| format!("the profiles are {}", profiles::NAMES.join(", ")), |near| format!("did you mean `{near}`?"))
     )]
     UnknownProfile {
         /// Its name.
@@ -101,8 +101,8 @@ pub enum MergeError {
     Ungated(Box<Ungated>),
     /// Unix sockets are listed where the mode leaves nothing to choose.
     #[error(
-        "network.allow_unix_sockets `{}` ({}) has no meaning with unix_sockets `{mode}` ({mode_origin}); \
-         use `listed` to reach only chosen sockets",
+        "network.allow_unix_sockets `{}` ({}) cannot be used with unix_sockets `{mode}` ({mode_origin}); \
+         use `listed` to allow only listed sockets",
         entry.pattern, entry.origin
     )]
     Unlisted {
@@ -115,8 +115,8 @@ pub enum MergeError {
     },
     /// A port is to be published where it already is.
     #[error(
-        "network.publish `{port}` ({}) has no meaning with network mode `host` ({mode_origin}); \
-         a server inside is then one of the host's",
+        "network.publish `{port}` ({}) cannot be used with network mode `host` ({mode_origin}); \
+         a server inside already listens on the host's network",
         port.origin
     )]
     PublishedByHost {
@@ -126,7 +126,7 @@ pub enum MergeError {
         mode_origin: Origin,
     },
     /// Swap is what comes on top of a bound on memory.
-    #[error("limits.swap ({origin}) has no meaning without limits.memory")]
+    #[error("limits.swap ({origin}) requires limits.memory")]
     SwapAlone {
         /// Where it was said.
         origin: Origin,
@@ -136,8 +136,8 @@ pub enum MergeError {
 /// A rule about hosts, and a network mode under which nothing asks about hosts.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
-    "{list} `{rule}` ({}) has no meaning with network mode `{mode}` ({mode_origin}); \
-     use mode `allow-list` to reach only chosen hosts",
+    "{list} `{rule}` ({}) cannot be used with network mode `{mode}` ({mode_origin}); \
+     use mode `allow-list` to allow only listed hosts",
     rule.origin
 )]
 pub struct Ungated {

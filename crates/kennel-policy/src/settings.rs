@@ -188,7 +188,7 @@ pub struct SettingsError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// More than a mebibyte.
-    #[error("the file is larger than 1 MiB, which no settings file needs to be")]
+    #[error("the file is larger than 1 MiB, the limit for settings")]
     TooLarge,
     /// Lists and tables within each other, more than 64 deep.
     #[error("the values are nested more than 64 deep")]
@@ -221,7 +221,7 @@ pub enum Problem {
         inside: String,
     },
     /// A boolean where a list belongs, and so on.
-    #[error("`{key}` is {found}, but has to be {expected}")]
+    #[error("`{key}` is {found}, but must be {expected}")]
     Type {
         /// The key.
         key: String,
@@ -231,7 +231,7 @@ pub enum Problem {
         found: &'static str,
     },
     /// Something that another program's settings can say, and that kennel would not keep.
-    #[error("`{key}` is not served: {why}")]
+    #[error("`{key}` is not supported: {why}")]
     NotServed {
         /// The key.
         key: String,

@@ -113,7 +113,7 @@ impl Child {
             let errors = scope.spawn(|| read(stderr));
             (read(stdout), errors.join())
         });
-        let stderr = stderr.map_err(|_| SandboxError::Internal("a reading thread has gone".into()))?;
+        let stderr = stderr.map_err(|_| SandboxError::Internal("a reader thread has exited".into()))?;
         let (stdout, stderr) = (stdout?, stderr?);
         let mut result = self.finish(None)?;
         result.set_output(stdout, stderr);

@@ -192,7 +192,7 @@ impl Lines {
         match (self.read)(&line) {
             Ok((allow, deny)) => control.replace(allow, deny),
             Err(error) => {
-                complain(&format!("new rules, line {}: {error}; the old rules hold", self.number));
+                complain(&format!("new rules, line {}: {error}; the old rules still apply", self.number));
             }
         }
         Some(())

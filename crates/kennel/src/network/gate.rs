@@ -31,7 +31,7 @@ use crate::error::Cause;
 /// Why there is no network as the policy asks for it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NetworkError {
-    #[error("making a token for the network gate: {0}")]
+    #[error("creating a token for the network gate: {0}")]
     Token(#[source] std::io::Error),
     #[error(transparent)]
     Publish(#[from] publish::PublishError),

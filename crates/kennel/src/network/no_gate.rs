@@ -49,8 +49,7 @@ mod linux {
             if policy.network.mode != NetworkMode::AllowList && policy.network.publish.is_empty() {
                 return Ok(None);
             }
-            let lacking = "an allow list of hosts and published ports need a network gate, and kennel was built without \
-                           one (feature `network`)";
+            let lacking = "an allow list of hosts and published ports require a network gate, but kennel was built without one (feature `network`)";
             Err(SandboxError::ConfigValidation(lacking.into()))
         }
 
