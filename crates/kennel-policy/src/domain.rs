@@ -44,17 +44,17 @@ pub enum ListKind {
 pub struct HostRule {
     /// What may be spoken to them beside what the gate knows on every port; only in an allow list.
     pub protocol: Option<Protocol>,
-    /// Which hosts it speaks of.
+    /// Which hosts it matches.
     pub host: HostPattern,
-    /// The one port it speaks of; every port when `None`.
+    /// The one port it matches; every port when `None`.
     pub port: Option<u16>,
-    /// Why, in the user's words; told to whoever is refused.
+    /// Why, in the user's words; shown in the message of a refused connection.
     pub reason: Option<String>,
     /// Where the rule came from.
     pub origin: Origin,
 }
 
-/// Which hosts a rule speaks of.
+/// Which hosts a rule matches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HostPattern {
     /// One name.
@@ -69,7 +69,7 @@ pub enum HostPattern {
     Any,
 }
 
-/// A host as someone asks to reach it, in its one spelling.
+/// A host that a program wants to reach, normalized.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Host {
     /// A name: lower case, A-labels, no trailing dot.
@@ -167,7 +167,7 @@ impl HostRule {
         HostRule { origin, ..self }
     }
 
-    /// Whether the rule speaks of this host and port.
+    /// Whether the rule matches this host and port.
     #[must_use]
     pub fn matches(&self, host: &Host, port: u16) -> bool {
         self.port.is_none_or(|own| own == port) && self.host.matches(host)
@@ -210,8 +210,7 @@ impl HostPattern {
         }
     }
 
-    /// Whether it speaks of this host. A name never matches an address: whoever has resolved a name asks about
-    /// both.
+    /// Whether it matches this host. A name never matches an address: a caller that has resolved a name checks both.
     #[must_use]
     pub fn matches(&self, host: &Host) -> bool {
         match (self, host) {

@@ -52,11 +52,11 @@ impl Sources {
 pub struct Merged {
     /// The policy.
     pub policy: Policy,
-    /// What the settings file found in the working directory said in vain.
+    /// Settings of the file found in the working directory that were not applied.
     pub notes: Vec<Note>,
 }
 
-/// Something that a settings file found in the working directory said, and that was not applied.
+/// A setting of a file found in the working directory that was not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Where it said so.
@@ -77,7 +77,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// Why sources do not go together.
+/// Why sources contradict each other.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MergeError {
     /// No such profile.
@@ -110,7 +110,7 @@ pub enum MergeError {
         entry: Box<PathEntry>,
         /// The mode.
         mode: &'static str,
-        /// Where the mode was said.
+        /// Where the mode was set.
         mode_origin: Origin,
     },
     /// A port is to be published where it already is.
@@ -122,13 +122,13 @@ pub enum MergeError {
     PublishedByHost {
         /// The port.
         port: PublishedPort,
-        /// Where the mode was said.
+        /// Where the mode was set.
         mode_origin: Origin,
     },
     /// Swap is what comes on top of a bound on memory.
     #[error("limits.swap ({origin}) requires limits.memory")]
     SwapAlone {
-        /// Where it was said.
+        /// Where it was set.
         origin: Origin,
     },
 }
@@ -147,7 +147,7 @@ pub struct Ungated {
     pub rule: HostRule,
     /// The mode.
     pub mode: &'static str,
-    /// Where the mode was said.
+    /// Where the mode was set.
     pub mode_origin: Origin,
 }
 

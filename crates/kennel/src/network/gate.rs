@@ -45,7 +45,7 @@ impl From<NetworkError> for SandboxError {
     }
 }
 
-/// A hold on the rules of a gate.
+/// Handle to change the rules of a gate.
 #[derive(Clone, Debug)]
 pub(crate) struct GateHandle(Gate);
 
@@ -163,7 +163,7 @@ impl SandboxNetwork {
         self.control = Some(lines);
     }
 
-    /// A hold on the rules, where there are any.
+    /// Handle to change the rules; `None` without rules.
     pub(crate) fn control(&self) -> Option<NetworkControl> {
         self.listed.then(|| NetworkControl::new(GateHandle(self.gate.clone())))
     }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use kennel_policy::domain::HostRule;
 
-/// A hold on the rules of a gate, which nobody has.
+/// Handle to change the rules of a gate; never created without a gate.
 #[derive(Clone, Debug)]
 pub(crate) struct GateHandle(Infallible);
 
