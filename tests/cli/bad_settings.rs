@@ -28,7 +28,7 @@ fn each_mistake_is_told_with_its_file_and_line() {
         (
             "s.toml",
             "[files]\nallow_write = \".\"",
-            "s.toml:2: `files.allow_write` is a string, but has to be a list",
+            "s.toml:2: `files.allow_write` is a string, but must be a list",
         ),
         (
             "s.toml",
@@ -68,7 +68,7 @@ fn a_file_that_is_not_there_not_a_file_or_not_text_is_told_plainly() {
         ("folder", "reading settings: folder: not a regular file"),
         ("fifo.toml", "reading settings: fifo.toml: not a regular file"),
         ("bytes.toml", "bytes.toml: the file is not UTF-8 text"),
-        ("huge.toml", "huge.toml: the file is larger than 1 MiB, which no settings file needs to be"),
+        ("huge.toml", "huge.toml: the file is larger than 1 MiB, the limit for settings"),
     ] {
         run_in(scratch.path(), ["--settings", file, "--", "true"])
             .expect_code(125)
@@ -145,12 +145,12 @@ fn each_wrong_flag_is_told_with_the_nearest_right_one() {
         (&["--allow-write"], "--allow-write needs a value (PATH)"),
         (
             &["--allow-write", "--", "true"],
-            "--allow-write needs a value (PATH), and `--` follows; write --allow-write=-- to mean that",
+            "--allow-write needs a value (PATH), and `--` follows; write --allow-write=-- if that is the value",
         ),
         (&["--clear-env=yes", "--", "true"], "--clear-env takes no value"),
         (
             &["--timeout", "soon", "--", "true"],
-            "--timeout: `soon` is not a duration; write seconds, or such as `500ms`, `30s`, `1m30s` or `2h`",
+            "--timeout: `soon` is not a duration; write seconds, or a value such as `500ms`, `30s`, `1m30s` or `2h`",
         ),
         (
             &["--memory", "lots", "--", "true"],
@@ -178,10 +178,10 @@ fn each_wrong_flag_is_told_with_the_nearest_right_one() {
 #[test]
 fn contradictions_between_rules_about_the_network_are_told() {
     run(["--net", "none", "--allow-domain", "example.com", "--", "true"]).expect_code(125).says(
-        "kennel: network.allow `example.com` (--allow-domain) has no meaning with network mode `none` (--net); \
-         use mode `allow-list` to reach only chosen hosts\n",
+        "kennel: network.allow `example.com` (--allow-domain) cannot be used with network mode `none` (--net); \
+         use mode `allow-list` to allow only listed hosts\n",
     );
     run(["--profile", "nobody", "--", "true"]).expect_code(125).says(
-        "kennel: --profile: there is no profile `nobody`; there are default, judge, agent, build, data\n",
+        "kennel: --profile: there is no profile `nobody`; the profiles are default, judge, agent, build, data\n",
     );
 }

@@ -53,8 +53,7 @@ fn time_that_is_up_is_124_and_kills_everything_inside() {
         "-c",
         "trap '' TERM; (trap '' TERM; sleep 60) & sleep 60",
     ]);
-    ran.expect_code(124)
-        .says("kennel: time was up after 500ms (limits.timeout); everything inside was killed\n");
+    ran.expect_code(124).says("kennel: timed out after 500ms (limits.timeout); the sandbox was killed\n");
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     assert_eq!(
         (&report["ended"], &report["killed_by_timeout"], &report["exit_code"]),

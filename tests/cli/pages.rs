@@ -61,7 +61,7 @@ fn a_word_that_is_no_command_is_answered_with_the_nearest_or_with_how_to_run_it(
         assert_eq!(ran.stderr, format!("kennel: {message}\nsee `kennel --help`\n"));
     }
     let extra = ran(&mut kennel(["doctor", "extra"])).expect_code(2);
-    assert_eq!(extra.stderr, "kennel doctor: `extra` is one word too many\nsee `kennel doctor --help`\n");
+    assert_eq!(extra.stderr, "kennel doctor: unexpected argument `extra`\nsee `kennel doctor --help`\n");
 }
 
 #[test]
@@ -102,12 +102,12 @@ fn completions_are_valid_to_their_shells_and_know_every_flag() {
     let none = ran(&mut kennel(["completions"])).expect_code(2);
     assert_eq!(
         none.stderr,
-        "kennel completions: which shell? Write bash, zsh or fish\nsee `kennel completions --help`\n"
+        "kennel completions: no shell given; write bash, zsh or fish\nsee `kennel completions --help`\n"
     );
     let other = ran(&mut kennel(["completions", "tcsh"])).expect_code(2);
     assert_eq!(
         other.stderr,
-        "kennel completions: no completions for `tcsh`; there are bash, zsh and fish\nsee `kennel completions --help`\n"
+        "kennel completions: no completions for `tcsh`; supported shells are bash, zsh and fish\nsee `kennel completions --help`\n"
     );
 }
 

@@ -36,8 +36,8 @@ fn the_order_is_files_then_restrictions() {
     let at = |what: &str| {
         ran.stdout.lines().position(|line| line.contains(what)).unwrap_or_else(|| panic!("no {what}"))
     };
-    assert!(at("cut the mounts off") < at("mount proc"));
-    assert!(at("all mounts stand") < at("forbid gaining privileges"));
+    assert!(at("separate the mounts") < at("mount proc"));
+    assert!(at("finish mounts") < at("forbid gaining privileges"));
     assert!(at("forbid gaining privileges") < at("drop all capabilities"));
     assert!(at("drop all capabilities") < at("filter system calls"));
     assert_eq!(at("filter system calls"), ran.stdout.lines().count() - 1);

@@ -264,5 +264,5 @@ fn what_the_command_wrote_comes_before_what_kennel_says() {
     command.stdout(log.try_clone().unwrap()).stderr(log);
     assert_eq!(command.status().unwrap().code(), Some(124));
     let log = std::fs::read_to_string(scratch.join("log")).unwrap();
-    assert!(log.starts_with("begin\nwrote\nwrote\nkennel: time was up"), "{log}");
+    assert!(log.starts_with("begin\nwrote\nwrote\nkennel: timed out"), "{log}");
 }

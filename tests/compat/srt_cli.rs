@@ -114,7 +114,7 @@ fn a_key_that_is_not_known_is_passed_over_and_one_that_would_protect_is_not() {
     ] {
         let ran = run(srt(Which::Kennel, &place, Some(&protects)).expect("kennel").args(["-c", "echo ran"]));
         assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{protects}");
-        assert!(ran.stderr.contains("is not served"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("is not supported"), "{}", ran.stderr);
     }
 }
 

@@ -117,7 +117,8 @@ fn a_place_that_would_have_to_be_made_in_a_write_root_is_refused() {
     tree.same_names_after(|| {
         let ran = inside(&rules, "true", &[]).expect_code(125);
         assert!(
-            ran.stderr.contains("does not exist, and making it would leave it on the host; create it first"),
+            ran.stderr
+                .contains("does not exist, and creating it would leave it on the host; create it first"),
             "{}",
             ran.stderr
         );
@@ -195,7 +196,7 @@ fn a_mounts_source_that_does_not_exist_is_an_error() {
     let ran = inside(&["--mount".into(), "/usr".into()], "true", &[]).expect_code(125);
     assert!(
         ran.stderr
-            .contains("`/usr` is not a mount; write SOURCE:TARGET, with :rw behind it to make it writable"),
+            .contains("`/usr` is not a mount; write SOURCE:TARGET, or SOURCE:TARGET:rw to make it writable"),
         "{}",
         ran.stderr
     );

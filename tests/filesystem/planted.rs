@@ -17,7 +17,7 @@ fn in_project(tree: &Tree, rules: &[OsString], script: &str, paths: &[&Path]) ->
 #[track_caller]
 fn refused(told: &Ran, link: &Path) {
     let named =
-        format!("leads through the symlink {}, which the command could have made, to ", link.display());
+        format!("leads through the symlink {}, which the command could have created, to ", link.display());
     assert_eq!((told.code, told.stdout.as_str()), (125, ""), "{told:?}");
     assert!(told.stderr.contains(&named) && told.stderr.contains("\nhelp: "), "{}", told.stderr);
 }

@@ -89,7 +89,7 @@ fn a_missing_denied_path_inside_a_write_root_cannot_appear() {
                 assert!(ran.stderr.contains("Read-only file system"), "{}", ran.stderr);
                 let list = flag.trim_start_matches("--").replace('-', "_");
                 let told =
-                    format!("kennel: refused to make {0} (open): {list} {0} ({flag})\n", path.display());
+                    format!("kennel: refused to create {0} (open): {list} {0} ({flag})\n", path.display());
                 assert!(ran.stderr.ends_with(&told), "{}", ran.stderr);
                 // The folders on the way are not denied, and are taken away again here.
                 let _ = std::fs::remove_dir_all(tree.at("project/absent"));

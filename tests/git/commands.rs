@@ -115,9 +115,9 @@ fn a_configuration_is_written_only_with_what_it_says_already() {
     for word in [
         "could not write config file",
         "Read-only file system",
-        "git runs what its configuration names",
+        "git runs programs that its configuration names",
         // The way out.
-        "`hooks-read-only` leaves it open",
+        "`hooks-read-only` leaves it writable",
     ] {
         assert!(ran.stderr.contains(word), "{word}: {}", ran.stderr);
     }

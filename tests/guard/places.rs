@@ -116,6 +116,6 @@ fn a_denied_path_in_a_read_only_part_of_a_write_root_is_kept_by_that_alone() {
     let flags = [&project.flags()[..], &["--deny-read", &denied]].concat();
     let mut plan = kennel_tests::kennel(["plan"]);
     let plan = kennel_tests::ran(plan.args(&flags).args(["--", "true"])).ok();
-    assert!(!plan.stdout.contains("guard: nobody makes"), "{}", plan.stdout);
+    assert!(!plan.stdout.contains("guard: refuse to create"), "{}", plan.stdout);
     run_sh(&flags, &format!("mkdir {denied} && exit 9; exit 7")).expect_code(7);
 }

@@ -122,7 +122,7 @@ fn race(kind: &str, rounds: u32) {
         let stood = observer.join().expect("the observer does not fail");
         let _ = std::fs::set_permissions(&folder, Permissions::from_mode(0o700));
         assert!(path.symlink_metadata().is_err(), "{kind}: the denied name stands after the end: {ran:?}");
-        let told = ran.stderr.contains(&format!("{} was made all the same, and ", path.display()));
+        let told = ran.stderr.contains(&format!("{} was created despite the guard, and ", path.display()));
         match ran.code {
             123 => {
                 assert!(told, "{}", ran.stderr);
@@ -186,7 +186,7 @@ fn a_denied_name_that_appears_during_the_run_is_taken_away_recorded_and_ends_the
     assert!(!project.at("a/.git").exists() && project.at("a").is_dir());
     assert!(
         ran.stderr
-            .contains("was made all the same, and removed again; everything inside was killed: deny_write")
+            .contains("was created despite the guard, and removed again; the sandbox was killed: deny_write")
     );
     let report: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(report).unwrap()).expect("the report is JSON");

@@ -17,8 +17,8 @@ fn a_refusal_is_told_with_the_path_the_rule_and_how_often() {
     let ran = run_sh(flags, &script).expect_code(5);
     let (git, bashrc) = (text(&project.at(".git")), text(&project.at(".bashrc")));
     let told = format!(
-        "kennel: refused to make {git} (mkdir or mknod, 3 times): deny_write {git} (--deny-write)\n\
-         kennel: refused to make {bashrc} (open): deny_write {bashrc} (--deny-write)\n"
+        "kennel: refused to create {git} (mkdir or mknod, 3 times): deny_write {git} (--deny-write)\n\
+         kennel: refused to create {bashrc} (open): deny_write {bashrc} (--deny-write)\n"
     );
     assert!(ran.stderr.ends_with(&told), "{}", ran.stderr);
     let report: serde_json::Value =
@@ -45,12 +45,12 @@ fn the_plan_says_what_is_guarded_and_why() {
     let mut plan = kennel(["plan"]);
     let plan = ran(plan.args(project.flags()).args(["--", "true"])).ok().stdout;
     let path = text(&project.at("a/.git"));
-    let guarded = plan.lines().find(|line| line.contains(&format!("guard: nobody makes {path}")));
+    let guarded = plan.lines().find(|line| line.contains(&format!("guard: refuse to create {path}")));
     assert!(
         guarded.is_some_and(|line| line.ends_with(&format!("# deny_write {path} (--deny-write)"))),
         "{plan}"
     );
-    assert!(plan.contains("some are up to the guard"), "{plan}");
+    assert!(plan.contains("the guard decides some"), "{plan}");
 }
 
 /// Does something that waits, and hands over the controller's pid while it does.

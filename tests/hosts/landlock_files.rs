@@ -216,7 +216,7 @@ fn a_denied_path_that_does_not_exist_cannot_be_made() {
     let run = run.ok();
     assert_eq!(run.stdout, "refused\nrefused\n", "{}", run.stderr);
     assert!(
-        run.stderr.contains(&format!("kennel: refused to make {denied} (mkdir or mknod)")),
+        run.stderr.contains(&format!("kennel: refused to create {denied} (mkdir or mknod)")),
         "{}",
         run.stderr
     );
@@ -251,7 +251,7 @@ fn a_denied_path_that_appears_all_the_same_ends_everything_inside() {
     kennel_tests::eventually("the command runs", || scratch.join("inside/go").exists().then_some(()));
     std::fs::create_dir(&denied).unwrap();
     let run = Ran::from(child.wait_with_output().unwrap()).expect_code(123);
-    assert!(run.stderr.contains("was made all the same, and removed again"), "{}", run.stderr);
+    assert!(run.stderr.contains("was created despite the guard, and removed again"), "{}", run.stderr);
     assert!(!scratch.join("inside/.git").exists());
     assert_eq!(kennel_tests::leftovers::processes_left_with(&sleep), [""; 0]);
 }
@@ -339,5 +339,5 @@ fn a_write_root_that_is_the_whole_disk_is_refused_because_the_kernels_files_woul
     }
     let Some(told) = run(&["--allow-write", "/"], "echo it ran") else { return };
     let told = told.expect_code(125);
-    assert!(told.stderr.contains("that stays read-only in what can be written"), "{}", told.stderr);
+    assert!(told.stderr.contains("that stays read-only in a writable folder"), "{}", told.stderr);
 }

@@ -156,5 +156,5 @@ fn without_a_network_that_was_finished_there_is_no_command() {
     let trace = std::fs::read_to_string(scratch.join("trace")).unwrap();
     assert!(trace.contains("unshare(CLONE_NEWNET)"), "nobody was killed: {trace}");
     assert_eq!((told.code, told.stdout.as_str()), (125, ""), "{told:?}");
-    assert!(told.stderr.contains("make a network"), "{told:?}");
+    assert!(told.stderr.contains("create an empty network"), "{told:?}");
 }

@@ -130,7 +130,7 @@ fn a_wait_that_ends_first_is_a_timeout() {
     let mut child = Sandbox::builder().build().expect("plain").spawn("sleep", &["60"]).expect("starts");
     let error = child.wait_timeout(Duration::from_millis(50)).expect_err("it still runs");
     assert!(matches!(error, SandboxError::Timeout));
-    assert_eq!(error.to_string(), "the sandbox did not end in time");
+    assert_eq!(error.to_string(), "timed out waiting for the sandbox to end");
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn times_out(script: &str, sleep: &str) -> Ran {
     let ran = ran.expect_code(124);
     assert!(took >= Duration::from_secs(1), "ended before its time: {took:?}");
     assert!(took < Duration::from_secs(15), "ended long after its time: {took:?}");
-    assert!(ran.stderr.contains("time was up"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("timed out"), "{}", ran.stderr);
     assert_eq!(processes_left_with(sleep), Vec::<String>::new());
     ran
 }

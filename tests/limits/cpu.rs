@@ -49,6 +49,6 @@ fn the_same_signal_from_somebody_else_is_not_called_cpu_time() {
 fn a_sleeping_command_is_stopped_by_the_clock_and_not_by_cpu_time() {
     let flags = ["--timeout", "1s", "--cpu-time", "1s"];
     let told = told_of_sh(&flags, "sleep 60").ended(124, "killed_by_timeout");
-    let told = told.said("time was up after 1s (limits.timeout)");
+    let told = told.said("timed out after 1s (limits.timeout)");
     assert!(told.number("wall_time_ms") >= 1000.0, "{:#}", told.report);
 }

@@ -49,7 +49,7 @@ fn no_answer_in_time_and_an_interrupt_are_a_no() {
     screen.line(&format!("{run} -- sh -c \"{}; echo late-\\$((1+1))\"", get("late")));
     let shown = screen.wait_for("late-2");
     assert!(shown.contains("connect to late.web.test:80?") && shown.contains("status-403"), "{shown}");
-    screen.wait_for("nobody answered the question in time; to allow it: --allow-domain late.web.test:80");
+    screen.wait_for("no answer to the question in time; to allow it: --allow-domain late.web.test:80");
     assert_eq!(screen.exit_code(), "0");
     screen.line(&format!(
         "$K run --no-settings --ask -- sh -c \"{}; echo int-\\$((1+1))\"",
@@ -97,7 +97,7 @@ fn a_command_that_ends_while_a_question_stands_leaves_the_terminal_as_it_was() {
     let run = "$K run --no-settings --ask --timeout 2s";
     screen.line(&format!("{run} -- sh -c \"{}; sleep 60\"", get("standing")));
     screen.wait_for("connect to standing.web.test:80?");
-    screen.wait_for("time was up");
+    screen.wait_for("timed out");
     assert_eq!(screen.exit_code(), "124");
     screen.line("stty -a | md5sum; echo after-$((1+1))");
     let after = screen.wait_for("after-2");

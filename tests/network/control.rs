@@ -65,7 +65,7 @@ fn lines_on_the_control_descriptor_hold_for_the_next_connection() {
     // 0, 1, 2, and the folder that ls reads.
     assert_eq!(rest.split_whitespace().collect::<Vec<_>>(), ["200", "4"], "the descriptor is not inside");
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(errors.contains("line 2") && errors.contains("the old rules hold"), "{errors}");
+    assert!(errors.contains("line 2") && errors.contains("the old rules still apply"), "{errors}");
     world.saw_nothing_of("never.web.test");
 }
 
@@ -223,7 +223,7 @@ pub fn embedded() {
     let result = slow.build().expect("a list").run("sh", &["-c", status]).expect("it runs");
     assert_eq!(result.stdout, "403\n", "{result:?}");
     let late = result.network.iter().find(|one| !one.allowed).expect("a refusal");
-    assert_eq!(late.reason, "nobody answered the question in time");
+    assert_eq!(late.reason, "no answer to the question in time");
 
     let asking = list.ask_about_hosts(|question| match (question.host.as_str(), question.port) {
         ("changing.web.test", 80) => HostAnswer::Allow,

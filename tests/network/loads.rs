@@ -226,7 +226,7 @@ os.system('curl -s -o /dev/null http://flood.web.test/hello')";
     assert_eq!(told.ran.stdout, "tried\n");
     assert!(told.ran.stderr.len() < 32 << 10, "{} bytes: {:.2000}", told.ran.stderr.len(), told.ran.stderr);
     assert!(
-        told.ran.stderr.contains(" more hosts\n") && told.ran.stderr.contains("not kept one by one"),
+        told.ran.stderr.contains(" more hosts\n") && told.ran.stderr.contains("not recorded individually"),
         "{told:#?}"
     );
     let report = serde_json::to_string(&told.network).expect("it was JSON");

@@ -7,7 +7,7 @@ use kennel_tests::{Ran, Scratch, kennel, program, ran_within, skipped};
 use crate::LONG;
 use crate::world::{THERE, THERE_V6, python, world};
 
-const HINT: &str = "kennel: no network in this sandbox; --allow-domain HOST lets it reach a host\n";
+const HINT: &str = "kennel: this sandbox has no network; to allow a host: --allow-domain HOST\n";
 
 fn run(flags: &[&str], script: &str) -> Ran {
     let mut command = kennel(["run", "--no-settings"]);
@@ -78,7 +78,7 @@ s.socket(s.AF_INET, s.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9)); exit(7)";
     others.extend(in_python(loopback).map(|script| (&[][..], script)));
     for (flags, script) in &others {
         let ran = run(flags, script);
-        assert!(!ran.stderr.contains("no network in this sandbox"), "{flags:?} {script}: {ran:?}");
+        assert!(!ran.stderr.contains("this sandbox has no network"), "{flags:?} {script}: {ran:?}");
     }
 }
 

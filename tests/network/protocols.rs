@@ -325,7 +325,7 @@ for dial in (plain, connect, socks):
     );
     let Some(told) = python_inside(Way::Proxy, &["odd.web.test"], &script) else { return };
     assert_eq!(told.ran.stdout, "False\nFalse\nFalse\n", "{told:#?}");
-    assert!(told.reason("odd.web.test").contains("only a tcp:// rule carries"), "{told:#?}");
+    assert!(told.reason("odd.web.test").contains("only a tcp:// rule allows"), "{told:#?}");
     let advice = format!("to allow it: --allow-domain tcp://odd.web.test:{ECHO}");
     assert!(told.ran.stderr.contains(&advice), "{told:#?}");
     let rule = format!("tcp://odd.web.test:{ECHO}");

@@ -200,7 +200,7 @@ fn a_port_that_is_taken_and_one_that_is_none_are_errors() {
         assert!(said.contains("is not a port to publish"), "{wrong}: {said}");
     }
     let said = error(&["--publish", "8080", "--net", "host"]);
-    assert!(said.contains("has no meaning with network mode `host`"), "{said}");
+    assert!(said.contains("cannot be used with network mode `host`"), "{said}");
 }
 
 /// The part of the role `embed` that is about published ports.

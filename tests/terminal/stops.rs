@@ -62,7 +62,7 @@ fn a_command_that_stops_itself_evades_neither_the_clock_nor_listens_afterwards()
     assert_eq!(size(&work.join("late")), 0, "it ran past its time");
     assert_eq!(std::fs::read_to_string(work.join("heard")).unwrap_or_default(), "");
     screen.line("fg");
-    screen.wait_for("time was up");
+    screen.wait_for("timed out");
     assert_eq!(screen.exit_code(), "124");
 }
 
@@ -83,7 +83,7 @@ fn a_stop_from_outside_does_not_stop_the_clock() {
     };
     eventually("everything inside has ended", || inside().then_some(()));
     screen.line("fg");
-    screen.wait_for("time was up");
+    screen.wait_for("timed out");
     assert_eq!(screen.exit_code(), "124");
 }
 

@@ -13,14 +13,14 @@ fn name(path: &CString) -> String {
 #[must_use]
 pub fn describe_step(step: &Step) -> String {
     match step {
-        Step::PrivateMounts => "cut the mounts off from the host's".into(),
+        Step::PrivateMounts => "separate the mounts from the host's".into(),
         Step::HostRoot { access: Access::Write, .. } => "show the host's files, writable".into(),
         Step::HostRoot { .. } => "show the host's files, read-only".into(),
         Step::TmpfsRoot { .. } => "start from an empty root".into(),
         Step::Tmpfs { target, size, .. } => format!("mount a tmpfs of {size} bytes on {}", name(target)),
-        Step::MakeDir { path, .. } => format!("make the folder {}", name(path)),
-        Step::MakeFile { path } => format!("make a place to mount on, {}", name(path)),
-        Step::Symlink { path, points_to } => format!("make the link {} to {}", name(path), name(points_to)),
+        Step::MakeDir { path, .. } => format!("create the folder {}", name(path)),
+        Step::MakeFile { path } => format!("create the mount point {}", name(path)),
+        Step::Symlink { path, points_to } => format!("create the link {} to {}", name(path), name(points_to)),
         Step::WriteFile { path, contents, .. } => format!("write {} bytes to {}", contents.len(), name(path)),
         Step::Bind { source, target, access, .. } => {
             let how = match access {
@@ -34,10 +34,10 @@ pub fn describe_step(step: &Step) -> String {
                 format!("show {} at {} {how}", name(source), name(target))
             }
         }
-        Step::Store { size, .. } => format!("make a file system in memory of {size} bytes"),
-        Step::HandOverStore => "keep hold of what hides files, for names that the host replaces".into(),
+        Step::Store { size, .. } => format!("create an in-memory file system of {size} bytes"),
+        Step::HandOverStore => "keep the masks, to hide names that the host replaces".into(),
         Step::Private { target, .. } => format!("show a private folder at {}", name(target)),
-        Step::SealMounts => "all mounts stand".into(),
+        Step::SealMounts => "finish mounts".into(),
         Step::MaskDir { target } => format!("hide the folder {}", name(target)),
         Step::MaskFile { target } => format!("hide the file {}", name(target)),
         Step::CoverFile { target, contents } => {
@@ -47,10 +47,10 @@ pub fn describe_step(step: &Step) -> String {
         Step::Proc { target, write: true } => format!("mount proc on {}, writable", name(target)),
         Step::Devpts { target } => format!("mount devpts on {}", name(target)),
         Step::ReadOnly { target } => format!("make {} read-only", name(target)),
-        Step::PivotRoot => "make the new root the only one".into(),
+        Step::PivotRoot => "switch to the new root and drop the old one".into(),
         Step::Hostname { name: host } => format!("set the host name to {}", name(host)),
-        Step::OwnNetwork => "make a network with nothing in it".into(),
-        Step::EnterNetwork => "enter the network that the opening made".into(),
+        Step::OwnNetwork => "create an empty network".into(),
+        Step::EnterNetwork => "enter the network created earlier".into(),
         Step::LoopbackUp => "bring up the loopback interface".into(),
         Step::Netlink { messages, .. } => {
             format!("configure the network ({} bytes of netlink)", messages.len())
@@ -68,17 +68,19 @@ pub fn describe_step(step: &Step) -> String {
         Step::ChangeDir { path } => format!("change to {}", name(path)),
         Step::Limit { resource, soft, .. } => format!("limit {} to {soft}", resource_name(*resource)),
         Step::NamespaceLimit { file, half_of, .. } if !half_of.is_empty() => {
-            format!("limit {} of all inside to half of {}", name(file), name(half_of))
+            format!("limit {} for the whole sandbox to half of {}", name(file), name(half_of))
         }
-        Step::NamespaceLimit { file, value, .. } => format!("limit {} of all inside to {value}", name(file)),
-        Step::OwnCgroups => "show its own cgroups as the root of all".into(),
+        Step::NamespaceLimit { file, value, .. } => {
+            format!("limit {} for the whole sandbox to {value}", name(file))
+        }
+        Step::OwnCgroups => "show its own cgroup as the root".into(),
         Step::OwnKeyring => "start from an empty session keyring".into(),
         Step::AwaitController => "wait for the controller".into(),
         Step::NoNewPrivileges => "forbid gaining privileges by exec".into(),
         Step::Landlock { paths, .. } => format!("restrict with Landlock ({} paths)", paths.len()),
         Step::DropCapabilities => "drop all capabilities".into(),
         Step::Filter { program, listener, .. } => {
-            let asks = if *listener { "; some are up to the guard" } else { "" };
+            let asks = if *listener { "; the guard decides some" } else { "" };
             format!("filter system calls ({} instructions){asks}", program.len() / 8)
         }
     }

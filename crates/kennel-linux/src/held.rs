@@ -50,8 +50,8 @@ pub enum HoldError {
     },
     /// A link on the way could have been made by an earlier run.
     #[error(
-        "{}: leads through the symlink {}, which the command could have made\n\
-         help: name the folder that is meant, or a file outside of what the command may write", .path.display(), .link.display()
+        "{}: leads through the symlink {}, which the command could have created\n\
+         help: name the target folder itself, or a file outside the folders that the command may write", .path.display(), .link.display()
     )]
     Link {
         /// The file's path.

@@ -19,9 +19,9 @@ pub fn namespace_denial() -> (String, String) {
     let dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) };
     if dumpable != 1 && !rustix::process::geteuid().is_root() {
         return (
-            "this process is not dumpable, so its files in /proc, the id maps among them, belong to root"
+            "this process is not dumpable, so its files in /proc, including the id maps, belong to root"
                 .into(),
-            "call prctl(PR_SET_DUMPABLE, 1) before, or start sandboxes from another process".into(),
+            "call prctl(PR_SET_DUMPABLE, 1) first, or start sandboxes from another process".into(),
         );
     }
     if setting("kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
@@ -40,7 +40,7 @@ pub fn namespace_denial() -> (String, String) {
     }
     if setting("user/max_user_namespaces").as_deref() == Some("0") {
         return (
-            "no user namespaces may be made (user.max_user_namespaces = 0)".into(),
+            "user namespaces cannot be created (user.max_user_namespaces = 0)".into(),
             "run `sudo sysctl user.max_user_namespaces=15000`".into(),
         );
     }
@@ -54,7 +54,7 @@ pub fn namespace_denial() -> (String, String) {
     }
     (
         "the kernel denies user namespaces to this process".into(),
-        "look for a seccomp filter or a security module around it; `best_effort` goes on without".into(),
+        "check for a seccomp filter or a security module that restricts it, or use `best_effort` to run without them".into(),
     )
 }
 
@@ -81,7 +81,7 @@ pub fn findings(trial: impl FnOnce() -> Result<(), String>) -> Vec<Finding> {
             state: State::Missing,
             detail: error,
             remedy: Some(
-                "the lines above say what is missing; `best_effort` goes on with what there is".into(),
+                "fix what the lines above report, or use `best_effort` to run with what is available".into(),
             ),
         },
     });
@@ -95,9 +95,10 @@ fn kernel() -> Finding {
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let (state, remedy) = match version {
         (0..=4, _) | (5, 0..=5) => (State::Missing, Some("kennel needs Linux 5.6 or later".to_owned())),
-        (5, 6..=12) => {
-            (State::Weaker, Some("Linux 5.13 brings Landlock, a second lock on the file rules".into()))
-        }
+        (5, 6..=12) => (
+            State::Weaker,
+            Some("Linux 5.13 adds Landlock, which enforces the file rules a second time".into()),
+        ),
         _ => (State::Good, None),
     };
     Finding { subject: "kernel", state, detail: format!("Linux {release}"), remedy }
@@ -109,7 +110,7 @@ fn namespaces() -> Finding {
         None => Finding {
             subject: "namespaces",
             state: State::Good,
-            detail: "user, mount, PID, IPC, UTS, cgroup and network namespaces can be made".into(),
+            detail: "user, mount, PID, IPC, UTS, cgroup and network namespaces can be created".into(),
             remedy: None,
         },
         Some(error) => {
@@ -140,7 +141,7 @@ fn landlock() -> Finding {
         older => (
             State::Weaker,
             format!("{older:?}: without the scopes for signals and abstract sockets"),
-            Some("Linux 6.12 has them; the namespaces cover the same".into()),
+            Some("Linux 6.12 adds them; the namespaces protect against the same".into()),
         ),
     };
     Finding { subject: "landlock", state, detail, remedy }
@@ -173,6 +174,6 @@ fn cgroups() -> Finding {
         subject: "limits",
         state: if missing { State::Weaker } else { State::Good },
         detail: text.trim_end().replace('\n', "\n                     "),
-        remedy: missing.then(|| "docs/limits.md says how to get the missing controllers".to_owned()),
+        remedy: missing.then(|| "see docs/limits.md for how to get the missing controllers".to_owned()),
     }
 }

@@ -65,13 +65,15 @@ pub fn stand_ins(
         // Outside a user namespace of the sandbox's own it would count all of the user's processes.
         if user_namespace {
             rlimits.push((RLIMIT_NPROC, u64::from(pids) + 1));
-            notes.push(format!("pids: {pids} by the user's process limit inside, without a count"));
+            notes.push(format!(
+                "pids: {pids} by the user's process limit inside; refused processes are not counted"
+            ));
         } else {
-            notes.push("pids: nothing limits them".to_owned());
+            notes.push("pids: not limited".to_owned());
         }
     }
     if limits.cpus.is_some() && missing.contains(Controller::Cpu) {
-        notes.push("cpus: nothing limits them".to_owned());
+        notes.push("cpus: not limited".to_owned());
     }
     (rlimits, notes)
 }

@@ -44,17 +44,17 @@ pub enum ListKind {
 pub struct HostRule {
     /// What may be spoken to them beside what the gate knows on every port; only in an allow list.
     pub protocol: Option<Protocol>,
-    /// Which hosts it speaks of.
+    /// Which hosts it matches.
     pub host: HostPattern,
-    /// The one port it speaks of; every port when `None`.
+    /// The one port it matches; every port when `None`.
     pub port: Option<u16>,
-    /// Why, in the user's words; told to whoever is refused.
+    /// Why, in the user's words; shown in the message of a refused connection.
     pub reason: Option<String>,
     /// Where the rule came from.
     pub origin: Origin,
 }
 
-/// Which hosts a rule speaks of.
+/// Which hosts a rule matches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HostPattern {
     /// One name.
@@ -69,7 +69,7 @@ pub enum HostPattern {
     Any,
 }
 
-/// A host as someone asks to reach it, in its one spelling.
+/// A host that a program wants to reach, normalized.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Host {
     /// A name: lower case, A-labels, no trailing dot.
@@ -112,7 +112,7 @@ pub enum HostRuleError {
     #[error("`{0}` is not a network; write one as `10.0.0.0/8` or `fd00::/8`")]
     Network(String),
     /// An address of the network instead of the network.
-    #[error("`{given}` is an address within a network; the network is `{network}`")]
+    #[error("`{given}` is an address within a network; write `{network}` for the network")]
     HostBits {
         /// What was written.
         given: String,
@@ -123,18 +123,18 @@ pub enum HostRuleError {
     #[error("a `*` can only be the whole first label, as in `*.example.com`")]
     Wildcard,
     /// `*` or `0.0.0.0/0` in an allow list.
-    #[error("`{0}` would allow every host; use network mode `host` to mean that")]
+    #[error("`{0}` would allow every host; use network mode `host` for that")]
     AllowsAll(String),
     /// `*.com` in an allow list.
     #[error(
-        "`*.{0}` is too broad; at least two labels follow the `*` in an allow list, as in `*.example.com`"
+        "`*.{0}` is too broad; in an allow list at least two labels must follow the `*`, as in `*.example.com`"
     )]
     TooBroad(String),
     /// A name of one label in an allow list.
     #[error("`{0}` has one label only; write the full name (`localhost` is the one exception)")]
     SingleLabel(String),
     /// A protocol in a deny list.
-    #[error("a deny entry is for every protocol; write it without `{0}://`")]
+    #[error("a deny entry applies to every protocol; write it without `{0}://`")]
     DeniesProtocol(Protocol),
     /// A protocol without a port.
     #[error("`{0}://` needs a port, as in `{0}://db.example.com:5433`")]
@@ -167,7 +167,7 @@ impl HostRule {
         HostRule { origin, ..self }
     }
 
-    /// Whether the rule speaks of this host and port.
+    /// Whether the rule matches this host and port.
     #[must_use]
     pub fn matches(&self, host: &Host, port: u16) -> bool {
         self.port.is_none_or(|own| own == port) && self.host.matches(host)
@@ -210,8 +210,7 @@ impl HostPattern {
         }
     }
 
-    /// Whether it speaks of this host. A name never matches an address: whoever has resolved a name asks about
-    /// both.
+    /// Whether it matches this host. A name never matches an address: a caller that has resolved a name checks both.
     #[must_use]
     pub fn matches(&self, host: &Host) -> bool {
         match (self, host) {

@@ -1,11 +1,11 @@
-//! What a host offers for sandboxes, as somebody who asks is told.
+//! What a host supports for sandboxes, as reported to the user.
 
 use std::fmt;
 
-/// Something that a host offers or lacks.
+/// Something that a host has or lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What was looked at.
+    /// What was checked.
     pub subject: &'static str,
     /// How it stands.
     pub state: State,

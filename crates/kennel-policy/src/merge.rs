@@ -52,11 +52,11 @@ impl Sources {
 pub struct Merged {
     /// The policy.
     pub policy: Policy,
-    /// What the settings file found in the working directory said in vain.
+    /// Settings of the file found in the working directory that were not applied.
     pub notes: Vec<Note>,
 }
 
-/// Something that a settings file found in the working directory said, and that was not applied.
+/// A setting of a file found in the working directory that was not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Where it said so.
@@ -77,13 +77,13 @@ impl fmt::Display for Note {
     }
 }
 
-/// Why sources do not go together.
+/// Why sources contradict each other.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MergeError {
     /// No such profile.
     #[error(
         "{origin}: there is no profile `{name}`; {}",
-        hint.map_or_else(|| format!("there are {}", profiles::NAMES.join(", ")), |near| format!("did you mean `{near}`?"))
+        hint.map_or_else(|| format!("the profiles are {}", profiles::NAMES.join(", ")), |near| format!("did you mean `{near}`?"))
     )]
     UnknownProfile {
         /// Its name.
@@ -101,8 +101,8 @@ pub enum MergeError {
     Ungated(Box<Ungated>),
     /// Unix sockets are listed where the mode leaves nothing to choose.
     #[error(
-        "network.allow_unix_sockets `{}` ({}) has no meaning with unix_sockets `{mode}` ({mode_origin}); \
-         use `listed` to reach only chosen sockets",
+        "network.allow_unix_sockets `{}` ({}) cannot be used with unix_sockets `{mode}` ({mode_origin}); \
+         use `listed` to allow only listed sockets",
         entry.pattern, entry.origin
     )]
     Unlisted {
@@ -110,25 +110,25 @@ pub enum MergeError {
         entry: Box<PathEntry>,
         /// The mode.
         mode: &'static str,
-        /// Where the mode was said.
+        /// Where the mode was set.
         mode_origin: Origin,
     },
     /// A port is to be published where it already is.
     #[error(
-        "network.publish `{port}` ({}) has no meaning with network mode `host` ({mode_origin}); \
-         a server inside is then one of the host's",
+        "network.publish `{port}` ({}) cannot be used with network mode `host` ({mode_origin}); \
+         a server inside already listens on the host's network",
         port.origin
     )]
     PublishedByHost {
         /// The port.
         port: PublishedPort,
-        /// Where the mode was said.
+        /// Where the mode was set.
         mode_origin: Origin,
     },
     /// Swap is what comes on top of a bound on memory.
-    #[error("limits.swap ({origin}) has no meaning without limits.memory")]
+    #[error("limits.swap ({origin}) requires limits.memory")]
     SwapAlone {
-        /// Where it was said.
+        /// Where it was set.
         origin: Origin,
     },
 }
@@ -136,8 +136,8 @@ pub enum MergeError {
 /// A rule about hosts, and a network mode under which nothing asks about hosts.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
-    "{list} `{rule}` ({}) has no meaning with network mode `{mode}` ({mode_origin}); \
-     use mode `allow-list` to reach only chosen hosts",
+    "{list} `{rule}` ({}) cannot be used with network mode `{mode}` ({mode_origin}); \
+     use mode `allow-list` to allow only listed hosts",
     rule.origin
 )]
 pub struct Ungated {
@@ -147,7 +147,7 @@ pub struct Ungated {
     pub rule: HostRule,
     /// The mode.
     pub mode: &'static str,
-    /// Where the mode was said.
+    /// Where the mode was set.
     pub mode_origin: Origin,
 }
 

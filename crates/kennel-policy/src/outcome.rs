@@ -16,23 +16,23 @@ pub use violation::{Mended, Violation, Violations};
 const SIGKILL: i32 = 9;
 const SIGXCPU: i32 = 24;
 
-/// What became of the command.
+/// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 pub enum Ended {
     /// It exited by itself.
     Exited(i32),
-    /// A signal ended it.
+    /// A signal killed it.
     Signalled(i32),
-    /// Its time was up and everything inside was killed.
+    /// It timed out and everything inside was killed.
     TimedOut,
-    /// It had used up its CPU time.
+    /// It used up its CPU time.
     CpuTimeUsedUp,
     /// The sandbox was at its memory limit and the kernel killed the command.
     OutOfMemory,
-    /// A rule was broken in spite of all, and everything inside was killed; or something that the host would run could not
-    /// be set aside.
+    /// A rule was broken despite the guard, and the sandbox was killed; or something that the host would run could
+    /// not be set aside.
     RuleBroken,
     /// Everything inside was killed from outside.
     Killed,
@@ -42,23 +42,23 @@ pub enum Ended {
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Outcome {
-    /// What became of the command.
+    /// How the command ended.
     pub ended: Ended,
     /// From the start of the command to the end of the last process.
     pub wall_time: Duration,
-    /// CPU time in programs, of all processes inside.
+    /// User CPU time of all processes inside.
     pub cpu_user: Duration,
-    /// CPU time in the kernel.
+    /// System CPU time.
     pub cpu_system: Duration,
-    /// How long the limit on CPUs held processes back, added up over them, where a cgroup counted it.
+    /// How long the limit on CPUs throttled processes, summed over them, if a cgroup counted it.
     pub cpu_throttled: Option<Duration>,
-    /// The most memory at once, in bytes: of everything inside where a cgroup counted it, else of any one process.
+    /// Peak memory in bytes: of everything inside if a cgroup counted it, otherwise of the largest process.
     pub peak_memory: u64,
     /// Whether `peak_memory` is of everything inside.
     pub memory_counted: bool,
     /// The most processes and threads at once, where a cgroup counted them.
     pub max_pids_seen: Option<u64>,
-    /// How many processes the out-of-memory killer took; the command may have gone on without them.
+    /// How many processes the out-of-memory killer killed; the command may have continued without them.
     pub oom_kills: u64,
     /// How often a new process was refused because of the limit.
     pub pids_refused: u64,
@@ -66,12 +66,12 @@ pub struct Outcome {
     pub output_truncated: bool,
     /// What was tried at protected paths that do not exist.
     pub violations: Violations,
-    /// Whether something inside tried to reach a network that is not there. Only looked for when the command failed, in a
-    /// network of the sandbox's own.
+    /// Whether something inside tried to reach a network that is not there. Only checked when the command failed, in
+    /// a network of the sandbox's own.
     pub tried_network: bool,
     /// What git on the host would have run, and was set aside.
     pub handed_back: HandedBack,
-    /// What the policy asked for and this host could not enforce (only with best effort).
+    /// What the policy requires and this host could not enforce (only with best effort).
     pub not_enforced: Vec<String>,
     /// What the network gate decided, where there was one.
     pub network: NetworkUse,
@@ -94,7 +94,7 @@ impl Ended {
         }
     }
 
-    /// The signal that ended the command.
+    /// The signal that killed the command.
     #[must_use]
     pub fn signal(self) -> Option<i32> {
         match self {
@@ -107,8 +107,8 @@ impl Ended {
 }
 
 impl Outcome {
-    /// The exit code that says the same: the command's own, 128 and the signal's number (137 when memory ran
-    /// out, 152 when CPU time did), 124 when time was up, or 123 when a rule was broken.
+    /// The exit code that says the same: the command's own, 128 plus the signal's number (137 when memory ran out,
+    /// 152 when CPU time did), 124 when it timed out, or 123 when a rule was broken.
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self.ended {
@@ -129,9 +129,9 @@ pub struct Usage {
     /// Bytes of memory now, of everything inside: of programs, of files in `/tmp`, of the page cache, and the kernel's own for
     /// this sandbox.
     pub memory: Option<u64>,
-    /// CPU time in programs so far.
+    /// User CPU time so far.
     pub cpu_user: Option<Duration>,
-    /// CPU time in the kernel so far.
+    /// System CPU time so far.
     pub cpu_system: Option<Duration>,
     /// Processes and threads now; PID 1, which is kennel's, is one of them.
     pub processes: Option<u64>,

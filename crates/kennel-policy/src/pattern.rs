@@ -51,16 +51,16 @@ pub enum PatternError {
     #[error("the path is not absolute")]
     Relative,
     /// No path of any system holds one.
-    #[error("the path holds a NUL byte")]
+    #[error("the path contains a NUL byte")]
     Nul,
     /// Whether `..` goes where it seems to go depends on symlinks, which a glob cannot ask about.
-    #[error("a glob cannot hold `..`; write the folder it stands for")]
+    #[error("a glob cannot contain `..`; write the actual folder")]
     ParentInGlob,
     /// A `[` with no `]`.
-    #[error("`[` opens a set that nothing closes; write `[[]` for the character itself")]
+    #[error("`[` starts a set that is not closed; write `[[]` for the character itself")]
     OpenSet,
     /// A range such as `z-a`.
-    #[error("the range `{0}` is the wrong way round")]
+    #[error("the range `{0}` is reversed")]
     EmptyRange(String),
 }
 

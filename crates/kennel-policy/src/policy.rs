@@ -24,11 +24,11 @@ pub struct Policy {
     pub environment: EnvironmentPolicy,
     /// Who the command is and how it starts.
     pub process: ProcessPolicy,
-    /// Go on without what this host cannot enforce, and say so in the outcome.
+    /// Run without protections this host cannot enforce, and list them in the outcome.
     pub best_effort: bool,
 }
 
-/// Where a rule came from, so that plans, errors and violations can speak in the user's words.
+/// Where a rule came from, so that plans, errors and violations can use the user's terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin(pub String);
 
@@ -41,33 +41,33 @@ impl std::fmt::Display for Origin {
 /// Which files can be read and written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FilePolicy {
-    /// What can be read when no rule speaks of it.
+    /// Which reads are allowed when no rule covers the path.
     pub reads: ReadModel,
     /// Hidden, with everything below.
     pub deny_read: Vec<PathRule>,
-    /// Readable: carved out of `deny_read`, or listed under [`ReadModel::Listed`].
+    /// Readable: exceptions to `deny_read`, or the list itself under [`ReadModel::Listed`].
     pub allow_read: Vec<PathRule>,
     /// Writable, with everything below.
     pub allow_write: Vec<PathRule>,
-    /// Read-only: carved out of `allow_write`.
+    /// Read-only: exceptions to `allow_write`.
     pub deny_write: Vec<PathRule>,
     /// Names that stay as they are in a folder and in those below it.
     pub kept_names: Option<KeptNames>,
     /// Whether to refuse to start if a folder that can be written is a home folder, or holds one.
     pub refuse_home: bool,
-    /// Which rule wins where several speak of one path.
+    /// Which rule wins if several cover one path.
     pub precedence: Precedence,
-    /// What stays read-only of the git repositories in what can be written.
+    /// Which parts of git repositories in writable folders stay read-only.
     pub git: GitLevel,
     /// What happens when the host replaces a protected path while the command runs.
     pub on_replace: OnReplace,
-    /// Host paths that appear at another place inside.
+    /// Host paths that appear at a different path inside.
     pub mounts: Vec<MountPoint>,
-    /// Fresh, empty, writable folders that live in memory.
+    /// Fresh, empty, writable, in-memory folders.
     pub tmpfs: Vec<TmpfsMount>,
-    /// What `/tmp` is inside.
+    /// Which `/tmp` the command sees.
     pub tmp: TmpMode,
-    /// Whether the host's `/run` shows inside (its sockets are the way to most of the host's daemons).
+    /// Whether the host's `/run` is visible inside (most of the host's daemons listen on sockets there).
     pub host_run: bool,
     /// Under [`ReadModel::Listed`]: add the minimal system set (`/usr`, `/bin`, `/lib*`, parts of `/etc`).
     pub system: bool,
@@ -122,7 +122,7 @@ pub enum KeptIn {
     WriteRoots,
 }
 
-/// What can be read when no rule speaks of it.
+/// Which reads are allowed when no rule covers the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadModel {
     /// Everything is readable but what `deny_read` names.
@@ -132,25 +132,26 @@ pub enum ReadModel {
     Listed,
 }
 
-/// Which rule wins where several speak of one path. No rule about writing ever shows what reading hides.
+/// Which rule wins if several cover one path. A rule about writing never shows a path that is hidden from reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precedence {
     /// The most specific one, and at a tie the one that denies.
     #[default]
     Specific,
-    /// A deny of writing holds for everything below, whatever is allowed there. Reading goes by the most specific
-    /// rule, and what both lists name can be read.
+    /// A deny of writing applies to everything below, whatever is allowed there. For reading the most specific rule
+    /// wins, and a path that both lists name can be read.
     DenyWrite,
 }
 
-/// What stays read-only of the git repositories in what can be written: git on the host runs what their hooks and
-/// configuration say, without a sandbox. A path of theirs that `allow_write` names itself is writable all the same
-/// (but not under [`Precedence::DenyWrite`]).
+/// Which parts of git repositories in writable folders stay read-only: git on the host runs what their hooks and
+/// configuration say, without a sandbox. A path in them that `allow_write` names itself stays writable (but not under
+/// [`Precedence::DenyWrite`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GitLevel {
     /// All of `.git`, existing or not: nothing can be committed.
     MetadataReadOnly,
-    /// What git takes programs from: hooks, configuration, attributes, and what these name in the tree. Commits work.
+    /// Everything that can make git run programs: hooks, configuration, attributes, and what these name in the tree.
+    /// Commits work.
     HooksAndConfigReadOnly,
     /// The same without the configuration files.
     HooksReadOnly,
@@ -159,13 +160,13 @@ pub enum GitLevel {
     Off,
 }
 
-/// What happens when the host replaces a path that a rule hides or keeps, while the command runs: the kernel then takes
-/// the protection off with the old file.
+/// What happens when the host replaces a path that a rule hides or keeps, while the command runs: the kernel then
+/// removes the protection together with the old file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnReplace {
-    /// The sandbox ends.
+    /// The sandbox is killed.
     End,
-    /// The new file is covered as the old one was; the command goes on.
+    /// The new file is covered as the old one was; the command continues.
     #[default]
     Mend,
 }
@@ -204,16 +205,16 @@ pub enum SearchScope {
 /// What to do about a listed path that does not exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
-    /// Leave it out. What is denied is kept from being made, where the sandbox could make it.
+    /// Leave it out. A denied path cannot be created, where the sandbox could otherwise create it.
     #[default]
     Skip,
-    /// Leave it out, and let it be made.
+    /// Leave it out, and let it be created.
     Ignore,
     /// Refuse to start.
     Error,
 }
 
-/// A host path that appears inside, perhaps at another place.
+/// A host path that appears inside, perhaps at a different path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountPoint {
     /// The host's path.
@@ -236,18 +237,18 @@ pub enum MountAccess {
     ReadWrite,
 }
 
-/// A fresh folder that lives in memory.
+/// A fresh in-memory folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TmpfsMount {
     /// Where it appears inside; an absolute path.
     pub target: PathBuf,
-    /// The most bytes it holds.
+    /// The maximum size in bytes.
     pub size: Option<u64>,
     /// Where the rule came from.
     pub origin: Origin,
 }
 
-/// What `/tmp` is inside.
+/// Which `/tmp` the command sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TmpMode {
     /// A fresh, empty one that goes away with the sandbox.
@@ -260,34 +261,34 @@ pub enum TmpMode {
 /// Which hosts can be reached.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkPolicy {
-    /// The network the sandbox lives in.
+    /// Which network the sandbox uses.
     pub mode: NetworkMode,
     /// Hosts that can be reached in [`NetworkMode::AllowList`].
     pub allow: Vec<HostRule>,
-    /// Hosts that cannot be reached even so; checked first.
+    /// Hosts that cannot be reached even if allowed; checked first.
     pub deny: Vec<HostRule>,
-    /// Whether someone is asked about hosts that no rule speaks of, in [`NetworkMode::AllowList`].
+    /// Whether kennel asks about hosts that no rule covers, in [`NetworkMode::AllowList`].
     pub ask: bool,
-    /// How long an answer may take before it is a no; `None` for as long as it takes.
+    /// How long to wait for an answer before refusing the host; `None` to wait without a limit.
     pub ask_timeout: Option<Duration>,
-    /// Whether a TLS or HTTP client can name another host than the one it connected to.
+    /// Whether a TLS or HTTP client can name a different host than the one it connected to.
     pub allow_sni_mismatch: bool,
-    /// Whether a TLS client can encrypt the name of the server it wants (ECH), so that nothing can be compared.
+    /// Whether a TLS client can encrypt the server's name (ECH), so that kennel cannot compare it.
     pub allow_ech: bool,
-    /// Ports of the inside that are also ports of the host's loopback.
+    /// Ports of the sandbox to publish on the host's loopback.
     pub publish: Vec<PublishedPort>,
-    /// The proxy that the host itself goes out by: an address, or `none`. Where nothing is said, the caller's own
-    /// proxy variables say it.
+    /// The proxy that the gate connects through: an address, or `none`. By default the caller's own proxy variables
+    /// name it.
     pub parent_proxy: Option<ProxyAddress>,
-    /// Which hosts are reached without that proxy, in the words of `NO_PROXY`.
+    /// Which hosts are reached without that proxy, in the syntax of `NO_PROXY`.
     pub no_proxy: Option<String>,
-    /// A port of the host's loopback where another HTTP proxy takes the place of the gate's.
+    /// Port of an HTTP proxy on the host's loopback that replaces the gate's.
     pub http_proxy_port: Option<u16>,
     /// The same for SOCKS.
     pub socks_proxy_port: Option<u16>,
-    /// Whether the command can make unix sockets, and what they can connect to.
+    /// Whether the command can create unix sockets, and what they can connect to.
     pub unix_sockets: UnixSockets,
-    /// Sockets of the host's that can be connected to under [`UnixSockets::Listed`].
+    /// Sockets of the host that the command can connect to under [`UnixSockets::Listed`].
     pub allow_unix_sockets: Vec<PathRule>,
 }
 
@@ -336,14 +337,14 @@ impl std::fmt::Debug for ProxyAddress {
     }
 }
 
-/// A port of the inside that is also a port of the host's loopback, and of no other address.
+/// A port of the sandbox that is published on the host's loopback, and on no other address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedPort {
     /// The port on the host; 0 is any that is free.
     pub host: u16,
     /// The port inside.
     pub inside: u16,
-    /// Where it was said.
+    /// Where it was set.
     pub origin: Origin,
 }
 
@@ -353,7 +354,7 @@ impl std::fmt::Display for PublishedPort {
     }
 }
 
-/// The network a sandbox lives in.
+/// Which network a sandbox uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NetworkMode {
     /// A network of its own with nothing but a loopback.
@@ -371,35 +372,35 @@ impl NetworkMode {
     pub const Whitelist: NetworkMode = NetworkMode::AllowList;
 }
 
-/// Which unix sockets a command can make or reach. The host's daemons (Docker, D-Bus, ssh-agent) listen on them,
-/// and a read-only mount does not keep a program from connecting.
+/// Which unix sockets a command can create or reach. The host's daemons (Docker, D-Bus, ssh-agent) listen on them,
+/// and a read-only mount does not stop a program from connecting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnixSockets {
     /// `socket(AF_UNIX)` fails with EPERM; `socketpair` works.
     #[default]
     None,
-    /// Stream sockets can be made; of the host's, they connect to the listed ones only.
+    /// Stream sockets can be created; of the host's sockets, they connect only to the listed ones.
     Listed,
     /// Any whose path the command can see.
     All,
 }
 
-/// How much of the machine can be used. `None` means no limit of kennel's.
+/// How much of the machine can be used. `None` means that kennel sets no limit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
     /// Bytes of memory for everything inside together.
     pub memory: Option<u64>,
-    /// Bytes of swap on top; 0 unless said otherwise when `memory` is set.
+    /// Bytes of swap on top; 0 by default when `memory` is set.
     pub swap: Option<u64>,
-    /// CPUs' worth of time: 1.5 is one and a half.
+    /// CPU time, in CPUs: 1.5 is one and a half.
     pub cpus: Option<f64>,
-    /// Wall-clock time until everything inside is killed.
+    /// Wall-clock time after which everything inside is killed.
     pub wall_time: Option<Duration>,
-    /// CPU time of one process.
+    /// CPU time of each process.
     pub cpu_time: Option<Duration>,
-    /// Processes and threads at once.
+    /// Number of processes and threads at once.
     pub pids: Option<u32>,
-    /// Open descriptors of one process.
+    /// Open descriptors of each process.
     pub open_files: Option<u32>,
     /// Bytes of the largest file that can be written.
     pub file_size: Option<u64>,
@@ -418,7 +419,7 @@ pub struct EnvironmentPolicy {
     pub pass: Vec<OsString>,
     /// Names never passed on.
     pub unset: Vec<OsString>,
-    /// Variables set to a value; these win.
+    /// Variables to set to a value; these override the others.
     pub set: Vec<(OsString, OsString)>,
 }
 
@@ -428,14 +429,14 @@ pub enum EnvironmentBase {
     /// The caller's.
     #[default]
     Inherit,
-    /// Only `PATH`, `HOME`, `USER`, `LANG`, `TERM` and the like.
+    /// Only `PATH`, `HOME`, `USER`, `LANG`, `TERM` and similar variables.
     Clear,
 }
 
 /// Who the command is and how it starts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessPolicy {
-    /// Where the command starts; the caller's working directory when `None`.
+    /// The directory the command starts in; the caller's working directory when `None`.
     pub workdir: Option<PathBuf>,
     /// Who the command is inside.
     pub user: UserMode,
@@ -443,8 +444,9 @@ pub struct ProcessPolicy {
     pub hostname: Option<String>,
     /// Which system calls the command can make.
     pub seccomp: SeccompProfile,
-    /// Whether it can make namespaces of its own and mount in them, as browsers and container tools do. The mounts of the
-    /// sandbox are locked there by the kernel; Landlock, which would forbid all mounting, does not keep files then.
+    /// Whether it can create its own namespaces and mount in them, as browsers and container tools do. The mounts of
+    /// the sandbox are locked there by the kernel; Landlock, which would forbid all mounting, does not protect files
+    /// then.
     pub nested_namespaces: bool,
     /// Descriptors above 2 that stay open, under the same numbers.
     pub keep_fds: Vec<u32>,

@@ -6,7 +6,7 @@
 
 use crate::settings::{Base, Format, Provenance, Settings, SettingsError, parse};
 
-/// What `--profile` knows.
+/// The names that `--profile` accepts.
 pub const NAMES: [&str; 5] = ["default", "judge", "agent", "build", "data"];
 
 /// The text of a profile, as it could stand in a settings file.

@@ -12,10 +12,10 @@ pub enum QuantityError {
     #[error("`{0}` is not a size; write bytes, or a number with K, M, G or T, such as `512M` or `1.5G`")]
     Size(String),
     /// Not a duration.
-    #[error("`{0}` is not a duration; write seconds, or such as `500ms`, `30s`, `1m30s` or `2h`")]
+    #[error("`{0}` is not a duration; write seconds, or a value such as `500ms`, `30s`, `1m30s` or `2h`")]
     Duration(String),
     /// Not a number of CPUs.
-    #[error("`{0}` is not a number of CPUs; write such as `1.5`, from {low} to {high}", low = CPUS.start(), high = CPUS.end())]
+    #[error("`{0}` is not a number of CPUs; write a number such as `1.5`, from {low} to {high}", low = CPUS.start(), high = CPUS.end())]
     Cpus(String),
     /// Not a whole number.
     #[error("`{0}` is not a whole number from {1} to {2}")]

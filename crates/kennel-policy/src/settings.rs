@@ -29,14 +29,14 @@ pub use read::{Provenance, parse};
 pub use schema::schema;
 pub use text::{ValueError, name, variable};
 
-/// What one source says. What it does not say is `None`, or an empty list.
+/// The settings of one source. Settings that it does not have are `None`, or an empty list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     /// The file it came from, as the user would name it.
     pub file: Option<String>,
-    /// The profile that all of this is on top of.
+    /// The profile that these settings build on.
     pub profile: Option<Stated<String>>,
-    /// Go on without what this host cannot enforce.
+    /// Run without protections this host cannot enforce.
     pub best_effort: Option<Stated<bool>>,
     /// `[files]`
     pub files: FileSettings,
@@ -50,12 +50,12 @@ pub struct Settings {
     pub process: ProcessSettings,
 }
 
-/// A value and where it was said.
+/// A value and where it was set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stated<T> {
     /// The value.
     pub value: T,
-    /// Where it was said.
+    /// Where it was set.
     pub origin: Origin,
 }
 
@@ -88,7 +88,7 @@ pub struct PathEntry {
     pub pattern: PathPattern,
     /// What to do when it does not exist; the list's default when `None`.
     pub missing: Option<Missing>,
-    /// Where it was said.
+    /// Where it was set.
     pub origin: Origin,
 }
 
@@ -112,7 +112,7 @@ pub struct NetworkSettings {
     pub allow_unix_sockets: Vec<PathEntry>,
 }
 
-/// `[limits]`; a stated `None` takes away a limit that an earlier source set.
+/// `[limits]`; a stated `None` removes a limit that an earlier source set.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the table of keys documents them, and `Limits` what they mean")]
 pub struct LimitSettings {
@@ -188,7 +188,7 @@ pub struct SettingsError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// More than a mebibyte.
-    #[error("the file is larger than 1 MiB, which no settings file needs to be")]
+    #[error("the file is larger than 1 MiB, the limit for settings")]
     TooLarge,
     /// Lists and tables within each other, more than 64 deep.
     #[error("the values are nested more than 64 deep")]
@@ -221,7 +221,7 @@ pub enum Problem {
         inside: String,
     },
     /// A boolean where a list belongs, and so on.
-    #[error("`{key}` is {found}, but has to be {expected}")]
+    #[error("`{key}` is {found}, but must be {expected}")]
     Type {
         /// The key.
         key: String,
@@ -231,7 +231,7 @@ pub enum Problem {
         found: &'static str,
     },
     /// Something that another program's settings can say, and that kennel would not keep.
-    #[error("`{key}` is not served: {why}")]
+    #[error("`{key}` is not supported: {why}")]
     NotServed {
         /// The key.
         key: String,

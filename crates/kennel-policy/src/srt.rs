@@ -100,7 +100,7 @@ pub struct Entry {
     pub path: PathBuf,
     /// The same as a glob.
     pub glob: Option<PathPattern>,
-    /// Where it was said.
+    /// Where it was set.
     pub origin: Origin,
 }
 

@@ -35,7 +35,7 @@ pub struct ParentProxy {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParentProxyError {
     /// `https://`, `socks5://` and others.
-    #[error("a parent proxy is spoken to in plain HTTP; `{0}` is not supported")]
+    #[error("kennel connects to a parent proxy by plain HTTP; `{0}` is not supported")]
     Scheme(String),
     /// No host, or none that is valid.
     #[error("the parent proxy has no valid host; write `http://proxy.example.com:3128`")]

@@ -185,7 +185,7 @@ pub fn summary(records: &[Record], unkept: u64, advice: &str) -> String {
         let _ = writeln!(text, "  and {more} more hosts");
     }
     if unkept > 0 {
-        let _ = writeln!(text, "  and {unkept} more that were not kept one by one");
+        let _ = writeln!(text, "  and {unkept} more that were not recorded individually");
     }
     text
 }
@@ -259,7 +259,7 @@ mod tests {
              [2001:db8::1]:80 (by a\\u{1b}b): not on the allow list; to allow it, add to network.allow: [2001:db8::1]:80\n  \
              rebind.test:80: it resolves to 127.0.0.1, a loopback address; to allow it, add to network.allow: 127.0.0.1:80\n  \
              a\\u{1b}[2Jb:1: not a valid host: an escape\n  \
-             and 2 more that were not kept one by one\n"
+             and 2 more that were not recorded individually\n"
         );
     }
 
@@ -282,7 +282,7 @@ mod tests {
         let text = summary(&ledger.records(), ledger.unkept(), BY_SETTING);
         assert_eq!(text.lines().count(), 1 + MOST_LINES + 2, "{text}");
         assert!(
-            text.contains("  and 492 more hosts\n  and 10 more that were not kept one by one\n"),
+            text.contains("  and 492 more hosts\n  and 10 more that were not recorded individually\n"),
             "{text}"
         );
     }

@@ -125,21 +125,21 @@ impl fmt::Display for DenyReason {
                 write!(f, "the client asked this host for {}", Ascii(told))
             }
             DenyReason::NoServerName => {
-                f.write_str("the TLS client names no server, which only a tcp:// rule carries")
+                f.write_str("the TLS client names no server, which only a tcp:// rule allows")
             }
             DenyReason::EncryptedName => f.write_str(
-                "the TLS client hides the server's name (ECH), which only network.allow_ech lets through",
+                "the TLS client hides the server's name (ECH), which only network.allow_ech allows",
             ),
             DenyReason::Tls(why) => write!(f, "the TLS hello is malformed: {why}"),
-            DenyReason::Request(why) => write!(f, "the HTTP request is not carried: {}", Ascii(why)),
+            DenyReason::Request(why) => write!(f, "the HTTP request is not allowed: {}", Ascii(why)),
             DenyReason::Protocol(what) => {
-                write!(f, "the client speaks {what}, which only a tcp:// rule carries")
+                write!(f, "the client speaks {what}, which only a tcp:// rule allows")
             }
             DenyReason::Answer(what) => write!(f, "the server does not answer in {what}"),
             DenyReason::Leak => f.write_str("the answer held the parent proxy's password"),
-            DenyReason::UnknownName => f.write_str("that address stands for no name"),
+            DenyReason::UnknownName => f.write_str("that address belongs to no name"),
             DenyReason::Refused => f.write_str("refused when asked"),
-            DenyReason::NoAnswer => f.write_str("nobody answered the question in time"),
+            DenyReason::NoAnswer => f.write_str("no answer to the question in time"),
         }
     }
 }

@@ -95,7 +95,7 @@ impl HelloReader {
     fn whole(&self) -> Option<Hello> {
         let (header, body) = self.message.split_at_checked(4)?;
         if header[0] != HANDSHAKE_CLIENT_HELLO {
-            return Some(Hello::Malformed("the first message is no hello"));
+            return Some(Hello::Malformed("the first message is not a hello"));
         }
         let announced = usize::from(header[1]) << 16 | usize::from(header[2]) << 8 | usize::from(header[3]);
         if announced > MOST_HELLO {
@@ -252,7 +252,7 @@ fn server_name(hello: &[u8]) -> Result<(Option<String>, bool), &'static str> {
         return Err("no ciphers");
     }
     if !hello.short_vector()?.contains(&0) {
-        return Err("no compression that is none");
+        return Err("no null compression");
     }
     if hello.0.is_empty() {
         return Ok((None, false));
@@ -293,7 +293,7 @@ fn host_name(body: &mut Reader) -> Result<String, &'static str> {
         return Err("two server names");
     }
     if name.is_empty() || name.len() > 255 || !name.iter().all(u8::is_ascii_graphic) {
-        return Err("a server name that is none");
+        return Err("an invalid server name");
     }
     Ok(name.iter().copied().map(char::from).collect())
 }

@@ -384,7 +384,7 @@ fn routes_alone() {
     let allow = vec![rule("203.0.113.5"), rule(&format!("host.kennel.internal:{port}"))];
     let gate = Gate::new(Rules::new(allow, vec![]), Settings::default());
     let _open = gate.open(GateSockets { transparent: vec![door.into()], ..GateSockets::default() }).unwrap();
-    for (address, verdict) in [("203.0.113.6", "not on the allow list"), ("198.18.7.7", "stands for no name")]
+    for (address, verdict) in [("203.0.113.6", "not on the allow list"), ("198.18.7.7", "belongs to no name")]
     {
         let mut stream = TcpStream::connect((address, 443)).unwrap();
         stream.write_all(&[22, 3, 1, 0, 200]).unwrap();

@@ -1,8 +1,8 @@
-//! What a sandbox is to be, said bit by bit.
+//! Builds the configuration of a sandbox step by step.
 //!
-//! A builder is a front end like the command line and settings files: it fills a [`Settings`], and [`merge`] makes the
-//! policy of it. No rule, default or check is written here. Paths are what they mean at the time of the call, so that
-//! neither a later change of the working directory nor of `HOME` changes what is protected.
+//! A builder is a front end like the command line and settings files: it fills a [`Settings`], and [`merge`] turns
+//! that into the policy. No rule, default or check is written here. Paths are resolved at the time of the call, so
+//! that a later change of the working directory or of `HOME` does not change what is protected.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::error::Cause;
 use crate::home::Homes;
 use crate::{MountPoint, Permission, Result, Sandbox, SandboxError};
 
-/// Says what a sandbox is to be, bit by bit.
+/// Builds the configuration of a sandbox step by step.
 ///
 /// ```
 /// use kennel::{MountPoint, Sandbox, SeccompProfile};
@@ -42,16 +42,16 @@ pub struct SandboxBuilder {
     /// The working directory when a profile was named: its relative paths mean that one.
     profile_folder: Option<PathBuf>,
     extras: Extras,
-    /// The first mistake, which [`SandboxBuilder::build`] tells.
+    /// The first mistake, which [`SandboxBuilder::build`] reports.
     mistake: Option<String>,
 }
 
-/// What a sandbox of the library has beside its policy.
+/// What a sandbox of the library has in addition to its policy.
 #[derive(Clone, Default)]
 pub(crate) struct Extras {
-    /// Whom to ask about hosts that no rule speaks of.
+    /// Function to ask about hosts that no rule covers.
     pub(crate) ask: Option<crate::AskAboutHosts>,
-    /// Count what is used even where nothing limits it.
+    /// Count resource usage even without a limit.
     pub(crate) count_usage: bool,
 }
 
@@ -76,7 +76,7 @@ macro_rules! choices {
     };
 }
 
-/// Values that the table of keys has something to say about.
+/// Values that the table of keys checks.
 macro_rules! values {
     ($($(#[$doc:meta])* $name:ident($argument:ident: $type:ty) => $key:literal, $text:expr;)*) => {
         $(
@@ -93,101 +93,104 @@ impl SandboxBuilder {
     values! {
         /// Bytes of memory for everything inside together.
         memory_limit(bytes: u64) => "limits.memory", bytes.to_string();
-        /// Bytes of swap on top of the memory limit; none unless said.
+        /// Bytes of swap on top of the memory limit; none by default.
         swap_limit(bytes: u64) => "limits.swap", bytes.to_string();
-        /// CPUs' worth of time: 1.5 is one and a half.
+        /// CPU time, in CPUs: 1.5 is one and a half.
         cpu_limit(cpus: f64) => "limits.cpus", cpus.to_string();
-        /// Wall-clock time until everything inside is killed.
+        /// Wall-clock time after which everything inside is killed.
         wall_time_limit(limit: Duration) => "limits.timeout", seconds(limit);
-        /// CPU time of one process, in whole seconds; what is between is rounded up.
+        /// CPU time of each process, in whole seconds, rounded up.
         cpu_time_limit(limit: Duration) => "limits.cpu_time", seconds(limit);
-        /// Processes and threads at once.
+        /// Number of processes and threads at once.
         max_pids(count: u32) => "limits.pids", count.to_string();
-        /// Open descriptors of one process.
+        /// Open descriptors of each process.
         max_open_files(count: u32) => "limits.open_files", count.to_string();
         /// Bytes of the largest file that can be written.
         max_file_size(bytes: u64) => "limits.file_size", bytes.to_string();
         /// Bytes of the private `/tmp` and `/dev/shm` together.
         tmp_size(bytes: u64) => "limits.tmp_size", bytes.to_string();
-        /// Bytes captured of each output stream; what comes after is dropped and noted. 64 MiB unless said.
+        /// Bytes captured of each output stream; the rest is dropped, and the result says so. 64 MiB by default.
         max_output(bytes: u64) => "limits.output", bytes.to_string();
 
-        /// A path or glob that can be read. Here as in the other lists a relative path is one of the working directory at
-        /// the time of this call, `~` and `$HOME` are the caller's home, and other variables are an error.
+        /// A path or glob that can be read. Here and in the other lists a relative path is relative to the working
+        /// directory at the time of this call, `~` and `$HOME` are the caller's home, and other variables are an
+        /// error.
         allow_read(path: impl AsRef<Path>) => "files.allow_read", path.as_ref();
-        /// A path or glob that is hidden. Below `~` it is hidden in the home that `HOME` says and in that of the user
-        /// database.
+        /// A path or glob that is hidden. Below `~` it is hidden both in the home that `HOME` names and in the one in
+        /// the user database.
         deny_read(path: impl AsRef<Path>) => "files.deny_read", path.as_ref();
         /// A path or glob that can be written.
         allow_write(path: impl AsRef<Path>) => "files.allow_write", path.as_ref();
         /// A path or glob that cannot be written.
         deny_write(path: impl AsRef<Path>) => "files.deny_write", path.as_ref();
-        /// A device of the host's to add to the minimal set, such as `/dev/kvm`.
+        /// A device of the host to add to the minimal set, such as `/dev/kvm`.
         device(path: impl AsRef<Path>) => "files.devices", path.as_ref();
-        /// A unix socket of the host's, or a glob, that can be connected to.
+        /// A unix socket of the host, or a glob, that the command can connect to.
         allow_unix_socket(path: impl AsRef<Path>) => "network.allow_unix_sockets", path.as_ref();
 
-        /// A host that can be reached. Hosts that are allowed make the network mode an allow list unless one is said.
+        /// A host that can be reached. With allowed hosts the network mode is an allow list by default.
         allow_domain(host: impl AsRef<str>) => "network.allow", host.as_ref();
-        /// A host that cannot be reached even so; looked at first.
+        /// A host that cannot be reached even if allowed; checked first.
         deny_domain(host: impl AsRef<str>) => "network.deny", host.as_ref();
-        /// A port of the host's loopback whose HTTP proxy serves the command in place of kennel's.
+        /// Port of an HTTP proxy on the host's loopback that serves the command instead of kennel's.
         http_proxy_port(port: u16) => "network.http_proxy_port", port.to_string();
         /// The same for SOCKS.
         socks_proxy_port(port: u16) => "network.socks_proxy_port", port.to_string();
-        /// How long whoever is asked about a host has for an answer, before it is a no. A minute unless said.
+        /// How long to wait for an answer about a host before refusing it. A minute by default.
         ask_timeout(time: Duration) => "network.ask_timeout", seconds(time);
 
-        /// A variable of the caller's that is passed on although the others are not.
+        /// A variable of the caller that is kept even when the others are not.
         pass_env(name: impl AsRef<OsStr>) => "environment.pass", name.as_ref();
-        /// A variable of the caller's that is not passed on.
+        /// A variable of the caller that is not passed on.
         unset_env(name: impl AsRef<OsStr>) => "environment.unset", name.as_ref();
 
-        /// Where commands start; a relative path is one of the working directory at the time of this call.
+        /// The directory commands start in; a relative path is relative to the working directory at the time of this
+        /// call.
         working_dir(path: impl AsRef<Path>) => "process.workdir", path.as_ref();
         /// The host name inside.
         hostname(name: impl AsRef<str>) => "process.hostname", name.as_ref();
     }
 
     choices! {
-        /// The network the sandbox lives in.
+        /// Which network the sandbox uses.
         network_mode(mode: NetworkMode) => network.mode = mode;
-        /// Whether commands can make unix sockets, and reach the listed or all of the host's daemons.
+        /// Whether commands can create unix sockets, and whether they can connect to listed sockets or to all of the
+        /// host's daemons.
         unix_sockets(sockets: UnixSockets) => network.unix_sockets = sockets;
-        /// Let a TLS or HTTP client name another host than the one it connected to.
+        /// Let a TLS or HTTP client name a different host than the one it connected to.
         allow_sni_mismatch(yes: bool) => network.allow_sni_mismatch = yes;
-        /// Let a TLS client encrypt the name of the server it wants (ECH), as browsers do; it cannot be compared then.
+        /// Let a TLS client encrypt the server's name (ECH), as browsers do; kennel then cannot compare it.
         allow_ech(yes: bool) => network.allow_ech = yes;
         /// Which system calls commands can make.
         seccomp_profile(profile: SeccompProfile) => process.seccomp = profile;
         /// User 0 inside, without capabilities.
         root_inside(root: bool) => process.user = if root { UserMode::Root } else { UserMode::Self_ };
-        /// What can be read when no rule speaks of it.
+        /// Which reads are allowed when no rule covers the path.
         reads(model: ReadModel) => files.reads = model;
         /// Which rule wins: the most specific one, or any deny of writing.
         precedence(precedence: Precedence) => files.precedence = precedence;
-        /// What stays read-only of the git repositories in what can be written, of which git on the host would run
-        /// hooks and more.
+        /// Which parts of git repositories in writable folders stay read-only. Git on the host would run their hooks
+        /// and more.
         git(level: GitLevel) => files.git = level;
-        /// Keep shell start-up files and the settings of editors and agents as they are where commands start.
+        /// Keep shell start-up files and editor and agent settings read-only in writable folders.
         protect_dotfiles(yes: bool) => files.protect_dotfiles = yes;
-        /// Refuse to start if a home folder, or a folder above one, can be written.
+        /// Refuse to start if a home folder, or a folder above one, is writable.
         refuse_home(yes: bool) => files.refuse_home = yes;
-        /// What happens when the host replaces a denied path while a command runs: the new file is protected as the old
-        /// one was, or the sandbox ends.
+        /// What happens when the host replaces a denied path while a command runs: the new file is protected as the
+        /// old one was, or the sandbox is killed.
         on_replace(action: OnReplace) => files.on_replace = action;
-        /// What `/tmp` is inside: a fresh one, or the host's under the same rules as any other folder.
+        /// Which `/tmp` commands see: a fresh one, or the host's under the usual file rules.
         tmp(mode: TmpMode) => files.tmp = mode;
-        /// Whether the host's `/run` shows inside; most of the host's daemons listen there.
+        /// Whether the host's `/run` is visible inside; most of the host's daemons listen there.
         host_run(yes: bool) => files.host_run = yes;
-        /// Under listed reads: whether the minimal system set (`/usr`, `/bin`, `/lib*`, parts of `/etc`) is added.
+        /// With listed reads: whether the minimal system set (`/usr`, `/bin`, `/lib*`, parts of `/etc`) is added.
         system_files(yes: bool) => files.system = yes;
-        /// Keep the caller's variables out, but for the basic ones.
+        /// Pass on only the caller's basic variables.
         clear_env(clear: bool) => environment.clear = clear;
     }
 
-    /// Says any setting by its name, as a settings file or a flag does: `docs/settings.md` lists them. A list grows, a
-    /// single value replaces what was said before, and `unlimited` takes a limit of a profile away.
+    /// Sets any setting by its name, as a settings file or a flag does: `docs/settings.md` lists them. A list grows,
+    /// a single value replaces the earlier one, and `unlimited` removes a limit that a profile sets.
     ///
     /// ```
     /// let sandbox = kennel::Sandbox::builder().profile("judge").setting("limits.timeout", "unlimited").build()?;
@@ -200,9 +203,9 @@ impl SandboxBuilder {
     }
 
     /// Starts from a built-in profile: `judge` for a stranger's program, `agent` for a coding agent, `build` for a
-    /// build step, `data` for looking at data. What else is said replaces what it says, and lists grow. Its relative
-    /// paths are relative to [`working_dir`](SandboxBuilder::working_dir), else to the working directory at the time of
-    /// this call.
+    /// build step, `data` for looking at data. Other settings override those of the profile, and lists grow. Its
+    /// relative paths are relative to [`working_dir`](SandboxBuilder::working_dir), else to the working directory at
+    /// the time of this call.
     ///
     /// ```no_run
     /// let judge = kennel::Sandbox::builder().profile("judge").memory_limit(64 << 20).build()?;
@@ -219,14 +222,14 @@ impl SandboxBuilder {
         self
     }
 
-    /// Go on without what this host cannot enforce; the result lists it.
+    /// Run without protections this host cannot enforce; the result lists them.
     #[must_use]
     pub fn best_effort(mut self, yes: bool) -> Self {
         self.settings.best_effort = Some(stated(yes, "best_effort"));
         self
     }
 
-    /// Count what is used even where nothing limits it, if that takes no more than a cgroup of one's own.
+    /// Count resource usage even without a limit, if that requires no more than a cgroup of the sandbox's own.
     #[must_use]
     pub fn count_usage(mut self, yes: bool) -> Self {
         self.extras.count_usage = yes;
@@ -248,7 +251,7 @@ impl SandboxBuilder {
         })
     }
 
-    /// A fresh, empty, writable folder that lives in memory.
+    /// A fresh, empty, writable, in-memory folder.
     #[must_use]
     pub fn tmpfs(self, target: impl AsRef<Path>) -> Self {
         let target = target.as_ref().as_os_str();
@@ -259,7 +262,7 @@ impl SandboxBuilder {
         )
     }
 
-    /// The same with at most so many bytes.
+    /// The same with a maximum size in bytes.
     #[must_use]
     pub fn tmpfs_of_size(self, target: impl AsRef<Path>, bytes: u64) -> Self {
         let target = target.as_ref().as_os_str();
@@ -279,14 +282,14 @@ impl SandboxBuilder {
         )
     }
 
-    /// A descriptor of the caller's, above 2, that stays open for commands under the same number.
+    /// A descriptor of the caller, above 2, that stays open for commands under the same number.
     #[must_use]
     pub fn keep_fd(self, fd: u32) -> Self {
         let text = OsString::from(fd.to_string());
         self.add("keep_fd", OsStr::new("/"), |settings, _, _| Ok(settings.keep_fd(&text)?))
     }
 
-    /// Whom to ask about hosts that no rule speaks of; it makes the network mode an allow list unless one is said.
+    /// Calls this function about hosts that no rule covers. The network mode is then an allow list by default.
     #[must_use]
     pub fn ask_about_hosts(
         mut self,
@@ -297,15 +300,15 @@ impl SandboxBuilder {
         self
     }
 
-    /// Makes port `inside` of the sandbox port `host` of this host's loopback; 0 is any free one, which
-    /// [`Child::published`](crate::Child::published) tells.
+    /// Publishes port `inside` of the sandbox as port `host` on this host's loopback; 0 means any free port, which
+    /// [`Child::published`](crate::Child::published) returns.
     #[must_use]
     pub fn publish(self, host: u16, inside: u16) -> Self {
         self.say("network.publish", format!("{host}:{inside}").as_ref(), "publish")
     }
 
-    /// The proxy by which the gate goes out, such as `http://proxy.example.com:3128`, or `none`; and the hosts that are
-    /// reached without it, as in `NO_PROXY`. Unless said, the caller's own proxy variables hold.
+    /// The proxy that the gate connects through, such as `http://proxy.example.com:3128`, or `none`; and the hosts
+    /// that are reached without it, as in `NO_PROXY`. By default the caller's own proxy variables apply.
     #[must_use]
     pub fn parent_proxy(mut self, address: impl Into<ProxyAddress>, no_proxy: impl Into<String>) -> Self {
         self.settings.network.parent_proxy = Some(stated(address.into(), "parent_proxy"));
@@ -313,15 +316,15 @@ impl SandboxBuilder {
         self
     }
 
-    /// A builder that has said this already; a profile's relative paths are relative to `folder`.
+    /// A builder with these settings; a profile's relative paths are relative to `folder`.
     pub(crate) fn of(settings: Settings, folder: PathBuf) -> SandboxBuilder {
         SandboxBuilder { settings, profile_folder: Some(folder), ..SandboxBuilder::default() }
     }
 
-    /// The policy that all of this amounts to.
+    /// The policy that results from all settings.
     ///
     /// # Errors
-    /// [`SandboxError::ConfigValidation`] when something makes no sense.
+    /// [`SandboxError::ConfigValidation`] when a setting is invalid.
     pub fn policy(self) -> Result<Policy> {
         self.into_policy().map(|(policy, _)| policy)
     }
@@ -329,7 +332,7 @@ impl SandboxBuilder {
     /// The sandbox.
     ///
     /// # Errors
-    /// [`SandboxError::ConfigValidation`] when something makes no sense; [`SandboxError::UnsupportedPlatform`] where
+    /// [`SandboxError::ConfigValidation`] when a setting is invalid; [`SandboxError::UnsupportedPlatform`] where
     /// kennel cannot run.
     pub fn build(self) -> Result<Sandbox> {
         let (policy, extras) = self.into_policy()?;

@@ -1,4 +1,4 @@
-//! A command that runs in its sandbox while the caller goes on.
+//! A command that runs in its sandbox while the caller continues.
 
 use std::io::{PipeReader, PipeWriter};
 use std::time::Duration;
@@ -9,8 +9,8 @@ use crate::stdio::Pipes;
 use crate::supervisor_thread::SupervisorThread;
 use crate::{ExecutionResult, NetworkControl, Result, Running, SandboxError, Terminal, Usage};
 
-/// A running command. Its limits hold whether or not somebody waits for it. Dropping it kills everything inside and
-/// waits until nothing is left.
+/// A running command. Its limits apply whether or not the caller waits for it. Dropping it kills everything inside
+/// and waits until nothing is left.
 #[derive(Debug)]
 pub struct Child {
     /// The writing end of the command's standard input, if it is a pipe. Dropping it ends the input.
@@ -24,7 +24,7 @@ pub struct Child {
     inner: Inner,
 }
 
-/// The thread that attends to it, and what the caller can ask for meanwhile.
+/// The supervisor thread, and what the caller can query while the command runs.
 struct Inner {
     supervisor: SupervisorThread,
     init: u32,
@@ -54,16 +54,16 @@ impl Child {
         })
     }
 
-    /// Kills everything inside. [`Child::wait`] tells when it is done.
+    /// Kills everything inside. [`Child::wait`] returns when it is done.
     pub fn kill(&self) {
         self.inner.supervisor.kill();
     }
 
-    /// Waits for the end, after closing the command's input. Output that was not taken is dropped: whoever wants it reads
-    /// the streams first, or uses [`Child::wait_with_output`].
+    /// Waits for the end, after closing the command's input. Output that was not taken is dropped: to get it, read
+    /// the streams first, or use [`Child::wait_with_output`].
     ///
     /// # Errors
-    /// Only when the system fails this process itself.
+    /// Only when a system call of this process fails.
     pub fn wait(&mut self) -> Result<ExecutionResult> {
         drop(self.stdin.take());
         if let Some(terminal) = self.terminal.take() {
@@ -81,7 +81,7 @@ impl Child {
     /// The result if the command has ended; `None` while it runs.
     ///
     /// # Errors
-    /// Only when the system fails this process itself.
+    /// Only when a system call of this process fails.
     pub fn try_wait(&mut self) -> Result<Option<ExecutionResult>> {
         match self.finish(Some(Duration::ZERO)) {
             Ok(result) => Ok(Some(result)),
@@ -90,8 +90,8 @@ impl Child {
         }
     }
 
-    /// Waits for the end, after closing the command's input, and returns what is still to be read of its output, without
-    /// a bound.
+    /// Waits for the end, after closing the command's input, and returns the rest of its output, without a size
+    /// limit.
     ///
     /// ```
     /// use kennel::{Sandbox, Stdio};
@@ -103,7 +103,7 @@ impl Child {
     /// ```
     ///
     /// # Errors
-    /// Only when the system fails this process itself.
+    /// Only when a system call of this process fails.
     pub fn wait_with_output(mut self) -> Result<ExecutionResult> {
         use std::io::Read;
         drop(self.stdin.take());
@@ -119,7 +119,7 @@ impl Child {
             let errors = scope.spawn(|| read(stderr));
             (read(stdout), errors.join())
         });
-        let stderr = stderr.map_err(|_| SandboxError::Internal("a reading thread has gone".into()))?;
+        let stderr = stderr.map_err(|_| SandboxError::Internal("a reader thread has exited".into()))?;
         let (stdout, stderr) = (stdout?, stderr?);
         let mut result = self.finish(None)?;
         result.set_output(stdout, stderr);
@@ -134,21 +134,21 @@ impl Child {
         Native::signal(self.inner.supervisor.process(), signal)
     }
 
-    /// Waits for the end, but no longer than `limit`. A command that fills a pipe which nobody reads does not end.
+    /// Waits for the end, but no longer than `limit`. A command that fills an unread pipe does not end.
     ///
     /// # Errors
-    /// [`SandboxError::Timeout`] when it still runs, which it then goes on doing.
+    /// [`SandboxError::Timeout`] when the command is still running; it keeps running.
     pub fn wait_timeout(&mut self, limit: Duration) -> Result<ExecutionResult> {
         self.finish(Some(limit))
     }
 
-    /// A hold on the rules of its network, where it has an allow list.
+    /// Handle to change the network rules; `None` without an allow list.
     #[must_use]
     pub fn network(&self) -> Option<NetworkControl> {
         self.inner.network.clone()
     }
 
-    /// Where the published ports are found on this host.
+    /// The published ports, with their numbers on this host.
     ///
     /// ```no_run
     /// let sandbox = kennel::Sandbox::builder().publish(0, 8000).build()?;
@@ -173,9 +173,9 @@ impl Child {
         self.inner.init
     }
 
-    /// What everything inside uses now; nothing once it has ended, and where nothing counts it. A limit on memory,
-    /// CPUs or processes has memory and processes counted, [`count_usage`](crate::SandboxBuilder::count_usage) asks
-    /// for all of it.
+    /// What everything inside uses now; empty once it has ended, and where usage is not counted. With a limit on
+    /// memory, CPUs or processes, memory and processes are counted; with
+    /// [`count_usage`](crate::SandboxBuilder::count_usage), everything is.
     ///
     /// ```
     /// let sandbox = kennel::Sandbox::builder().count_usage(true).build()?;

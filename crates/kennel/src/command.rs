@@ -1,4 +1,4 @@
-//! A command in a sandbox, said as with [`std::process::Command`].
+//! A command in a sandbox, as with [`std::process::Command`].
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use kennel_policy::settings::{ValueError, name, variable};
 use crate::job::{Hooks, Job, Streams};
 use crate::{Child, ExecutionResult, Result, Sandbox, SandboxError, Stdio};
 
-/// A command that is to run in a sandbox. Made by [`Sandbox::command`].
+/// A command to run in a sandbox, created by [`Sandbox::command`].
 ///
 /// ```
 /// let sandbox = kennel::Sandbox::builder().build()?;
@@ -23,7 +23,7 @@ pub struct Command<'s> {
     sandbox: &'s Sandbox,
     words: Vec<OsString>,
     clear: bool,
-    /// What was said of variables, in order; `None` takes one away.
+    /// Changes to variables, in order; `None` removes one.
     variables: Variables,
     folder: Option<PathBuf>,
     input: Option<Input>,
@@ -94,27 +94,28 @@ impl<'s> Command<'s> {
         self
     }
 
-    /// Takes a variable away, whoever set it.
+    /// Removes a variable, whoever set it.
     pub fn env_remove(&mut self, name: impl AsRef<OsStr>) -> &mut Self {
         self.variables.0.push((name.as_ref().to_owned(), None));
         self
     }
 
-    /// Keeps the caller's variables out, but for the basic ones, and takes away what was set here before. What the sandbox
-    /// sets stays.
+    /// Passes on only the caller's basic variables, and removes variables set here before. Variables that the sandbox
+    /// sets stay.
     pub fn env_clear(&mut self) -> &mut Self {
         self.clear = true;
         self.variables.0.clear();
         self
     }
 
-    /// Where the command starts. A relative path is one of the caller's working directory when the command is started.
+    /// The directory the command starts in. A relative path is relative to the caller's working directory when the
+    /// command is started.
     pub fn current_dir(&mut self, folder: impl AsRef<Path>) -> &mut Self {
         self.folder = Some(folder.as_ref().to_owned());
         self
     }
 
-    /// What the command reads. For [`Command::output`] and [`Command::status`].
+    /// The command's input, for [`Command::output`] and [`Command::status`].
     pub fn input(&mut self, bytes: impl Into<Vec<u8>>) -> &mut Self {
         self.input = Some(Input(bytes.into()));
         self
@@ -138,7 +139,7 @@ impl<'s> Command<'s> {
         self
     }
 
-    /// Gives the command a terminal of its own, of this many rows and columns, in the place of all three streams. For
+    /// Gives the command its own terminal, with this many rows and columns, in place of all three streams. For
     /// [`Command::spawn`]: [`Child::terminal`] is the other side.
     ///
     /// ```
@@ -157,10 +158,10 @@ impl<'s> Command<'s> {
         self
     }
 
-    /// Runs the command to its end and captures its output. Unless something else is said it reads nothing.
+    /// Runs the command to its end and captures its output. By default it reads nothing.
     ///
     /// # Errors
-    /// When the sandbox could not be set up or the command not be executed. A command that fails is no error: see
+    /// When the sandbox cannot be set up or the command cannot be executed. A command that fails is not an error: see
     /// [`ExecutionResult::exit_code`].
     pub fn output(&mut self) -> Result<ExecutionResult> {
         let defaults = [Stdio::null(), Stdio::piped(), Stdio::piped()];
@@ -176,8 +177,8 @@ impl<'s> Command<'s> {
         self.run(defaults)
     }
 
-    /// Starts the command and returns at once. Streams are the caller's own unless something else is said; those that are
-    /// [`Stdio::piped`] are found in the child.
+    /// Starts the command and returns at once. By default the streams are the caller's own; those that are
+    /// [`Stdio::piped`] are available in the child.
     ///
     /// # Errors
     /// As [`Command::output`].
@@ -237,7 +238,7 @@ impl<'s> Command<'s> {
     }
 }
 
-/// Sets a variable or takes it away.
+/// Sets or removes a variable.
 fn change(
     environment: &mut EnvironmentPolicy,
     key: &OsStr,

@@ -1,4 +1,5 @@
-//! What a sandbox is to be, as plain data: the few things that most programs say. [`SandboxBuilder`] says everything.
+//! A sandbox's configuration as plain data: the few settings that most programs use. [`SandboxBuilder`] has all of
+//! them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +19,7 @@ pub enum Permission {
     ReadWrite,
 }
 
-/// A host path that appears inside, perhaps at another place.
+/// A host path that appears inside, perhaps at a different path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountPoint {
     /// The host's path.
@@ -41,7 +42,7 @@ impl MountPoint {
     }
 }
 
-/// The main things that a sandbox is, as plain data. It becomes a [`SandboxBuilder`] for whoever wants to say more, and
+/// The main settings of a sandbox, as plain data. Convert it to a [`SandboxBuilder`] to set more;
 /// [`Sandbox::config`](crate::Sandbox::config) shows a sandbox as one.
 ///
 /// ```
@@ -58,19 +59,19 @@ pub struct SandboxConfig {
     pub mounts: Vec<MountPoint>,
     /// Bytes of memory for everything inside together.
     pub memory_limit: Option<u64>,
-    /// CPUs' worth of time: 1.5 is one and a half.
+    /// CPU time, in CPUs: 1.5 is one and a half.
     pub cpu_limit: Option<f64>,
-    /// Wall-clock time until everything inside is killed.
+    /// Wall-clock time after which everything inside is killed.
     pub wall_time_limit: Option<Duration>,
-    /// Processes and threads at once.
+    /// Number of processes and threads at once.
     pub max_pids: Option<u32>,
-    /// Open descriptors of one process.
+    /// Open descriptors of each process.
     pub max_open_files: Option<u32>,
-    /// The network the sandbox lives in.
+    /// Which network the sandbox uses.
     pub network_mode: NetworkMode,
     /// Variables that are set inside.
     pub env_vars: HashMap<String, String>,
-    /// Where commands start; the caller's working directory when `None`.
+    /// The directory commands start in; the caller's working directory when `None`.
     pub working_dir: Option<PathBuf>,
     /// Which system calls commands can make.
     pub seccomp_profile: SeccompProfile,
@@ -97,7 +98,7 @@ impl fmt::Debug for SandboxConfig {
 }
 
 impl SandboxConfig {
-    /// What of a policy this can show.
+    /// The parts of a policy that this can show.
     pub(crate) fn of(policy: &Policy) -> SandboxConfig {
         let mount = |mount: &kennel_policy::policy::MountPoint| MountPoint {
             source: mount.source.clone(),

@@ -1,4 +1,4 @@
-//! A say in the network while a sandbox runs: rules that change, and hosts that someone is asked about.
+//! Network control while a sandbox runs: changing the rules, and asking about hosts.
 
 use std::fmt;
 use std::fs::File;
@@ -15,7 +15,7 @@ use crate::{Result, SandboxError};
 #[cfg(target_os = "linux")]
 mod reachable;
 
-/// A hold on the rules of a running sandbox's network. Clones hold the same rules.
+/// Handle to change the network rules of a running sandbox. Clones refer to the same rules.
 ///
 /// ```no_run
 /// use kennel::{NetworkMode, Sandbox};
@@ -34,11 +34,11 @@ impl NetworkControl {
         NetworkControl(rules)
     }
 
-    /// Puts other lists in place of those that hold. They hold for the next connection; what has been let through
-    /// goes on, and answers to questions are forgotten.
+    /// Replaces the current lists. The new ones apply to the next connection; allowed connections continue, and
+    /// answers to questions are forgotten.
     ///
     /// # Errors
-    /// [`SandboxError::ConfigValidation`] when an entry is no host; the rules are then as they were.
+    /// [`SandboxError::ConfigValidation`] when an entry is not a host; the rules then stay as they were.
     pub fn update(&self, allow: &[&str], deny: &[&str]) -> Result<()> {
         let parsed = |list: &[&str], kind| {
             let wrong = |entry: &str, error| {
@@ -56,11 +56,11 @@ impl NetworkControl {
     }
 }
 
-/// A host that no rule speaks of, and that a program inside wants to reach.
+/// A host that no rule covers, and that a program inside wants to reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HostQuestion {
-    /// The host, in its one spelling.
+    /// The host, normalized.
     pub host: String,
     /// The port.
     pub port: u16,
@@ -72,16 +72,16 @@ pub struct HostQuestion {
 pub enum HostAnswer {
     /// It may be reached from now on, on this port.
     Allow,
-    /// By one connection, this time. Others that wait for the same answer ask again.
+    /// It may be reached by one connection, this time. Others that wait for the same answer ask again.
     AllowOnce,
     /// It may not.
     Deny,
-    /// Nobody said anything in time. It may not, and the next connection asks again.
+    /// No answer in time. It may not be reached, and the next connection asks again.
     NoAnswer,
 }
 
-/// Whom to ask about hosts that no rule speaks of. Called on a thread of its own, one question at a time; an answer
-/// that takes longer than [`ask_timeout`](crate::SandboxBuilder::ask_timeout) is a no.
+/// Function to ask about hosts that no rule covers. It is called on its own thread, one question at a time; an answer
+/// that takes longer than [`ask_timeout`](crate::SandboxBuilder::ask_timeout) means no.
 #[derive(Clone)]
 pub struct AskAboutHosts(Arc<dyn Fn(&HostQuestion) -> HostAnswer + Send + Sync>);
 
@@ -103,11 +103,11 @@ impl fmt::Debug for AskAboutHosts {
     }
 }
 
-/// The most bytes of one line; more than a settings file may have is nothing that anyone means.
+/// The most bytes of one line: same limit as for a settings file.
 const MOST_LINE: u64 = 1 << 20;
 
-/// Settings that come while a sandbox runs: each line is a whole JSON object, whose two network lists are put in place
-/// of those that hold. What else it says is not looked at, since mounts and limits stand.
+/// Settings that come while a sandbox runs: each line is a complete JSON object, whose two network lists replace the
+/// current ones. Other settings in it are ignored, because mounts and limits are fixed by then.
 #[derive(Debug)]
 pub struct ControlLines {
     from: Handle,
@@ -119,7 +119,7 @@ pub struct ControlLines {
 pub type ReadLists = fn(&[u8]) -> std::result::Result<(Vec<HostRule>, Vec<HostRule>), String>;
 
 impl ControlLines {
-    /// Lines from this descriptor. `complain` is told of those that make no sense, which change nothing.
+    /// Lines from this descriptor. `complain` is called for invalid lines, which change nothing.
     #[must_use]
     pub fn new(from: Handle, complain: fn(&str)) -> ControlLines {
         ControlLines { from, complain, read: lists }
@@ -131,13 +131,13 @@ impl ControlLines {
         ControlLines { read, ..self }
     }
 
-    /// Why they are not to be trusted by a sandbox with this policy, which could write them itself.
+    /// Why a sandbox with this policy must not trust them: it could write them itself.
     #[cfg(target_os = "linux")]
     pub(crate) fn reachable(&self, policy: &crate::Policy) -> Option<String> {
         reachable::reachable(&self.from, policy)
     }
 
-    /// Follows them on a thread of its own. What had come before this call holds when it returns.
+    /// Follows them on its own thread. Lines that arrived before this call apply when it returns.
     pub(crate) fn follow(self, control: NetworkControl) {
         let ControlLines { from, complain, read } = self;
         let mut lines = Lines { reader: BufReader::new(File::from(from)), number: 0, read };
@@ -194,7 +194,7 @@ impl Lines {
         match (self.read)(&line) {
             Ok((allow, deny)) => control.replace(allow, deny),
             Err(error) => {
-                complain(&format!("new rules, line {}: {error}; the old rules hold", self.number));
+                complain(&format!("new rules, line {}: {error}; the old rules still apply", self.number));
             }
         }
         Some(())

@@ -1,4 +1,4 @@
-//! What can go wrong, by what a caller would do about it.
+//! What can go wrong, grouped by what a caller would do about it.
 
 use std::error::Error;
 use std::fmt;
@@ -9,13 +9,13 @@ use std::sync::Arc;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SandboxError {
-    /// The configuration makes no sense, here or at all.
+    /// The configuration is invalid, here or in general.
     ConfigValidation(Cause),
     /// kennel cannot run here.
     UnsupportedPlatform(Cause),
     /// Linux: the host denies namespaces.
     NamespaceCreation(Cause),
-    /// Linux: no cgroup could be made.
+    /// Linux: no cgroup could be created.
     CgroupCreation(Cause),
     /// Linux: a limit could not be set.
     CgroupSetting {
@@ -36,7 +36,7 @@ pub enum SandboxError {
     CommandNotFound(Cause),
     /// The command cannot be executed.
     PermissionDenied(Cause),
-    /// It did not end in time. The sandbox still runs.
+    /// It did not end in time. The sandbox is still running.
     Timeout,
     /// A fault of kennel's own.
     Internal(Cause),
@@ -104,7 +104,7 @@ impl PartialEq<&str> for Cause {
 }
 
 impl SandboxError {
-    /// Whether this host lacks something that the policy asks for, or this process may not use it: then
+    /// Whether this host lacks something that the policy requires, or this process may not use it: then
     /// [`host::findings`](crate::host::findings) says more.
     #[must_use]
     pub fn lacks_of_host(&self) -> bool {
@@ -155,7 +155,7 @@ impl fmt::Display for SandboxError {
                 write!(f, "setting {setting} of the {controller} controller to {value}: {reason}")
             }
             SandboxError::CommandNotFound(command) => write!(f, "{command}: command not found"),
-            SandboxError::Timeout => f.write_str("the sandbox did not end in time"),
+            SandboxError::Timeout => f.write_str("timed out waiting for the sandbox to end"),
             SandboxError::Internal(cause) => write!(f, "internal error: {cause}"),
             SandboxError::Io(error) => error.fmt(f),
             other => other.cause().map_or(Ok(()), |cause| cause.fmt(f)),

@@ -1,4 +1,4 @@
-//! Running commands by a plain configuration: the seam that programs with other ways of running commands stand on.
+//! Running commands from a plain configuration: the interface for programs that also run commands in other ways.
 
 use crate::{Child, ExecutionResult, Result, Sandbox, SandboxConfig};
 
@@ -7,7 +7,7 @@ pub trait PlatformExecutor: Send + Sync {
     /// Runs a command to its end and captures its output.
     ///
     /// # Errors
-    /// When the sandbox could not be set up or the command not be executed.
+    /// When the sandbox cannot be set up or the command cannot be executed.
     fn execute(
         &self,
         command: &str,
@@ -23,7 +23,7 @@ pub trait PlatformExecutor: Send + Sync {
     fn spawn(&self, command: &str, args: &[&str], config: &SandboxConfig) -> Result<Child>;
 }
 
-/// The executor of the platform this was built for: each call makes a [`Sandbox`] of its configuration.
+/// The executor of the platform this was built for: each call creates a [`Sandbox`] from its configuration.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeExecutor;
 

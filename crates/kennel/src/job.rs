@@ -78,7 +78,7 @@ pub struct Hooks {
     pub show: Option<Box<Show>>,
     /// Brings new rules for the network.
     pub control: Option<ControlLines>,
-    /// Is asked about hosts that no rule speaks of.
+    /// Function to ask about hosts that no rule covers.
     pub ask: Option<AskAboutHosts>,
     /// Is told, before the command starts, which free port was chosen for a published one.
     pub published: Option<fn(&Published)>,

@@ -13,7 +13,7 @@
 //! # Ok::<(), kennel::SandboxError>(())
 //! ```
 //!
-//! On Linux a sandbox is a set of namespaces, Landlock and seccomp; no root and no helper program is needed. A
+//! On Linux a sandbox is a set of namespaces, Landlock and seccomp; no root and no helper program is required. A
 //! [`Sandbox`] can be used from any thread of a program of any size, by many threads at once: the calling process is
 //! never forked, and PID 1 of the sandbox holds nothing of its memory.
 
@@ -76,13 +76,13 @@ pub mod held {
     pub use crate::backend::held::{HeldFile, HoldError};
 }
 
-/// What a host offers.
+/// What a host supports.
 pub mod host {
     pub use kennel_policy::host::{Finding, State};
 
     use crate::backend::{Backend, Native};
 
-    /// What this host offers, and what to do about what it does not.
+    /// What this host supports, and how to fix what it does not.
     #[must_use]
     pub fn findings() -> Vec<Finding> {
         Native::findings(|| {

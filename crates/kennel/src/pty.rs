@@ -8,7 +8,8 @@ use crate::stdio::Handle;
 /// The caller's side of a command's terminal: what is written here is typed there, and what is read here is shown there. Made
 /// by [`Command::terminal`](crate::Command::terminal).
 ///
-/// What a command shows may be a stranger's: a program that passes it on to a terminal lets the stranger steer that one.
+/// A command's output may be hostile: a program that passes it on to a terminal lets the command control that
+/// terminal.
 #[derive(Debug)]
 pub struct Terminal(File);
 
@@ -21,7 +22,7 @@ impl Terminal {
         Ok(Terminal(side.into()))
     }
 
-    /// Tells the command that its terminal has another size.
+    /// Resizes the command's terminal.
     ///
     /// # Errors
     /// When the command has ended.
@@ -35,7 +36,7 @@ impl Terminal {
         std::thread::Builder::new().name("kennel-drain".into()).spawn(work).map(drop)
     }
 
-    /// Another hold on the same terminal: to read by one thread and to write by another.
+    /// Another handle to the same terminal: to read in one thread and write in another.
     ///
     /// # Errors
     /// When the system has no descriptors left.

@@ -1,15 +1,15 @@
-//! What came of a run.
+//! The result of a run.
 
 use std::time::Duration;
 
 use kennel_policy::outcome::{Ended, NetworkDecision, Outcome, SetAside, Violation};
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ExecutionResult {
-    /// What became of the command. The fields below say the same one by one.
+    /// How the command ended. The fields below say the same one by one.
     pub ended: Ended,
     /// Standard output as text; bytes that are not UTF-8 are replaced.
     pub stdout: String,
@@ -19,49 +19,49 @@ pub struct ExecutionResult {
     pub stdout_bytes: Vec<u8>,
     /// Standard error as it was.
     pub stderr_bytes: Vec<u8>,
-    /// The command's own code; 128 and the signal's number; 124 when time was up; 123 when a rule was broken.
+    /// The command's own code; 128 plus the signal's number; 124 when it timed out; 123 when a rule was broken.
     pub exit_code: i32,
     /// Wall-clock time.
     pub duration: Duration,
-    /// CPU time of everything inside, in programs and in the kernel.
+    /// CPU time of everything inside, user and system.
     pub cpu_time: Option<Duration>,
-    /// The part of it in programs.
+    /// The user part of it.
     pub cpu_user: Option<Duration>,
-    /// The part of it in the kernel.
+    /// The system part of it.
     pub cpu_system: Option<Duration>,
-    /// How long `cpu_limit` held processes back, added up over them, where something counted it.
+    /// How long `cpu_limit` throttled processes, summed over them, if that was counted.
     pub cpu_throttled: Option<Duration>,
-    /// The most memory at once, in bytes: of everything inside where there is a limit on all of it or
-    /// `count_usage` could be had, else of the largest process.
+    /// Peak memory in bytes: of everything inside if there is a limit on all of it or `count_usage` was possible,
+    /// otherwise of the largest process.
     pub peak_memory: Option<u64>,
     /// Whether `peak_memory` is of everything inside together, and not of the largest process.
     pub peak_memory_of_all: bool,
-    /// Time was up and everything inside was killed.
+    /// The sandbox timed out and was killed.
     pub killed_by_timeout: bool,
-    /// InheritedMemory ran out and the kernel killed the command.
+    /// Memory ran out and the kernel killed the command.
     pub killed_by_oom: bool,
-    /// The command had used up its CPU time.
+    /// The command used up its CPU time.
     pub killed_by_cpu_time: bool,
-    /// How many processes the kernel killed because memory had run out; the command may have gone on without them.
+    /// How many processes the kernel killed because memory ran out; the command may have continued without them.
     pub oom_kills: u64,
     /// The most processes and threads at once, where something counted them.
     pub max_pids_seen: Option<u64>,
     /// How often a new process or thread was refused because of `max_pids`.
     pub pids_refused: u64,
-    /// The signal that ended the command.
+    /// The signal that killed the command.
     pub signal: Option<i32>,
-    /// There was more output than `max_output`.
+    /// The output exceeded `max_output`.
     pub output_truncated: bool,
     /// Every decision of the network gate, refusals included.
     pub network: Vec<NetworkDecision>,
-    /// Without a network: whether something inside tried to reach one. Only looked for when the command failed.
+    /// Without a network: whether something inside tried to reach one. Only checked when the command failed.
     pub tried_network: bool,
-    /// What was tried at denied paths that do not exist.
+    /// Attempts at denied paths that do not exist.
     pub violations: Vec<Violation>,
     /// What the command left that git on the host would have run, and that was set aside: see
     /// [`SandboxBuilder::git`](crate::SandboxBuilder::git). What could not be set aside has an error, and is still there.
     pub set_aside: Vec<SetAside>,
-    /// A denied path was made in spite of all, and everything inside was killed; `violations` says which.
+    /// A denied path was created despite the guard, and the sandbox was killed; `violations` says which.
     pub killed_by_broken_rule: bool,
     /// What this host could not enforce (only with best effort).
     pub not_enforced: Vec<String>,

@@ -124,13 +124,13 @@ impl Running {
         self.native.meter()
     }
 
-    /// A hold on the rules of its network, where it has an allow list.
+    /// Handle to change the network rules; `None` without an allow list.
     #[must_use]
     pub fn network(&self) -> Option<NetworkControl> {
         self.native.network()
     }
 
-    /// Where the published ports are found on this host.
+    /// The published ports, with their numbers on this host.
     #[must_use]
     pub fn published(&self) -> &[Published] {
         self.native.published()

@@ -35,7 +35,7 @@ impl std::fmt::Debug for Sandbox {
 }
 
 impl Sandbox {
-    /// Starts to say what a sandbox is to be.
+    /// Returns a builder for a sandbox.
     #[must_use]
     pub fn builder() -> SandboxBuilder {
         SandboxBuilder::default()
@@ -63,18 +63,18 @@ impl Sandbox {
         Sandbox::new(policy, Extras::default())
     }
 
-    /// A sandbox by a settings file, such as a `kennel.toml`. Relative paths in it are relative to its own folder. The
-    /// caller vouches for it: unlike one that the command line finds in the working directory it can loosen what holds
-    /// by default.
+    /// A sandbox configured by a settings file, such as a `kennel.toml`. Relative paths in it are relative to its own
+    /// folder. The caller trusts it: unlike a file that the command line finds in the working directory, it can
+    /// loosen the defaults.
     ///
     /// # Errors
-    /// [`SandboxError::ConfigValidation`](crate::SandboxError::ConfigValidation) when it cannot be read or makes no
-    /// sense.
+    /// [`SandboxError::ConfigValidation`](crate::SandboxError::ConfigValidation) when it cannot be read or is
+    /// invalid.
     pub fn from_settings(file: impl AsRef<Path>) -> Result<Sandbox> {
         SandboxBuilder::from_settings(file)?.build()
     }
 
-    /// The same for a text, TOML or JSON. Relative paths in it are relative to the working directory.
+    /// The same for text, TOML or JSON. Relative paths in it are relative to the working directory.
     ///
     /// ```
     /// let sandbox = kennel::Sandbox::from_settings_text("[limits]\ntimeout = \"10s\"\n[files]\ndeny_read = [\"/srv\"]\n")?;
@@ -100,13 +100,13 @@ impl Sandbox {
         &self.policy
     }
 
-    /// The main things of it as plain data.
+    /// Its main settings as plain data.
     #[must_use]
     pub fn config(&self) -> SandboxConfig {
         SandboxConfig::of(&self.policy)
     }
 
-    /// Starts to say a command, as with [`std::process::Command`].
+    /// Prepares a command, as with [`std::process::Command`].
     ///
     /// ```
     /// let sandbox = kennel::Sandbox::builder().build()?;
@@ -122,13 +122,13 @@ impl Sandbox {
     /// Runs a command to its end and captures its output. It reads an empty standard input.
     ///
     /// # Errors
-    /// When the sandbox could not be set up or the command not be executed. A command that fails is no error: see
+    /// When the sandbox cannot be set up or the command cannot be executed. A command that fails is not an error: see
     /// [`ExecutionResult::exit_code`].
     pub fn run(&self, command: &str, args: &[&str]) -> Result<ExecutionResult> {
         self.command(command).args(args).output()
     }
 
-    /// The same with something to read.
+    /// The same with input for the command.
     ///
     /// ```
     /// let sandbox = kennel::Sandbox::builder().build()?;
@@ -168,7 +168,7 @@ impl Sandbox {
 }
 
 impl SandboxBuilder {
-    /// Starts from a settings file; what else is said replaces what it says, and lists grow. See
+    /// Starts from a settings file; other settings override those of the file, and lists grow. See
     /// [`Sandbox::from_settings`].
     ///
     /// # Errors
@@ -178,7 +178,7 @@ impl SandboxBuilder {
         Ok(SandboxBuilder::of(settings, base.folder))
     }
 
-    /// The same for a text. See [`Sandbox::from_settings_text`].
+    /// The same for text. See [`Sandbox::from_settings_text`].
     ///
     /// # Errors
     /// As there.

@@ -12,9 +12,8 @@ pub(crate) use std::os::windows::io::OwnedHandle as Handle;
 
 /// Where one of the three standard streams of a command leads, as [`std::process::Stdio`].
 ///
-/// What is given is never handed to the command as it is, where it leads anywhere: of a file the command gets a copy or a
-/// pipe that kennel carries, so that it can neither change the file's mode nor open it again. Pipes and sockets are handed
-/// over.
+/// The command never gets a file itself: it gets a copy, or a pipe that kennel forwards, so that it can neither
+/// change the file's mode nor open it again. Pipes and sockets are handed over.
 #[derive(Debug)]
 pub struct Stdio(pub(crate) Leads);
 

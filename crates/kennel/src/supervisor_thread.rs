@@ -62,7 +62,7 @@ impl SupervisorThread {
                 Ok(end) => Some(end?),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => {
-                    let gone = "the thread that attended to the sandbox has gone";
+                    let gone = "the supervisor thread of the sandbox has exited";
                     return Err(SandboxError::Internal(gone.into()));
                 }
             };

@@ -1,4 +1,4 @@
-//! Feature `tokio`: commands that are awaited. One thread attends to as many as it likes.
+//! Feature `tokio`: commands that are awaited. One thread can supervise any number of them.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -15,9 +15,9 @@
 //! # }
 //! ```
 //!
-//! What is dropped is cancelled: everything inside is killed, without the dropping thread waiting for it. The set-up, which
-//! looks at the disk, runs on tokio's threads for blocking work; afterwards a sandbox has no thread of its own, but for
-//! those of its network gate and of its guard where a policy needs them.
+//! Dropping cancels: everything inside is killed, and the dropping thread does not wait for it. The set-up, which
+//! looks at the disk, runs on tokio's threads for blocking work; afterwards a sandbox has no thread of its own, but
+//! for those of its network gate and of its guard where a policy needs them.
 
 use std::future::Future;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -120,7 +120,7 @@ impl Child {
     /// Waits for the end, after closing the command's input. Output that was not taken is read and dropped.
     ///
     /// # Errors
-    /// Only when the system fails this process itself.
+    /// Only when a system call of this process fails.
     pub async fn wait(&mut self) -> Result<ExecutionResult> {
         drop(self.stdin.take());
         if let Some(terminal) = self.terminal.take() {
@@ -144,8 +144,8 @@ impl Child {
         (&mut self.attending).await.map(Some)
     }
 
-    /// Waits for the end, after closing the command's input, and returns what is still to be read of its output, without a
-    /// bound.
+    /// Waits for the end, after closing the command's input, and returns the rest of its output, without a size
+    /// limit.
     ///
     /// # Errors
     /// As [`Child::wait`].
@@ -161,7 +161,7 @@ impl Child {
         Ok(result)
     }
 
-    /// Kills everything inside. [`Child::wait`] tells when it is done.
+    /// Kills everything inside. [`Child::wait`] returns when it is done.
     pub fn kill(&mut self) {
         self.attending.bell.ring();
     }
@@ -186,13 +186,13 @@ impl Child {
         (self.meter)()
     }
 
-    /// A hold on the rules of its network, where it has an allow list.
+    /// Handle to change the network rules; `None` without an allow list.
     #[must_use]
     pub fn network(&self) -> Option<NetworkControl> {
         self.network.clone()
     }
 
-    /// Where the published ports are found on this host.
+    /// The published ports, with their numbers on this host.
     #[must_use]
     pub fn published(&self) -> &[Published] {
         &self.published

@@ -48,12 +48,12 @@ pub fn run(args: &RunArgs) -> i32 {
     let network = &merged.policy.network;
     let asking = network.ask && network.mode == NetworkMode::AllowList;
     if asking && !args.quiet && std::fs::File::open("/dev/tty").is_err() {
-        say("kennel: note: --ask: there is no terminal to ask on; what no rule speaks of is refused");
+        say("kennel: note: --ask: there is no terminal to ask on; hosts that no rule covers are refused");
     }
     let (ask, questions) = match asking.then(terminal::questions).transpose() {
         Ok(None) => (None, None),
         Ok(Some((asker, questions))) => (Some(ask::on_terminal(asker, network.ask_timeout)), Some(questions)),
-        Err(error) => return fail(&format!("making a place to ask: {error}")),
+        Err(error) => return fail(&format!("preparing to ask on the terminal: {error}")),
     };
     let row = (args.stats == Some(Stats::Live)).then(stats::LiveRow::new).flatten();
     let policy = Arc::new(merged.policy);
@@ -77,7 +77,7 @@ pub fn run(args: &RunArgs) -> i32 {
             if !args.quiet {
                 tell(outcome, &policy.limits);
                 if outcome.tried_network && policy.network.mode == NetworkMode::None {
-                    say("kennel: no network in this sandbox; --allow-domain HOST lets it reach a host");
+                    say("kennel: this sandbox has no network; to allow a host: --allow-domain HOST");
                 }
             } else if outcome.handed_back.unsafe_left {
                 // Quiet or not: git must not be run there.
@@ -154,17 +154,20 @@ fn explain(outcome: &Outcome, limits: &Limits) {
         say(&format!("kennel: {violation}"));
     }
     if outcome.violations.more > 0 {
-        say(&format!("kennel: {} were refused as well", counted(outcome.violations.more, "call", "calls")));
+        say(&format!(
+            "kennel: {} refused",
+            counted(outcome.violations.more, "more call was", "more calls were")
+        ));
     }
     tell_handed_back(&outcome.handed_back);
     let bytes = stats::bytes(limits.memory.unwrap_or_default());
     match outcome.ended {
         Ended::TimedOut => say(&format!(
-            "kennel: time was up after {:?} (limits.timeout); everything inside was killed",
+            "kennel: timed out after {:?} (limits.timeout); the sandbox was killed",
             limits.wall_time.unwrap_or_default()
         )),
         Ended::CpuTimeUsedUp => say(&format!(
-            "kennel: the command had used up its {:?} of CPU time (limits.cpu_time)",
+            "kennel: the command used up its {:?} of CPU time (limits.cpu_time)",
             limits.cpu_time.unwrap_or_default()
         )),
         Ended::OutOfMemory => {
@@ -189,7 +192,7 @@ fn explain(outcome: &Outcome, limits: &Limits) {
     }
     if let (true, Some(output)) = (outcome.output_truncated, limits.output) {
         let cap = stats::bytes(output);
-        say(&format!("kennel: there was more than {cap} of output (limits.output); the rest was dropped"));
+        say(&format!("kennel: output exceeded {cap} (limits.output); the rest was dropped"));
     }
 }
 

@@ -14,18 +14,17 @@ pub const EVERY: Duration = Duration::from_millis(500);
 /// The figures at the end, one to a line.
 pub fn at_exit(outcome: &Outcome) -> String {
     let seconds = |time: Duration| format!("{:.3} s", time.as_secs_f64());
-    let mut cpu =
-        format!("{} in programs, {} in the kernel", seconds(outcome.cpu_user), seconds(outcome.cpu_system));
+    let mut cpu = format!("{} user, {} system", seconds(outcome.cpu_user), seconds(outcome.cpu_system));
     if let Some(throttled) = outcome.cpu_throttled.filter(|time| !time.is_zero()) {
-        let _ = write!(cpu, "; held back for {}", seconds(throttled));
+        let _ = write!(cpu, "; throttled for {}", seconds(throttled));
     }
-    let whose = if outcome.memory_counted { "of all together" } else { "of the largest process" };
+    let whose = if outcome.memory_counted { "in total" } else { "of the largest process" };
     let most = outcome.max_pids_seen.map_or("not counted".to_owned(), |most| most.to_string());
     [
         ("wall time", seconds(outcome.wall_time)),
         ("CPU time", cpu),
         ("peak memory", format!("{} {whose}", bytes(outcome.peak_memory))),
-        ("most processes", most),
+        ("peak processes", most),
         ("OOM kills", outcome.oom_kills.to_string()),
     ]
     .map(|(what, value)| format!("kennel: {what:<15} {value}"))
@@ -154,9 +153,9 @@ mod tests {
         assert_eq!(
             at_exit(&outcome),
             "kennel: wall time       1.250 s\n\
-             kennel: CPU time        0.980 s in programs, 0.041 s in the kernel; held back for 0.020 s\n\
-             kennel: peak memory     3M of all together\n\
-             kennel: most processes  5\n\
+             kennel: CPU time        0.980 s user, 0.041 s system; throttled for 0.020 s\n\
+             kennel: peak memory     3M in total\n\
+             kennel: peak processes  5\n\
              kennel: OOM kills       1"
         );
         (outcome.memory_counted, outcome.max_pids_seen) = (false, None);

@@ -19,9 +19,10 @@ pub fn page() -> String {
     page.push_str(".SH DESCRIPTION\n");
     paragraph(
         &mut page,
-        "kennel runs a command in a sandbox made of what the kernel offers: namespaces, read-only mounts, Landlock, \
+        "kennel runs a command in a sandbox built from kernel features: namespaces, read-only mounts, Landlock, \
          seccomp and control groups. A policy says which files it may read and write, which hosts it may reach, how \
-         much it may use and which variables it sees. What this host cannot enforce is an error, never a silence.",
+         many resources it may use and which variables it sees. If this host cannot enforce a rule, kennel reports \
+         an error; it never ignores the rule silently.",
     );
 
     page.push_str(".SH COMMANDS\n");
@@ -39,9 +40,13 @@ pub fn page() -> String {
 
     page.push_str(".SH EXIT STATUS\n");
     for (status, meaning) in [
-        ("N", "The command ended with status N."),
-        ("123", "A denied path came into being in spite of all, and everything inside was killed."),
-        ("124", "The command ran longer than --timeout allows."),
+        ("N", "The command exited with status N."),
+        (
+            "123",
+            "A denied path was created despite the guard, or was replaced with --on-replace end; the sandbox was \
+             killed.",
+        ),
+        ("124", "The command ran longer than --timeout allows and was killed."),
         (
             "125",
             "kennel itself failed: a mistake on the command line or in settings, or something that this host \
@@ -49,7 +54,7 @@ pub fn page() -> String {
         ),
         ("126", "The command was found but could not be started."),
         ("127", "The command was not found."),
-        ("128 + N", "The command was ended by signal N."),
+        ("128 + N", "The command was killed by signal N."),
     ] {
         let _ = writeln!(page, ".TP\n.B {status}");
         paragraph(&mut page, meaning);
@@ -59,12 +64,12 @@ pub fn page() -> String {
     for (file, meaning) in [
         (
             "$XDG_CONFIG_HOME/kennel/settings.toml",
-            "Your own settings, or settings.json; below ~/.config if XDG_CONFIG_HOME is not set.",
+            "Your own settings, or settings.json; under ~/.config if XDG_CONFIG_HOME is not set.",
         ),
         (
             "kennel.toml",
-            "Settings of the directory the command starts in, or kennel.json. They can only tighten: whoever wrote \
-             that directory may be whom you want to confine.",
+            "Settings of the directory the command starts in, or kennel.json. They can only tighten: \
+             the author of that directory may be the one you want to confine.",
         ),
     ] {
         let _ = writeln!(page, ".TP\n.I {}", roff(file));
@@ -78,7 +83,10 @@ pub fn page() -> String {
             "kennel run --profile agent --allow-domain api.example.com -- my-agent",
             "Write only here, reach one host.",
         ),
-        ("kennel run --memory 512M --timeout 30s --pids 64 -- ./untrusted", "Bound what a program can use."),
+        (
+            "kennel run --memory 512M --timeout 30s --pids 64 -- ./untrusted",
+            "Limit the resources a program can use.",
+        ),
     ] {
         let _ = writeln!(page, ".TP\n.B {}", roff(command));
         paragraph(&mut page, meaning);

@@ -87,14 +87,14 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Us
             if typed.help {
                 return Ok(Invocation::Help(Some(command)));
             }
-            let shell = shell.ok_or_else(|| typed.error("which shell? Write bash, zsh or fish"))?;
+            let shell = shell.ok_or_else(|| typed.error("no shell given; write bash, zsh or fish"))?;
             Ok(Invocation::Completions(match shell.to_str() {
                 Some("bash") => Shell::Bash,
                 Some("zsh") => Shell::Zsh,
                 Some("fish") => Shell::Fish,
                 _ => {
                     return Err(typed.error(format!(
-                        "no completions for `{}`; there are bash, zsh and fish",
+                        "no completions for `{}`; supported shells are bash, zsh and fish",
                         show(&shell)
                     )));
                 }
@@ -104,7 +104,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Us
             if let Some(word) = typed.operand(&mut words)?
                 && !typed.help
             {
-                return Err(typed.error(format!("`{}` is one word too many", show(&word))));
+                return Err(typed.error(format!("unexpected argument `{}`", show(&word))));
             }
             Ok(match other {
                 _ if typed.help => Invocation::Help(Some(command)),
@@ -190,7 +190,7 @@ impl Typed {
         // What follows the word can still be flags: `kennel completions bash --help`.
         self.flags(&mut lexer(rest))?;
         match self.run.command.first() {
-            Some(extra) => Err(self.error(format!("`{}` is one word too many", show(extra)))),
+            Some(extra) => Err(self.error(format!("unexpected argument `{}`", show(extra)))),
             None => Ok(operand),
         }
     }
@@ -209,7 +209,7 @@ impl Typed {
                 Some(word) if value == word => Ok(value),
                 Some(word) => {
                     let value = show(&value);
-                    Err(self.error(format!("--{name}={value}: it is --{name} or --{name}={word}")))
+                    Err(self.error(format!("--{name}={value}: write --{name} or --{name}={word}")))
                 }
                 None => Err(self.error(format!("--{name} takes no value"))),
             },
@@ -221,7 +221,7 @@ impl Typed {
                 Ok(value) => {
                     let value = show(&value);
                     let message = format!("--{name} needs a value ({placeholder}), and `{value}` follows");
-                    Err(self.error(format!("{message}; write --{name}={value} to mean that")))
+                    Err(self.error(format!("{message}; write --{name}={value} if that is the value")))
                 }
                 Err(_) => Err(self.error(format!("--{name} needs a value ({placeholder})"))),
             },

@@ -136,53 +136,54 @@ pub static COMMANDS: &[Command] = &[
         name: "run",
         usage: "[FLAGS] [--] COMMAND [ARGS…]",
         help: "Run a command in a sandbox",
-        doc: "Runs COMMAND so that it can do only what the settings and flags allow. Unless something else is said it \
-              can read the file system, write nowhere but a fresh /tmp, and reach no network. The first word that is \
-              not a flag, or everything after --, is the command.",
+        doc: "Runs COMMAND so that it can do only what the settings and flags allow. By default it can read the \
+              whole file system, write only to a fresh /tmp, and reach no network. The command starts at the first \
+              argument that is not a flag, or after --.",
         takes: &[Scope::Run],
     },
     Command {
         name: "plan",
         usage: "[FLAGS] [--] COMMAND [ARGS…]",
         help: "Show what `run` would do, without doing it",
-        doc: "Prints, in order, the steps that `kennel run` with the same flags would take, and the rule behind each.",
+        doc: "Prints, in order, the steps that `kennel run` would take with the same flags, and the rule behind each \
+              step.",
         takes: &[Scope::Run, Scope::Json],
     },
     Command {
         name: "srt",
         usage: "[-d] [-s FILE] [-c TEXT] [--control-fd N] [--] COMMAND [ARGUMENT]…",
-        help: "Do as srt does: its command line, its settings",
-        doc: "Takes the words and the settings of Anthropic's sandbox runtime, as does kennel itself when it is called by \
-              the name srt (a link is enough). docs/compat-srt.md lists what is better.",
+        help: "Act like srt: accept its command line and its settings",
+        doc: "Accepts the command line and the settings of Anthropic's sandbox runtime. kennel also does this when \
+              it is called by the name srt (a link is enough). docs/compat-srt.md lists the differences.",
         takes: &[],
     },
     Command {
         name: "codex-linux-sandbox",
         usage: "--sandbox-policy-cwd DIR POLICY [--] COMMAND [ARGUMENT]…",
-        help: "Do as Codex's helper does: its command line, its policies",
-        doc: "Takes the words of codex-linux-sandbox of every line of releases, as does kennel itself when it is called by \
-              that name (a link is enough). docs/compat-codex.md lists what is better.",
+        help: "Act like Codex's sandbox helper: accept its command line and policies",
+        doc: "Accepts the command line of every release line of codex-linux-sandbox. kennel also does this when it \
+              is called by that name (a link is enough). docs/compat-codex.md lists the differences.",
         takes: &[],
     },
     Command {
         name: "doctor",
         usage: "[--json]",
-        help: "Say what this host can enforce, and what to do about the rest",
-        doc: "Looks for everything that a sandbox needs from the kernel and the system. Fails if something is missing \
-              without which `kennel run` would refuse to start.",
+        help: "Check what this host can enforce, and how to fix the rest",
+        doc: "Checks for everything that a sandbox needs from the kernel and the system. Fails if something is \
+              missing without which `kennel run` would refuse to start.",
         takes: &[Scope::Json],
     },
     Command {
         name: "schema",
         usage: "",
         help: "Print the JSON Schema of the settings",
-        doc: "Prints the JSON Schema (draft 2020-12) of kennel's settings, for editors and checks.",
+        doc: "Prints the JSON Schema (draft 2020-12) of kennel's settings, for editors and validators.",
         takes: &[],
     },
     Command {
         name: "completions",
         usage: "bash|zsh|fish",
-        help: "Print completions for a shell",
+        help: "Print shell completions",
         doc: "Prints a script that makes the shell complete kennel's commands, flags and their values.",
         takes: &[],
     },
@@ -196,8 +197,8 @@ pub static COMMANDS: &[Command] = &[
     Command {
         name: "help",
         usage: "[COMMAND]",
-        help: "Show help, of one command or of all",
-        doc: "Shows the same as --help.",
+        help: "Show help for kennel or for one command",
+        doc: "Shows the same text as --help.",
         takes: &[],
     },
     Command { name: "version", usage: "", help: "Print the version", doc: "Prints the version.", takes: &[] },
@@ -223,7 +224,7 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::Says("files.allow_write"),
         section: "Files",
         repeatable: true,
-        help: "Let the command write PATH and everything below",
+        help: "Let the command write PATH and everything below it",
         doc: "PATH is a path or a glob (* ? [a-z] within a name, ** for any number of folders); a leading ~ is the \
               home folder. A path that does not exist is an error.",
         ..RUN
@@ -234,8 +235,8 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::Says("files.deny_write"),
         section: "Files",
         repeatable: true,
-        help: "Keep PATH read-only inside what can be written",
-        doc: "The most specific rule about a path wins, and at a tie the one that denies.",
+        help: "Keep PATH read-only inside a writable folder",
+        doc: "The most specific rule for a path wins; at a tie, the deny rule wins.",
         ..RUN
     },
     Flag {
@@ -243,11 +244,13 @@ pub static FLAGS: &[Flag] = &[
         value: Some("LEVEL"),
         effect: Effect::Says("files.git"),
         section: "Files",
-        help: "Keep what git on the host would run: metadata-read-only, hooks-and-config-read-only, hooks-read-only or off",
-        doc: "With hooks-and-config-read-only, hooks, configuration, attributes and what they name stay as they are, and \
-              commits work; hooks-read-only leaves out the configuration; with metadata-read-only nothing of .git can be \
-              written or made. It holds for every repository in what can be written, submodules and worktrees included. \
-              A path that --allow-write names itself is writable all the same.",
+        help: "Protect the files that git on the host would run: metadata-read-only, \
+               hooks-and-config-read-only, hooks-read-only or off",
+        doc: "With hooks-and-config-read-only, hooks, configuration, attributes and the files they name are \
+              read-only, and commits work. hooks-read-only leaves the configuration writable. With \
+              metadata-read-only nothing in .git can be written or created. This covers every repository in a \
+              writable folder, including submodules and worktrees. A path that --allow-write names itself stays \
+              writable.",
         ..RUN
     },
     Flag {
@@ -255,42 +258,43 @@ pub static FLAGS: &[Flag] = &[
         value: Some("ACTION"),
         effect: Effect::Says("files.on_replace"),
         section: "Files",
-        help: "When the host replaces a denied path during the run: mend (protect the new file) or end",
-        doc: "A mount protects a file, and a rule is about a name. When a program outside replaces the file by rename, as \
-              editors and git do, the kernel takes the mount off. With mend, the new file is protected within a \
-              millisecond or so, and the report says that it was exposed; with end, the sandbox is killed too, and \
-              kennel exits with 123.",
+        help: "Choose what happens when the host replaces a denied path during the run: mend (protect the new file) \
+               or end",
+        doc: "A mount protects a file, but a rule is about a name. When a program outside replaces the file by \
+              rename, as editors and git do, the kernel removes the mount. With mend, kennel protects the new file \
+              within about a millisecond and reports that it was exposed; with end, it also kills the sandbox and \
+              exits with 123.",
         ..RUN
     },
     Flag {
         name: "protect-dotfiles",
         effect: Effect::SaysWord("files.protect_dotfiles", "true"),
         section: "Files",
-        help: "Keep shell start-up files and the settings of editors and agents read-only in what can be written",
-        doc: "Programs outside run what such files say, as soon as a folder is opened or a shell starts. The profile agent \
-              says this.",
+        help: "Keep shell start-up files and editor and agent settings read-only in writable folders",
+        doc: "Programs outside run the contents of such files as soon as a folder is opened or a shell starts. The \
+              agent profile sets this.",
         ..RUN
     },
     Flag {
         name: "allow-dotfiles",
         effect: Effect::SaysWord("files.protect_dotfiles", "false"),
         section: "Files",
-        help: "Let the command write such files, although a profile protects them",
+        help: "Let the command write such files even if a profile protects them",
         ..RUN
     },
     Flag {
         name: "refuse-home",
         effect: Effect::SaysWord("files.refuse_home", "true"),
         section: "Files",
-        help: "Refuse to start if a home folder, or a folder above one, can be written",
-        doc: "The profile agent says this.",
+        help: "Refuse to start if a home folder, or a folder above one, is writable",
+        doc: "The agent profile sets this.",
         ..RUN
     },
     Flag {
         name: "allow-home",
         effect: Effect::SaysWord("files.refuse_home", "false"),
         section: "Files",
-        help: "Start even so",
+        help: "Start even if a home folder is writable",
         ..RUN
     },
     Flag {
@@ -298,9 +302,10 @@ pub static FLAGS: &[Flag] = &[
         value: Some("RULE"),
         effect: Effect::Says("files.precedence"),
         section: "Files",
-        help: "Which rule about a path wins: specific or deny-write",
-        doc: "With specific, the most specific one. With deny-write, a --deny-write holds for everything below it, \
-              whatever is allowed there, and what --deny-read and --allow-read both name can be read.",
+        help: "Choose which rule for a path wins: specific or deny-write",
+        doc: "With specific, the most specific rule wins. With deny-write, a --deny-write applies to everything \
+              below it, even where a more specific rule allows writing, and a path that both --deny-read and \
+              --allow-read name can be read.",
         ..RUN
     },
     Flag {
@@ -309,8 +314,8 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::Says("files.deny_read"),
         section: "Files",
         repeatable: true,
-        help: "Hide PATH and everything below",
-        doc: "No rule about writing undoes this; only a more specific --allow-read does.",
+        help: "Hide PATH and everything below it",
+        doc: "Rules about writing do not override this; only a more specific --allow-read does.",
         ..RUN
     },
     Flag {
@@ -319,9 +324,9 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::Says("files.allow_read"),
         section: "Files",
         repeatable: true,
-        help: "Let the command read PATH inside what is hidden",
-        doc: "Under --reads listed, this is how to list what can be read. There a path that does not exist is an \
-              error; otherwise it is skipped.",
+        help: "Let the command read PATH inside a hidden folder",
+        doc: "With --reads listed, use this flag to list the readable paths; a path that does not exist is then an \
+              error. Otherwise it is skipped.",
         ..RUN
     },
     Flag {
@@ -329,16 +334,16 @@ pub static FLAGS: &[Flag] = &[
         value: Some("open|listed"),
         effect: Effect::Says("files.reads"),
         section: "Files",
-        help: "What can be read when no rule speaks of it: all, or only what is listed",
-        doc: "With listed, only what --allow-read, --allow-write and --mount name exists inside, and a minimal system \
-              set (/usr, /bin, /lib*, parts of /etc).",
+        help: "Reads not covered by a rule: allow all, or only listed paths",
+        doc: "With listed, only the paths that --allow-read, --allow-write and --mount name exist inside, plus a \
+              minimal system set (/usr, /bin, /lib*, parts of /etc).",
         ..RUN
     },
     Flag {
         name: "no-system",
         effect: Effect::SaysWord("files.system", "false"),
         section: "Files",
-        help: "Leave the minimal system set out of listed reads",
+        help: "With --reads listed, leave out the minimal system set",
         ..RUN
     },
     Flag {
@@ -347,8 +352,8 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::Says("files.mounts"),
         section: "Files",
         repeatable: true,
-        help: "Show the host's SRC at DST inside, read-only unless :rw is said",
-        doc: "A path that holds a colon can be given in a settings file.",
+        help: "Show the host's SRC at DST inside, read-only unless :rw is given",
+        doc: "To mount a path that contains a colon, use a settings file.",
         ..RUN
     },
     Flag {
@@ -357,14 +362,14 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::Says("files.tmpfs"),
         section: "Files",
         repeatable: true,
-        help: "Put a fresh writable folder, in memory, at DST",
+        help: "Put a fresh, writable, in-memory folder at DST",
         ..RUN
     },
     Flag {
         name: "host-tmp",
         effect: Effect::SaysWord("files.tmp", "host"),
         section: "Files",
-        help: "Use the host's /tmp, under the same rules as any folder, instead of a fresh one",
+        help: "Use the host's /tmp, under the usual file rules, not a fresh one",
         ..RUN
     },
     Flag {
@@ -380,7 +385,7 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::Says("files.devices"),
         section: "Files",
         repeatable: true,
-        help: "Add a device of the host's /dev, such as /dev/kvm",
+        help: "Add a device from the host's /dev, such as /dev/kvm",
         ..RUN
     },
     Flag {
@@ -388,8 +393,8 @@ pub static FLAGS: &[Flag] = &[
         value: Some("none|host|allow-list"),
         effect: Effect::Says("network.mode"),
         section: "Network",
-        help: "No network, the host's, or only allowed hosts",
-        doc: "Unless said, there is none, or an allow list as soon as --allow-domain is given.",
+        help: "Choose no network, the host's network, or only allowed hosts",
+        doc: "The default is none, or allow-list if --allow-domain is given.",
         ..RUN
     },
     Flag {
@@ -399,10 +404,10 @@ pub static FLAGS: &[Flag] = &[
         section: "Network",
         repeatable: true,
         help: "Let the command reach HOST",
-        doc: "HOST is a name, *.suffix (which leaves out the suffix itself), an address or a network such as \
-              10.0.0.0/8; each with :port for that port only. On a connection to a name the gate carries TLS and HTTP for \
-              that name, and a few other protocols on their own ports. tcp://HOST:PORT carries any bytes; \
-              postgres://HOST:PORT and its like carry that protocol on another port.",
+        doc: "HOST is a name, *.suffix (which does not include the suffix itself), an address or a network such as \
+              10.0.0.0/8; add :port to allow only that port. On a connection to a name, the gate carries TLS and \
+              HTTP for that name, and a few other protocols on their own ports. tcp://HOST:PORT carries any bytes; \
+              postgres://HOST:PORT and similar carry that protocol on another port.",
         ..RUN
     },
     Flag {
@@ -411,16 +416,16 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::Says("network.deny"),
         section: "Network",
         repeatable: true,
-        help: "Refuse HOST even if it is allowed; * is every host",
+        help: "Refuse HOST even if it is allowed; * means every host",
         ..RUN
     },
     Flag {
         name: "ask",
         effect: Effect::SaysWord("network.ask", "true"),
         section: "Network",
-        help: "Ask on the terminal about hosts that no rule speaks of",
-        doc: "Without an answer within a minute the host is refused, and without a terminal there is nobody to ask. \
-              Implies --net allow-list.",
+        help: "Ask on the terminal about hosts that no rule covers",
+        doc: "A host is refused if nobody answers within a minute, or if there is no terminal. Implies --net \
+              allow-list.",
         ..RUN
     },
     Flag {
@@ -428,15 +433,15 @@ pub static FLAGS: &[Flag] = &[
         value: Some("TIME"),
         effect: Effect::Says("network.ask_timeout"),
         section: "Network",
-        help: "How long an answer to --ask may take before it is a no",
+        help: "Refuse the host if --ask gets no answer within TIME",
         ..RUN
     },
     Flag {
         name: "allow-sni-mismatch",
         effect: Effect::SaysWord("network.allow_sni_mismatch", "true"),
         section: "Network",
-        help: "Let TLS and HTTP name another host than the one connected to",
-        doc: "Many hosts share one address, and a server goes by the name that it is told: an allowed host may then lead \
+        help: "Let TLS and HTTP name a different host than the one connected to",
+        doc: "Many hosts share one address, and a server goes by the name it is given: an allowed host may then lead \
               to others (domain fronting).",
         ..RUN
     },
@@ -445,8 +450,8 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::SaysWord("network.allow_ech", "true"),
         section: "Network",
         help: "Let TLS clients encrypt the server's name, as browsers do",
-        doc: "With an encrypted ClientHello (ECH) the name cannot be compared with the host connected to. Chromium and \
-              Firefox always send one, also where the server has no use for it.",
+        doc: "With an encrypted ClientHello (ECH) kennel cannot compare the name with the host connected to. \
+              Chromium and Firefox always send one, even if the server does not support it.",
         ..RUN
     },
     Flag {
@@ -455,9 +460,9 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::Says("network.publish"),
         section: "Network",
         repeatable: true,
-        help: "Make port INSIDE of the sandbox port HOST of the host's loopback",
-        doc: "Reached at 127.0.0.1 and ::1 by every user of the host, and from nowhere else. HOST is INSIDE unless \
-              said; 0 is any free port, which is then told.",
+        help: "Publish the sandbox's port INSIDE as port HOST on the host's loopback",
+        doc: "Every user of the host can connect to it at 127.0.0.1 and ::1; other machines cannot. HOST is the same \
+              as INSIDE by default; 0 means any free port, which kennel then prints.",
         ..RUN
     },
     Flag {
@@ -465,9 +470,10 @@ pub static FLAGS: &[Flag] = &[
         value: Some("URL"),
         effect: Effect::Says("network.parent_proxy"),
         section: "Network",
-        help: "Go out by this HTTP proxy, instead of the one in HTTP_PROXY and HTTPS_PROXY",
-        doc: "The word none leaves those variables alone. NO_PROXY, or network.no_proxy, names the hosts that are \
-              reached without it. A password belongs into a settings file or the variables: others see arguments.",
+        help: "Connect through this HTTP proxy, instead of HTTP_PROXY and HTTPS_PROXY",
+        doc: "Use none to ignore those variables. NO_PROXY, or network.no_proxy, names the hosts that are reached \
+              without the proxy. Put a password in a settings file or in the variables: other users can see \
+              arguments.",
         ..RUN
     },
     Flag {
@@ -475,8 +481,9 @@ pub static FLAGS: &[Flag] = &[
         value: Some("HOSTS"),
         effect: Effect::Says("network.no_proxy"),
         section: "Network",
-        help: "Reach HOSTS without that proxy, instead of those in NO_PROXY",
-        doc: "Names with all below them, addresses and networks, each with :port or without; commas between.",
+        help: "Reach HOSTS without that proxy, instead of the hosts in NO_PROXY",
+        doc: "A comma-separated list of names (each includes the names below it), addresses and networks, each with \
+              or without :port.",
         ..RUN
     },
     Flag {
@@ -484,8 +491,9 @@ pub static FLAGS: &[Flag] = &[
         value: Some("PORT"),
         effect: Effect::Says("network.http_proxy_port"),
         section: "Network",
-        help: "Let the HTTP proxy at this port of the host's loopback decide in kennel's place",
-        doc: "For programs that use the proxy variables; plain connections still go by kennel's rules.",
+        help: "Let the HTTP proxy at this port of the host's loopback decide",
+        doc: "It takes kennel's place for programs that use the proxy variables; direct connections still follow \
+              kennel's rules.",
         ..RUN
     },
     Flag {
@@ -493,7 +501,7 @@ pub static FLAGS: &[Flag] = &[
         value: Some("PORT"),
         effect: Effect::Says("network.socks_proxy_port"),
         section: "Network",
-        help: "The same for a SOCKS proxy",
+        help: "Do the same with a SOCKS proxy",
         ..RUN
     },
     Flag {
@@ -501,10 +509,10 @@ pub static FLAGS: &[Flag] = &[
         value: Some("N"),
         effect: Effect::ControlFd,
         section: "Network",
-        help: "Take new lists of hosts from descriptor N while the command runs",
-        doc: "Each line is a whole JSON settings object; its network.allow and network.deny hold for the next connection \
-              in place of the old ones. A line that makes no sense is reported and changes nothing. The command itself \
-              does not get the descriptor. Needs an allow list: --net allow-list, if there is nothing to allow yet.",
+        help: "Read new lists of hosts from descriptor N while the command runs",
+        doc: "Each line is a complete JSON settings object; its network.allow and network.deny replace the old lists \
+              from the next connection on. An invalid line is reported and changes nothing. The command does not \
+              inherit the descriptor. Requires an allow list: use --net allow-list if there is nothing to allow yet.",
         ..RUN
     },
     Flag {
@@ -512,10 +520,10 @@ pub static FLAGS: &[Flag] = &[
         value: Some("none|listed|all"),
         effect: Effect::Says("network.unix_sockets"),
         section: "Network",
-        help: "Whether the command can make unix sockets",
+        help: "Choose whether the command can create unix sockets",
         doc: "The host's daemons (Docker, D-Bus, ssh-agent) listen on unix sockets, and a read-only mount does not \
-              keep a program from connecting to them. Unless said, there are none, or the listed ones as soon as \
-              --allow-unix-socket is given.",
+              stop a program from connecting to them. The default is none, or listed if --allow-unix-socket is \
+              given.",
         ..RUN
     },
     Flag {
@@ -524,7 +532,7 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::Says("network.allow_unix_sockets"),
         section: "Network",
         repeatable: true,
-        help: "Let the command connect to the unix socket PATH of the host",
+        help: "Let the command connect to the host's unix socket PATH",
         ..RUN
     },
     Flag {
@@ -532,9 +540,9 @@ pub static FLAGS: &[Flag] = &[
         value: Some("SIZE"),
         effect: Effect::Says("limits.memory"),
         section: "Limits",
-        help: "Memory for everything inside together, such as 512M",
-        doc: "A SIZE is in bytes or with K, M, G or T, which are powers of 1024. The word unlimited takes a limit of \
-              a profile or a settings file away.",
+        help: "Limit the memory of everything inside together, such as 512M",
+        doc: "A SIZE is in bytes, or has a suffix K, M, G or T (powers of 1024). Use unlimited to remove a limit \
+              that a profile or a settings file sets.",
         ..RUN
     },
     Flag {
@@ -542,7 +550,7 @@ pub static FLAGS: &[Flag] = &[
         value: Some("SIZE"),
         effect: Effect::Says("limits.swap"),
         section: "Limits",
-        help: "Swap on top of --memory; none unless said",
+        help: "Allow this much swap on top of --memory; none by default",
         ..RUN
     },
     Flag {
@@ -550,7 +558,7 @@ pub static FLAGS: &[Flag] = &[
         value: Some("N"),
         effect: Effect::Says("limits.cpus"),
         section: "Limits",
-        help: "CPUs' worth of time: 1.5 is one and a half",
+        help: "Limit CPU time to that of N CPUs; 1.5 is one and a half",
         ..RUN
     },
     Flag {
@@ -559,7 +567,7 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::Says("limits.timeout"),
         section: "Limits",
         help: "Kill everything inside after TIME, such as 30s or 1m30s",
-        doc: "A TIME is in seconds or with ms, s, m, h or d. The exit status is then 124.",
+        doc: "A TIME is in seconds, or has a suffix ms, s, m, h or d. kennel then exits with 124.",
         ..RUN
     },
     Flag {
@@ -567,7 +575,7 @@ pub static FLAGS: &[Flag] = &[
         value: Some("TIME"),
         effect: Effect::Says("limits.cpu_time"),
         section: "Limits",
-        help: "CPU time of one process",
+        help: "Limit the CPU time of each process",
         ..RUN
     },
     Flag {
@@ -575,7 +583,7 @@ pub static FLAGS: &[Flag] = &[
         value: Some("N"),
         effect: Effect::Says("limits.pids"),
         section: "Limits",
-        help: "Processes and threads at once",
+        help: "Limit the number of processes and threads at once",
         ..RUN
     },
     Flag {
@@ -583,7 +591,7 @@ pub static FLAGS: &[Flag] = &[
         value: Some("N"),
         effect: Effect::Says("limits.open_files"),
         section: "Limits",
-        help: "Open descriptors of one process",
+        help: "Limit the open descriptors of each process",
         ..RUN
     },
     Flag {
@@ -591,7 +599,7 @@ pub static FLAGS: &[Flag] = &[
         value: Some("SIZE"),
         effect: Effect::Says("limits.file_size"),
         section: "Limits",
-        help: "The largest file that can be written",
+        help: "Limit the size of each file that is written",
         ..RUN
     },
     Flag {
@@ -599,7 +607,7 @@ pub static FLAGS: &[Flag] = &[
         value: Some("SIZE"),
         effect: Effect::Says("limits.output"),
         section: "Limits",
-        help: "Captured output, of each stream",
+        help: "Limit the captured output of each stream",
         ..RUN
     },
     Flag {
@@ -607,7 +615,7 @@ pub static FLAGS: &[Flag] = &[
         value: Some("SIZE"),
         effect: Effect::Says("limits.tmp_size"),
         section: "Limits",
-        help: "The fresh /tmp and /dev/shm together",
+        help: "Limit the size of the fresh /tmp and /dev/shm together",
         ..RUN
     },
     Flag {
@@ -616,7 +624,7 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::Says("environment.set"),
         section: "Environment",
         repeatable: true,
-        help: "Set a variable",
+        help: "Set an environment variable",
         doc: "Everyone on the host can see arguments; --pass-env does not show the value.",
         ..RUN
     },
@@ -652,7 +660,7 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::Says("process.workdir"),
         section: "Process",
         help: "Start the command in DIR",
-        doc: "Relative paths of other flags stay relative to where kennel was called.",
+        doc: "Relative paths in other flags are relative to the directory kennel was called in.",
         ..RUN
     },
     Flag {
@@ -660,7 +668,7 @@ pub static FLAGS: &[Flag] = &[
         value: Some("self|root"),
         effect: Effect::Says("process.user"),
         section: "Process",
-        help: "Who the command is inside",
+        help: "Run the command inside as the caller or as root",
         doc: "root is user 0 of the sandbox's own user namespace: it is the caller outside, and has no capabilities.",
         ..RUN
     },
@@ -669,7 +677,7 @@ pub static FLAGS: &[Flag] = &[
         value: Some("NAME"),
         effect: Effect::Says("process.hostname"),
         section: "Process",
-        help: "The host name inside",
+        help: "Set the host name inside",
         ..RUN
     },
     Flag {
@@ -677,7 +685,7 @@ pub static FLAGS: &[Flag] = &[
         value: Some("PROFILE"),
         effect: Effect::Says("process.seccomp"),
         section: "Process",
-        help: "Which system calls it can make: strict, default, permissive or none",
+        help: "Restrict system calls: strict, default, permissive or none",
         ..RUN
     },
     Flag {
@@ -705,8 +713,8 @@ pub static FLAGS: &[Flag] = &[
         section: "Settings",
         repeatable: true,
         help: "Read settings from FILE, in TOML or JSON",
-        doc: "Later files override earlier ones, and flags override files. A kennel.toml or kennel.json in the \
-              directory the command starts in is read without being asked, but can only tighten; name it here to \
+        doc: "Later files override earlier ones, and flags override files. kennel also reads a kennel.toml or \
+              kennel.json in the directory the command starts in, but that file can only tighten; name it here to \
               trust it.",
         ..RUN
     },
@@ -714,14 +722,14 @@ pub static FLAGS: &[Flag] = &[
         name: "no-settings",
         effect: Effect::NoSettings,
         section: "Settings",
-        help: "Read neither your own settings file nor the working directory's",
+        help: "Ignore your own settings file and the working directory's",
         ..RUN
     },
     Flag {
         name: "best-effort",
         effect: Effect::SaysWord("best_effort", "true"),
         section: "Settings",
-        help: "Go on without what this host cannot enforce, and say what that was",
+        help: "Run without protections this host cannot enforce, and list them",
         ..RUN
     },
     Flag {
@@ -729,7 +737,7 @@ pub static FLAGS: &[Flag] = &[
         value: Some("FILE"),
         effect: Effect::Report,
         section: "Output",
-        help: "Write the outcome to FILE, as JSON",
+        help: "Write the outcome to FILE as JSON",
         ..RUN
     },
     Flag {
@@ -737,11 +745,11 @@ pub static FLAGS: &[Flag] = &[
         attached: Some("live"),
         effect: Effect::Stats,
         section: "Output",
-        help: "Tell at the end, on standard error, what was used; with =live also meanwhile",
-        doc: "Time, CPU time, the most memory and processes at once, and how many processes were killed because memory \
-              ran out. Without a limit, memory and processes are counted where that takes no more than a cgroup of \
-              one's own. With =live, and if standard error is a terminal, its last row shows the figures while the \
-              command runs.",
+        help: "Print resource usage to stderr at exit; =live also updates it while running",
+        doc: "It shows wall time, CPU time, peak memory, the most processes at once, and how many processes were \
+              killed because memory ran out. Without a limit, memory and processes are counted if that requires no \
+              more than a cgroup of the sandbox's own. With =live, and if stderr is a terminal, its last row shows \
+              the figures while the command runs.",
         ..RUN
     },
     Flag {
@@ -749,7 +757,7 @@ pub static FLAGS: &[Flag] = &[
         short: Some('q'),
         effect: Effect::Quiet,
         section: "Output",
-        help: "Say nothing but errors",
+        help: "Print only errors",
         ..RUN
     },
     Flag {
@@ -757,7 +765,7 @@ pub static FLAGS: &[Flag] = &[
         short: Some('v'),
         effect: Effect::Verbose,
         section: "Output",
-        help: "Say each step of the set-up and the rule behind it",
+        help: "Print each set-up step and the rule behind it",
         ..RUN
     },
     Flag {

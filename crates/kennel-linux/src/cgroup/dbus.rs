@@ -92,7 +92,7 @@ impl Connection {
         let mut line = Vec::new();
         while !line.ends_with(b"\r\n") {
             if line.len() > 512 {
-                return Err(bad("an endless answer to the log-in"));
+                return Err(bad("an answer to the log-in that is too long"));
             }
             let mut byte = [0];
             self.fill(&mut byte)?;
@@ -290,13 +290,13 @@ fn method_call(serial: u32, to: &Target, member: &str, signature: &str, body: &[
 /// Where the body begins and how long the whole message is, from its first 16 bytes.
 fn frame(head: &[u8]) -> io::Result<(usize, usize)> {
     let mut reader = Reader { bytes: head, at: 0 };
-    let order = reader.byte().ok_or_else(|| bad("a message without a head"))?;
+    let order = reader.byte().ok_or_else(|| bad("a message without a header"))?;
     if order != b'l' {
         return Err(bad("a message in another byte order"));
     }
     reader.at = 4;
     let (body, _serial, fields) = (|| Some((reader.number()?, reader.number()?, reader.number()?)))()
-        .ok_or_else(|| bad("a message without a head"))?;
+        .ok_or_else(|| bad("a message without a header"))?;
     let start = (16usize.saturating_add(fields as usize)).next_multiple_of(8);
     let total = start.saturating_add(body as usize);
     if total > MOST { Err(bad("a message that is too long")) } else { Ok((start, total)) }

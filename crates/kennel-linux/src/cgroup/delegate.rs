@@ -201,7 +201,7 @@ pub(super) fn prepare(place: Place) -> Result<Base, CgroupError> {
         }
         Place::Directory { dir, controllers, enable } => {
             turn_on(&dir, enable).map_err(|error| {
-                CgroupError::system("turning controllers on", dir.file("cgroup.subtree_control"), error)
+                CgroupError::system("enabling controllers", dir.file("cgroup.subtree_control"), error)
             })?;
             Ok(Base::Directory(dir, controllers))
         }
@@ -239,7 +239,7 @@ fn clear(dir: &Dir, controllers: ControllerSet) -> Result<(), CgroupError> {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => {}
             other => {
                 return other.map_err(|error| {
-                    CgroupError::system("turning controllers on", dir.file("cgroup.subtree_control"), error)
+                    CgroupError::system("enabling controllers", dir.file("cgroup.subtree_control"), error)
                 });
             }
         }
@@ -260,7 +260,7 @@ fn out_of_reach(required: ControllerSet, error: CgroupError) -> CgroupError {
 fn not_delegated_to_systemd(controller: Controller, bus: &str) -> Lack {
     Lack {
         controller,
-        why: format!("the user's systemd at {bus} has not been given it"),
+        why: format!("not delegated to the user's systemd at {bus}"),
         remedy: "as root, put `[Service]` and `Delegate=cpu memory pids` into \
                  /etc/systemd/system/user@.service.d/delegate.conf, run `systemctl daemon-reload`, and log in again"
             .to_owned(),
@@ -287,7 +287,7 @@ fn no_unified_place(seat: &Seat, required: ControllerSet, obstacles: &[(&Path, S
                 controller,
                 why: format!("{}: not in cgroup.controllers", path.display()),
                 remedy: format!(
-                    "turn it on from above (`echo +{controller} > {}/cgroup.subtree_control`, as root), or boot with it \
+                    "enable it in the parent cgroup (`echo +{controller} > {}/cgroup.subtree_control`, as root), or boot with it \
                      (some systems need the kernel parameter `cgroup_enable={controller}`)",
                     seat.top.display()
                 ),
@@ -338,7 +338,7 @@ pub(super) fn legacy_lacks(
                 remedy: if is_refusal(error) {
                     grant.clone()
                 } else {
-                    "docs/limits.md says what limits need of a host".to_owned()
+                    "see docs/limits.md for what limits require from the host".to_owned()
                 },
             },
             _ => Lack {

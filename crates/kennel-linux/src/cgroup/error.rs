@@ -136,11 +136,11 @@ impl CgroupError {
             }
             Self::NoPlace { help, .. } => help.clone(),
             Self::System { .. } | Self::Setting { .. } => {
-                "docs/limits.md says what limits need of a host".to_owned()
+                "see docs/limits.md for what limits require from the host".to_owned()
             }
             Self::Scope { .. } => {
                 "check `systemctl --user status`; without a user's systemd, a writable cgroup \
-                                   has to be delegated (docs/limits.md says how)"
+                                   has to be delegated (see docs/limits.md)"
                     .to_owned()
             }
         }

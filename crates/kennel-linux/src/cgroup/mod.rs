@@ -111,19 +111,17 @@ impl CgroupLimits {
         };
         match self {
             Self { memory: Some(bytes @ ..4096), .. } => {
-                invalid("memory", bytes.to_string(), "less than one page, in which nothing can run")
+                invalid("memory", bytes.to_string(), "must be at least one page")
             }
             Self { swap: Some(bytes), memory: None, .. } => {
-                invalid("swap", bytes.to_string(), "swap can be limited only together with memory")
+                invalid("swap", bytes.to_string(), "requires a memory limit")
             }
             // Not a range: NaN has to be caught as well.
             Self { cpus: Some(cpus), .. } if !CPUS.contains(cpus) => {
                 let why = format!("not between {} and {}", CPUS.start(), CPUS.end());
                 invalid("cpus", cpus.to_string(), &why)
             }
-            Self { pids: Some(0), .. } => {
-                invalid("pids", "0".to_owned(), "a sandbox has at least one process")
-            }
+            Self { pids: Some(0), .. } => invalid("pids", "0".to_owned(), "must be greater than 0"),
             _ => Ok(()),
         }
     }
@@ -185,7 +183,7 @@ impl Cgroup {
             return Err(CgroupError::NoPlace {
                 place: hierarchies.layout().to_string(),
                 why: "no directory that the caller may write to".to_owned(),
-                help: "docs/limits.md says how to get one".to_owned(),
+                help: "see docs/limits.md for how to get one".to_owned(),
             });
         }
         Ok(cgroup)
@@ -344,7 +342,7 @@ impl Cgroup {
         let leaf = self.unified.insert(v2::Leaf::make(scope, &pending.name, pending.controllers)?);
         leaf.admit(raw(pid))?;
         delegate::turn_on(&leaf.parent, pending.controllers).map_err(|error| {
-            CgroupError::system("turning controllers on", leaf.parent.file("cgroup.subtree_control"), error)
+            CgroupError::system("enabling controllers", leaf.parent.file("cgroup.subtree_control"), error)
         })?;
         leaf.set_limits(&self.limits)
     }

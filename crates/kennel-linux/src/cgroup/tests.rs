@@ -466,11 +466,11 @@ fn hundreds_of_cgroups_leave_nothing_behind() {
 fn a_limit_that_makes_no_sense_is_refused_with_the_reason() {
     let none = CgroupLimits::default();
     for (limits, said) in [
-        (CgroupLimits { memory: Some(0), ..none }, "limiting memory: 0: less than one page"),
-        (CgroupLimits { swap: Some(1), ..none }, "limiting swap: 1: swap can be limited only together"),
+        (CgroupLimits { memory: Some(0), ..none }, "limiting memory: 0: must be at least one page"),
+        (CgroupLimits { swap: Some(1), ..none }, "limiting swap: 1: requires a memory limit"),
         (CgroupLimits { cpus: Some(0.001), ..none }, "limiting cpus: 0.001: not between"),
         (CgroupLimits { cpus: Some(f64::NAN), ..none }, "limiting cpus: NaN: not between"),
-        (CgroupLimits { pids: Some(0), ..none }, "limiting pids: 0: a sandbox has at least one process"),
+        (CgroupLimits { pids: Some(0), ..none }, "limiting pids: 0: must be greater than 0"),
     ] {
         let error = Cgroup::create(&limits, false).unwrap_err();
         assert!(error.to_string().starts_with(said), "{error}");

@@ -83,7 +83,7 @@ pub enum GuardError {
     /// The folders cannot be watched.
     #[error(
         "watching the folders of protected paths: {0}\n\
-         help: raise fs.inotify.max_user_instances and fs.inotify.max_user_watches (sysctl), or end other sandboxes"
+         help: raise fs.inotify.max_user_instances and fs.inotify.max_user_watches (sysctl), or stop other sandboxes"
     )]
     Watch(#[source] io::Error),
     /// Threads or descriptors ran out.
@@ -207,7 +207,7 @@ impl GuardHandle {
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
         let why = match end.recv_timeout(PATIENCE) {
             Ok(()) => return,
-            Err(RecvTimeoutError::Timeout) => "a file system that it had to look at does not answer",
+            Err(RecvTimeoutError::Timeout) => "a file system that it had to check does not respond",
             Err(RecvTimeoutError::Disconnected) => "its thread panicked",
         };
         add(&self.record, Violation::GuardFailed { why: why.into() });

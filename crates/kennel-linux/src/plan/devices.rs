@@ -70,7 +70,7 @@ pub(super) fn make(steps: &mut Steps, caller: &Caller, early: bool) {
     steps.add(Step::Private { target: inside("shm"), name: c"shm".into(), mode: 0o1777 }, reason);
 }
 
-/// What takes the place of the caller's terminal. When all mounts stand, and before Landlock.
+/// What takes the place of the caller's terminal. When all mounts are made, and before Landlock.
 pub(super) fn terminal(steps: &mut Steps, caller: &Caller) {
     if let Some(TerminalStreams { modes, size, streams }) = &caller.tty {
         let step = Step::Terminal { modes: modes.clone(), size: *size, streams: streams.clone() };

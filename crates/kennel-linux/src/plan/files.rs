@@ -86,7 +86,7 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
                     devices::device(steps, c_path(&source.path)?, target, source.identity, !anew, reason);
                 }
             }
-            // Until all mounts stand, init looks them up there.
+            // Until all mounts are made, init looks them up there.
             State::Hidden { .. } if point.path == Path::new("/proc") => {
                 stand(Kind::Folder, steps);
                 proc(steps, resolved, tier, Zone::Proc.reason());
@@ -153,7 +153,7 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
     }
     for (path, contents) in &resolved.covers {
         let (target, contents) = (c_path(path)?, contents.as_bytes().to_vec());
-        steps.add(Step::CoverFile { target, contents }, "names are asked of the network gate");
+        steps.add(Step::CoverFile { target, contents }, "the network gate resolves names");
     }
     for (path, contents) in &resolved.written {
         let (path, contents) = (c_path(path)?, contents.clone());
@@ -167,7 +167,7 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
         steps.add(Step::ReadOnly { target }, reason);
     }
     if anew {
-        steps.add(Step::PivotRoot, "only what is listed exists: the host's own tree is gone");
+        steps.add(Step::PivotRoot, "only listed paths exist: the host's tree is gone");
     }
     steps.add(Step::SealMounts, "every sandbox");
     if let Some((target, reason)) = hidden_last {
@@ -208,7 +208,7 @@ fn proc(steps: &mut Steps, resolved: &Resolved, tier: Tier, reason: &str) {
     for target in &resolved.kernel_state {
         steps.add(
             Step::MaskFile { target: target.clone() },
-            "the state of the host's kernel is not for a sandbox",
+            "sandboxes may not see the state of the host's kernel",
         );
     }
 }
@@ -305,7 +305,7 @@ pub(super) fn landlock_only(resolved: &Resolved, abi: Abi) -> Result<Vec<Place>,
             // It shows here, as all of the host's processes do; but nobody may write to it.
             State::Hidden { .. } if point.hides_the_kernel() && !in_writable() => {}
             State::Fresh(Zone::Proc | Zone::Sys) if in_writable() => {
-                let rule = format!("a {} that stays read-only in what can be written", point.path.display());
+                let rule = format!("a {} that stays read-only in a writable folder", point.path.display());
                 return Err(PlanError::NotWithLandlock { rule });
             }
             State::Host { source, .. } if source.path != point.path => return cannot(),

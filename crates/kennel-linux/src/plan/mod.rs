@@ -61,7 +61,7 @@ pub struct InputFile {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// Something holds a NUL byte.
-    #[error("planning: {what} holds a NUL byte, which no system call takes")]
+    #[error("planning: {what} contains a NUL byte, which no system call accepts")]
     Nul {
         /// What.
         what: String,
@@ -110,7 +110,7 @@ pub fn opening(policy: &Policy, tier: Tier, network: Option<&NetworkPlan>) -> Ve
 /// What all inside together may have of what the kernel counts for each user, by the names of the kernel's files: half of
 /// it, so that one sandbox does not use up what others of the same user need.
 fn namespace_limits(steps: &mut Steps) {
-    const REASON: &str = "others of the same user need some too";
+    const REASON: &str = "other programs of the same user need some too";
     // The kernel's default is 128.
     let instances = Step::NamespaceLimit {
         file: c"max_inotify_instances".into(),
@@ -178,7 +178,7 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
     if basis.counted {
         steps.add(Step::AwaitController, "the limits on the whole sandbox: its cgroup");
         if tier != Tier::LandlockOnly {
-            steps.add(Step::OwnCgroups, "the name of its cgroup on the host is not for a sandbox");
+            steps.add(Step::OwnCgroups, "sandboxes may not see the name of their cgroup on the host");
         }
     }
     if policy.process.seccomp == SeccompProfile::None {
@@ -198,7 +198,7 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
     } else if let Some(step) = landlock::step(abi, &places, ports.as_ref(), policy.network.unix_sockets) {
         steps.add(
             step,
-            "every sandbox: a second lock on the file rules; signals and abstract sockets stay inside",
+            "every sandbox: enforces the file rules a second time; signals and abstract sockets stay inside",
         );
     }
     steps.add(Step::DropCapabilities, "every sandbox");
@@ -221,8 +221,8 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
     if let Some(program) = seccomp::filter(&wish, &guarded) {
         let reason = match asks {
             false => "the seccomp profile",
-            true if must_ask => "the seccomp profile, and rules that no mount can keep",
-            true => "the seccomp profile; modes and locks are up to the guard",
+            true if must_ask => "the seccomp profile, and rules that mounts cannot enforce",
+            true => "the seccomp profile; the guard decides about modes and locks",
         };
         steps.add(Step::Filter { program, listener: asks, awaits: must_ask }, reason);
     }
@@ -298,7 +298,7 @@ fn limits(steps: &mut Steps, policy: &Policy, rlimits: &[(u32, u64)]) {
     // outside of all limits. A limit of 1 means none there, and is too small for a file.
     limit(RLIMIT_CORE, 1, 1, "every sandbox: no core dumps");
     for (resource, value) in rlimits {
-        limit(*resource, *value, *value, "best effort: for each process, because no cgroup could be had");
+        limit(*resource, *value, *value, "best effort: for each process, because no cgroup is available");
     }
     if let Some(count) = policy.limits.open_files {
         limit(RLIMIT_NOFILE, count.into(), count.into(), "limits.open_files");

@@ -44,8 +44,8 @@ pub enum ResolveError {
     },
     /// An allow leads through a link that an earlier run could have made.
     #[error(
-        "resolving {rule}: leads through the symlink {}, which the command could have made, to {}\n\
-         help: name the place that is meant, or remove the link",
+        "resolving {rule}: leads through the symlink {}, which the command could have created, to {}\n\
+         help: name the target itself, or remove the link",
         shown(.link), shown(.place)
     )]
     PlantedLink {
@@ -59,7 +59,7 @@ pub enum ResolveError {
     /// An allow leads through a link to what is denied.
     #[error(
         "resolving {rule}: leads through the symlink {} to {}, which is denied by {deny}\n\
-         help: name that place itself if it is to be allowed, or drop one of the two rules",
+         help: name that path itself to allow it, or drop one of the two rules",
         shown(.link), shown(.place)
     )]
     LinkToDenied {
@@ -93,7 +93,7 @@ pub enum ResolveError {
     /// Nobody means so many.
     #[error(
         "resolving the lists of paths: {count} globs, and at most {most} are supported\n\
-         help: name folders instead; what is said of a folder is said of all that is in it"
+         help: name folders instead; a rule for a folder applies to everything in it"
     )]
     TooManyGlobs {
         /// How many.
@@ -103,10 +103,8 @@ pub enum ResolveError {
     },
     /// A home would be writable where it must not be.
     #[error(
-        "resolving {rule}: {} is a home folder, or holds one: shells, editors and kennel itself take commands from \
-         files there (files.refuse_home)\n\
-         help: start in a project's folder, or name one with `process.workdir`; `files.refuse_home = false` starts \
-         even so",
+        "resolving {rule}: {} is a home folder, or holds one: shells, editors and kennel itself run commands from files there (files.refuse_home)\n\
+         help: start in a project's folder, or name one with `process.workdir`; to start anyway, use `files.refuse_home = false`",
         shown(.path)
     )]
     Home {
@@ -117,9 +115,8 @@ pub enum ResolveError {
     },
     /// There is too much to look through.
     #[error(
-        "looking for what globs match and for git repositories: {0}\n\
-         help: start the pattern at a deeper folder, remove a link that leads away, allow writing to a smaller folder, or say \
-         `files.git = \"off\"`"
+        "searching for glob matches and git repositories: {0}\n\
+         help: start the pattern at a deeper folder, remove a link that leads away, allow writing to a smaller folder, or use `files.git = \"off\"`"
     )]
     Walk(#[from] WalkError),
     /// The system failed.

@@ -85,7 +85,11 @@ impl Resolver<'_> {
             let mut folders = OpenFolders::default();
             keep.extend(roots.iter().map(|root| {
                 let path = root.join(".git");
-                Keep { looked: folders.look(&path), path, why: "git: no repository is made here".into() }
+                Keep {
+                    looked: folders.look(&path),
+                    path,
+                    why: "git: no repository may be created here".into(),
+                }
             }));
         }
         // By their text, which is quicker to hash than components.

@@ -242,14 +242,14 @@ impl Zone {
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
-            Zone::Root => "only what is listed exists",
+            Zone::Root => "only listed paths exist",
             Zone::Dev => "every sandbox has a minimal /dev of its own",
             Zone::Proc => "every sandbox has a /proc of its own",
             Zone::Sys => "every sandbox has a /sys of its own",
             Zone::Tmp => "/tmp is private by default",
             Zone::Run => "/run is hidden by default",
-            Zone::Rebuilt => "makes room for a mount at a place that does not exist on the host",
-            Zone::Memory { .. } => "a file system in memory",
+            Zone::Rebuilt => "makes room for a mount at a path that does not exist on the host",
+            Zone::Memory { .. } => "an in-memory file system",
         }
     }
 }

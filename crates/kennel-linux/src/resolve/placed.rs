@@ -13,7 +13,7 @@ use super::{Kind, Location, Point, State, Zone, locate};
 const OWN_FOLDERS: &[&str] = &["/dev/pts", "/dev/ptmx", "/dev/shm", "/dev/mqueue"];
 
 /// Why a folder is not mounted in itself.
-const INTO_ITSELF: &str = "lies in the folder that is mounted there, of which a rule denies a part; mount it outside of that folder";
+const INTO_ITSELF: &str = "is in a mounted folder that a rule partly denies; mount it outside that folder";
 
 impl Resolver<'_> {
     /// Host folders that appear at other places, and file systems in memory: outer ones first, so that one that is
@@ -138,7 +138,7 @@ impl Resolver<'_> {
                 let place = source.path.join(rest);
                 return match locate(&place).map_err(system_error(rule, &place))? {
                     Location::Found(found) if found.path == place => Ok(()),
-                    Location::Found(_) => Err(unfit("leads through a symlink; name the place it points to")),
+                    Location::Found(_) => Err(unfit("leads through a symlink; name the path it points to")),
                     _ => {
                         Err(unfit("does not exist in the folder that is mounted around it; create it first"))
                     }
@@ -149,10 +149,10 @@ impl Resolver<'_> {
         };
         match locate(target).map_err(system_error(rule, target))? {
             Location::Found(found) if found.path == target => return Ok(()),
-            Location::Found(_) => return Err(unfit("leads through a symlink; name the place it points to")),
+            Location::Found(_) => return Err(unfit("leads through a symlink; name the path it points to")),
             _ if writable => {
                 return Err(unfit(
-                    "does not exist, and making it would leave it on the host; create it first",
+                    "does not exist, and creating it would leave it on the host; create it first",
                 ));
             }
             _ => {}
@@ -172,7 +172,7 @@ impl Resolver<'_> {
         });
         for (index, entry) in entries.flatten().enumerate() {
             if index == 4096 {
-                return Err(unfit("does not exist, and its folder has too many entries to be built anew"));
+                return Err(unfit("does not exist, and its folder has too many entries to be rebuilt"));
             }
             let path = entry.path();
             if let Ok(points_to) = std::fs::read_link(&path) {

@@ -55,7 +55,7 @@ const KERNEL: &[&[u8]] = &[
 
 /// Why such a mount is hidden.
 pub(super) static HOSTS_KERNEL: Reason =
-    Reason::Borrowed("the host's processes, devices and kernel are not for a sandbox");
+    Reason::Borrowed("sandboxes may not see the host's processes, devices and kernel");
 
 /// A mount of one of these file systems.
 pub(super) struct KernelMount {
@@ -105,20 +105,19 @@ pub(super) enum Meaning {
 
 const READ_ONLY: &str = "is the sandbox's own, and read-only in every sandbox\nhelp: drop the rule";
 pub(super) const OF_A_PROCESS: &str =
-    "speaks of a process of the host's, and the sandbox has a /proc of its own\nhelp: deny /proc as a whole";
+    "names a process of the host, but the sandbox has its own /proc\nhelp: deny /proc as a whole";
 const NO_DEVICE_OF_ITS_OWN: &str =
     "is not in the sandbox's own /dev\nhelp: add a device of the host's with `files.devices`";
 const OWN_DEVICE: &str =
     "is a device that every sandbox has, and everybody may write to it\nhelp: drop the rule";
-const ON_THE_KERNELS: &str = "lies on a file system of the host's kernel, which no sandbox gets to see\nhelp: drop the rule; \
+const ON_THE_KERNELS: &str = "is on a file system of the host's kernel, which no sandbox can see\nhelp: drop the rule; \
      every sandbox has a /proc, a /dev and a /sys of its own";
 const ROOTS_SYS: &str = "is not in the sandbox's own /sys, and as root it could show what only root may read\nhelp: drop the \
      rule, or run as an ordinary user";
-const PART_OF_HIDDEN: &str = "is hidden by another rule, and of what the sandbox has of its own no part can be shown\nhelp: drop one of the two rules";
+const PART_OF_HIDDEN: &str = "is hidden by another rule, and a part of the sandbox's own file systems cannot be shown alone\nhelp: drop one of the two rules";
 const OWN_LINK: &str = "is a link to the sandbox's own terminals\nhelp: deny /dev/pts, which it leads to";
-const PRIVATE_TMP: &str = "is the sandbox's own, which it can write, and which is gone afterwards\nhelp: drop the rule, or say `files.tmp = \"host\"` to \
-     have the rule speak of the host's";
-const HIDDEN_RUN: &str = "is the sandbox's own, and empty\nhelp: drop the rule, or say `files.host_run = true` to show the \
+const PRIVATE_TMP: &str = "is the sandbox's own: it is writable, and removed at exit\nhelp: drop the rule, or use `files.tmp = \"host\"` to apply the rule to the host's";
+const HIDDEN_RUN: &str = "is the sandbox's own, and empty\nhelp: drop the rule, or use `files.host_run = true` to show the \
      host's, or `files.tmpfs = [\"/run\"]` for one that can be written";
 
 impl Resolver<'_> {
@@ -208,7 +207,8 @@ impl Resolver<'_> {
 
     /// The same for a place at which something is to be mounted.
     pub(super) fn admit_target(&self, reason: &str, place: &Path) -> Result<(), ResolveError> {
-        const TAKEN: &str = "is the sandbox's own, and nothing else stands there\nhelp: choose another place";
+        const TAKEN: &str =
+            "is the sandbox's own, and nothing can be mounted there\nhelp: choose another path";
         match Self::kernel_zone(place) {
             // Below /dev there is room.
             Some((Zone::Dev, below)) if below != Path::new("") => Ok(()),

@@ -104,7 +104,7 @@ fn refuse_folder(fd: u32) -> Result<(), Error> {
         rustix::fs::fcntl_getfl(borrowed).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::PATH));
     if folder || path_only {
         return Err(Error::NotEnforced(format!(
-            "descriptor {fd} is {}, which would lead past the file rules\nhelp: open it inside, or close it",
+            "descriptor {fd} is {}, which would bypass the file rules\nhelp: open it inside, or close it",
             if folder { "an open folder" } else { "an O_PATH handle" }
         )));
     }
@@ -243,7 +243,7 @@ pub fn start(job: Job) -> Result<Started, Error> {
     let keep = kept(&policy);
     let request = Request::new(policy, plan, watch.count)?;
     // Before the clone: a signal that comes meanwhile is forwarded once the command runs.
-    let signals = attached.then(Signals::take).transpose().map_err(system("taking signals over"))?;
+    let signals = attached.then(Signals::take).transpose().map_err(system("taking over signals"))?;
     let ends = std::mem::take(&mut standard.ends);
     let around = around(given.as_ref(), &ends, caller.tty.is_some());
     let mut launch = |launch: &Launch| {

@@ -95,7 +95,7 @@ impl Request {
     pub fn new(policy: Arc<Policy>, network: Option<NetworkPlan>, count: bool) -> Result<Request, Error> {
         if policy.network.mode == NetworkMode::AllowList && network.is_none() {
             return Err(Error::NotEnforced(
-                "the policy asks for an allow list of hosts, and there is no gate".into(),
+                "the policy requires an allow list of hosts, but there is no network gate".into(),
             ));
         }
         for fd in &policy.process.keep_fds {
@@ -320,7 +320,7 @@ impl Prepared {
         };
         let guard = &self.resolved.guard;
         if !guard.covered.is_empty() && tier != Tier::LandlockOnly {
-            running.hold_namespaces().map_err(system("taking hold of the sandbox's namespaces"))?;
+            running.hold_namespaces().map_err(system("opening the sandbox's namespaces"))?;
         }
         running.hold(self.resolved.handback.as_ref())?;
         running.set_up(plan);
@@ -333,7 +333,7 @@ impl Prepared {
             match entered {
                 Some(Ok(())) => {}
                 Some(Err(error)) if self.request.counting == Counting::Cgroup => return Err(error.into()),
-                None | Some(Err(_)) => running.go().map_err(system("telling init to go on"))?,
+                None | Some(Err(_)) => running.go().map_err(system("telling init to continue"))?,
             }
         }
         let asks = plan.steps.iter().any(|one| matches!(one.step, Step::Filter { listener: true, .. }));
@@ -349,7 +349,7 @@ impl Prepared {
             Tier::HostProc => lacks("a /proc of the sandbox's own: processes outside can be seen"),
             Tier::LandlockOnly => {
                 lacks("namespaces: processes, IPC and host names of the host can be seen");
-                lacks("a private /tmp: the host's shows, read-only unless a rule allows writing");
+                lacks("a private /tmp: the host's is visible, read-only unless a rule allows writing");
                 let filtered = self.request.policy.process.seccomp != SeccompProfile::None;
                 if self.resolved.writes_host() || !filtered {
                     lacks(
@@ -370,8 +370,7 @@ impl Prepared {
                             .map_or(0, |own| own.port);
                         lacks(&format!(
                             "a network of the sandbox's own: only programs that use the proxy variables reach the \
-                             allowed hosts; a program that seeks it can connect to port {port} of any host, which \
-                             is the proxy's here"
+                             allowed hosts; a program that tries can connect to port {port} of any host, which is the proxy's port here"
                         ));
                     }
                     NetworkMode::Host => {}
@@ -380,7 +379,7 @@ impl Prepared {
         }
         self.request.stand_ins(tier).1.iter().for_each(|note| lacks(note));
         if self.abi == Abi::None {
-            lacks("Landlock: the mounts alone hold the file rules");
+            lacks("Landlock: only the mounts enforce the file rules");
         }
         if self.request.policy.best_effort { list } else { Vec::new() }
     }
@@ -404,8 +403,7 @@ fn explain(error: &Error) -> Error {
     if let Error::Start(StartError::Step { refused: Some(Refused::Proc), .. }) = error {
         return Error::Denied {
             error: error.to_string(),
-            why: "parts of /proc are masked here, as containers do, and the kernel then denies a fresh one"
-                .into(),
+            why: "parts of /proc are masked here, as in containers, so the kernel refuses a fresh one".into(),
             remedy: "start the container with `--security-opt systempaths=unconfined`, or use `best_effort`"
                 .into(),
         };

@@ -169,7 +169,7 @@ impl Standard {
                 *kind = Kind::Carried;
             } else {
                 return Err(io::Error::other(format!(
-                    "descriptor {number} is a second terminal, which the command cannot have"
+                    "descriptor {number} is a second terminal; the command can have only one"
                 )));
             }
         }

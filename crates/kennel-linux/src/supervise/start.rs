@@ -54,7 +54,7 @@ pub enum StartError {
     /// Its filter has a listener already, that of an outer sandbox.
     #[error(
         "filtering system calls: {0}\n\
-         help: a guarded sandbox cannot run inside a guarded one, because the kernel takes one listener per process: \
+         help: a guarded sandbox cannot run inside a guarded one, because the kernel allows one listener per process: \
          create the denied paths that do not exist, in one of the two"
     )]
     Nested(#[source] io::Error),

@@ -86,7 +86,7 @@ pub fn through_proxies<'a>(
 /// A proxy was asked for and none is there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the sandbox is to reach the network by a proxy, and no *_PROXY variable names one on the host's loopback\n\
+    "the sandbox must reach the network through a proxy, but no *_PROXY variable names one on the host's loopback\n\
      help: set HTTP_PROXY to http://127.0.0.1:PORT"
 )]
 pub struct NoProxy;

@@ -59,7 +59,7 @@ fn networks_are_read_as_they_are_written() {
     assert_eq!(deny("0.0.0.0/0").unwrap(), "0.0.0.0/0");
     assert_eq!(
         allow("10.1.2.3/8").unwrap_err(),
-        "`10.1.2.3/8` is an address within a network; the network is `10.0.0.0/8`"
+        "`10.1.2.3/8` is an address within a network; write `10.0.0.0/8` for the network"
     );
     for text in ["10/8", "10.0.0.0/33", "10.0.0.0/", "fd00::/+8", "fd00::/129"] {
         assert!(allow(text).unwrap_err().contains("is not a network"), "{text}");
@@ -78,7 +78,7 @@ fn a_protocol_can_be_named_with_a_port_in_an_allow_list() {
     );
     assert_eq!(
         deny("tcp://db.example.com:1").unwrap_err(),
-        "a deny entry is for every protocol; write it without `tcp://`"
+        "a deny entry applies to every protocol; write it without `tcp://`"
     );
     for text in
         ["tcp://db.example.com:1/x", "tcp://u@db.example.com:1", "tcp://tcp://x.test:1", "http://x.test:80"]
@@ -119,15 +119,12 @@ fn what_is_too_broad_to_allow_can_be_denied() {
     {
         assert_eq!(deny(text).unwrap(), canonical);
     }
-    assert_eq!(allow("*").unwrap_err(), "`*` would allow every host; use network mode `host` to mean that");
-    assert_eq!(
-        allow("*:443").unwrap_err(),
-        "`*` would allow every host; use network mode `host` to mean that"
-    );
+    assert_eq!(allow("*").unwrap_err(), "`*` would allow every host; use network mode `host` for that");
+    assert_eq!(allow("*:443").unwrap_err(), "`*` would allow every host; use network mode `host` for that");
     assert!(allow("0.0.0.0/0").unwrap_err().contains("would allow every host"));
     assert_eq!(
         allow("*.com").unwrap_err(),
-        "`*.com` is too broad; at least two labels follow the `*` in an allow list, as in `*.example.com`"
+        "`*.com` is too broad; in an allow list at least two labels must follow the `*`, as in `*.example.com`"
     );
     assert_eq!(
         allow("intranet").unwrap_err(),

@@ -111,7 +111,7 @@ fn an_unknown_profile_names_the_nearest() {
     assert_eq!(error("agnet"), "u.toml:1: there is no profile `agnet`; did you mean `agent`?");
     assert_eq!(
         error("kubernetes"),
-        "u.toml:1: there is no profile `kubernetes`; there are default, judge, agent, build, data"
+        "u.toml:1: there is no profile `kubernetes`; the profiles are default, judge, agent, build, data"
     );
 }
 
@@ -145,8 +145,8 @@ fn hosts_that_no_gate_would_see_are_an_error() {
     let error = |text: &str| merge(Sources { flags: file("f", text), ..sources() }).unwrap_err().to_string();
     assert_eq!(
         error("[network]\nmode = \"none\"\nallow = [\"x.com\"]"),
-        "network.allow `x.com` (f:3) has no meaning with network mode `none` (f:2); \
-         use mode `allow-list` to reach only chosen hosts"
+        "network.allow `x.com` (f:3) cannot be used with network mode `none` (f:2); \
+         use mode `allow-list` to allow only listed hosts"
     );
     assert!(error("[network]\nmode = \"host\"\nallow = [\"x.com\"]").contains("mode `host` (f:2)"));
     assert!(error("[network]\nmode = \"host\"\ndeny = [\"x.com\"]").contains("network.deny `x.com` (f:3)"));
@@ -253,8 +253,8 @@ fn sockets_that_are_listed_make_it_a_list() {
         assert_eq!(
             policy(&text).unwrap_err().to_string(),
             format!(
-                "network.allow_unix_sockets `/run/x` (f:3) has no meaning with unix_sockets `{mode}` (f:2); \
-                 use `listed` to reach only chosen sockets"
+                "network.allow_unix_sockets `/run/x` (f:3) cannot be used with unix_sockets `{mode}` (f:2); \
+                 use `listed` to allow only listed sockets"
             )
         );
     }

@@ -131,21 +131,21 @@ impl fmt::Display for What {
                 write!(f, "git on the host would act on {}{more}", shown.join(", "))
             }
             What::Configuration => {
-                f.write_str("a git configuration that kennel cannot read may name programs")
+                f.write_str("kennel cannot read this git configuration, which may name programs to run")
             }
             What::Hooks(name) => write!(f, "git on the host would run the hook {}", cut(name.as_bytes(), 80)),
             What::CommonDir => f.write_str("it leads git to another repository's hooks and configuration"),
             What::Attributes => f.write_str("it names drivers that git on the host may run"),
-            What::Pointer => f.write_str("it leads git to a repository that was not looked at"),
+            What::Pointer => f.write_str("it leads git to a repository that was not checked"),
             What::InRepository => {
                 f.write_str("a repository in a repository's own folder lets git on the host write hooks")
             }
-            What::Head(what) => write!(f, "git takes this folder for a repository, and {what}"),
+            What::Head(what) => write!(f, "git treats this folder as a repository, and {what}"),
             What::Program(setting) => {
                 write!(f, "git on the host would run it because of {}", cut(setting.as_bytes(), 80))
             }
             What::WorkTree => f.write_str("a repository's work tree would be elsewhere"),
-            What::Unseen => f.write_str("it could not be looked through"),
+            What::Unseen => f.write_str("it could not be searched"),
         }
     }
 }
@@ -170,8 +170,8 @@ impl fmt::Display for SetAside {
             return match what {
                 What::Unseen => write!(
                     f,
-                    "{path} could not be looked through for git repositories: {error}\n\
-                     help: look at what is in it before you run git there"
+                    "{path} could not be searched for git repositories: {error}\n\
+                     help: check its contents before you run git there"
                 ),
                 _ => write!(
                     f,
@@ -183,7 +183,7 @@ impl fmt::Display for SetAside {
         let now = self.moved_to.as_deref().map(name).unwrap_or_default();
         match what {
             What::Settings(_) => {
-                write!(f, "took settings out of {path}: {what}; the file as it was is now {now}")?;
+                write!(f, "took settings out of {path}: {what}; the original file is now {now}")?;
             }
             _ => write!(f, "set aside {path}: {what}; it is now {now}")?,
         }
@@ -237,7 +237,7 @@ mod tests {
     fn it_is_told_with_the_way_back() {
         assert_eq!(
             settings("/w/a b/.git/config").to_string(),
-            "took settings out of /w/a b/.git/config: git on the host would act on core.fsmonitor; the file as it was is \
+            "took settings out of /w/a b/.git/config: git on the host would act on core.fsmonitor; the original file is \
              now /w/a b/.git/config.set-aside-by-kennel-1\n\
              help: to put it back: mv -T '/w/a b/.git/config.set-aside-by-kennel-1' '/w/a b/.git/config'"
         );

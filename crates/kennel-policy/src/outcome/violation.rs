@@ -177,16 +177,16 @@ impl fmt::Display for Violation {
         let why = |rule: &str| show(rule.as_bytes());
         match self {
             Violation::Refused { call, path: Some(path), rule, times } => {
-                let what = if *call == "connect" { "connect to" } else { "make" };
+                let what = if *call == "connect" { "connect to" } else { "create" };
                 write!(f, "refused to {what} {} ({call}{}): {}", name(path), often(*times), why(rule))
             }
             Violation::Refused { call, path: None, times, .. } => write!(
                 f,
-                "refused a call ({call}{}) of a process that the guard may not look into",
+                "refused a call ({call}{}) from a process that the guard cannot inspect",
                 often(*times)
             ),
             Violation::Broken { path, rule, mended } => {
-                write!(f, "{} was made all the same, ", name(path))?;
+                write!(f, "{} was created despite the guard, ", name(path))?;
                 match mended {
                     Mended::Removed => f.write_str("and removed again")?,
                     Mended::Gone => f.write_str("and was gone again at once")?,
@@ -198,11 +198,11 @@ impl fmt::Display for Violation {
                         write!(f, "and could not be removed: {error}")?;
                     }
                 }
-                write!(f, "; everything inside was killed: {}", why(rule))
+                write!(f, "; the sandbox was killed: {}", why(rule))
             }
             Violation::Exposed { path, rule, longest, times } => write!(
                 f,
-                "{} was replaced on the host{} and showed inside until it was covered again, {} \u{b5}s after kennel saw \
+                "{} was replaced on the host{} and was visible inside until it was covered again, {} \u{b5}s after kennel saw \
                  it: {}",
                 name(path),
                 often(*times),
@@ -233,7 +233,7 @@ mod tests {
         (0..3).for_each(|_| all.add(refused("/w/.git")));
         all.add(refused("/w/.bashrc"));
         assert_eq!(all.list.len(), 2);
-        assert_eq!(all.list[0].to_string(), "refused to make /w/.git (open, 3 times): deny_write /w/.git");
+        assert_eq!(all.list[0].to_string(), "refused to create /w/.git (open, 3 times): deny_write /w/.git");
     }
 
     #[test]

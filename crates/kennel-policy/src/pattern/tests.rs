@@ -109,10 +109,10 @@ fn mistakes_are_named() {
     let error = |text: &str| PathPattern::parse(text).unwrap_err().to_string();
     assert_eq!(error(""), "the path is empty");
     assert_eq!(error("a/*"), "the path is not absolute");
-    assert_eq!(error("/a\0"), "the path holds a NUL byte");
-    assert_eq!(error("/a/../*"), "a glob cannot hold `..`; write the folder it stands for");
-    assert_eq!(error("/a/[bc"), "`[` opens a set that nothing closes; write `[[]` for the character itself");
-    assert_eq!(error("/[z-a]"), "the range `z-a` is the wrong way round");
+    assert_eq!(error("/a\0"), "the path contains a NUL byte");
+    assert_eq!(error("/a/../*"), "a glob cannot contain `..`; write the actual folder");
+    assert_eq!(error("/a/[bc"), "`[` starts a set that is not closed; write `[[]` for the character itself");
+    assert_eq!(error("/[z-a]"), "the range `z-a` is reversed");
     // A set cannot reach over a slash.
     assert_eq!(PathPattern::parse("/[a/b]"), Err(PatternError::OpenSet));
 }

@@ -39,7 +39,7 @@ impl<'i> Reader<'i> {
             Some(b't') if self.take("true") => Value::Bool(true),
             Some(b'f') if self.take("false") => Value::Bool(false),
             Some(b'n') if self.take("null") => Value::Null,
-            Some(b'/') => return Err(self.syntax("JSON has no comments; TOML has")),
+            Some(b'/') => return Err(self.syntax("JSON does not allow comments; TOML does")),
             Some(_) => return Err(self.syntax("a value is expected here")),
             None => return Err(self.syntax("the file ends where a value is expected")),
         };
@@ -184,7 +184,7 @@ impl<'i> Reader<'i> {
                     _ => first,
                 };
                 return char::from_u32(code)
-                    .ok_or_else(|| self.syntax("half of a surrogate pair is no character"));
+                    .ok_or_else(|| self.syntax("half of a surrogate pair is not a character"));
             }
             _ => return Err(self.syntax("unknown escape in a string")),
         };
@@ -265,8 +265,8 @@ mod tests {
         assert_eq!(message("{\"a\":1,\"a\":2}"), (7, "the key `a` is given twice".to_owned()));
         assert_eq!(message("{\"a\":1,}").0, 7);
         assert_eq!(message("{a:1}").1, "a key in double quotes is expected here");
-        assert_eq!(message("// hi").1, "JSON has no comments; TOML has");
-        assert_eq!(message("\"\\ud800\"").1, "half of a surrogate pair is no character");
+        assert_eq!(message("// hi").1, "JSON does not allow comments; TOML does");
+        assert_eq!(message("\"\\ud800\"").1, "half of a surrogate pair is not a character");
         assert_eq!(message("[1] 2").1, "something follows the end of the document");
         assert_eq!(message("").1, "the file ends where a value is expected");
         for text in

@@ -30,7 +30,7 @@ pub fn schema() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "kennel settings",
-        "description": "What a sandbox may do. kennel reads this from TOML and JSON alike.",
+        "description": "What a sandbox may do. kennel reads these settings from TOML and JSON.",
         "type": "object",
         "properties": properties,
         "additionalProperties": false,

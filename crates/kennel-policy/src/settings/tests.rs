@@ -241,18 +241,18 @@ fn the_first_mistake_of_a_file_is_reported() {
 #[test]
 fn a_wrong_type_says_what_belongs_there() {
     let cases = [
-        ("files = 1", "kennel.toml:1: `files` is a number, but has to be a table"),
+        ("files = 1", "kennel.toml:1: `files` is a number, but must be a table"),
         (
             "[files]\nallow_write = \"x\"",
-            "kennel.toml:2: `files.allow_write` is a string, but has to be a list",
+            "kennel.toml:2: `files.allow_write` is a string, but must be a list",
         ),
         (
             "[files]\nallow_write = [1]",
-            "kennel.toml:2: `files.allow_write` is a number, but has to be a list of strings or tables",
+            "kennel.toml:2: `files.allow_write` is a number, but must be a list of strings or tables",
         ),
         (
             "[files]\nmounts = [\"x\"]",
-            "kennel.toml:2: `files.mounts` is a string, but has to be a list of tables",
+            "kennel.toml:2: `files.mounts` is a string, but must be a list of tables",
         ),
         (
             "[files]\nmounts = [{ source = \"x\" }]",
@@ -260,31 +260,31 @@ fn a_wrong_type_says_what_belongs_there() {
         ),
         (
             "[files]\nhost_run = \"yes\"",
-            "kennel.toml:2: `files.host_run` is a string, but has to be true or false",
+            "kennel.toml:2: `files.host_run` is a string, but must be true or false",
         ),
         (
             "[limits]\nmemory = true",
-            "kennel.toml:2: `limits.memory` is a boolean, but has to be a size such as \"512M\", or a number of bytes",
+            "kennel.toml:2: `limits.memory` is a boolean, but must be a size such as \"512M\", or a number of bytes",
         ),
         (
             "[limits]\ntimeout = 1979-05-27",
-            "kennel.toml:2: `limits.timeout` is a date, but has to be a duration such as \"30s\", or a number of seconds",
+            "kennel.toml:2: `limits.timeout` is a date, but must be a duration such as \"30s\", or a number of seconds",
         ),
         (
             "[limits]\npids = \"64\"",
-            "kennel.toml:2: `limits.pids` is a string, but has to be a number, or \"unlimited\"",
+            "kennel.toml:2: `limits.pids` is a string, but must be a number, or \"unlimited\"",
         ),
         (
             "[environment]\nset = { A = 1 }",
-            "kennel.toml:2: `environment.set.A` is a number, but has to be a string",
+            "kennel.toml:2: `environment.set.A` is a number, but must be a string",
         ),
         (
             "{\"limits\": {\"memory\": null}}",
-            "kennel.json:1: `limits.memory` is null, but has to be a size such as \"512M\", or a number of bytes",
+            "kennel.json:1: `limits.memory` is null, but must be a size such as \"512M\", or a number of bytes",
         ),
         (
             "[files]\nallow_read = [{ path = \"a\", literal = 1 }]",
-            "kennel.toml:2: `files.allow_read.literal` is a number, but has to be true or false",
+            "kennel.toml:2: `files.allow_read.literal` is a number, but must be true or false",
         ),
     ];
     for (text, message) in cases {
@@ -302,23 +302,23 @@ fn a_value_that_makes_no_sense_says_why() {
         ("[files]\nallow_write = [\"\"]", "kennel.toml:2: `files.allow_write`: ``: the path is empty"),
         (
             "[files]\nallow_write = [\"a/../*\"]",
-            "kennel.toml:2: `files.allow_write`: `a/../*`: a glob cannot hold `..`; write the folder it stands for",
+            "kennel.toml:2: `files.allow_write`: `a/../*`: a glob cannot contain `..`; write the actual folder",
         ),
         (
             "[files]\nallow_write = [\"~you/x\"]",
-            "kennel.toml:2: `files.allow_write`: `~you/x`: only `~` and `~/…` are known; write another user's home in full, or `./~…` for such a name",
+            "kennel.toml:2: `files.allow_write`: `~you/x`: only `~` and `~/…` are supported; write another user's home in full, or `./~…` for such a name",
         ),
         (
             "[files]\ntmpfs = [\"x\"]",
-            "kennel.toml:2: `files.tmpfs`: `x` is not a place inside the sandbox; write an absolute path without `..`",
+            "kennel.toml:2: `files.tmpfs`: `x` is not a path inside the sandbox; write an absolute path without `..`",
         ),
         (
             "[files]\ntmpfs = [{ target = \"/x\", size = 0 }]",
-            "kennel.toml:2: `files.tmpfs`: 0 leaves nothing to run with; leave it out for no limit",
+            "kennel.toml:2: `files.tmpfs`: must be greater than 0; leave it out for no limit",
         ),
         (
             "[limits]\nmemory = 0",
-            "kennel.toml:2: `limits.memory`: 0 leaves nothing to run with; leave it out for no limit",
+            "kennel.toml:2: `limits.memory`: must be greater than 0; leave it out for no limit",
         ),
         (
             "[limits]\npids = 1.5",
@@ -330,7 +330,7 @@ fn a_value_that_makes_no_sense_says_why() {
         ),
         (
             "[limits]\ncpus = inf",
-            "kennel.toml:2: `limits.cpus`: `inf` is not a number of CPUs; write such as `1.5`, from 0.01 to 65536",
+            "kennel.toml:2: `limits.cpus`: `inf` is not a number of CPUs; write a number such as `1.5`, from 0.01 to 65536",
         ),
         (
             "[network]\nallow = [\"https://x.com\"]",
@@ -338,7 +338,7 @@ fn a_value_that_makes_no_sense_says_why() {
         ),
         (
             "[environment]\npass = [\"A=B\"]",
-            "kennel.toml:2: `environment.pass`: `A=B` is not a variable's name; it cannot be empty or hold `=` or NUL",
+            "kennel.toml:2: `environment.pass`: `A=B` is not a variable's name; it cannot be empty or contain `=` or NUL",
         ),
         (
             "[process]\nhostname = \"a b\"",
@@ -361,10 +361,7 @@ fn broken_files_are_refused_with_the_line() {
     let read =
         |bytes: &[u8]| parse(bytes, Format::Toml, Provenance::File("f"), &base()).unwrap_err().to_string();
     assert_eq!(read(b"\xff"), "f: the file is not UTF-8 text");
-    assert_eq!(
-        read(&vec![b'\n'; (1 << 20) + 1]),
-        "f: the file is larger than 1 MiB, which no settings file needs to be"
-    );
+    assert_eq!(read(&vec![b'\n'; (1 << 20) + 1]), "f: the file is larger than 1 MiB, the limit for settings");
     let deep = |n: usize| format!("x = {}{}", "[".repeat(n), "]".repeat(n));
     for levels in [70, 100, 100_000] {
         assert_eq!(
@@ -387,8 +384,7 @@ fn no_home_is_an_error_only_where_it_is_needed() {
     let message = read("[files]\nallow_write = [\"~/x\"]").unwrap_err().to_string();
     assert_eq!(
         message,
-        "f:2: `files.allow_write`: `~` stands for the home folder, and neither HOME nor the user database says where \
-         that is"
+        "f:2: `files.allow_write`: `~` means the home folder, but neither HOME nor the user database says where it is"
     );
 }
 
@@ -410,8 +406,7 @@ fn the_home_is_expanded_however_it_is_spelt_and_other_variables_are_refused() {
         for list in ["deny_read", "deny_write", "allow_read", "allow_write"] {
             let message = error(&format!("files.{list} = [\"{text}\"]"));
             let told = format!(
-                "kennel.toml:1: `files.{list}`: `{text}`: kennel expands `$HOME` at the start and no other variable; write \
-                 out what `{name}` stands for, or `[$]` for the character itself"
+                "kennel.toml:1: `files.{list}`: `{text}`: kennel expands `$HOME` at the start and no other variable; write out the value of `{name}`, or `[$]` for the character itself"
             );
             assert_eq!(message, told);
         }
@@ -424,7 +419,7 @@ fn the_home_is_expanded_however_it_is_spelt_and_other_variables_are_refused() {
     assert_eq!(paths, ["/work/app/a$b.class", "/work/app/$", "/work/app/$x", "/work/app/$x", "/1/$2"]);
     assert!(error("files.deny_read = [\" ~/.ssh\"]").contains("starts with a blank"));
     assert!(error("files.deny_read = [\"\\n/x\"]").contains("starts with a blank"));
-    assert!(error("files.deny_read = [\"~me/.ssh\"]").contains("only `~` and `~/…` are known"));
+    assert!(error("files.deny_read = [\"~me/.ssh\"]").contains("only `~` and `~/…` are supported"));
 }
 
 #[test]
@@ -484,10 +479,10 @@ fn a_flag_says_what_a_file_says() {
     };
     assert_eq!(
         fail("files.mounts", "/a"),
-        "`/a` is not a mount; write SOURCE:TARGET, with :rw behind it to make it writable"
+        "`/a` is not a mount; write SOURCE:TARGET, or SOURCE:TARGET:rw to make it writable"
     );
     assert!(fail("files.mounts", "/a:/b:/c").contains("is not a mount"));
-    assert!(fail("files.mounts", "/a:b").contains("not a place inside"));
+    assert!(fail("files.mounts", "/a:b").contains("not a path inside"));
     assert!(fail("files.tmpfs", "/a:lots").contains("is not a size"));
     assert_eq!(fail("environment.set", "NAME"), "`NAME` is not a variable; write NAME=VALUE");
 }

@@ -23,7 +23,7 @@ pub enum ValueError {
     #[error(transparent)]
     Quantity(#[from] QuantityError),
     /// A size or time of zero where zero would leave nothing, or mean no bound.
-    #[error("0 leaves nothing to run with; leave it out for no limit")]
+    #[error("must be greater than 0; leave it out for no limit")]
     Zero,
     /// No host.
     #[error(transparent)]
@@ -37,16 +37,16 @@ pub enum ValueError {
         error: PatternError,
     },
     /// A `~` and no home.
-    #[error("`~` stands for the home folder, and neither HOME nor the user database says where that is")]
+    #[error("`~` means the home folder, but neither HOME nor the user database says where it is")]
     NoHome,
     /// `~someone`
     #[error(
-        "`{0}`: only `~` and `~/…` are known; write another user's home in full, or `./~…` for such a name"
+        "`{0}`: only `~` and `~/…` are supported; write another user's home in full, or `./~…` for such a name"
     )]
     OtherHome(String),
     /// `$NAME`
     #[error(
-        "`{text}`: kennel expands `$HOME` at the start and no other variable; write out what `{name}` stands for, or \
+        "`{text}`: kennel expands `$HOME` at the start and no other variable; write out the value of `{name}`, or \
          `[$]` for the character itself"
     )]
     NotExpanded {
@@ -59,7 +59,7 @@ pub enum ValueError {
     #[error("`{0}` starts with a blank; drop it, or write `[ ]` if it is part of the name")]
     Blank(String),
     /// A place inside the sandbox that is not absolute, or goes up.
-    #[error("`{0}` is not a place inside the sandbox; write an absolute path without `..`")]
+    #[error("`{0}` is not a path inside the sandbox; write an absolute path without `..`")]
     Target(String),
     /// None of the words.
     #[error("`{text}` is not one of {words}{}", hint.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default())]
@@ -75,13 +75,13 @@ pub enum ValueError {
     #[error("`{0}` is not UTF-8 text")]
     NotText(String),
     /// Not `SOURCE:TARGET`.
-    #[error("`{0}` is not a mount; write SOURCE:TARGET, with :rw behind it to make it writable")]
+    #[error("`{0}` is not a mount; write SOURCE:TARGET, or SOURCE:TARGET:rw to make it writable")]
     Mount(String),
     /// Not `NAME=VALUE`.
     #[error("`{0}` is not a variable; write NAME=VALUE")]
     Variable(String),
     /// No name of a variable.
-    #[error("`{0}` is not a variable's name; it cannot be empty or hold `=` or NUL")]
+    #[error("`{0}` is not a variable's name; it cannot be empty or contain `=` or NUL")]
     Name(String),
     /// No host name.
     #[error("`{0}` is not a host name; write at most 64 letters, digits, `-` and `.`")]

@@ -16,14 +16,14 @@ const MAX_SIZE: usize = 1 << 20;
 
 /// Settings that would protect something in a way that kennel does not.
 const NOT_SERVED: &[(&str, &str)] = &[
-    ("tlsTerminate", "kennel does not look into TLS"),
-    ("mitmProxy", "kennel does not send connections to another proxy by their host"),
-    ("filterRequest", "only a program that embeds srt can give a function"),
-    ("refuseOpaqueTunnels", "kennel does not look into TLS, so every tunnel is opaque to it"),
-    ("stripResponseHeaders", "kennel passes on what a host answers"),
+    ("tlsTerminate", "kennel does not decrypt TLS"),
+    ("mitmProxy", "kennel does not choose a proxy by the host"),
+    ("filterRequest", "only a program that embeds srt can provide a function"),
+    ("refuseOpaqueTunnels", "kennel does not decrypt TLS, so every tunnel is opaque to it"),
+    ("stripResponseHeaders", "kennel does not change a host's responses"),
 ];
 const NOT_SERVED_CREDENTIALS: &[(&str, &str)] =
-    &[("awsPairs", "kennel does not sign requests anew"), ("sigv4", "kennel does not sign requests anew")];
+    &[("awsPairs", "kennel does not re-sign requests"), ("sigv4", "kennel does not re-sign requests")];
 /// Settings of other systems or of srt's own helper programs.
 const NO_EFFECT_IN_NETWORK: &[&str] = &[
     "allowLocalBinding",
@@ -151,7 +151,7 @@ impl Reader<'_> {
             return Err(refused(
                 &parent.name,
                 parent.node,
-                "kennel goes out by one proxy, for HTTP and HTTPS alike",
+                "kennel uses one parent proxy for both HTTP and HTTPS",
             ));
         }
         self.settings.parent_proxy = https.or(http).map(ProxyAddress::from);
@@ -170,7 +170,7 @@ impl Reader<'_> {
     }
 
     fn credentials(&mut self, credentials: &Table<'_, '_>) -> Result<(), Fault> {
-        let masked = "kennel puts no secrets into requests yet; use mode \"deny\"";
+        let masked = "kennel does not put secrets into requests yet; use mode \"deny\"";
         for item in credentials.list("files")? {
             let file = Table::of("credentials.files", item)?;
             match file.word("mode", &["deny", "mask"])? {

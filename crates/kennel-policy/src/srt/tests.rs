@@ -165,7 +165,7 @@ fn what_would_protect_and_is_not_served_is_refused() {
         ("", r#", "credentials": {"awsPairs": [{}]}"#),
     ] {
         let error = wrong(&file(network, "", top));
-        assert!(error.contains("is not served"), "{error}");
+        assert!(error.contains("is not supported"), "{error}");
     }
     // These say nothing.
     read(&file(r#", "refuseOpaqueTunnels": false, "stripResponseHeaders": []"#, "", ""));
@@ -173,7 +173,7 @@ fn what_would_protect_and_is_not_served_is_refused() {
 
 #[test]
 fn mistakes_are_named_with_their_line() {
-    assert_eq!(wrong("{\n\"network\": 3}"), "srt.json:2: `network` is a number, but has to be an object");
+    assert_eq!(wrong("{\n\"network\": 3}"), "srt.json:2: `network` is a number, but must be an object");
     assert_eq!(wrong("{}"), "srt.json:1: `the file` has an entry without `network`");
     assert!(wrong(&file(r#", "httpProxyPort": 0"#, "", "")).contains("a port from 1 to 65535"));
     assert!(wrong(&file("", "", r#", "mandatoryDenySearchDepth": 0"#)).contains("from 1 to 10"));

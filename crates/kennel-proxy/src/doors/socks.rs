@@ -78,7 +78,7 @@ async fn refuse_stranger(gate: &Gate, client: &Wire, target: &Target) {
     let denial = match gate.decide(&target.host, target.port) {
         Decision::Deny { reason, rule } => gate.deny(target, Door::Socks, reason, rule),
         Decision::Allow { .. } | Decision::Ask => {
-            let why = "the client did not give the proxy's password, which is in the proxy variables";
+            let why = "the client did not send the proxy's password, which is in the proxy variables";
             gate.deny_text(&target.host.to_string(), target.port, Door::Socks, why)
         }
     };

@@ -148,7 +148,7 @@ impl std::fmt::Display for Stopped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Stopped::Refused(reason) => reason.fmt(f),
-            Stopped::ServerEnded => f.write_str("the server ended before it answered"),
+            Stopped::ServerEnded => f.write_str("the server closed the connection before it answered"),
         }
     }
 }

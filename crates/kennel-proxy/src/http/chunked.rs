@@ -119,14 +119,14 @@ fn size(line: &[u8]) -> Result<u64, HeadError> {
     let starts_well = matches!(extension.trim_ascii_start(), [] | [b';', ..]);
     // A bare CR in an extension ends the line for some servers.
     if !starts_well || !extension.iter().all(|byte| *byte == b'\t' || (b' '..=b'~').contains(byte)) {
-        return Err(Malformed("a chunk extension that is none"));
+        return Err(Malformed("an invalid chunk extension"));
     }
     // Fifteen digits are beyond any body, and cannot overflow.
     if !(1..=15).contains(&digits) {
-        return Err(Malformed("a chunk size that is none"));
+        return Err(Malformed("an invalid chunk size"));
     }
-    let text = std::str::from_utf8(number).map_err(|_| Malformed("a chunk size that is none"))?;
-    u64::from_str_radix(text, 16).map_err(|_| Malformed("a chunk size that is none"))
+    let text = std::str::from_utf8(number).map_err(|_| Malformed("an invalid chunk size"))?;
+    u64::from_str_radix(text, 16).map_err(|_| Malformed("an invalid chunk size"))
 }
 
 /// Fields that frame or route a message mean nothing in a trailer, and some servers merge them into the head.

@@ -240,7 +240,7 @@ async fn answer(
         let body = response.body(&request.method).map_err(cannot)?;
         let upgraded = response.status == 101;
         if upgraded && upgrade(request).is_none() {
-            return Err(cannot(HeadError::Malformed("it changes to a protocol that was not asked for")));
+            return Err(cannot(HeadError::Malformed("it switches to a protocol that was not requested")));
         }
         let interim = response.status < 200 && !upgraded;
         // HTTP/1.0 knows no interim answers and no chunks.

@@ -66,7 +66,7 @@ async fn prepare(
     // What the gate adds would come back with the rest.
     let returns = ["TRACE", "TRACK", "DEBUG"].iter().any(|own| own.eq_ignore_ascii_case(&request.method));
     if returns && upstream.parent.as_ref().is_some_and(|parent| parent.credentials.is_some()) {
-        let text = "a request that returns itself is not sent to a proxy that wants a password.";
+        let text = "a request that the server echoes is not sent to a proxy that requires a password.";
         return Err(Page::request(405, "Method Not Allowed", text));
     }
     let host = wanted.authority();
@@ -250,11 +250,11 @@ async fn connect_method(gate: &Gate, client: Wire, request: &Request) -> Option<
     };
     // RFC 9110 §9.3.6: host and port, both of them, and no body.
     let Some((host, port)) = request.target.rsplit_once(':') else {
-        return end(Page::request(400, "Bad Request", "CONNECT wants a host and a port.")).await;
+        return end(Page::request(400, "Bad Request", "CONNECT requires a host and a port.")).await;
     };
     let Some(port) = port.parse().ok().filter(|number: &u16| *number != 0 && number.to_string() == port)
     else {
-        return end(Page::request(400, "Bad Request", "CONNECT wants a port from 1 to 65535.")).await;
+        return end(Page::request(400, "Bad Request", "CONNECT requires a port from 1 to 65535.")).await;
     };
     let host = match Host::parse(host) {
         Ok(host) => host,
@@ -267,7 +267,7 @@ async fn connect_method(gate: &Gate, client: Wire, request: &Request) -> Option<
     // What the client's `Host` is compared with is what it wrote; where it goes is the name behind it.
     let place = Target { host: gate.by_name(target.host.clone()), port };
     if request.body() != Ok(Body::None) {
-        return end(Page::request(400, "Bad Request", "a CONNECT has no body.")).await;
+        return end(Page::request(400, "Bad Request", "a CONNECT request must not have a body.")).await;
     }
     if let Err(page) = agree(&request.fields, &target, 443) {
         return end(page).await;
@@ -290,12 +290,10 @@ async fn connect_method(gate: &Gate, client: Wire, request: &Request) -> Option<
 fn absolute_form(request: &Request) -> Result<Wanted, Page> {
     let bad = |text: &str| Page::request(400, "Bad Request", text);
     let (scheme, rest) = request.target.split_once("://").ok_or_else(|| {
-        bad("this is a proxy: a request names its server, as in `GET http://example.com/`.")
+        bad("this is a proxy: a request must name its server, as in `GET http://example.com/`.")
     })?;
     if scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("wss") {
-        return Err(bad(
-            "an https address is reached by CONNECT, so that only its server reads the request.",
-        ));
+        return Err(bad("use CONNECT to reach an https address, so that only its server reads the request."));
     }
     if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("ws") {
         return Err(Page::request(501, "Not Implemented", "only http addresses are forwarded."));
@@ -308,7 +306,7 @@ fn absolute_form(request: &Request) -> Result<Wanted, Page> {
         path => format!("/{path}"),
     };
     if authority.contains('@') || path.contains('#') {
-        return Err(bad("the address has a user name or a fragment, which no request has."));
+        return Err(bad("the address has a user name or a fragment, which a request must not have."));
     }
     let (host, port) =
         split_authority(authority, Some(80)).ok_or_else(|| bad("the address has no valid host."))?;
@@ -325,14 +323,14 @@ fn origin_form(request: &Request, target: &Target) -> Result<Wanted, Page> {
         return Err(Page::request(
             405,
             "Method Not Allowed",
-            "CONNECT through another server is not carried.",
+            "CONNECT through another server is not supported.",
         ));
     }
     if request.target.contains("://") && !request.target.starts_with('/') {
         return absolute_form(request);
     }
     if !request.target.starts_with('/') && request.target != "*" {
-        return Err(bad("the request target is no path."));
+        return Err(bad("the request target is not a path."));
     }
     let mut hosts = request.fields.iter().filter(|field| field.is("host"));
     let named = match (hosts.next(), hosts.next()) {
@@ -365,7 +363,7 @@ fn agree(fields: &[Field], target: &Target, default_port: u16) -> Result<(), Pag
     if full || host_only {
         return Ok(());
     }
-    Err(Page::request(400, "Bad Request", "the Host field names another server than the request."))
+    Err(Page::request(400, "Bad Request", "the Host field names a different server than the request."))
 }
 
 /// The connection for a request: the one that is kept if it leads to the same place, or a new one. The decision is

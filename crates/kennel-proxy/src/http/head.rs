@@ -84,7 +84,7 @@ impl fmt::Display for HeadError {
         match self {
             HeadError::TooLarge => f.write_str("the head is too large"),
             HeadError::Malformed(why) => f.write_str(why),
-            HeadError::Version => f.write_str("only HTTP/1.0 and HTTP/1.1 are spoken here"),
+            HeadError::Version => f.write_str("only HTTP/1.0 and HTTP/1.1 are supported"),
         }
     }
 }
@@ -129,13 +129,13 @@ impl Request {
             return Err(Malformed("the method is not a word"));
         }
         if target.is_empty() || !target.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Malformed("the request target has a character that none has"));
+            return Err(Malformed("the request target has an invalid character"));
         }
         let minor = minor_version(version.as_bytes())?;
         let fields = fields(lines)?;
         // Some servers, and programs behind them, take a `_` in a name for a `-`.
         if fields.iter().any(|field| field.name.contains('_') && frames(&field.name.replace('_', "-"))) {
-            return Err(Malformed("a header name that some take for another"));
+            return Err(Malformed("a header name that some servers take for another"));
         }
         Ok(Request { method: method.into(), target: target.into(), minor, fields })
     }
@@ -180,7 +180,7 @@ impl Response {
         let reason = match reason {
             [] => &[],
             [b' ', text @ ..] if text.iter().all(|byte| is_text(*byte)) => text,
-            _ => return Err(Malformed("the status line has a character that none has")),
+            _ => return Err(Malformed("the status line has an invalid character")),
         };
         Ok(Response { minor, status, reason: reason.to_vec(), fields: fields(lines)? })
     }
@@ -331,7 +331,7 @@ pub(crate) fn fields<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Fi
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         // Also catches a space before the colon, which some servers drop and others keep.
         if name.is_empty() || !name.iter().copied().all(is_token) {
-            return Err(Malformed("a header name that is none"));
+            return Err(Malformed("an invalid header name"));
         }
         if !value.iter().copied().all(is_text) {
             return Err(Malformed("a control character in a header"));

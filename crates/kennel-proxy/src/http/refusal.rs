@@ -54,7 +54,7 @@ impl Page {
     }
 
     pub(crate) fn bad_answer(why: &str) -> Self {
-        let text = format!("the server's answer cannot be handed on: {why}.");
+        let text = format!("the server's response cannot be forwarded: {why}.");
         Page { status: 502, phrase: "Bad Gateway".into(), code: "bad-response", text }
     }
 
@@ -73,7 +73,7 @@ impl Page {
     }
 
     pub(crate) fn slow() -> Self {
-        Page::request(408, "Request Timeout", "the request came too slowly.")
+        Page::request(408, "Request Timeout", "the request arrived too slowly.")
     }
 
     pub(crate) fn request(status: u16, phrase: &str, text: &str) -> Self {
@@ -85,7 +85,7 @@ impl Page {
             status: 407,
             phrase: "Proxy Authentication Required".into(),
             code: "authentication-required",
-            text: "this proxy wants the sandbox's token, as HTTP_PROXY has it.".into(),
+            text: "this proxy requires the sandbox's token, which is in HTTP_PROXY.".into(),
         }
     }
 

@@ -96,7 +96,7 @@ impl Handshake {
                     }
                     step
                 }
-                Between::Malformed => Step::Refuse(DenyReason::Tls("a record that is none")),
+                Between::Malformed => Step::Refuse(DenyReason::Tls("an invalid record")),
             },
         }
     }
@@ -108,7 +108,7 @@ impl Handshake {
             [] => Step::More,
             [RECORD_HANDSHAKE, ..] if !self.changed_cipher => match bytes {
                 [_, _, _, _, _, HANDSHAKE_CLIENT_HELLO, ..] => match self.hello(bytes) {
-                    Step::Pass(_) => Step::Refuse(DenyReason::Tls("a second hello that nobody asked for")),
+                    Step::Pass(_) => Step::Refuse(DenyReason::Tls("an unrequested second hello")),
                     step => step,
                 },
                 [_, _, _, _, _, _, ..] => Step::Open,

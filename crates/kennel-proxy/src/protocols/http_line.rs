@@ -82,7 +82,7 @@ impl LineReader {
             (Part::Target { length, pri }, b'!'..=b'~') => Part::Target { length: length + 1, pri },
             (Part::Target { length: 1.., pri }, b' ') => Part::Version { at: 0, pri },
             (Part::Target { length: 1.., .. }, b'\r' | b'\n') => {
-                return Line::Other("a line that is no request of HTTP/1");
+                return Line::Other("a line that is not an HTTP/1 request");
             }
             (Part::Version { at, pri }, _) => match (at, byte) {
                 (0..7, _) if VERSION.get(at) == Some(&byte) => Part::Version { at: at + 1, pri },
@@ -90,7 +90,7 @@ impl LineReader {
                 (8, b'\r') => Part::Version { at: 9, pri },
                 (9, b'\n') => return Line::Http,
                 (5, b'2') if pri => return Line::Other("HTTP/2 without TLS"),
-                _ => return Line::Other("HTTP of another version than 1.0 and 1.1"),
+                _ => return Line::Other("an HTTP version other than 1.0 and 1.1"),
             },
             _ => return Line::Other(UNKNOWN),
         };

@@ -30,7 +30,7 @@ impl Exchange {
         if self.tls {
             return match bytes.first() {
                 None | Some(22) => Step::More,
-                _ => Step::Refuse(DenyReason::Protocol("something else than MySQL")),
+                _ => Step::Refuse(DenyReason::Protocol("something other than MySQL")),
             };
         }
         match bytes {

@@ -52,7 +52,7 @@ impl Exchange {
     }
 
     pub(super) fn client(&mut self, bytes: &[u8], heard: &[u8]) -> Step {
-        let unlike = Step::Refuse(DenyReason::Protocol("something else than PostgreSQL"));
+        let unlike = Step::Refuse(DenyReason::Protocol("something other than PostgreSQL"));
         match self.waiting {
             None => {}
             Some(Request::Cancel) => return Step::Open,

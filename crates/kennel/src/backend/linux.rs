@@ -124,13 +124,13 @@ fn steps(plan: &Plan, rules: &Rules) -> Vec<PlannedStep> {
         .chain(&plan.steps)
         .map(|planned| (kennel_linux::describe::describe_step(&planned.step), planned.reason.clone()));
     let absent = rules.protected.iter().map(|protected| {
-        (format!("guard: nobody makes {}", shown(&protected.path())), protected.rule.to_string())
+        (format!("guard: refuse to create {}", shown(&protected.path())), protected.rule.to_string())
     });
     let rewritten = rules.rewritten.iter().map(|kept| {
-        (format!("guard: nobody moves anything over {}", shown(&kept.path())), kept.rule.to_string())
+        (format!("guard: refuse to move anything over {}", shown(&kept.path())), kept.rule.to_string())
     });
     let sockets = rules.sockets.iter().flat_map(|sockets| &sockets.allowed).map(|socket| {
-        (format!("guard: connect to {} for whoever asks", shown(&socket.path)), socket.rule.clone())
+        (format!("guard: connect to {} on behalf of the command", shown(&socket.path)), socket.rule.clone())
     });
     let all = steps.chain(absent).chain(rewritten).chain(sockets);
     all.map(|(step, reason)| PlannedStep { step, reason }).collect()

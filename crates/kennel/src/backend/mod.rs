@@ -67,7 +67,7 @@ pub(crate) trait Attend: std::fmt::Debug + Send {
     fn killer(&self) -> Option<Handle>;
     /// Tells what is used, also from another thread.
     fn meter(&self) -> Box<dyn Fn() -> Usage + Send + Sync>;
-    /// A hold on the rules of the network.
+    /// Handle to change the network rules.
     fn network(&self) -> Option<NetworkControl>;
     /// Where the published ports are found.
     fn published(&self) -> &[Published];

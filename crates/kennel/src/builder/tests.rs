@@ -149,8 +149,8 @@ fn hosts_that_no_gate_would_see_are_an_error() {
     let host = SandboxBuilder::default().network_mode(NetworkMode::Host);
     assert_eq!(
         error(host.clone().deny_domain("x.com")),
-        "network.deny `x.com` (deny_domain) has no meaning with network mode `host` (network_mode); \
-         use mode `allow-list` to reach only chosen hosts"
+        "network.deny `x.com` (deny_domain) cannot be used with network mode `host` (network_mode); \
+         use mode `allow-list` to allow only listed hosts"
     );
     assert!(error(host.clone().allow_domain("x.com")).contains("network.allow `x.com`"));
     assert!(error(host.publish(1, 1)).contains("network.publish `1:1`"));
@@ -175,18 +175,18 @@ fn what_is_listed_and_missing_is_an_error_where_nothing_else_can_be_read() {
 #[test]
 fn values_that_mean_nothing_are_errors_that_name_the_method() {
     let cases: &[(Say, &str)] = &[
-        (|b| b.memory_limit(0), "memory_limit: 0 leaves nothing"),
+        (|b| b.memory_limit(0), "memory_limit: must be greater than 0"),
         (|b| b.cpu_limit(f64::NAN), "cpu_limit: `NaN` is not a number of CPUs"),
         (|b| b.cpu_limit(1e6), "cpu_limit: `1000000` is not a number of CPUs"),
         (|b| b.max_pids(0), "max_pids: `0` is not a whole number"),
-        (|b| b.tmpfs_of_size("/a", 0), "tmpfs_of_size: 0 leaves nothing"),
-        (|b| b.tmpfs("a"), "tmpfs: `a` is not a place inside the sandbox"),
-        (|b| b.mount(MountPoint::read_only("/a", "b")), "mount: `b` is not a place inside"),
+        (|b| b.tmpfs_of_size("/a", 0), "tmpfs_of_size: must be greater than 0"),
+        (|b| b.tmpfs("a"), "tmpfs: `a` is not a path inside the sandbox"),
+        (|b| b.mount(MountPoint::read_only("/a", "b")), "mount: `b` is not a path inside"),
         (|b| b.env("A=", "x"), "env: `A=` is not a variable's name"),
         (|b| b.publish(80, 0), "publish: `80:0` is not a port to publish"),
         (|b| b.hostname("a b"), "hostname: `a b` is not a host name"),
         (|b| b.keep_fd(2), "keep_fd: `2` is not a descriptor"),
-        (|b| b.swap_limit(1), "limits.swap (swap_limit) has no meaning without limits.memory"),
+        (|b| b.swap_limit(1), "limits.swap (swap_limit) requires limits.memory"),
         (|b| b.deny_read("$KEYS/x"), "deny_read: `$KEYS/x`"),
     ];
     for (say, expected) in cases {

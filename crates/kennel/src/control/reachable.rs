@@ -35,7 +35,7 @@ pub(super) fn reachable(lines: impl AsFd, policy: &Policy) -> Option<String> {
     open.then(|| {
         format!(
             "the control descriptor is {what} that the sandbox can open itself: {}\n\
-             help: use a pipe without a name, such as bash's `exec 9<> <(:)`, or a FIFO below /tmp, which is another inside",
+             help: use an unnamed pipe, such as bash's `exec 9<> <(:)`, or a FIFO below /tmp, which the sandbox does not share",
             path.display()
         )
     })

@@ -31,7 +31,7 @@ use crate::error::Cause;
 /// Why there is no network as the policy asks for it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NetworkError {
-    #[error("making a token for the network gate: {0}")]
+    #[error("creating a token for the network gate: {0}")]
     Token(#[source] std::io::Error),
     #[error(transparent)]
     Publish(#[from] publish::PublishError),
@@ -45,7 +45,7 @@ impl From<NetworkError> for SandboxError {
     }
 }
 
-/// A hold on the rules of a gate.
+/// Handle to change the rules of a gate.
 #[derive(Clone, Debug)]
 pub(crate) struct GateHandle(Gate);
 
@@ -163,7 +163,7 @@ impl SandboxNetwork {
         self.control = Some(lines);
     }
 
-    /// A hold on the rules, where there are any.
+    /// Handle to change the rules; `None` without rules.
     pub(crate) fn control(&self) -> Option<NetworkControl> {
         self.listed.then(|| NetworkControl::new(GateHandle(self.gate.clone())))
     }

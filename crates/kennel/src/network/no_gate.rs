@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use kennel_policy::domain::HostRule;
 
-/// A hold on the rules of a gate, which nobody has.
+/// Handle to change the rules of a gate; never created without a gate.
 #[derive(Clone, Debug)]
 pub(crate) struct GateHandle(Infallible);
 
@@ -49,8 +49,7 @@ mod linux {
             if policy.network.mode != NetworkMode::AllowList && policy.network.publish.is_empty() {
                 return Ok(None);
             }
-            let lacking = "an allow list of hosts and published ports need a network gate, and kennel was built without \
-                           one (feature `network`)";
+            let lacking = "an allow list of hosts and published ports require a network gate, but kennel was built without one (feature `network`)";
             Err(SandboxError::ConfigValidation(lacking.into()))
         }
 

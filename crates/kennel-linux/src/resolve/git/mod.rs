@@ -30,7 +30,8 @@ pub use personal::{Personal, personal};
 /// As many folders below `.git/modules` and `.git/worktrees` are looked at.
 const MOST_PARTS: usize = 4096;
 /// Why a configuration stays as it is, and which level leaves it open.
-const CONFIGURATION: &str = "git: git runs what its configuration names (`hooks-read-only` leaves it open)";
+const CONFIGURATION: &str =
+    "git: git runs programs that its configuration names (`hooks-read-only` leaves it writable)";
 /// Submodules of submodules of submodules.
 const MOST_NESTED: usize = 8;
 /// As many files are read that a configuration includes, and as deep as git does.
@@ -181,7 +182,7 @@ pub fn wishes(level: GitLevel, requests: &[Request], personal: &Personal) -> Rep
             Place::Bare(folder) => bare(&mut wishes, level, folder, request.is_root),
             Place::DotGit(path) => dot_git(&mut wishes, level, path, request),
             Place::Unknown(path) => {
-                wishes.keep(path.clone(), "git: what is there does not answer");
+                wishes.keep(path.clone(), "git: its file system does not respond");
                 wishes.known.push((path.clone(), Known::Unanswering));
             }
             Place::Above(path) => above(&mut wishes, path),
@@ -302,9 +303,8 @@ fn keep_settings(wishes: &mut RepoProtection, level: GitLevel, folder: &Path, wh
         Some(text)
     });
     // Attributes name filters, and a filter of the user's own configuration may be a program.
-    let attributes = wishes
-        .keep(whole.join("info/attributes"), "git: git runs the filters that attributes name")
-        .is_some();
+    let attributes =
+        wishes.keep(whole.join("info/attributes"), "git: git runs filters that attributes name").is_some();
     let mut remember = |place: &Path, parts| wishes.known.push((place.to_path_buf(), Known::Folder(parts)));
     let parts = KnownFolder { top: top.to_path_buf(), ..KnownFolder::default() };
     if folder == whole {

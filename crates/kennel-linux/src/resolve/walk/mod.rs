@@ -52,7 +52,7 @@ pub enum WalkError {
     #[error("more than {} files below {}", .1, shown(.0))]
     TooWide(PathBuf, usize),
     /// The same, or too long, behind a link.
-    #[error("too much behind the symlink {}, which leads to {}", shown(.0), shown(.1))]
+    #[error("too many files behind the symlink {}, which leads to {}", shown(.0), shown(.1))]
     BehindLink(PathBuf, PathBuf),
     /// Too many links.
     #[error("too many symlinks to folders, such as {}", shown(.0))]
@@ -61,10 +61,10 @@ pub enum WalkError {
     #[error("too many patterns with a `*` inside a name for the files below {}", shown(.0))]
     TooMuchWork(PathBuf),
     /// It took too long.
-    #[error("looking through {} took longer than {} s", shown(.0), MOST_TIME.as_secs())]
+    #[error("searching {} took longer than {} s", shown(.0), MOST_TIME.as_secs())]
     TooLong(PathBuf),
     /// A folder that is there could not be opened.
-    #[error("looking through {}: {}", shown(.0), .1)]
+    #[error("searching {}: {}", shown(.0), .1)]
     Open(PathBuf, #[source] io::Error),
     /// The mount table could not be read.
     #[error("reading the mount table: {0}")]
