@@ -7,6 +7,7 @@ mod children;
 mod commands;
 mod configuration;
 mod dotfiles;
+mod edges;
 mod embedded;
 mod errors;
 mod files;
@@ -23,4 +24,8 @@ kennel_tests::roles! {
     "probe" => configuration::probe,
     "moving-caller" => files::moving,
     "codex-caller" => embedded::codex,
+    "closed-caller" => edges::closed,
+    "forking-caller" => edges::forked,
+    "default-sigpipe-caller" => edges::pipe_signal,
+    "giving-caller" => edges::given_file,
 }
