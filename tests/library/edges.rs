@@ -26,7 +26,7 @@ pub fn closed(_: &[OsString]) -> i32 {
     let told = scratch.join("told");
     // SAFETY: nothing of this process's uses them from here on but what is tested.
     (0..3).for_each(|fd| assert_eq!(unsafe { libc::close(fd) }, 0));
-    let script = "for fd in 0 1 2; do readlink /proc/$$/fd/$fd >&9; done";
+    let script = "all=$(for fd in 0 1 2; do readlink /proc/$$/fd/$fd; done); echo \"$all\" >&9";
     let file = std::fs::File::create(&told).expect("a scratch file");
     // SAFETY: plain calls on descriptors of this process.
     unsafe {
