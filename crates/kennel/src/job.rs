@@ -38,6 +38,7 @@ pub struct Job {
     /// Set where PID 1 is to be a clone of this process.
     pub(crate) memory: Option<InheritedMemory>,
     /// Whether this process has no other children.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux's backend asks"))]
     pub(crate) alone: bool,
 }
 
