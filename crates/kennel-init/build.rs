@@ -25,6 +25,10 @@ fn main() {
         .args(["-C", "link-arg=-Wl,--build-id=none", "-C", "link-arg=-Wl,-z,noexecstack"])
         .arg("-o")
         .arg(&out);
+    if env::var("CARGO_CFG_TARGET_ENV").as_deref() == Ok("musl") {
+        // rustup's target brings start-up objects of its own, and links them whatever the linker is told.
+        rustc.args(["-C", "link-self-contained=no"]);
+    }
     if let Some(linker) = env::var_os("RUSTC_LINKER") {
         rustc.arg("-C").arg({
             let mut argument = std::ffi::OsString::from("linker=");
