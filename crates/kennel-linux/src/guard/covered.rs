@@ -15,7 +15,6 @@ use std::time::Instant;
 
 use kennel_init::plan::{Cover, Covering};
 use kennel_policy::policy::OnReplace;
-use rustix::io::Errno;
 
 use super::folders::{FolderWatch, Place, Subscriber};
 use super::mender::{Mender, Namespaces};
@@ -102,18 +101,14 @@ impl Covered {
     /// Looks at names, and covers what is not.
     fn look(&self, watch: &mut FolderWatch, which: &BTreeSet<usize>) -> io::Result<Exposure> {
         let started = Instant::now();
-        let mut trails = Trails::default();
+        let mut trails = Trails::new(&self.writable);
         let (mut coverings, mut numbers) = (Vec::new(), Vec::new());
         for &number in which {
             let name = &self.names[number];
             let mut places = Vec::new();
             let trail = trails.follow(&name.path, name.follow, |folder, component| {
-                match watch.watch(folder) {
-                    Ok(watch) => places.push(Place { watch, name: component.as_bytes().to_vec() }),
-                    // Who may not list a folder may not watch it either.
-                    Err(Errno::ACCESS) => {}
-                    Err(error) => return Err(error),
-                }
+                let watch = watch.watch(folder)?;
+                places.push(Place { watch, name: component.as_bytes().to_vec() });
                 Ok(())
             })?;
             watch.place(Subscriber::Covered(number), places);

@@ -25,6 +25,7 @@ mod locks;
 pub mod mender;
 mod modes;
 mod own;
+mod permission;
 pub mod protected_paths;
 mod rewrite;
 pub mod trail;

@@ -10,11 +10,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::permission::with_permission;
 use super::walk;
+use crate::resolve::guard_rules::Anchor;
 
 /// More symlinks than this in one path is a loop, to the kernel too.
 const MOST_LINKS: usize = 40;
@@ -30,11 +33,31 @@ pub struct Trail {
 
 /// Follows paths. Folders that several of them pass are opened once.
 #[derive(Default)]
-pub struct Trails {
+pub struct Trails<'a> {
     folders: HashMap<PathBuf, Rc<OwnedFd>>,
+    /// The folders that can be written inside: what is shut in them is opened for the look.
+    writable: &'a [Arc<Anchor>],
 }
 
-impl Trails {
+impl<'a> Trails<'a> {
+    /// Follows paths of which some lie in these folders, which can be written inside.
+    pub fn new(writable: &'a [Arc<Anchor>]) -> Trails<'a> {
+        Trails { folders: HashMap::new(), writable }
+    }
+
+    /// Does something in a folder, even if it has been shut from inside.
+    fn in_folder<T>(
+        &self,
+        path: &Path,
+        folder: BorrowedFd,
+        mut act: impl FnMut() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        match self.writable.iter().any(|anchor| path.starts_with(&anchor.path)) {
+            true => with_permission(folder, act),
+            false => act(),
+        }
+    }
+
     /// Follows `path`, which is absolute. `pass` is told each folder and the name in it. With `follow`, a link at the end
     /// is followed too.
     ///
@@ -55,10 +78,14 @@ impl Trails {
                 continue;
             }
             let Some(folder) = self.folder(&at)? else { return Ok(trail) };
-            pass(folder.as_fd(), &name)?;
-            let file = match walk::open(&folder, name.as_bytes()) {
+            match self.in_folder(&at, folder.as_fd(), || pass(folder.as_fd(), &name)) {
+                // Who may not list a folder, and cannot change that, may not watch it either.
+                Ok(()) | Err(Errno::ACCESS | Errno::PERM) => {}
+                Err(error) => return Err(error),
+            }
+            let file = match self.in_folder(&at, folder.as_fd(), || walk::open(&folder, name.as_bytes())) {
                 Ok(file) => file,
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::NAMETOOLONG) => {
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::PERM | Errno::NAMETOOLONG) => {
                     return Ok(trail);
                 }
                 Err(error) => return Err(error),

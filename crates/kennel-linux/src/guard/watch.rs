@@ -12,15 +12,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr, OsString};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kennel_policy::outcome::Mended;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags, StatxFlags};
+use rustix::fs::{AtFlags, FileType, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::folders::{FolderWatch, Place, Subscriber};
+use super::permission::with_permission;
 use super::protected_paths::{Folders, Guarded, ProtectedPaths, open_folder};
 use super::walk;
 use crate::held::beside;
@@ -60,7 +61,11 @@ impl AbsentWatch {
         for (path, guarded) in ground.paths().iter().enumerate() {
             let mut places = Vec::with_capacity(guarded.rest.len());
             for (level, name) in guarded.rest.iter().enumerate() {
-                let Some(watch) = known.at(guarded, level, |folder| folders.watch(folder))? else { break };
+                let Some(watch) =
+                    known.at(guarded, level, |folder| with_permission(folder, || folders.watch(folder)))?
+                else {
+                    break;
+                };
                 places.push(Place { watch, name: name.as_bytes().to_vec() });
             }
             folders.place(Subscriber::Absent(path), places);
@@ -183,22 +188,6 @@ fn place(guarded: &Guarded, path: usize, folders: &mut FolderWatch) -> Result<Op
     }
     folders.place(Subscriber::Absent(path), places);
     Ok(at)
-}
-
-/// Does something in a folder whose owner may have forbidden it: a sandbox that takes its own permissions away would
-/// have the guard stand before a shut door. The permissions are then as they were.
-fn with_permission<T>(folder: BorrowedFd, mut act: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
-    match act() {
-        Err(Errno::ACCESS) => {}
-        other => return other,
-    }
-    // By this name the kernel changes what the descriptor refers to, which was opened without any permission on it.
-    let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
-    let before = Mode::from_raw_mode(rustix::fs::fstat(folder)?.st_mode & 0o7777);
-    rustix::fs::chmodat(CWD, &path, before | Mode::RWXU, AtFlags::empty())?;
-    let result = act();
-    let _ = rustix::fs::chmodat(CWD, &path, before, AtFlags::empty());
-    result
 }
 
 /// Whether a file was made since then. A file system that does not tell counts as one that says no.

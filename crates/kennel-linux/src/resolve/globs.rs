@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use kennel_policy::pattern::{PathPattern, PatternSet};
 use kennel_policy::policy::PathRule;
 
+use super::Location;
 use super::error::{ResolveError, system_error};
-use super::locate::locate;
+use super::locate::{self, locate};
 use super::path_rules::{List, Resolver, UnmountableRule, describe};
 use super::special::OF_A_PROCESS;
 use super::walk::{self, LinkedFolder, MOST_BEHIND_LINKS, Search, Seen, WalkError, What};
-use super::{Found, Location};
 
 /// As many globs a policy may have. Nobody writes so many by hand.
 const MOST_GLOBS: usize = 4096;
@@ -108,6 +108,15 @@ impl<'a> Resolver<'a> {
         if !folders.contains_key(prefix) {
             let place = match locate(prefix).map_err(system_error(&reason(), prefix))? {
                 Location::Found(found) => Some(found.path),
+                // The sandbox could open a folder of its user's own, in which nobody can look for matches now.
+                Location::Forbidden
+                    if denies
+                        && locate::shut_folder(prefix)
+                            .map_err(system_error(&reason(), prefix))?
+                            .is_some() =>
+                {
+                    return Err(ResolveError::Forbidden { rule: reason(), path: prefix.to_path_buf() });
+                }
                 // Nothing is found there then.
                 Location::Missing(_) | Location::Forbidden => None,
             };
@@ -158,11 +167,14 @@ impl Links {
             for rest in named {
                 let path = rest.pattern.as_path();
                 let reason = || describe(globs[rest.glob].list, globs[rest.glob].rule);
-                if let Location::Found(Found { path: place, .. }) =
-                    locate(path).map_err(|error| system_error(&reason(), path)(error))?
-                {
-                    matches.push(rest.found(place.clone(), place));
-                }
+                let found = match locate(path).map_err(|error| system_error(&reason(), path)(error))? {
+                    Location::Found(found) => Some(found),
+                    Location::Forbidden => {
+                        locate::shut_folder(path).map_err(system_error(&reason(), path))?
+                    }
+                    Location::Missing(_) => None,
+                };
+                matches.extend(found.map(|found| rest.found(found.path.clone(), found.path)));
             }
             let patterns: Vec<(usize, &PathPattern)> =
                 part.iter().map(|rest| (rest.glob, &rest.pattern)).collect();

@@ -82,6 +82,26 @@ pub fn locate(path: &Path) -> io::Result<Location> {
     Err(Errno::LOOP.into())
 }
 
+/// The folder of the caller's own on the way to `path` that the caller may not pass; `None` if it is somebody else's. The sandbox
+/// is the same user, and can give itself the permission that the caller has not.
+pub fn shut_folder(path: &Path) -> io::Result<Option<Found>> {
+    for above in path.ancestors().skip(1) {
+        match locate(above)? {
+            Location::Found(folder) => return Ok(is_own(&folder.path).then_some(folder)),
+            Location::Missing(_) => return Ok(None),
+            Location::Forbidden => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Whether this user owns what is at a path, and can change its permissions. What cannot be looked at may be its own.
+pub(super) fn is_own(path: &Path) -> bool {
+    let quiet = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
+    let owner = rustix::fs::statx(CWD, path, quiet, StatxFlags::UID).map(|stat| stat.stx_uid);
+    owner.map_or(true, |owner| owner == rustix::process::geteuid().as_raw())
+}
+
 fn describe(fd: rustix::fd::BorrowedFd) -> io::Result<Found> {
     let stat = rustix::fs::statx(
         fd,

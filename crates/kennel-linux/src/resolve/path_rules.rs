@@ -250,14 +250,29 @@ impl<'a> Resolver<'a> {
                 Location::Missing(path) if list.denies() && rule.missing == Missing::Skip => {
                     self.loose.push(UnmountableRule { path, list, rule: reason.into(), link: false });
                 }
-                // What the caller may not look at, the sandbox, which is the same user, may not either.
-                Location::Forbidden if list.denies() => {}
+                Location::Forbidden if list.denies() => self.deny_shut_folder(list, rule, reason, path)?,
                 _ if rule.missing != Missing::Error => {}
                 Location::Missing(path) => return Err(ResolveError::Missing { rule: reason, path }),
                 Location::Forbidden => {
                     return Err(ResolveError::Forbidden { rule: reason, path: path.to_path_buf() });
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// A denied path lies in a folder that the caller may not look into. In somebody else's the sandbox, which is the same user,
+    /// may not either. But it could open one of its own, which an earlier run may have shut: that is denied as a whole.
+    fn deny_shut_folder(
+        &mut self,
+        list: List,
+        rule: &'a PathRule,
+        reason: String,
+        path: &Path,
+    ) -> Result<(), ResolveError> {
+        if let Some(folder) = locate::shut_folder(path).map_err(system_error(&reason, path))? {
+            self.denied.push((list, folder.path.clone(), rule));
+            self.say(list, folder, reason);
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ use super::remote::answers;
 use super::{
     Kept, LinkedFolder, MOST_TIME, MOST_WORK, Search, Seek, Seen, Spent, WalkError, What, open_folder,
 };
+use crate::resolve::locate::is_own;
 
 /// A folder's entries are asked for in pieces of this size; most fit into one.
 const BUFFER: usize = 32 << 10;
@@ -154,7 +155,12 @@ impl Walk<'_> {
                 self.give_up(WalkError::Open(path.to_path_buf(), error.into()));
                 None
             }
-            // Gone, or the caller may not look: then neither may the sandbox, which is the same user.
+            // The sandbox, which is the same user, could open one of its own: it may hold anything.
+            Err(Errno::ACCESS) if is_own(path) => {
+                self.passed_over(path, &wanted, found);
+                None
+            }
+            // Gone, or the caller may not look: then neither may the sandbox.
             Err(_) => None,
         }
     }
