@@ -210,6 +210,8 @@ pub enum Missing {
     Skip,
     /// Leave it out, and let it be created.
     Ignore,
+    /// Create it, as a folder that only this user can enter. For places to write.
+    Create,
     /// Refuse to start.
     Error,
 }

@@ -129,6 +129,10 @@ impl Resolver<'_> {
         if target == Path::new("/") {
             return Err(unfit("the root itself cannot be mounted over"));
         }
+        // The run makes it before this.
+        if self.pending.iter().any(|folder| target == folder) {
+            return Ok(());
+        }
         let nearest =
             target.ancestors().skip(1).find_map(|above| points.iter().find(|point| point.path == above));
         let writable = match nearest.map(|point| (point, &point.state)) {
