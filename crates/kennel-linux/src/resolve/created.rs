@@ -7,12 +7,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use kennel_policy::policy::{Missing, PathRule, Policy};
+use kennel_policy::policy::{Missing, Policy, TmpfsMount};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::error::{ResolveError, system_error};
-use super::path_rules::{List, Resolver, describe};
+use super::path_rules::{List, Resolver, describe, shown};
 use super::{Location, locate, open_strictly};
 
 /// Whether missing folders are made.
@@ -27,38 +27,68 @@ pub enum MissingFolders {
 /// The folders that a run of this policy would make, and the rules that ask for them.
 #[must_use]
 pub fn missing_folders(policy: &Policy) -> Vec<(PathBuf, String)> {
-    let rules = policy.files.allow_write.iter().filter(|rule| rule.missing == Missing::Create);
-    let missing = rules.filter_map(|rule| match locate(rule.pattern.as_path()) {
-        Ok(Location::Missing(path)) => Some((path, describe(List::AllowWrite, rule))),
+    let missing = wanted(policy).filter_map(|(path, reason)| match locate(path) {
+        Ok(Location::Missing(path)) => Some((path, reason)),
         _ => None,
     });
     missing.collect()
 }
 
+/// The folders that rules want to be there, and these rules.
+fn wanted(policy: &Policy) -> impl Iterator<Item = (&Path, String)> {
+    let rules = policy.files.allow_write.iter().filter(|rule| rule.missing == Missing::Create);
+    let rules = rules.map(|rule| (rule.pattern.as_path(), describe(List::AllowWrite, rule)));
+    let tmpfs = policy.files.tmpfs.iter().filter(|tmpfs| tmpfs.create);
+    rules.chain(tmpfs.map(|tmpfs| (tmpfs.target.as_path(), describe_tmpfs(tmpfs))))
+}
+
+/// A file system in memory, in words.
+pub(super) fn describe_tmpfs(tmpfs: &TmpfsMount) -> String {
+    format!("tmpfs {} ({})", shown(&tmpfs.target), tmpfs.origin)
+}
+
 impl Resolver<'_> {
-    /// Makes what is missing at `place`, where a rule leads, and says what is there then. `None` if nothing is made.
-    pub(super) fn create(
-        &mut self,
-        rule: &PathRule,
-        reason: &str,
-        place: &Path,
-    ) -> Result<Option<Location>, ResolveError> {
-        let path = rule.pattern.as_path();
-        // A link that an earlier run made may lead anywhere.
-        if place != path {
-            self.refuse_planted(reason, path, place)?;
-        }
-        if self.missing_folders == MissingFolders::Plan {
-            self.pending.push(place.to_path_buf());
-            return Ok(None);
-        }
-        match make(place) {
-            Ok(()) => locate(path).map(Some).map_err(system_error(reason, path)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Err(ResolveError::Missing { rule: reason.to_owned(), path: place.to_path_buf() })
+    /// Makes all folders that rules want and that are missing, before any rule is applied: one that denies a folder around
+    /// them has to find it.
+    pub(super) fn create_missing(&mut self, policy: &Policy) -> Result<(), ResolveError> {
+        for (path, reason) in wanted(policy) {
+            let Location::Missing(place) = locate(path).map_err(system_error(&reason, path))? else {
+                continue;
+            };
+            // A link that an earlier run made may lead anywhere.
+            if place != path {
+                self.refuse_planted(&reason, path, &place)?;
             }
-            Err(source) => {
-                Err(ResolveError::NotCreated { rule: reason.to_owned(), path: place.to_path_buf(), source })
+            if self.missing_folders == MissingFolders::Plan {
+                self.pending.push(place);
+                continue;
+            }
+            make(&place).map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound => ResolveError::Missing { rule: reason, path: place },
+                _ => ResolveError::NotCreated { rule: reason, path: place, source },
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Where a file system in memory is mounted for which a folder is made if there is none. Its path may lead through the
+    /// links of a home.
+    pub(super) fn created_target(
+        &mut self,
+        tmpfs: &TmpfsMount,
+        reason: &str,
+    ) -> Result<PathBuf, ResolveError> {
+        let path = tmpfs.target.as_path();
+        match locate(path).map_err(system_error(reason, path))? {
+            Location::Found(found) => {
+                if found.path != path {
+                    self.refuse_planted(reason, path, &found.path)?;
+                }
+                Ok(found.path)
+            }
+            Location::Missing(place) => Ok(place),
+            Location::Forbidden => {
+                Err(ResolveError::Forbidden { rule: reason.to_owned(), path: path.to_path_buf() })
             }
         }
     }

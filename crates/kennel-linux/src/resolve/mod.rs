@@ -189,6 +189,7 @@ pub fn resolve(
     if let Ok(Location::Found(found)) = &start {
         resolver.workdir = Some(found.path.clone());
     }
+    resolver.create_missing(policy)?;
     resolver.zones();
     resolver.list(List::DenyRead, &files.deny_read)?;
     resolver.list(List::AllowRead, &files.allow_read)?;

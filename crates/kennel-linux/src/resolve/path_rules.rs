@@ -212,19 +212,11 @@ impl<'a> Resolver<'a> {
             if !rule.follow_link && is_link(path) {
                 continue;
             }
-            let mut location = locate(path).map_err(system_error(&reason, path))?;
+            let location = locate(path).map_err(system_error(&reason, path))?;
             let straight = match &location {
                 Location::Found(Found { path: place, .. }) | Location::Missing(place) => place == path,
                 Location::Forbidden => true,
             };
-            if let Location::Missing(place) = &location
-                && rule.missing == Missing::Create
-            {
-                match self.create(rule, &reason, place)? {
-                    Some(created) => location = created,
-                    None => continue,
-                }
-            }
             if !straight && list.denies() {
                 self.hold_way(path, list, &reason);
                 let (path, rule) = (path.to_path_buf(), reason.clone().into());

@@ -713,5 +713,11 @@ pub static TMPFS: Shape = Shape {
     fields: &[
         Field { name: "target", kind: FieldKind::Text, required: true, doc: "Where it appears inside." },
         Field { name: "size", kind: FieldKind::Size, required: false, doc: "The maximum size." },
+        Field {
+            name: "missing",
+            kind: FieldKind::Words(&["error", "create"]),
+            required: false,
+            doc: "What to do in a writable folder that has no such folder to mount it on.",
+        },
     ],
 };

@@ -270,14 +270,15 @@ impl Reader<'_> {
     }
 
     fn tmpfs(&mut self, name: &str, item: &Node<'_>) -> Result<TmpfsMount, Fault> {
-        let [target, size] = fields(name, item, &keys::TMPFS)?;
+        let [target, size, missing] = fields(name, item, &keys::TMPFS)?;
+        let create = text_of(missing) == "create";
         let read = || {
             let target = text::target(OsStr::new(text_of(target)), self.base)?;
             let size = size.map(|size| text::size(text_of(Some(size)), Zero::Refused)).transpose()?;
             Ok((target, size))
         };
         let (target, size) = read().map_err(|error| value(name, item, error))?;
-        Ok(TmpfsMount { target, size, origin: self.origin(item) })
+        Ok(TmpfsMount { target, size, create, origin: self.origin(item) })
     }
 
     fn origin(&mut self, node: &Node<'_>) -> Origin {

@@ -166,7 +166,7 @@ impl Settings {
         origin: Origin,
     ) -> Result<(), ValueError> {
         let size = size.map(|bytes| not_zero(bytes, Zero::Refused)).transpose()?;
-        self.files.tmpfs.push(TmpfsMount { target: target(inside, base)?, size, origin });
+        self.files.tmpfs.push(TmpfsMount { target: target(inside, base)?, size, create: false, origin });
         Ok(())
     }
 
@@ -232,7 +232,8 @@ impl Kind {
                     Some((path, bytes)) => (path, Some(size(utf8(bytes)?, Zero::Refused)?)),
                     None => (text, None),
                 };
-                list(settings).push(TmpfsMount { target: target(path, base)?, size: bytes, origin });
+                let target = target(path, base)?;
+                list(settings).push(TmpfsMount { target, size: bytes, create: false, origin });
             }
             Kind::Names(list) => list(settings).push(Stated { value: name(text)?, origin }),
             Kind::Variables(list) => {
