@@ -66,7 +66,10 @@ fn closed(agent: &str, files: &FilePolicy, base: &Base) -> Vec<(PathBuf, &'stati
     let Ok(profile) = parse(text.as_bytes(), Format::Toml, Provenance::Profile(agent), base) else {
         return Vec::new();
     };
+    let kept = |path: &Path| profile.files.deny_write.iter().any(|entry| entry.pattern.as_path() == path);
     let state = profile.files.allow_write.iter().filter(|entry| entry.missing == Some(Missing::Create));
+    // What the profile only has made, and keeps read-only itself.
+    let state = state.filter(|entry| !kept(entry.pattern.as_path()));
     let closed = state.filter_map(|entry| {
         let path = entry.pattern.as_path();
         let above = |rule: &kennel_policy::policy::PathRule| {
