@@ -57,16 +57,18 @@ fn an_agent_that_fails_at_once_is_told_with_the_state_that_was_closed() {
         let (before, rest) = hint.split_once(" after ").unwrap_or((&hint, ""));
         format!("{before}{}", rest.split_once(" s;").map_or("", |(_, rest)| rest))
     };
-    let help = "help: --profile codex opens it; so does --allow-write ~/.codex\n";
-    let told = |how: &str| {
-        format!("kennel: codex exited with 1 it keeps its state in ~/.codex, which {how} here\n{help}")
+    let told = |how: &str, help: &str| {
+        format!(
+            "kennel: codex exited with 1 it keeps its state in ~/.codex, which {how} here\nhelp: {help}\n"
+        )
     };
-    assert_eq!(hint(&[]), told("does not exist and cannot be created"));
+    assert_eq!(hint(&[]), told("does not exist", "--profile codex creates it"));
     std::fs::create_dir(home.at(".codex")).unwrap();
-    assert_eq!(hint(&[]), told("is read-only"));
-    assert_eq!(hint(&["--profile", "agent"]), told("is read-only"));
+    let open = "--profile codex opens it; so does --allow-write ~/.codex";
+    assert_eq!(hint(&[]), told("is read-only", open));
+    assert_eq!(hint(&["--profile", "agent"]), told("is read-only", open));
     let state = home.at(".codex").display().to_string();
-    assert_eq!(hint(&["--deny-read", &state]), told("is hidden"));
+    assert_eq!(hint(&["--deny-read", &state]), told("is hidden", "drop the rule that hides it: --deny-read"));
     // Nothing is said without evidence: where it is open, where nothing failed, where nobody reads it.
     assert_eq!(hint(&["--allow-write", &state]), "");
     assert_eq!(hint(&["--profile", "codex"]), "");

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::time::Duration;
 
-use kennel_tests::{Ran, ran, ran_within};
+use kennel_tests::{Ran, ran, ran_within, skipped};
 
 use crate::Home;
 
@@ -129,6 +129,23 @@ fn a_printed_profile_can_be_copied_and_used() {
     assert_eq!(wrong.stderr, "kennel: there is no profile `codx`; did you mean `codex`?\n");
     assert_eq!(ran(&mut home.kennel(["profiles", "../x"])).code, 125);
     assert_eq!(ran(&mut home.kennel(["profiles", "a", "b"])).code, 2);
+}
+
+/// As docs/profiles.md has it.
+#[test]
+fn an_agent_can_have_a_state_of_its_own() {
+    let home = Home::new();
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/profiles.md"));
+    let Ok(page) = page else { return skipped("the documentation is not where this was built") };
+    let examples = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let example = examples.into_iter().find(|example| example.contains("CODEX_HOME")).expect("the example");
+    home.write(".config/kennel/profiles/codex.toml", example);
+    home.write(".codex/auth.json", "login");
+    let script = "cat ~/.codex/auth.json 2>/dev/null; echo own > $CODEX_HOME/config.toml && echo $CODEX_HOME";
+    let ran = home.inside(&["--profile", "codex"], script).ok();
+    let state = home.at(".local/share/kennel/codex");
+    assert_eq!(ran.stdout, format!("{}\n", state.display()));
+    assert_eq!(std::fs::read_to_string(state.join("config.toml")).unwrap(), "own\n");
 }
 
 /// The next run goes by them.
