@@ -167,14 +167,14 @@ fn waiting_reads_a_terminal_dry() {
 
 /// The role: a program that may not write large files, and gives one.
 pub fn small_files(args: &[OsString]) -> i32 {
-    let limit = libc::rlimit { rlim_cur: 1000, rlim_max: 1000 };
+    let limit = libc::rlimit { rlim_cur: 4 << 20, rlim_max: 4 << 20 };
     // SAFETY: a signal is ignored, and a limit is set from a structure that lives long enough.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         libc::setrlimit(libc::RLIMIT_FSIZE, &limit);
     }
     let given = std::fs::File::create(&args[0]).expect("a file");
-    let script = "head -c 100000 /dev/zero; exit 7";
+    let script = "head -c 8000000 /dev/zero; exit 7";
     let result = plain().command("sh").args(["-c", script]).stdout(given).status().expect("it runs");
     assert_eq!(result.exit_code, 7);
     assert!(result.stream_failure.as_deref().is_some_and(|why| why.contains("File too large")), "{result:?}");
