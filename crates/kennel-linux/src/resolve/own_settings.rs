@@ -85,7 +85,14 @@ impl Resolver<'_> {
     fn keep_own(&mut self, path: &Path) -> Result<bool, ResolveError> {
         let mut there = false;
         let place = match locate(path).map_err(system_error(OWN_SETTINGS, path))? {
-            Location::Forbidden => return Ok(false),
+            Location::Forbidden => {
+                if let Some(folder) = locate::shut_folder(path).map_err(system_error(OWN_SETTINGS, path))?
+                    && self.writes(&folder.path)
+                {
+                    self.say(List::DenyWrite, folder, OWN_SETTINGS);
+                }
+                return Ok(false);
+            }
             Location::Missing(place) => {
                 self.hold_own_way(path, &place);
                 let rule = OWN_SETTINGS.into();
