@@ -14,7 +14,7 @@ use crate::domain::HostRule;
 use crate::dotfiles;
 use crate::policy::{
     EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Limits, Missing,
-    NestedNamespaces, NetworkMode, NetworkPolicy, Origin, PathRule, Policy, ProcessPolicy, PublishedPort,
+    NestedNamespaces, NetworkMode, NetworkPolicy, NoNetwork, Origin, PathRule, Policy, ProcessPolicy, PublishedPort,
     ReadModel, SearchScope, SeccompProfile, TmpMode, UnixSockets, UserMode,
 };
 use crate::profiles::{NoOwnProfiles, OwnProfiles};
@@ -404,6 +404,7 @@ fn policy(settings: Settings) -> Policy {
             tmpfs: files.tmpfs,
             tmp: value::<TmpMode>(files.tmp).unwrap_or_default(),
             host_run: value(files.host_run).unwrap_or_default(),
+            host_shm: false,
             system: value(files.system).unwrap_or(true),
             devices: rules(files.devices, Missing::Error),
         },
@@ -423,6 +424,8 @@ fn policy(settings: Settings) -> Policy {
             unix_sockets: value(network.unix_sockets).unwrap_or_default(),
             // A daemon may start later than the command.
             allow_unix_sockets: rules(network.allow_unix_sockets, Missing::Skip),
+            relays: Vec::new(),
+            no_network: NoNetwork::default(),
         },
         limits: Limits {
             memory: value(limits.memory).flatten(),
@@ -452,6 +455,7 @@ fn policy(settings: Settings) -> Policy {
                 _ => NestedNamespaces::Denied,
             },
             workdir: value(process.workdir),
+            start_instead: Vec::new(),
             user: value(process.user).unwrap_or_default(),
             hostname: value(process.hostname),
             seccomp: value(process.seccomp).unwrap_or_default(),

@@ -228,7 +228,13 @@ pub fn resolve(
         let (rule, path) = ("workdir".into(), path.clone());
         return Err(ResolveError::Unfit { rule, path, what: "does not exist inside: a rule hides it" });
     }
-    let workdir = workdir.filter(|path| visible(&points, path));
+    let workdir = workdir.filter(|path| visible(&points, path)).or_else(|| {
+        let instead = policy.process.start_instead.iter().filter_map(|path| match locate(path) {
+            Ok(Location::Found(found)) if found.kind == Kind::Folder => Some(found.path),
+            _ => None,
+        });
+        instead.into_iter().find(|path| visible(&points, path))
+    });
     let covers = if policy.network.mode == NetworkMode::AllowList { covers(&points) } else { Vec::new() };
     let kernel_state = kernel_state();
     // Root could write what is the whole kernel's in /proc; and since Linux 5.12 nobody without CAP_SETFCAP maps user 0.
