@@ -46,6 +46,8 @@ pub enum DescriptorRole {
     InputFile,
     /// The end of a pipe by which the controller has to feed standard input, because the file could not be opened again.
     InputPipe,
+    /// One of a pair of sockets that a helper has made.
+    Pair,
 }
 
 impl SocketRole {
@@ -93,6 +95,7 @@ impl DescriptorRole {
             DescriptorRole::Terminal => 18 << 16,
             DescriptorRole::InputFile => 19 << 16,
             DescriptorRole::InputPipe => 20 << 16,
+            DescriptorRole::Pair => 21 << 16,
         }
     }
 
@@ -105,6 +108,7 @@ impl DescriptorRole {
             (18, 0) => DescriptorRole::Terminal,
             (19, 0) => DescriptorRole::InputFile,
             (20, 0) => DescriptorRole::InputPipe,
+            (21, 0) => DescriptorRole::Pair,
             _ => match SocketRole::decode(number) {
                 Some(role) => DescriptorRole::Socket(role),
                 None => return None,
@@ -129,8 +133,8 @@ mod tests {
                 }
             }
         }
-        // Eleven roles without a port, and four ports of two.
-        assert_eq!(known, 19);
+        // Twelve roles without a port, and four ports of two.
+        assert_eq!(known, 20);
         assert_eq!(DescriptorRole::decode(u32::MAX), None);
     }
 
