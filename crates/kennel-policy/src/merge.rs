@@ -14,7 +14,7 @@ use crate::domain::HostRule;
 use crate::dotfiles;
 use crate::policy::{
     EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Limits, Missing,
-    NestedNamespaces, NetworkMode, NetworkPolicy, NoNetwork, Origin, PathRule, Policy, ProcessPolicy, PublishedPort,
+    NestedNamespaces, NetworkMode, NetworkPolicy, NoNetwork, Origin, OtherNames, PathRule, Policy, ProcessPolicy, PublishedPort,
     ReadModel, SearchScope, SeccompProfile, TmpMode, UnixSockets, UserMode,
 };
 use crate::profiles::{NoOwnProfiles, OwnProfiles};
@@ -400,6 +400,7 @@ fn policy(settings: Settings) -> Policy {
             precedence: value(files.precedence).unwrap_or_default(),
             git: value::<GitLevel>(files.git).unwrap_or_default(),
             on_replace: value(files.on_replace).unwrap_or_default(),
+            other_names: OtherNames::default(),
             mounts: files.mounts,
             tmpfs: files.tmpfs,
             tmp: value::<TmpMode>(files.tmp).unwrap_or_default(),

@@ -61,6 +61,8 @@ pub struct FilePolicy {
     pub git: GitLevel,
     /// What happens when the host replaces a protected path while the command runs.
     pub on_replace: OnReplace,
+    /// What happens if a denied file has other names, which are not denied.
+    pub other_names: OtherNames,
     /// Host paths that appear at a different path inside.
     pub mounts: Vec<MountPoint>,
     /// Fresh, empty, writable, in-memory folders.
@@ -91,6 +93,7 @@ impl Default for FilePolicy {
             precedence: Precedence::default(),
             git: GitLevel::default(),
             on_replace: OnReplace::default(),
+            other_names: OtherNames::default(),
             mounts: Vec::new(),
             tmpfs: Vec::new(),
             tmp: TmpMode::Private,
@@ -173,6 +176,16 @@ pub enum OnReplace {
     /// The new file is covered as the old one was; the command continues.
     #[default]
     Mend,
+}
+
+/// What happens if a denied file has other names (hard links), which are not denied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OtherNames {
+    /// Nothing starts.
+    #[default]
+    Refuse,
+    /// Those in folders that can be written are denied too. Others are not.
+    Deny,
 }
 
 /// One entry of a path list.

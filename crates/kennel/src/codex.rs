@@ -58,10 +58,10 @@ pub unsafe fn main(
             return print(&format!("codex-linux-sandbox {LIKE} (kennel {})\n", env!("CARGO_PKG_VERSION")));
         }
         Ok(Invocation::Run { permissions, policy_folder, command_folder, managed, command }) => {
-            let cwd = start(command_folder.as_deref().unwrap_or(&policy_folder));
             let absolute =
                 |name| variable(&environment, name).map(PathBuf::from).filter(|path| path.is_absolute());
             let (tmpdir, home) = (absolute("TMPDIR"), absolute("HOME"));
+            let cwd = start(command_folder.as_deref().unwrap_or(&policy_folder), home.as_deref());
             let mut policy = permissions.policy(&Surroundings { policy_folder, tmpdir, home });
             policy.environment.unset.push(ATTRIBUTION.into());
             let variables = environment.iter().map(|(name, value)| (&**name, &**value));
@@ -102,10 +102,10 @@ pub unsafe fn main(
 
 /// Where the command is to start: in this process's own folder. The caller's name for it, `told`, matters only where it
 /// leads through links: then the folder that it leads to is meant. What does not exist inside is not started in.
-fn start(told: &Path) -> PathBuf {
+fn start(told: &Path, home: Option<&Path>) -> PathBuf {
     match std::fs::canonicalize(told) {
         Ok(folder) if folder != told => folder,
-        _ => std::env::current_dir().unwrap_or_else(|_| "/".into()),
+        _ => std::env::current_dir().unwrap_or_else(|_| home.unwrap_or(Path::new("/")).to_owned()),
     }
 }
 

@@ -15,6 +15,7 @@ mod kept;
 pub mod known;
 mod locate;
 mod names;
+mod other_names;
 mod own_settings;
 mod path_rules;
 mod placed;
@@ -201,6 +202,7 @@ pub fn resolve(
     let handback = resolver.keep_repositories(&looked.repositories)?;
     resolver.keep_names(&looked.kept)?;
     resolver.keep_own_settings()?;
+    resolver.deny_other_names()?;
     resolver.deny_at_second_mounts()?;
     let sockets = resolver.sockets(policy)?;
     let workdir = resolver.workdir(policy, cwd, start)?;

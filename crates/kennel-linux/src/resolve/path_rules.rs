@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use kennel_policy::policy::{
-    FilePolicy, Missing, MountAccess, PathRule, Policy, Precedence, ReadModel, SearchScope, TmpMode,
+    FilePolicy, Missing, MountAccess, OtherNames, PathRule, Policy, Precedence, ReadModel, SearchScope,
+    TmpMode,
 };
 
 use super::created::MissingFolders;
@@ -443,6 +444,9 @@ impl<'a> Resolver<'a> {
 
     /// A denied file is protected under the names that are denied; another name would lead around the rule.
     pub(super) fn check_hard_links(&self) -> Result<(), ResolveError> {
+        if self.files.other_names == OtherNames::Deny {
+            return Ok(());
+        }
         let writes = self.said.values().any(|said| said.allow_write.is_some())
             || self.files.mounts.iter().any(|mount| mount.access == MountAccess::ReadWrite);
         let rule = |said: &PathRules| said.deny_read.clone().or(said.deny_write.clone().filter(|_| writes));

@@ -6,16 +6,17 @@ use super::{Access, Entry, Files, Permissions, Place};
 use crate::device::is_device;
 use crate::pattern::PathPattern;
 use crate::policy::{
-    FilePolicy, GitLevel, Missing, NetworkMode, NetworkPolicy, NoNetwork, Origin, PathRule, Policy,
-    ProcessPolicy, ReadModel, SearchScope, TmpMode, UnixSockets,
+    FilePolicy, GitLevel, Missing, NetworkMode, NetworkPolicy, NoNetwork, Origin, OtherNames, PathRule,
+    Policy, ProcessPolicy, ReadModel, SearchScope, TmpMode, UnixSockets,
 };
 
 /// What the word `minimal` stands for.
 const MINIMAL: &[&str] =
     &["/bin", "/sbin", "/usr", "/etc", "/lib", "/lib64", "/nix/store", "/run/current-system/sw"];
 
-/// What Codex on the host takes orders from, under each writable root. `.git` is the git level's.
-const PROTECTED: &[&str] = &[".codex", ".agents"];
+/// What Codex on the host and other tools take orders from, under each writable root. Where repositories are looked for, `.git`
+/// is the git level's.
+const PROTECTED: &[&str] = &[".codex", ".agents", ".aws"];
 
 /// A sandbox has one of its own, unless an entry is about the host's.
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -82,6 +83,7 @@ fn restricted(entries: &[Entry], around: &Surroundings) -> FilePolicy {
         tmp: TmpMode::Host,
         host_run: true,
         git: GitLevel::MetadataReadOnly,
+        other_names: OtherNames::Deny,
         ..FilePolicy::default()
     };
     let named: Vec<(PathBuf, Access)> = entries
@@ -129,8 +131,13 @@ fn restricted(entries: &[Entry], around: &Surroundings) -> FilePolicy {
                         let memory = PathPattern::literal(SHARED_MEMORY);
                         files.allow_write.push(rule(memory, Missing::Skip, SearchScope::Nowhere, "write"));
                     }
-                    if look == SearchScope::Everywhere {
-                        files.deny_write.extend(protected(&path, &named));
+                    let names = match (&entry.place, look) {
+                        (Place::TmpDir | Place::SlashTmp, _) => Some(&[".git"][..]),
+                        (_, SearchScope::Everywhere) => Some(&[][..]),
+                        _ => None,
+                    };
+                    if let Some(more) = names {
+                        files.deny_write.extend(protected(&path, more, &named));
                     }
                 }
             }
@@ -145,8 +152,8 @@ fn overlap(one: &Path, other: &Path) -> bool {
 }
 
 /// What stays as it is in a writable root, unless an entry speaks of it.
-fn protected(root: &Path, named: &[(PathBuf, Access)]) -> Vec<PathRule> {
-    let paths = PROTECTED.iter().map(|name| root.join(name));
+fn protected(root: &Path, more: &[&str], named: &[(PathBuf, Access)]) -> Vec<PathRule> {
+    let paths = PROTECTED.iter().chain(more).map(|name| root.join(name));
     paths
         .filter(|path| named.iter().all(|(own, access)| own != path || *access != Access::Write))
         .map(|path| {

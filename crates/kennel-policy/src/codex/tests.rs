@@ -29,10 +29,13 @@ const READ_ONLY: &str = r#"{"type":"read-only"}"#;
 fn a_workspace_is_the_policys_folder_and_the_temporary_ones() {
     let policy = policy(&sandbox_policy(r#"{"type":"workspace-write","writable_roots":["/more"]}"#).unwrap());
     assert_eq!(paths(&policy.files.allow_write), ["/repo", "/more", "/tmp", "/var/t"]);
-    assert_eq!(
-        paths(&policy.files.deny_write),
-        ["/repo/.codex", "/repo/.agents", "/more/.codex", "/more/.agents"]
-    );
+    let kept = |root: &str, names: &[&str]| -> Vec<String> {
+        names.iter().map(|name| format!("{root}/{name}")).collect()
+    };
+    let (named, with_git) = ([".codex", ".agents", ".aws"], [".codex", ".agents", ".aws", ".git"]);
+    let all =
+        [kept("/repo", &named), kept("/more", &named), kept("/tmp", &with_git), kept("/var/t", &with_git)];
+    assert_eq!(paths(&policy.files.deny_write), all.concat());
     assert_eq!((policy.files.reads, policy.files.git), (ReadModel::Open, GitLevel::MetadataReadOnly));
     assert_eq!((policy.network.mode, policy.network.unix_sockets), (NetworkMode::None, UnixSockets::Listed));
     let text = r#"{"type":"workspace-write","exclude_tmpdir_env_var":true,"exclude_slash_tmp":true,"network_access":true}"#;
