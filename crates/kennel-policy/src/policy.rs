@@ -233,6 +233,9 @@ pub enum Missing {
     /// Leave it out. A denied path cannot be created, where the sandbox could otherwise create it.
     #[default]
     Skip,
+    /// The same, but one that appears all the same ends nothing. For folders that others share, who may create it at any
+    /// time.
+    Shared,
     /// Leave it out, and let it be created.
     Ignore,
     /// Create it, as a folder that only this user can enter. For places to write.

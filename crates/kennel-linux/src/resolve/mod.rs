@@ -169,6 +169,7 @@ pub fn resolve(
         files,
         said: Tree::default(),
         loose: Vec::new(),
+        shared: Vec::new(),
         linked: Vec::new(),
         rewritten: Vec::new(),
         links: Vec::new(),

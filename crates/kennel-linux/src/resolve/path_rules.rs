@@ -98,6 +98,8 @@ pub(super) struct Resolver<'a> {
     pub(super) files: &'a FilePolicy,
     pub(super) said: Tree<PathRules>,
     pub(super) loose: Vec<UnmountableRule>,
+    /// Denied paths that are not there, in folders that others share.
+    pub(super) shared: Vec<Finding>,
     pub(super) linked: Vec<Linked>,
     /// Files that are kept, and that programs write anew.
     pub(super) rewritten: Vec<Finding>,
@@ -255,6 +257,9 @@ impl<'a> Resolver<'a> {
                 }
                 Location::Missing(path) if list.denies() && rule.missing == Missing::Skip => {
                     self.loose.push(UnmountableRule { path, list, rule: reason.into(), link: false });
+                }
+                Location::Missing(path) if list.denies() && rule.missing == Missing::Shared => {
+                    self.shared.push(Finding { path, rule: reason.into() });
                 }
                 Location::Forbidden if list.denies() => self.deny_shut_folder(list, rule, reason, path)?,
                 _ if rule.missing != Missing::Error => {}

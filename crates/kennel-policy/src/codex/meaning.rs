@@ -132,12 +132,12 @@ fn restricted(entries: &[Entry], around: &Surroundings) -> FilePolicy {
                         files.allow_write.push(rule(memory, Missing::Skip, SearchScope::Nowhere, "write"));
                     }
                     let names = match (&entry.place, look) {
-                        (Place::TmpDir | Place::SlashTmp, _) => Some(&[".git"][..]),
-                        (_, SearchScope::Everywhere) => Some(&[][..]),
+                        (Place::TmpDir | Place::SlashTmp, _) => Some((&[".git"][..], Missing::Shared)),
+                        (_, SearchScope::Everywhere) => Some((&[][..], Missing::Skip)),
                         _ => None,
                     };
-                    if let Some(more) = names {
-                        files.deny_write.extend(protected(&path, more, &named));
+                    if let Some((more, missing)) = names {
+                        files.deny_write.extend(protected(&path, more, missing, &named));
                     }
                 }
             }
@@ -152,18 +152,12 @@ fn overlap(one: &Path, other: &Path) -> bool {
 }
 
 /// What stays as it is in a writable root, unless an entry speaks of it.
-fn protected(root: &Path, more: &[&str], named: &[(PathBuf, Access)]) -> Vec<PathRule> {
+fn protected(root: &Path, more: &[&str], missing: Missing, named: &[(PathBuf, Access)]) -> Vec<PathRule> {
     let paths = PROTECTED.iter().chain(more).map(|name| root.join(name));
+    let why = "protected in every sandbox";
     paths
         .filter(|path| named.iter().all(|(own, access)| own != path || *access != Access::Write))
-        .map(|path| {
-            rule(
-                PathPattern::literal(path),
-                Missing::Skip,
-                SearchScope::Nowhere,
-                "protected in every sandbox",
-            )
-        })
+        .map(|path| rule(PathPattern::literal(path), missing, SearchScope::Nowhere, why))
         .collect()
 }
 
