@@ -192,8 +192,11 @@ fn shared_memory_is_the_hosts_where_an_entry_is_about_it() {
         if profile.contains(&all) && !profile.contains("SHM") {
             assert_eq!(kennel.1, ["new\n"; 3], "what was written is there afterwards");
         }
-        if let Some(real) = told(Which::Real) {
-            assert_eq!(kennel, real, "{profile}");
+        match told(Which::Real) {
+            // It wants to put something into the root folder, which an ordinary user cannot.
+            Some((said, _)) if said.contains("Can't mkdir /.git") => {}
+            Some(real) => assert_eq!(kennel, real, "{profile}"),
+            None => {}
         }
     }
 }

@@ -253,7 +253,7 @@ for family in socket.AF_VSOCK, socket.AF_PACKET:
             let daemon =
                 UnixListener::bind(place.top().join("daemon")).expect("a scratch folder takes a socket");
             std::thread::spawn(move || {
-                daemon.incoming().flatten().for_each(|mut client| drop(client.write_all(b"pong")))
+                daemon.incoming().flatten().for_each(|mut client| drop(client.write_all(b"pong")));
             });
             let (profile, script) = (profile(&[ALL, WORK], "restricted"), place.fill_in(script));
             let flags = ["--managed-network", context];

@@ -77,7 +77,7 @@ impl Resolver<'_> {
                 match entry.file_type() {
                     Ok(kind) if kind.is_dir() => folders.push(entry.path()),
                     Ok(kind) if !kind.is_symlink() && numbers.contains(&entry.ino()) => {
-                        names.push(entry.path())
+                        names.push(entry.path());
                     }
                     _ => {}
                 }
