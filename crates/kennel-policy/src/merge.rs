@@ -14,8 +14,8 @@ use crate::domain::HostRule;
 use crate::dotfiles;
 use crate::policy::{
     EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Limits, Missing,
-    NestedNamespaces, NetworkMode, NetworkPolicy, NoNetwork, Origin, OtherNames, PathRule, Policy, ProcessPolicy, PublishedPort,
-    ReadModel, SearchScope, SeccompProfile, TmpMode, UnixSockets, UserMode,
+    NestedNamespaces, NetworkMode, NetworkPolicy, NoNetwork, Origin, OtherNames, PathRule, Policy,
+    ProcessPolicy, PublishedPort, ReadModel, SearchScope, SeccompProfile, TmpMode, UnixSockets, UserMode,
 };
 use crate::profiles::{NoOwnProfiles, OwnProfiles};
 use crate::settings::keys::{self, Kind};
