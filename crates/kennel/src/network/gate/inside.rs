@@ -29,6 +29,12 @@ pub(super) fn network_plan(
                 .extend([tcp(SocketRole::Connector, address, 0), tcp(SocketRole::MeetingPlace, address, 0)]);
         }
     }
+    sources.extend(
+        policy
+            .relays
+            .iter()
+            .map(|relay| tcp(SocketRole::Relay { port: relay.port }, Ipv4Addr::LOCALHOST.into(), relay.port)),
+    );
     if policy.mode != NetworkMode::AllowList {
         return NetworkPlan { listeners: sources, ..NetworkPlan::default() };
     }
