@@ -5,6 +5,7 @@ mod bench;
 mod cache;
 mod cargo;
 mod claims;
+mod clients;
 mod cpio;
 mod debian;
 mod dist;

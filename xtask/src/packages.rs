@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 const WANTED: &[(&str, &str)] = &[
     ("apache2-bin", "a server to attack the gate with"),
     ("bubblewrap", "benchmarks"),
+    ("bundler", "a client of the network"),
     ("curl", "network"),
     ("e2fsprogs", "a file system image to try to mount"),
     ("fish", "completions"),
@@ -25,6 +26,7 @@ const WANTED: &[(&str, &str)] = &[
     ("man-db", "the manual page"),
     ("mariadb-client", "network"),
     ("mariadb-server-core", "network"),
+    ("maven", "a client of the network"),
     ("nginx-light", "a server to attack the gate with"),
     ("npm", "the programs whose names kennel answers to"),
     ("nodejs", "an interpreter in a sandbox"),

@@ -62,6 +62,6 @@ pub fn install() {
 }
 
 /// /proc/self belongs to the effective user of the process that looks.
-fn user() -> u32 {
+pub fn user() -> u32 {
     fs::metadata("/proc/self").map_or(u32::MAX, |process| process.uid())
 }
