@@ -1,6 +1,6 @@
 //! Several sources, one [`Policy`].
 //!
-//! From weakest to strongest: kennel's defaults, the profile, the user's settings file, each `--settings` file in
+//! From weakest to strongest: kennel's defaults, the profile and what it builds on, the user's settings file, each `--settings` file in
 //! order, the flags. A single value of a stronger source replaces that of a weaker one; lists grow.
 //!
 //! A settings file that was merely *found*, in the working directory, comes from whoever wrote that directory, which
@@ -12,16 +12,16 @@ use std::fmt;
 
 use crate::domain::HostRule;
 use crate::dotfiles;
-use crate::nearest::nearest;
 use crate::policy::{
     EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Limits, Missing,
     NetworkMode, NetworkPolicy, Origin, PathRule, Policy, ProcessPolicy, PublishedPort, ReadModel,
     SearchScope, SeccompProfile, TmpMode, UnixSockets, UserMode,
 };
-use crate::profiles;
+use crate::profiles::{NoOwnProfiles, OwnProfiles};
 use crate::settings::keys::{self, Kind};
 use crate::settings::{Base, PathEntry, Settings, SettingsError, Stated};
 
+mod profile;
 mod tighten;
 
 /// Everything that was said, by whom.
@@ -52,6 +52,8 @@ impl Sources {
 pub struct Merged {
     /// The policy.
     pub policy: Policy,
+    /// The profile that it builds on, if one was named.
+    pub profile: Option<String>,
     /// Settings of the file found in the working directory that were not applied.
     pub notes: Vec<Note>,
 }
@@ -83,7 +85,7 @@ pub enum MergeError {
     /// No such profile.
     #[error(
         "{origin}: there is no profile `{name}`; {}",
-        hint.map_or_else(|| format!("the profiles are {}", profiles::NAMES.join(", ")), |near| format!("did you mean `{near}`?"))
+        hint.as_ref().map_or_else(|| format!("the profiles are {}", names.join(", ")), |near| format!("did you mean `{near}`?"))
     )]
     UnknownProfile {
         /// Its name.
@@ -91,8 +93,21 @@ pub enum MergeError {
         /// Who asked for it.
         origin: Origin,
         /// The profile that was probably meant.
-        hint: Option<&'static str>,
+        hint: Option<String>,
+        /// The profiles that there are.
+        names: Vec<String>,
     },
+    /// A profile that builds on itself.
+    #[error("{origin}: this profile builds on itself: {}", names.join(" -> "))]
+    ProfileCycle {
+        /// Where the last one names the first.
+        origin: Origin,
+        /// The profiles, each of which builds on the next.
+        names: Vec<String>,
+    },
+    /// A profile of the user's that could not be read.
+    #[error("reading a profile: {0}")]
+    OwnProfile(String),
     /// A profile that does not read, such as for want of a home.
     #[error(transparent)]
     Profile(#[from] SettingsError),
@@ -151,8 +166,13 @@ pub struct Ungated {
     pub mode_origin: Origin,
 }
 
-/// Puts the sources together.
+/// Puts the sources together, with the built-in profiles.
 pub fn merge(sources: Sources) -> Result<Merged, MergeError> {
+    merge_with(sources, &NoOwnProfiles)
+}
+
+/// Puts the sources together, with the user's own profiles and the built-in ones.
+pub fn merge_with(sources: Sources, own: &dyn OwnProfiles) -> Result<Merged, MergeError> {
     let Sources { base, user, files, flags, project } = sources;
     let mut said = Settings::default();
     for source in user.into_iter().chain(files).chain([flags]) {
@@ -161,13 +181,15 @@ pub fn merge(sources: Sources) -> Result<Merged, MergeError> {
 
     let mut whole = defaults();
     let start = said.process.workdir.as_ref().map_or(base.folder.clone(), |stated| stated.value.clone());
-    if let Some(profile) = said.profile.take() {
-        let settings = profiles::settings(&profile.value, &base.clone().in_folder(start.clone()));
-        let Some(settings) = settings else {
-            let hint = nearest(&profile.value, profiles::NAMES);
-            return Err(MergeError::UnknownProfile { name: profile.value, origin: profile.origin, hint });
-        };
-        overlay(&mut whole, settings?);
+    let named = said.profile.take();
+    let profile = named.as_ref().map(|profile| profile.value.clone());
+    if let Some(named) = named {
+        let mut profile = profile::profile(named, &base.in_folder(start), own)?;
+        // A network mode that somebody asks for replaces that of the profile, and the hosts with it.
+        if said.network.mode.as_ref().is_some_and(|mode| mode.value != NetworkMode::AllowList) {
+            profile.network.allow.clear();
+        }
+        overlay(&mut whole, profile);
     }
     overlay(&mut whole, said);
     settle_network(&mut whole)?;
@@ -185,7 +207,7 @@ pub fn merge(sources: Sources) -> Result<Merged, MergeError> {
     }
     check_network(&whole)?;
     check_swap(&whole)?;
-    Ok(Merged { policy: policy(whole), notes })
+    Ok(Merged { policy: policy(whole), profile, notes })
 }
 
 /// Lays what a stronger source says over the rest.

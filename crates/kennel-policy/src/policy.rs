@@ -210,6 +210,8 @@ pub enum Missing {
     Skip,
     /// Leave it out, and let it be created.
     Ignore,
+    /// Create it, as a folder that only this user can enter. For places to write.
+    Create,
     /// Refuse to start.
     Error,
 }
@@ -244,6 +246,8 @@ pub struct TmpfsMount {
     pub target: PathBuf,
     /// The maximum size in bytes.
     pub size: Option<u64>,
+    /// Whether a folder to mount it on is created on the host, if there is none. It stays empty there.
+    pub create: bool,
     /// Where the rule came from.
     pub origin: Origin,
 }

@@ -27,7 +27,7 @@ pub(crate) use place::below_home;
 pub use place::{Base, Sense};
 pub use read::{Provenance, parse};
 pub use schema::schema;
-pub use text::{ValueError, name, variable};
+pub use text::{ValueError, name, profile_name, variable};
 
 /// The settings of one source. Settings that it does not have are `None`, or an empty list.
 #[derive(Clone, Debug, Default, PartialEq)]

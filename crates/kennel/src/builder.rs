@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kennel_policy::merge::{Sources, merge};
+use kennel_policy::merge::{Sources, merge_with};
 use kennel_policy::policy::{
     GitLevel, MountAccess, NetworkMode, OnReplace, Origin, Policy, Precedence, ProxyAddress, ReadModel,
     SeccompProfile, TmpMode, UnixSockets, UserMode,
@@ -20,6 +20,7 @@ use kennel_policy::settings::{Base, Settings, Stated, ValueError};
 
 use crate::error::Cause;
 use crate::home::Homes;
+use crate::profiles;
 use crate::{MountPoint, Permission, Result, Sandbox, SandboxError};
 
 /// Builds the configuration of a sandbox step by step.
@@ -202,10 +203,14 @@ impl SandboxBuilder {
         self.say(key, value.as_ref(), key)
     }
 
-    /// Starts from a built-in profile: `judge` for a stranger's program, `agent` for a coding agent, `build` for a
-    /// build step, `data` for looking at data. Other settings override those of the profile, and lists grow. Its
-    /// relative paths are relative to [`working_dir`](SandboxBuilder::working_dir), else to the working directory at
-    /// the time of this call.
+    /// Starts from a profile: `judge` for a stranger's program, `agent` for a coding agent (or `claude`, `codex` and
+    /// others for one of these), `build` for a build step, `data` for looking at data. Other settings override those of
+    /// the profile, and lists grow. Its relative paths are relative to
+    /// [`working_dir`](SandboxBuilder::working_dir), else to the working directory at the time of this call.
+    ///
+    /// Other names are the user's own profiles, `kennel/profiles/NAME.toml` in the configuration folder
+    /// (`XDG_CONFIG_HOME`, or `~/.config`). A file there does not change what a built-in name means to a program, as it
+    /// does on the command line.
     ///
     /// ```no_run
     /// let judge = kennel::Sandbox::builder().profile("judge").memory_limit(64 << 20).build()?;
@@ -348,7 +353,7 @@ impl SandboxBuilder {
             Some(folder) => Homes::of_this_process().base(folder),
             None => Base::default(),
         };
-        let merged = merge(Sources::flags(base, self.settings))
+        let merged = merge_with(Sources::flags(base, self.settings), &profiles::of_this_process())
             .map_err(|error| SandboxError::ConfigValidation(Cause::of(error)))?;
         Ok((merged.policy, self.extras))
     }

@@ -33,6 +33,7 @@ mod executor;
 pub mod home;
 pub mod job;
 mod network;
+pub mod profiles;
 mod pty;
 #[cfg(test)]
 mod public_api;

@@ -1,9 +1,11 @@
 //! What kennel does: one file per command, and here what they share.
 
+mod agents;
 mod ask;
 mod doctor;
 mod plan;
 mod policy;
+mod profiles;
 mod report;
 mod run;
 mod run_as;
@@ -15,6 +17,7 @@ use kennel_policy::printed::{show_json, show_lines};
 
 pub use doctor::doctor;
 pub use plan::plan;
+pub use profiles::{profile, profiles};
 pub use run::run;
 pub use run_as::RunAs;
 

@@ -5,8 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use kennel::home::Homes;
+use kennel::profiles::{UserProfiles, config_folder};
 use kennel::settings_file;
-use kennel_policy::merge::{Merged, Sources, merge};
+use kennel_policy::merge::{Merged, Sources, merge, merge_with};
 use kennel_policy::settings::{Base, Format, Provenance, Settings, parse};
 
 use crate::flags::RunArgs;
@@ -40,29 +41,32 @@ pub fn policy(args: &RunArgs) -> Result<(Merged, PathBuf), Failure> {
     if sources.user.is_some() || !sources.files.is_empty() {
         sources.base = homes.base(&cwd);
     }
-    Ok((merge(sources)?, cwd))
+    let merged = if args.no_settings { merge(sources) } else { merge_with(sources, &user_profiles(&homes)) };
+    Ok((merged?, cwd))
 }
 
 /// The caller's homes, looked for once, and only if something speaks of them: the user database is a file.
 #[derive(Default)]
-struct Lazy(OnceCell<Homes>);
+pub struct Lazy(OnceCell<Homes>);
 
 impl Lazy {
     fn get(&self) -> &Homes {
         self.0.get_or_init(|| Homes::of_caller(variable))
     }
 
-    fn base(&self, folder: &Path) -> Base {
+    pub fn base(&self, folder: &Path) -> Base {
         self.get().base(folder)
     }
 }
 
+/// The user's own profiles.
+pub fn user_profiles(homes: &Lazy) -> UserProfiles<impl Fn() -> Option<PathBuf>> {
+    UserProfiles::new(|| config_folder(variable, || homes.get().clone()))
+}
+
 /// Where the user's own settings may be.
 fn user_files(homes: &Lazy) -> Vec<PathBuf> {
-    let said = variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let home = || Homes::of_variable(variable("HOME")).or_else(|| homes.get().first().map(Path::to_path_buf));
-    let config = said.or_else(|| home().map(|home| home.join(".config")));
-    let Some(config) = config else { return Vec::new() };
+    let Some(config) = config_folder(variable, || homes.get().clone()) else { return Vec::new() };
     ["kennel/settings.toml", "kennel/settings.json"].iter().map(|name| config.join(name)).collect()
 }
 

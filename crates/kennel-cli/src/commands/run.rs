@@ -10,7 +10,7 @@ use kennel::outcome::{Ended, HandedBack, Outcome};
 use kennel::{ControlLines, Published, SandboxError, terminal};
 use kennel_policy::policy::{Limits, NetworkMode, Policy};
 
-use super::{FAILED, ask, plan, policy, report, say, say_lines, stats};
+use super::{FAILED, agents, ask, plan, policy, report, say, say_lines, stats};
 use crate::flags::advice::{noted, told};
 use crate::flags::{RunArgs, Stats};
 use crate::platform;
@@ -36,6 +36,8 @@ pub fn run(args: &RunArgs) -> i32 {
     if !args.quiet {
         merged.notes.iter().for_each(|note| say(&format!("kennel: note: {}", noted(note))));
     }
+    let agent = agents::without_profile(args, &merged);
+    agent.iter().for_each(|agent| agents::suggest(agent));
     let control = match args.control_fd.as_deref().map(control_lines).transpose() {
         Ok(control) => control,
         Err(error) => return fail(&error),
@@ -76,6 +78,7 @@ pub fn run(args: &RunArgs) -> i32 {
         Ok(outcome) => {
             if !args.quiet {
                 tell(outcome, &policy.limits);
+                agent.iter().for_each(|agent| agents::explain(agent, outcome, &policy.files));
                 if outcome.tried_network && policy.network.mode == NetworkMode::None {
                     say("kennel: this sandbox has no network; to allow a host: --allow-domain HOST");
                 }

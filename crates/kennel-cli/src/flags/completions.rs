@@ -31,6 +31,7 @@ fn operands(command: &Command) -> String {
     match command.name {
         "completions" => "bash zsh fish".to_owned(),
         "help" => names(),
+        "profiles" => kennel_policy::profiles::NAMES.join(" "),
         _ => String::new(),
     }
 }

@@ -48,6 +48,13 @@ pub enum Invocation {
         /// Whether to print JSON.
         json: bool,
     },
+    /// `kennel profiles`
+    Profiles {
+        /// The one to print; all are listed without.
+        name: Option<String>,
+        /// Whether to print JSON.
+        json: bool,
+    },
     /// `kennel schema`
     Schema,
     /// `kennel completions SHELL`

@@ -100,6 +100,16 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Us
                 }
             }))
         }
+        "profiles" => {
+            let name = typed.operand(&mut words)?;
+            if typed.help {
+                return Ok(Invocation::Help(Some(command)));
+            }
+            if typed.json && name.is_some() {
+                return Err(typed.error("--json lists the profiles; without it, NAME prints one"));
+            }
+            Ok(Invocation::Profiles { name: name.as_deref().map(show), json: typed.json })
+        }
         other => {
             if let Some(word) = typed.operand(&mut words)?
                 && !typed.help

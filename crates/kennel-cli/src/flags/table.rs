@@ -174,6 +174,15 @@ pub static COMMANDS: &[Command] = &[
         takes: &[Scope::Json],
     },
     Command {
+        name: "profiles",
+        usage: "[--json] [NAME]",
+        help: "List the profiles, or print one",
+        doc: "Lists the profiles that --profile accepts, and where each one comes from: built in, or a file of your own \
+              in kennel/profiles below $XDG_CONFIG_HOME or ~/.config. With NAME, prints that profile as TOML, to be \
+              copied and changed.",
+        takes: &[Scope::Json],
+    },
+    Command {
         name: "schema",
         usage: "",
         help: "Print the JSON Schema of the settings",
@@ -702,7 +711,10 @@ pub static FLAGS: &[Flag] = &[
         value: Some("NAME"),
         effect: Effect::Says("profile"),
         section: "Settings",
-        help: "Start from a built-in profile: default, judge, agent, build or data",
+        help: "Start from a profile: default, judge, agent, build, data, claude, codex, gemini, opencode, aider, goose, \
+               amp, or one of your own",
+        doc: "kennel profiles lists them. A profile of your own is a file kennel/profiles/NAME.toml below \
+              $XDG_CONFIG_HOME or ~/.config; it comes before a built-in one of the same name.",
         ..RUN
     },
     Flag {
@@ -722,7 +734,7 @@ pub static FLAGS: &[Flag] = &[
         name: "no-settings",
         effect: Effect::NoSettings,
         section: "Settings",
-        help: "Ignore your own settings file and the working directory's",
+        help: "Ignore your own settings file and profiles, and the working directory's file",
         ..RUN
     },
     Flag {

@@ -20,6 +20,16 @@ pub enum ResolveError {
         /// The path.
         path: PathBuf,
     },
+    /// A place to write is not there, and could not be made.
+    #[error("creating a folder for {rule}: {}: {source}\nhelp: create it first, or drop the rule", shown(.path))]
+    NotCreated {
+        /// The rule.
+        rule: String,
+        /// The path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The caller may not look at a listed path.
     #[error("resolving {rule}: {}: permission denied", shown(.path))]
     Forbidden {

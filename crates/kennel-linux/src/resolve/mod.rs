@@ -3,6 +3,7 @@
 //! Every rule becomes a *point*: a path free of symlinks, what stands there, and what the sandbox may do from there
 //! down. The most specific rule wins, at a tie the deny, and a write rule never undoes a deny of reading.
 
+pub mod created;
 pub(crate) mod crew;
 mod error;
 pub(crate) mod folder;
@@ -36,6 +37,7 @@ use std::sync::Arc;
 use kennel_init::plan::Identity;
 use kennel_policy::policy::{NetworkMode, Policy, ReadModel};
 
+use created::MissingFolders;
 pub use error::ResolveError;
 use guard_rules::Rules;
 use known::Handback;
@@ -156,7 +158,11 @@ pub enum Zone {
 }
 
 /// Finds out what `policy` means on this disk for a caller whose working directory is `cwd`.
-pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
+pub fn resolve(
+    policy: &Policy,
+    cwd: &Path,
+    missing_folders: MissingFolders,
+) -> Result<Resolved, ResolveError> {
     let files = &policy.files;
     let mut resolver = Resolver {
         files,
@@ -175,12 +181,15 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
         kernel: KernelMounts::default(),
         asked_of_own: Vec::new(),
         written: Vec::new(),
+        missing_folders,
+        pending: Vec::new(),
     };
     resolver.kernel = KernelMounts::of(resolver.mount_table()?);
     let start = locate(policy.process.workdir.as_deref().unwrap_or(cwd));
     if let Ok(Location::Found(found)) = &start {
         resolver.workdir = Some(found.path.clone());
     }
+    resolver.create_missing(policy)?;
     resolver.zones();
     resolver.list(List::DenyRead, &files.deny_read)?;
     resolver.list(List::AllowRead, &files.allow_read)?;

@@ -13,7 +13,9 @@ use crate::home::homes;
 pub const OWN_SETTINGS: &str = "kennel's own settings are never writable";
 /// kennel's folder below a configuration folder, and what is read there.
 const FOLDER: &str = "kennel";
-const FILES: [&str; 2] = ["settings.toml", "settings.json"];
+const FILES: [&str; 3] = ["settings.toml", "settings.json", PROFILES];
+/// The folder of the user's profiles.
+const PROFILES: &str = "profiles";
 /// What kennel goes by when it is called by the name of srt.
 const OF_SRT: &str = ".srt-settings.json";
 
@@ -59,15 +61,20 @@ impl Resolver<'_> {
         if !self.writes_anything() {
             return Ok(());
         }
-        let mut paths = Vec::new();
         let said = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        paths.extend(said.map(|folder| folder.join(FOLDER)));
-        for home in homes() {
-            paths.push(home.join(".config").join(FOLDER));
-            paths.push(home.join(OF_SRT));
+        let homes = homes();
+        let config = said.into_iter().chain(homes.iter().map(|home| home.join(".config")));
+        for folder in config.map(|config| config.join(FOLDER)) {
+            self.keep_own(&folder)?;
+            // A file there may be a link to one elsewhere, among a user's other dotfiles.
+            let profiles = std::fs::read_dir(folder.join(PROFILES)).into_iter().flatten().flatten();
+            let files = FILES.iter().map(|name| folder.join(name)).chain(profiles.map(|file| file.path()));
+            for file in files.filter(|file| super::is_link(file)) {
+                self.keep_own(&file)?;
+            }
         }
-        for path in paths {
-            self.keep_own(&path)?;
+        for home in homes {
+            self.keep_own(&home.join(OF_SRT))?;
         }
         Ok(())
     }
@@ -88,16 +95,10 @@ impl Resolver<'_> {
             }
             Location::Found(found) => {
                 self.hold_own_way(path, &found.path);
-                let (place, folder) = (found.path.clone(), found.kind == Kind::Folder);
+                let place = found.path.clone();
                 let parent = place.parent().unwrap_or(&place).to_path_buf();
                 if self.writes(&parent) || self.mounted_writable(&place) {
                     self.say(List::DenyWrite, found, OWN_SETTINGS);
-                }
-                // A file there may be a link to one elsewhere, among a user's other dotfiles.
-                for file in FILES.iter().filter(|_| folder).map(|name| path.join(name)) {
-                    if super::is_link(&file) {
-                        self.keep_own(&file)?;
-                    }
                 }
                 place
             }

@@ -9,6 +9,7 @@ use kennel_policy::policy::{
     FilePolicy, Missing, MountAccess, PathRule, Policy, Precedence, ReadModel, SearchScope, TmpMode,
 };
 
+use super::created::MissingFolders;
 use super::error::{ResolveError, system_error};
 use super::guard_rules::Finding;
 use super::locate::Way;
@@ -119,6 +120,10 @@ pub(super) struct Resolver<'a> {
     pub(super) asked_of_own: Vec<(PathBuf, Reason)>,
     /// Files to make, and what they hold.
     pub(super) written: Vec<(PathBuf, Vec<u8>)>,
+    /// Whether folders that rules want are made.
+    pub(super) missing_folders: MissingFolders,
+    /// Those that a run would make.
+    pub(super) pending: Vec<PathBuf>,
 }
 
 /// The minimal system set of listed reads: what a dynamically linked program, a shell and an interpreter need.

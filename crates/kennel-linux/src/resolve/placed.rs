@@ -4,6 +4,7 @@ use std::path::Path;
 
 use kennel_policy::policy::{Missing, MountAccess, MountPoint, Precedence};
 
+use super::created::describe_tmpfs;
 use super::error::{ResolveError, system_error};
 use super::locate::locate_plain;
 use super::path_rules::{PathAccess, Resolver, shown};
@@ -29,12 +30,13 @@ impl Resolver<'_> {
                 self.mount(points, mount)?;
             }
             if let Some(tmpfs) = tmpfs {
-                let reason = format!("tmpfs {} ({})", shown(target), tmpfs.origin);
+                let reason = describe_tmpfs(tmpfs);
                 self.admit_target(&reason, target)?;
-                self.make_room(points, target, &reason)?;
-                points.retain(|point| point.path != *target);
+                let target = if tmpfs.create { self.created_target(tmpfs, &reason)? } else { target.clone() };
+                self.make_room(points, &target, &reason)?;
+                points.retain(|point| point.path != target);
                 let state = State::Fresh(Zone::Memory { size: tmpfs.size });
-                points.push(Point { path: target.clone(), state, reason: reason.into() });
+                points.push(Point { path: target, state, reason: reason.into() });
             }
         }
         Ok(())
@@ -128,6 +130,10 @@ impl Resolver<'_> {
         let unfit = |what| ResolveError::Unfit { rule: rule.into(), path: target.to_path_buf(), what };
         if target == Path::new("/") {
             return Err(unfit("the root itself cannot be mounted over"));
+        }
+        // The run makes it before this.
+        if self.pending.iter().any(|folder| target == folder) {
+            return Ok(());
         }
         let nearest =
             target.ancestors().skip(1).find_map(|above| points.iter().find(|point| point.path == above));

@@ -17,6 +17,7 @@ use crate::launch::{self, Init, Launch, LaunchError};
 use crate::network::{NetworkPlan, TaggedSockets};
 use crate::plan::{PlanError, Tier};
 use crate::resolve::ResolveError;
+use crate::resolve::created::MissingFolders;
 use crate::supervise::signals::{Signals, WritesFailQuietly};
 use crate::supervise::standard::{Standard, StreamRules};
 use crate::supervise::streams::Streams;
@@ -258,7 +259,7 @@ pub fn start(job: Job) -> Result<Started, Error> {
     };
     // PID 1 makes its network while this process looks at the disk and plans the rest.
     let early = request.launch_early(Tier::Full, &mut launch);
-    let prepared = Prepared::new(request, &cwd, caller)?;
+    let prepared = Prepared::new(request, &cwd, caller, MissingFolders::Create)?;
     let (mut running, not_enforced) = prepared.start(early, &wanted, launch, watch.show.as_deref_mut())?;
     drop((ends, given));
     let terminal = if attached { None } else { running.take_terminal() };
@@ -360,7 +361,8 @@ pub fn plan(
     network: Option<NetworkPlan>,
 ) -> Result<(Plan, Rules), Error> {
     let caller = standard_streams(&policy, None)?.caller;
-    let prepared = Prepared::new(Request::new(policy, network, false)?, cwd, caller)?;
+    let request = Request::new(policy, network, false)?;
+    let prepared = Prepared::new(request, cwd, caller, MissingFolders::Plan)?;
     Ok((prepared.plan(Tier::Full, wanted)?, prepared.into_guarded()))
 }
 

@@ -19,6 +19,7 @@ use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
 use crate::limits;
 use crate::network::NetworkPlan;
 use crate::plan::{Basis, Caller, PlanError, Tier, command, environment, opening, set_up};
+use crate::resolve::created::MissingFolders;
 use crate::resolve::{Resolved, resolve};
 use crate::supervise::{Refused, Running, StartError};
 
@@ -162,8 +163,13 @@ impl Prepared {
     ///
     /// # Errors
     /// When the policy does not fit this disk.
-    pub fn new(request: Request, cwd: &Path, caller: Caller) -> Result<Prepared, Error> {
-        let resolved = resolve(&request.policy, cwd)?;
+    pub fn new(
+        request: Request,
+        cwd: &Path,
+        caller: Caller,
+        missing_folders: MissingFolders,
+    ) -> Result<Prepared, Error> {
+        let resolved = resolve(&request.policy, cwd, missing_folders)?;
         Ok(Prepared { request, resolved, caller, abi: Abi::of_this_kernel(), asks: true })
     }
 

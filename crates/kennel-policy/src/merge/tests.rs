@@ -2,6 +2,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use super::*;
+use crate::profiles::{NAMES, OwnProfile};
 use crate::settings::{Format, Provenance, parse};
 
 fn base() -> Base {
@@ -111,8 +112,107 @@ fn an_unknown_profile_names_the_nearest() {
     assert_eq!(error("agnet"), "u.toml:1: there is no profile `agnet`; did you mean `agent`?");
     assert_eq!(
         error("kubernetes"),
-        "u.toml:1: there is no profile `kubernetes`; the profiles are default, judge, agent, build, data"
+        format!("u.toml:1: there is no profile `kubernetes`; the profiles are {}", NAMES.join(", "))
     );
+}
+
+/// The user's own profiles, by name.
+struct Own(&'static [(&'static str, &'static str)]);
+
+impl OwnProfiles for Own {
+    fn find(&self, name: &str) -> Result<Option<OwnProfile>, String> {
+        let found = self.0.iter().find(|(own, _)| *own == name);
+        if let Some((_, "unreadable")) = found {
+            return Err(format!("{name}.toml: permission denied"));
+        }
+        Ok(found.map(|(_, text)| OwnProfile { file: format!("{name}.toml"), text: text.as_bytes().into() }))
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.iter().map(|(name, _)| (*name).to_owned()).collect()
+    }
+}
+
+fn with_own(name: &str, own: &'static [(&'static str, &'static str)]) -> Result<Merged, MergeError> {
+    let flags = file("flags", &format!("profile = \"{name}\""));
+    merge_with(Sources { flags, ..sources() }, &Own(own))
+}
+
+#[test]
+fn a_profile_of_the_users_builds_on_others_and_replaces_what_they_say() {
+    let own = &[
+        ("mine", "profile = \"base\"\n[limits]\npids = 3\n[files]\nallow_write = [\"out\", \"~/state\"]"),
+        ("base", "profile = \"judge\"\n[limits]\npids = 2\nmemory = \"1G\""),
+    ];
+    let merged = with_own("mine", own).unwrap();
+    let limits = &merged.policy.limits;
+    assert_eq!((limits.pids, limits.memory, limits.open_files), (Some(3), Some(1 << 30), Some(64)));
+    // Relative to where the command starts, as in built-in profiles; and rules tell their line.
+    assert_eq!(paths(&merged.policy.files.allow_write), ["/work/out", "/home/me/state"]);
+    assert_eq!(merged.policy.files.allow_write[0].origin.to_string(), "mine.toml:5");
+    assert_eq!(merged.profile.as_deref(), Some("mine"));
+}
+
+#[test]
+fn a_profile_of_the_users_comes_before_a_built_in_one_and_can_build_on_it() {
+    let extends = &[("codex", "profile = \"codex\"\n[files]\nallow_write = [\"/mnt/cache\"]")];
+    let policy = with_own("codex", extends).unwrap().policy;
+    assert_eq!(paths(&policy.files.allow_write), ["/work", "/home/me/.codex", "/mnt/cache"]);
+    let replaces = &[("codex", "[limits]\npids = 1")];
+    assert_eq!(paths(&with_own("codex", replaces).unwrap().policy.files.allow_write), [""; 0]);
+    // What a built-in profile builds on is the user's too.
+    let below = &[("agent", "profile = \"agent\"\n[limits]\npids = 7")];
+    let policy = with_own("codex", below).unwrap().policy;
+    assert_eq!((policy.limits.pids, policy.files.refuse_home), (Some(7), true));
+}
+
+#[test]
+fn profiles_that_build_on_each_other_or_on_nothing_are_errors() {
+    let error = |name: &str, own| with_own(name, own).unwrap_err().to_string();
+    let circle = &[("a", "# A.\nprofile = \"b\""), ("b", "profile = \"a\"")];
+    assert_eq!(error("a", circle), "b.toml:1: this profile builds on itself: a -> b -> a");
+    assert_eq!(
+        error("me", &[("me", "profile = \"me\"")]),
+        "me.toml:1: this profile builds on itself: me -> me"
+    );
+    let twice = &[("agent", "profile = \"b\""), ("b", "profile = \"claude\"")];
+    assert!(with_own("agent", twice).is_ok(), "the built-in one that claude builds on is another one");
+    assert_eq!(
+        error("mine", &[("mine", "\nprofile = \"agnet\"")]),
+        "mine.toml:2: there is no profile `agnet`; did you mean `agent`?"
+    );
+    assert_eq!(error("mien", &[("mine", "")]), "flags:1: there is no profile `mien`; did you mean `mine`?");
+    assert_eq!(
+        error("mine", &[("mine", "[files]\nalow_write = []")]),
+        "mine.toml:2: unknown key `alow_write` in `files`; did you mean `allow_write`?"
+    );
+    assert_eq!(error("x", &[("x", "unreadable")]), "reading a profile: x.toml: permission denied");
+}
+
+#[test]
+fn a_network_mode_that_is_asked_for_replaces_the_hosts_of_a_profile() {
+    let network = |more: &str| {
+        let flags = file("flags", &format!("profile = \"codex\"\n[network]\n{more}"));
+        merge(Sources { flags, ..sources() }).map(|merged| merged.policy.network)
+    };
+    assert_eq!(network("").unwrap().mode, NetworkMode::AllowList);
+    for mode in ["host", "none"] {
+        assert_eq!(network(&format!("mode = \"{mode}\"")).unwrap().allow, [], "{mode}");
+    }
+    let more = network("mode = \"allow-list\"\nallow = [\"x.com\"]").unwrap();
+    assert!(more.allow.len() > 1);
+    // What somebody says beside it is still a contradiction.
+    assert!(network("mode = \"host\"\nallow = [\"x.com\"]").is_err());
+}
+
+#[test]
+fn no_found_file_names_a_profile_or_has_a_folder_created() {
+    let (policy, notes) = tightened(
+        "",
+        "profile = \"claude\"\n[files]\nallow_write = [{ path = \"/x\", missing = \"create\" }]",
+    );
+    assert_eq!(policy, Policy::default());
+    assert_eq!(notes.len(), 2);
 }
 
 #[test]

@@ -296,6 +296,8 @@ proptest! {
         folder in "/[a*\\[\\]]{0,6}/[a?\\[!]{1,6}",
         text in "[a/*.?\\[\\]!-]{1,20}",
     ) {
+        // In full, a folder with a special character is a glob, in which there is no `..`.
+        prop_assume!(!text.split('/').any(|name| name == ".."));
         if let Ok(pattern) = PathPattern::parse_in(Path::new(&folder), &text) {
             prop_assert_eq!(PathPattern::parse(pattern.to_text()).unwrap(), pattern);
         }

@@ -185,7 +185,7 @@ pub static SECTIONS: &[Section] = &[
                 kind: Kind::Profile(|s| &mut s.profile),
                 default: "default",
                 tighten: Tighten::No,
-                doc: "The built-in profile that the other settings build on.",
+                doc: "The profile that the other settings build on: a built-in one, or one of yours in kennel/profiles.",
             },
             Key {
                 name: "best_effort",
@@ -655,9 +655,9 @@ pub static PATH: Shape = Shape {
         },
         Field {
             name: "missing",
-            kind: FieldKind::Words(&["skip", "error"]),
+            kind: FieldKind::Words(&["skip", "error", "create"]),
             required: false,
-            doc: "What to do when the path does not exist.",
+            doc: "What to do when the path does not exist; in allow_write it can be created, as a folder.",
         },
     ],
 };
@@ -696,11 +696,28 @@ pub static MOUNT: Shape = Shape {
     ],
 };
 
+/// The value of a variable that is not a plain string.
+pub static VARIABLE: Shape = Shape {
+    short: None,
+    fields: &[Field {
+        name: "path",
+        kind: FieldKind::Text,
+        required: true,
+        doc: "A path, as in the lists of paths: relative to the same folder, and a leading ~ is the home.",
+    }],
+};
+
 /// A folder in memory.
 pub static TMPFS: Shape = Shape {
     short: Some("target"),
     fields: &[
         Field { name: "target", kind: FieldKind::Text, required: true, doc: "Where it appears inside." },
         Field { name: "size", kind: FieldKind::Size, required: false, doc: "The maximum size." },
+        Field {
+            name: "missing",
+            kind: FieldKind::Words(&["error", "create"]),
+            required: false,
+            doc: "What to do in a writable folder that has no such folder to mount it on.",
+        },
     ],
 };

@@ -1,17 +1,21 @@
 //! From the tree of a settings file to [`Settings`], by the table of keys.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
 use super::keys::{self, Field, FieldKind, Key, Kind, SECTIONS, Section, Shape, Zero};
 use super::text::{self, UNLIMITED, ValueError};
 use super::tree::{self, Entry, Fault, Node, Value};
 use super::{Base, Format, PathEntry, Problem, Sense, Settings, SettingsError, Stated};
 use crate::nearest::nearest;
+use crate::pattern::PathPattern;
 use crate::policy::{Missing, MountAccess, MountPoint, Origin, TmpfsMount};
 use crate::printed::show;
 
 /// Far above any real settings file, far below what could hurt.
 const MAX_SIZE: usize = 1 << 20;
+
+/// The one list whose missing entries can be created.
+const CREATES: &str = "files.allow_write";
 
 const NUMBER: &str = "a number, or \"unlimited\"";
 
@@ -22,6 +26,8 @@ pub enum Provenance<'a> {
     File(&'a str),
     /// A built-in profile.
     Profile(&'a str),
+    /// A profile of the user's own, by its file; rules add their line.
+    OwnProfile(&'a str),
 }
 
 /// Reads the settings in a text.
@@ -50,7 +56,7 @@ pub fn parse(
     base: &Base,
 ) -> Result<Settings, SettingsError> {
     let name = match provenance {
-        Provenance::File(name) => name.to_owned(),
+        Provenance::File(name) | Provenance::OwnProfile(name) => name.to_owned(),
         Provenance::Profile(name) => format!("profile {name}"),
     };
     let whole = |problem| SettingsError { file: name.clone(), line: None, problem: Box::new(problem) };
@@ -139,6 +145,10 @@ impl Reader<'_> {
             Kind::Paths(list, sense) => {
                 for item in items(name, node)? {
                     let entries = self.paths(name, item, *sense)?;
+                    // Nothing else can be an empty folder and mean something.
+                    if name != CREATES && entries.iter().any(|entry| entry.missing == Some(Missing::Create)) {
+                        return Err(value(name, item, ValueError::NotCreated));
+                    }
                     list(&mut self.settings).extend(entries);
                 }
             }
@@ -188,14 +198,17 @@ impl Reader<'_> {
             }
             Kind::Variables(list) => {
                 for Entry { key, node, at } in table(node, name)? {
-                    let Value::Text(text) = &node.value else {
-                        return Err(wrong_type(
-                            &format!("{name}.{}", show(key.as_bytes())),
-                            "a string",
-                            node,
-                        ));
+                    let full = || format!("{name}.{}", show(key.as_bytes()));
+                    let text = match &node.value {
+                        Value::Text(text) => OsString::from(&**text),
+                        Value::Table(_) => {
+                            let [path] = fields(&full(), node, &keys::VARIABLE)?;
+                            let path = self.base.path(OsStr::new(text_of(path)));
+                            path.map_err(|error| value(&full(), node, error))?.into_os_string()
+                        }
+                        _ => return Err(wrong_type(&full(), "a string, or a table with `path`", node)),
                     };
-                    let pair = text::variable(OsStr::new(&**key), OsStr::new(&**text));
+                    let pair = text::variable(OsStr::new(&**key), &text);
                     let pair = pair.map_err(|error| Fault { at: *at, problem: problem(name, error) })?;
                     let origin = self.origin(node);
                     list(&mut self.settings).push(Stated { value: pair, origin });
@@ -226,12 +239,16 @@ impl Reader<'_> {
         let missing = match text_of(missing) {
             "skip" => Some(Missing::Skip),
             "error" => Some(Missing::Error),
+            "create" => Some(Missing::Create),
             _ => None,
         };
         let text = OsStr::new(text_of(path));
         let patterns =
             if is_literal { self.base.literals(text, sense) } else { self.base.patterns(text, sense) };
         let patterns = patterns.map_err(|error| value(name, item, error))?;
+        if missing == Some(Missing::Create) && patterns.iter().any(PathPattern::is_glob) {
+            return Err(value(name, item, ValueError::NotCreated));
+        }
         let origin = self.origin(item);
         let entry = |pattern| PathEntry { pattern, missing, origin: origin.clone() };
         Ok(patterns.into_iter().map(entry).collect())
@@ -253,20 +270,21 @@ impl Reader<'_> {
     }
 
     fn tmpfs(&mut self, name: &str, item: &Node<'_>) -> Result<TmpfsMount, Fault> {
-        let [target, size] = fields(name, item, &keys::TMPFS)?;
+        let [target, size, missing] = fields(name, item, &keys::TMPFS)?;
+        let create = text_of(missing) == "create";
         let read = || {
             let target = text::target(OsStr::new(text_of(target)), self.base)?;
             let size = size.map(|size| text::size(text_of(Some(size)), Zero::Refused)).transpose()?;
             Ok((target, size))
         };
         let (target, size) = read().map_err(|error| value(name, item, error))?;
-        Ok(TmpfsMount { target, size, origin: self.origin(item) })
+        Ok(TmpfsMount { target, size, create, origin: self.origin(item) })
     }
 
     fn origin(&mut self, node: &Node<'_>) -> Origin {
         match self.provenance {
             Provenance::Profile(_) => Origin(self.name.to_owned()),
-            Provenance::File(_) => {
+            Provenance::File(_) | Provenance::OwnProfile(_) => {
                 let (from, line) = if node.at >= self.seen.0 { self.seen } else { (0, 1) };
                 let between = self.text.as_bytes().get(from..node.at).unwrap_or_default();
                 let line = line + between.iter().filter(|byte| **byte == b'\n').count();

@@ -39,6 +39,7 @@ pub fn schema() -> Value {
             "host": entry(&keys::HOST),
             "mount": entry(&keys::MOUNT),
             "tmpfs": entry(&keys::TMPFS),
+            "variable": entry(&keys::VARIABLE),
             "size": size(0),
             "positive_size": size(1),
             "duration": {
@@ -58,7 +59,12 @@ fn of_key(key: &Key) -> Value {
     let limit = |value: Value| json!({ "anyOf": [value, { "const": UNLIMITED }] });
     let mut schema = match &key.kind {
         Kind::Bool(_) => json!({ "type": "boolean" }),
-        Kind::Profile(_) => json!({ "enum": profiles::NAMES }),
+        // Of the user's own names a schema knows nothing.
+        Kind::Profile(_) => json!({
+            "type": "string",
+            "pattern": "^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$",
+            "examples": profiles::NAMES,
+        }),
         Kind::Hostname(_) => json!({ "type": "string", "pattern": "^[A-Za-z0-9.-]{1,64}$" }),
         Kind::Folder(_) => json!({ "type": "string", "minLength": 1 }),
         Kind::Choice(choices) => json!({ "enum": choices.words() }),
@@ -74,7 +80,10 @@ fn of_key(key: &Key) -> Value {
         Kind::Mounts(_) => list_of(reference("mount")),
         Kind::Tmpfs(_) => list_of(reference("tmpfs")),
         Kind::Names(_) => list_of(json!({ "type": "string", "pattern": "^[^=]+$" })),
-        Kind::Variables(_) => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+        Kind::Variables(_) => json!({
+            "type": "object",
+            "additionalProperties": { "anyOf": [{ "type": "string" }, reference("variable")] },
+        }),
         Kind::Text(_) | Kind::Proxy(_) => json!({ "type": "string" }),
         Kind::Port(_) => port(),
         Kind::Ports(_) => list_of(json!({

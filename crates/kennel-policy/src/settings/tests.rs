@@ -276,7 +276,7 @@ fn a_wrong_type_says_what_belongs_there() {
         ),
         (
             "[environment]\nset = { A = 1 }",
-            "kennel.toml:2: `environment.set.A` is a number, but must be a string",
+            "kennel.toml:2: `environment.set.A` is a number, but must be a string, or a table with `path`",
         ),
         (
             "{\"limits\": {\"memory\": null}}",
@@ -626,5 +626,48 @@ proptest! {
                 prop_assert!((1..=spliced.matches('\n').count() + 1).contains(&line), "{error}");
             }
         }
+    }
+}
+
+#[test]
+fn a_variable_can_be_a_path() {
+    let text =
+        "[environment.set]\nSTATE = { path = \"~/.state\" }\nHERE = { path = \"x\" }\nPLAIN = \"~/.state\"";
+    let settings = parse(text.as_bytes(), Format::Toml, Provenance::File("kennel.toml"), &base()).unwrap();
+    let set: Vec<_> =
+        settings.environment.set.iter().map(|one| one.value.1.to_string_lossy().into_owned()).collect();
+    assert_eq!(set, ["/home/me/.state", "/work/app/x", "~/.state"]);
+    for (text, message) in [
+        (
+            "STATE = { path = 1 }",
+            "kennel.toml:2: `environment.set.STATE.path` is a number, but must be a string",
+        ),
+        ("STATE = { file = \"x\" }", "kennel.toml:2: unknown key `file` in `environment.set.STATE`"),
+        ("STATE = {}", "kennel.toml:2: `environment.set.STATE` has an entry without `path`"),
+    ] {
+        assert_eq!(error(&format!("[environment.set]\n{text}")), message);
+    }
+}
+
+#[test]
+fn only_a_place_to_write_that_is_no_glob_can_be_created() {
+    let create = |list: &str, path: &str| {
+        error(&format!("[files]\n{list} = [{{ path = \"{path}\", missing = \"create\" }}]"))
+    };
+    let refused = "only a path in `files.allow_write` that is not a glob can have `missing = \"create\"`";
+    for (list, path) in [("deny_read", "x"), ("allow_read", "x"), ("deny_write", "x"), ("allow_write", "x/*")]
+    {
+        assert_eq!(create(list, path), format!("kennel.toml:2: `files.{list}`: {refused}"));
+    }
+    let text = "[files]\nallow_write = [{ path = \"x\", missing = \"create\" }]";
+    let settings = parse(text.as_bytes(), Format::Toml, Provenance::File("kennel.toml"), &base()).unwrap();
+    assert_eq!(settings.files.allow_write[0].missing, Some(Missing::Create));
+}
+
+#[test]
+fn a_profiles_name_leads_to_no_other_folder() {
+    for name in ["../x", "a/b", "", ".hidden", "..", "a b", "a\\nb"] {
+        let message = error(&format!("profile = \"{name}\""));
+        assert!(message.contains("is not a profile's name"), "{message}");
     }
 }

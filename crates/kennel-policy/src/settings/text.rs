@@ -102,6 +102,14 @@ pub enum ValueError {
         /// What was probably meant.
         hint: Option<String>,
     },
+    /// No name of a profile.
+    #[error(
+        "`{0}` is not a profile's name; write letters, digits, `-`, `_` and `.`, at most 64, and no `.` first"
+    )]
+    Profile(String),
+    /// `missing = "create"` where nothing can be created.
+    #[error("only a path in `files.allow_write` that is not a glob can have `missing = \"create\"`")]
+    NotCreated,
     /// A descriptor that is there anyway, or no number.
     #[error("`{0}` is not a descriptor to keep; write a number above 2")]
     Descriptor(String),
@@ -158,7 +166,7 @@ impl Settings {
         origin: Origin,
     ) -> Result<(), ValueError> {
         let size = size.map(|bytes| not_zero(bytes, Zero::Refused)).transpose()?;
-        self.files.tmpfs.push(TmpfsMount { target: target(inside, base)?, size, origin });
+        self.files.tmpfs.push(TmpfsMount { target: target(inside, base)?, size, create: false, origin });
         Ok(())
     }
 
@@ -183,7 +191,10 @@ impl Kind {
                 let value = word(utf8(text)?, &["false", "true"])? == 1;
                 *slot(settings) = Some(Stated { value, origin });
             }
-            Kind::Profile(slot) => *slot(settings) = Some(Stated { value: utf8(text)?.to_owned(), origin }),
+            Kind::Profile(slot) => {
+                let value = profile_name(utf8(text)?)?.to_owned();
+                *slot(settings) = Some(Stated { value, origin });
+            }
             Kind::Hostname(slot) => *slot(settings) = Some(Stated { value: hostname(utf8(text)?)?, origin }),
             Kind::Folder(slot) => *slot(settings) = Some(Stated { value: base.path(text)?, origin }),
             Kind::Choice(choices) => {
@@ -221,7 +232,8 @@ impl Kind {
                     Some((path, bytes)) => (path, Some(size(utf8(bytes)?, Zero::Refused)?)),
                     None => (text, None),
                 };
-                list(settings).push(TmpfsMount { target: target(path, base)?, size: bytes, origin });
+                let target = target(path, base)?;
+                list(settings).push(TmpfsMount { target, size: bytes, create: false, origin });
             }
             Kind::Names(list) => list(settings).push(Stated { value: name(text)?, origin }),
             Kind::Variables(list) => {
@@ -333,6 +345,22 @@ pub(super) fn published(text: &str, origin: Origin) -> Result<PublishedPort, Val
         None => (port(text).map_err(bad)?, port(text).map_err(bad)?),
     };
     Ok(PublishedPort { host, inside, origin })
+}
+
+/// The name of a profile, which is a file's name without its extension: it leads to no other folder.
+///
+/// ```
+/// use kennel_policy::settings::profile_name;
+/// assert!(profile_name("claude-2.1").is_ok());
+/// assert!(profile_name("../../project/kennel").is_err());
+/// ```
+///
+/// # Errors
+/// When it is none.
+pub fn profile_name(text: &str) -> Result<&str, ValueError> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let valid = (1..=64).contains(&text.len()) && !text.starts_with('.') && text.bytes().all(plain);
+    if valid { Ok(text) } else { Err(ValueError::Profile(show(text.as_bytes()))) }
 }
 
 pub(super) fn hostname(text: &str) -> Result<String, ValueError> {

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use kennel_linux::guard::Rules;
 use kennel_linux::plan::Plan;
+use kennel_linux::resolve::created::missing_folders;
 pub use kennel_linux::sandbox::InheritedMemory;
 use kennel_linux::sandbox::{self, Birth, Given, Network, Started, Wanted, Watch, each_variable};
 use kennel_linux::supervise::streams;
@@ -96,8 +97,12 @@ impl Backend for Linux {
         let Job { policy, command, environment, cwd, .. } = job;
         let network = SandboxNetwork::planned(&policy, each_variable(&environment))?;
         let wanted = Wanted { words: command, environment };
-        let (plan, rules) = sandbox::plan(policy, &wanted, &cwd, network)?;
-        Ok(steps(&plan, &rules))
+        let (plan, rules) = sandbox::plan(policy.clone(), &wanted, &cwd, network)?;
+        let created = missing_folders(&policy).into_iter().map(|(path, reason)| {
+            let path = show(path.as_os_str().as_encoded_bytes());
+            PlannedStep { step: format!("create the folder {path}, which can be written"), reason }
+        });
+        Ok(created.chain(steps(&plan, &rules)).collect())
     }
 
     fn signal(process: &Handle, signal: i32) -> Result<()> {

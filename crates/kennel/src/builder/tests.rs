@@ -1,5 +1,6 @@
 //! The builder says what the command line says, and means the same.
 
+use kennel_policy::merge::merge;
 use kennel_policy::settings::Base;
 use kennel_policy::{profiles, settings::keys};
 
