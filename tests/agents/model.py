@@ -94,14 +94,30 @@ def fill(step, schema):
     return filled
 
 
+def in_words(script):
+    """All steps in one answer, for an agent that takes edits and commands from the text (aider). Reading is not among
+    them: such an agent sends the files with the question. Files that it was not given it refuses to write itself."""
+    blocks = []
+    for step in script:
+        if step["do"] == "edit":
+            edit = f"<<<<<<< SEARCH\n{step['old']}\n=======\n{step['new']}\n>>>>>>> REPLACE"
+            blocks.append(f"{step['path'].split('/')[-1]}\n```\n{edit}\n```\n")
+        elif step["do"] != "read":
+            command = step["command"] if step["do"] == "run" else in_shell(step)
+            blocks.append(f"```bash\n{command}\n```\n")
+    return "\n".join(blocks) + "\n" + FINAL
+
+
 class Turn:
     """What the model says next: a call of a tool, or a word."""
 
-    def __init__(self, script, tools, results):
+    def __init__(self, script, tools, results, question):
         """tools: name -> JSON schema, or None for a tool that takes free text."""
         self.name, self.arguments, self.text, self.step = None, None, SIDE, None
         shell = find("run", tools)
         if shell is None:
+            if "SEARCH/REPLACE" in question:
+                self.text, self.step = in_words(script), 0
             return
         self.step = results
         if results >= len(script):
@@ -375,8 +391,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self, body, understand, say, streamed, named=False, done=False):
         tools, results = understand(body)
-        turn = Turn(self.script, tools, len(results))
-        last = json.dumps(results[-1]) if results else None
+        question = json.dumps(body)
+        turn = Turn(self.script, tools, len(results), question)
+        # An agent without tools sends what it has read in the question itself.
+        last = results[-1:] if results or turn.step is None or turn.name else [body.get("messages")]
+        last = json.dumps(last[0]) if last else None
         self.note(tools=sorted(tools), result=last, answer=turn.said(), body=body if "-v" in sys.argv else None)
         events = say(turn, body)
         if streamed:
