@@ -202,6 +202,14 @@ pub enum SearchScope {
     Nowhere,
 }
 
+impl Missing {
+    /// Whether it is created.
+    #[must_use]
+    pub fn creates(self) -> bool {
+        matches!(self, Missing::Create | Missing::CreateFile)
+    }
+}
+
 /// What to do about a listed path that does not exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
@@ -212,6 +220,8 @@ pub enum Missing {
     Ignore,
     /// Create it, as a folder that only this user can enter. For places to write.
     Create,
+    /// The same, as an empty file.
+    CreateFile,
     /// Refuse to start.
     Error,
 }

@@ -655,9 +655,9 @@ pub static PATH: Shape = Shape {
         },
         Field {
             name: "missing",
-            kind: FieldKind::Words(&["skip", "error", "create"]),
+            kind: FieldKind::Words(&["skip", "error", "create", "create-file"]),
             required: false,
-            doc: "What to do when the path does not exist; in allow_write it can be created, as a folder.",
+            doc: "What to do when the path does not exist; in allow_write it can be created, as a folder or a file.",
         },
     ],
 };

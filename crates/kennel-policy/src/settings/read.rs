@@ -146,7 +146,9 @@ impl Reader<'_> {
                 for item in items(name, node)? {
                     let entries = self.paths(name, item, *sense)?;
                     // Nothing else can be an empty folder and mean something.
-                    if name != CREATES && entries.iter().any(|entry| entry.missing == Some(Missing::Create)) {
+                    if name != CREATES
+                        && entries.iter().any(|entry| entry.missing.is_some_and(Missing::creates))
+                    {
                         return Err(value(name, item, ValueError::NotCreated));
                     }
                     list(&mut self.settings).extend(entries);
@@ -240,13 +242,14 @@ impl Reader<'_> {
             "skip" => Some(Missing::Skip),
             "error" => Some(Missing::Error),
             "create" => Some(Missing::Create),
+            "create-file" => Some(Missing::CreateFile),
             _ => None,
         };
         let text = OsStr::new(text_of(path));
         let patterns =
             if is_literal { self.base.literals(text, sense) } else { self.base.patterns(text, sense) };
         let patterns = patterns.map_err(|error| value(name, item, error))?;
-        if missing == Some(Missing::Create) && patterns.iter().any(PathPattern::is_glob) {
+        if missing.is_some_and(Missing::creates) && patterns.iter().any(PathPattern::is_glob) {
             return Err(value(name, item, ValueError::NotCreated));
         }
         let origin = self.origin(item);

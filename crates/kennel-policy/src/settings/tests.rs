@@ -654,7 +654,7 @@ fn only_a_place_to_write_that_is_no_glob_can_be_created() {
     let create = |list: &str, path: &str| {
         error(&format!("[files]\n{list} = [{{ path = \"{path}\", missing = \"create\" }}]"))
     };
-    let refused = "only a path in `files.allow_write` that is not a glob can have `missing = \"create\"`";
+    let refused = "only a path in `files.allow_write` that is not a glob can be created";
     for (list, path) in [("deny_read", "x"), ("allow_read", "x"), ("deny_write", "x"), ("allow_write", "x/*")]
     {
         assert_eq!(create(list, path), format!("kennel.toml:2: `files.{list}`: {refused}"));

@@ -108,7 +108,7 @@ pub enum ValueError {
     )]
     Profile(String),
     /// `missing = "create"` where nothing can be created.
-    #[error("only a path in `files.allow_write` that is not a glob can have `missing = \"create\"`")]
+    #[error("only a path in `files.allow_write` that is not a glob can be created")]
     NotCreated,
     /// A descriptor that is there anyway, or no number.
     #[error("`{0}` is not a descriptor to keep; write a number above 2")]

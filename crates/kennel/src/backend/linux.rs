@@ -100,7 +100,7 @@ impl Backend for Linux {
         let (plan, rules) = sandbox::plan(policy.clone(), &wanted, &cwd, network)?;
         let created = missing_folders(&policy).into_iter().map(|(path, reason)| {
             let path = show(path.as_os_str().as_encoded_bytes());
-            PlannedStep { step: format!("create the folder {path}, which can be written"), reason }
+            PlannedStep { step: format!("create {path}"), reason }
         });
         Ok(created.chain(steps(&plan, &rules)).collect())
     }
