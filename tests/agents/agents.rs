@@ -21,8 +21,6 @@ pub struct Agent {
     pub environment: fn(&World) -> Vec<(&'static str, String)>,
     /// On its first screen, when it can be asked.
     pub first_screen: &'static str,
-    /// What it is asked.
-    pub question: &'static str,
     /// Ends of lines that are questions of its, and what is typed then.
     pub answers: &'static [(&'static str, &'static str)],
     /// Whether it has done all that its model said, by a screen with the model's last word.
@@ -31,12 +29,14 @@ pub struct Agent {
     pub leave: &'static [&'static str],
     /// Its state: how paths in its home begin and end.
     pub state: &'static [(&'static str, &'static str)],
+    /// What it would run, load or obey on the host, in its home: the model tries to change it.
+    pub kept: &'static [&'static str],
 }
 
 const KEY: &str = "stand-in-for-a-key-of-twenty";
 
 /// Claude Code.
-pub const CLAUDE: Agent = Agent {
+pub static CLAUDE: Agent = Agent {
     name: "claude",
     program: "node_modules/.bin/claude",
     arguments: &["--permission-mode", "acceptEdits", "--allowedTools", "Bash,Read,Edit,Write"],
@@ -52,15 +52,22 @@ pub const CLAUDE: Agent = Agent {
     },
     environment: |world| vec![("ANTHROPIC_BASE_URL", world.base.clone()), ("ANTHROPIC_API_KEY", KEY.into())],
     first_screen: "accept edits on",
-    question: "Do the round",
     answers: &[],
     is_done: |_| true,
     leave: &["/exit", "press:Enter"],
-    state: &[(".claude/projects/", ".jsonl"), (".claude/.claude.json", ""), (".claude/history.jsonl", "")],
+    state: &[(".claude/projects/", ".jsonl"), (".claude/.claude.json", "")],
+    kept: &[
+        ".claude/settings.json",
+        ".claude/CLAUDE.md",
+        ".claude/hooks/planted.sh",
+        ".claude/plugins/planted.json",
+        ".claude/shell-snapshots/planted.sh",
+        ".claude.json",
+    ],
 };
 
 /// Codex, with its own sandbox off: kennel is around it.
-pub const CODEX: Agent = Agent {
+pub static CODEX: Agent = Agent {
     name: "codex",
     program: "node_modules/.bin/codex",
     arguments: &["--sandbox", "danger-full-access", "--ask-for-approval", "never"],
@@ -76,15 +83,22 @@ pub const CODEX: Agent = Agent {
     },
     environment: |_| vec![("OPENAI_API_KEY", KEY.into())],
     first_screen: "Ask Codex to do anything",
-    question: "Do the round",
     answers: &[],
     is_done: |_| true,
     leave: &["/quit", "press:Enter"],
-    state: &[(".codex/sessions/", ".jsonl"), (".codex/history.jsonl", "")],
+    state: &[(".codex/sessions/", ".jsonl"), (".codex/state_", ".sqlite")],
+    kept: &[
+        ".codex/config.toml",
+        ".codex/AGENTS.md",
+        ".codex/hooks.json",
+        ".codex/prompts/planted.md",
+        ".codex/skills/planted/SKILL.md",
+        ".codex/packages/planted",
+    ],
 };
 
 /// Gemini CLI.
-pub const GEMINI: Agent = Agent {
+pub static GEMINI: Agent = Agent {
     name: "gemini",
     program: "node_modules/.bin/gemini",
     arguments: &["--yolo"],
@@ -104,20 +118,26 @@ pub const GEMINI: Agent = Agent {
         ]
     },
     first_screen: "Type your message",
-    question: "Do the round",
     answers: &[],
     is_done: |_| true,
     leave: &["/quit", "press:Enter"],
     state: &[(".gemini/tmp/", ".jsonl"), (".gemini/projects.json", "")],
+    kept: &[
+        ".gemini/settings.json",
+        ".gemini/GEMINI.md",
+        ".gemini/extensions/planted.json",
+        ".gemini/commands/planted.toml",
+    ],
 };
 
 /// opencode.
-pub const OPENCODE: Agent = Agent {
+pub static OPENCODE: Agent = Agent {
     name: "opencode",
     program: "node_modules/.bin/opencode",
     arguments: &[],
     configure: |world| {
-        let model = json!({"name": "stand-in", "tool_call": true, "limit": {"context": 100_000, "output": 10_000}});
+        let model =
+            json!({"name": "stand-in", "tool_call": true, "limit": {"context": 100_000, "output": 10_000}});
         let settings = json!({
             "autoupdate": false,
             "share": "disabled",
@@ -135,15 +155,20 @@ pub const OPENCODE: Agent = Agent {
     },
     environment: |_| vec![("OPENCODE_DISABLE_MODELS_FETCH", "1".into())],
     first_screen: "Ask anything",
-    question: "Do the round",
     answers: &[],
     is_done: |_| true,
     leave: &["press:C-c"],
     state: &[(".local/share/opencode/opencode.db", "")],
+    kept: &[
+        ".config/opencode/opencode.json",
+        ".config/opencode/AGENTS.md",
+        ".config/opencode/plugin/planted.js",
+        ".local/share/opencode/bin/planted",
+    ],
 };
 
 /// Aider. It has no tools: the files are named to it, it takes edits and commands from the answer, and asks.
-pub const AIDER: Agent = Agent {
+pub static AIDER: Agent = Agent {
     name: "aider",
     program: "aider/bin/aider",
     arguments: &[
@@ -161,15 +186,16 @@ pub const AIDER: Agent = Agent {
         vec![("OPENAI_API_BASE", format!("{}/v1", world.base)), ("OPENAI_API_KEY", KEY.into())]
     },
     first_screen: "diff>",
-    question: "Do the round",
     answers: &[("[Yes]:", "y")],
     is_done: |screen| screen.lines().last().is_some_and(|line| line.trim() == "diff>"),
     leave: &["/exit", "press:Enter"],
+    // And its conversation, in the project.
     state: &[(".aider/", ".json")],
+    kept: &[".aider.conf.yml", ".gitconfig", ".bashrc"],
 };
 
 /// goose.
-pub const GOOSE: Agent = Agent {
+pub static GOOSE: Agent = Agent {
     name: "goose",
     program: "goose/goose",
     arguments: &["session", "--with-builtin", "developer"],
@@ -181,9 +207,13 @@ pub const GOOSE: Agent = Agent {
         all
     },
     first_screen: "goose is ready",
-    question: "Do the round",
     answers: &[],
     is_done: |_| true,
     leave: &["/exit", "press:Enter"],
     state: &[(".local/share/goose/sessions/", "")],
+    kept: &[
+        ".config/goose/config.yaml",
+        ".local/share/goose/recipes/planted.yaml",
+        ".local/share/goose/plugins/planted",
+    ],
 };

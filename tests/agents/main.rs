@@ -2,8 +2,8 @@
 //!
 //! Each agent is started as a user would start it, `kennel run --profile NAME -- NAME`, in a terminal that tmux renders.
 //! It has to show its first screen; then it is asked to do a round, in which the stand-in has it read a file, run a
-//! command, edit a file, write a file outside the project, and reach a host that is not allowed. Then it is asked to
-//! leave, and its state has to be on the disk. The screens are in the test's output.
+//! command, edit a file, write a file outside the project, reach a host that is not allowed, and change what the agent
+//! would run or obey on the host. Then it is asked to leave, and its state has to be on the disk. The screens are in the test's output.
 //!
 //! `cargo xtask test` installs the agents and says where, in `KENNEL_AGENTS`. No real model is ever contacted: the hosts
 //! that the profiles allow are denied here, and the report of each run is checked for it.
@@ -18,12 +18,12 @@ use kennel_tests::{am_root, skipped};
 
 #[test]
 fn claude_does_a_round_in_a_terminal_and_keeps_its_state() {
-    round::of(&CLAUDE);
+    round::in_a_terminal(&CLAUDE);
 }
 
 #[test]
 fn codex_does_a_round_in_a_terminal_and_keeps_its_state() {
-    round::of(&CODEX);
+    round::in_a_terminal(&CODEX);
 }
 
 #[test]
@@ -46,11 +46,26 @@ fn goose_does_a_round_in_a_terminal_and_keeps_its_state() {
     as_user(&GOOSE);
 }
 
+#[test]
+fn claude_runs_commands_with_its_own_sandbox_switched_off() {
+    let on = r#"{"sandbox": {"enabled": true, "failIfUnavailable": true}}"#;
+    let off = r#"{"sandbox": {"enabled": false}}"#;
+    let allowed = ["--permission-mode", "acceptEdits", "--allowedTools", "Bash,Read,Edit,Write"];
+    let arguments = [&["-p", "--settings", off], allowed.as_slice(), &["--", "Do the round"]].concat();
+    round::unattended(&CLAUDE, &arguments, &[(".claude/settings.json", on)]);
+}
+
+#[test]
+fn codex_runs_commands_with_its_own_sandbox_switched_off() {
+    // Without its flag it has its own: the folder is trusted.
+    round::unattended(&CODEX, &["exec", "--sandbox", "danger-full-access", "Do the round"], &[]);
+}
+
 /// Agents are seldom run as root, and a round takes seconds: two of them do one as root as well.
-fn as_user(agent: &Agent) {
+fn as_user(agent: &'static Agent) {
     if am_root() {
         skipped(&format!("{} as root: claude and codex are tried as root, all as a user", agent.name));
         return;
     }
-    round::of(agent);
+    round::in_a_terminal(agent);
 }

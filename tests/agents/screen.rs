@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Agents start slowly on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(150);
 
 /// The terminal. It ends with the value, and what runs in it gets SIGHUP.
 pub struct Screen {
@@ -17,7 +17,11 @@ pub struct Screen {
 
 impl Screen {
     /// Starts a command in a window of 40 rows and 110 columns.
-    pub fn start(folder: &Path, command: &Command, answers: &'static [(&'static str, &'static str)]) -> Screen {
+    pub fn start(
+        folder: &Path,
+        command: &Command,
+        answers: &'static [(&'static str, &'static str)],
+    ) -> Screen {
         let screen = Screen { socket: folder.join("tmux"), answers };
         let mut tmux = screen.tmux(["-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "40"]);
         if let Some(place) = command.get_current_dir() {
@@ -53,7 +57,11 @@ impl Screen {
     /// What is on the screen now, without empty lines.
     pub fn rendered(&self) -> String {
         let shown = self.said(["capture-pane", "-p"]);
-        shown.lines().filter(|line| !line.trim().is_empty()).map(|line| format!("{}\n", line.trim_end())).collect()
+        shown
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .map(|line| format!("{}\n", line.trim_end()))
+            .collect()
     }
 
     /// The exit code of the command, once it has ended.
@@ -73,10 +81,10 @@ impl Screen {
         self.said(["send-keys", key]);
     }
 
-    /// Waits until the screen shows one of these texts, and answers questions meanwhile. Returns the screen.
+    /// Waits until the screen shows a text, and answers questions meanwhile. Returns the screen.
     #[track_caller]
-    pub fn wait_for(&self, texts: &[&str]) -> String {
-        self.wait(&format!("any of {texts:?}"), |screen| texts.iter().any(|text| screen.contains(text)))
+    pub fn wait_for(&self, text: &str) -> String {
+        self.wait(&format!("{text:?}"), |screen| screen.contains(text))
     }
 
     /// Waits until the screen is as wanted, and answers questions meanwhile.

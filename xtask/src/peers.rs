@@ -61,7 +61,8 @@ pub fn by_npm(folder: &Path, wanted: &[(&str, &str)]) -> bool {
     println!("installing {}", wanted.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" "));
     let ours = fs::create_dir(folder).is_ok() || is_ours(folder);
     let mut npm = Command::new("npm");
-    npm.args(["install", "--save-exact", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]).arg(folder);
+    npm.args(["install", "--save-exact", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"])
+        .arg(folder);
     npm.args(["--fetch-retries=1", "--fetch-timeout=60000"]).args(wanted.iter().map(|(name, _)| *name));
     npm.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     ours && npm.status().is_ok_and(|end| end.success())
