@@ -13,7 +13,11 @@ const TRIES: &[Try] = &[
     ("a mount in it", "unshare -Urm sh -c 'mount -t tmpfs none open && touch open/x'"),
     ("a root of its own", "unshare -Urm sh -c 'mount --rbind / open && chroot open true'"),
     ("processes of its own", "unshare -Urpfm --mount-proc true"),
-    ("a container in it", "bwrap --ro-bind / / --dev /dev --unshare-all true"),
+    (
+        "a container in it",
+        "bwrap --ro-bind / / --dev /dev --unshare-user --unshare-pid --unshare-net --unshare-ipc true",
+    ),
+    ("a container with a view of cgroups", "bwrap --ro-bind / / --dev /dev --unshare-all true"),
     ("the outer one's mounts, taken away", "unshare -Urm umount secret"),
     ("all of them", "unshare -Urm umount -l / && cat secret/x"),
     ("what lies below them", "unshare -Urm sh -c 'mount --bind . open && cat open/secret/x'"),

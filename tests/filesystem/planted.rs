@@ -1,9 +1,10 @@
-//! Links that an earlier run left: no rule that allows something is led elsewhere by them, and none around a deny.
+//! What an earlier run left: no rule that allows something is led elsewhere by its links, and none around a deny, nor does a folder
+//! that it shut hide what is denied in there from the next.
 
 use std::ffi::OsString;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kennel_tests::{Ran, ran};
 
@@ -192,6 +193,88 @@ fn srts_lists_are_not_led_around_a_deny() {
     symlink("../home/.ssh/known", tree.at("other/link")).unwrap();
     let told = cat(&read);
     assert!(told.stdout.is_empty() && told.code == 1, "{told:?}");
+}
+
+/// Root looks into every folder; an ordinary user does not, but can open its own again from inside.
+#[test]
+fn a_denied_file_in_a_folder_that_an_earlier_run_shut_stays_denied() {
+    for mode in ["0000", "0100", "0200", "0300", "0400", "0600"] {
+        for rule in [
+            "project/sub/notes",
+            "project/**/notes",
+            "project/**/n*tes",
+            "project/sub/*",
+            "project/*/not[e]s",
+        ] {
+            let tree = Tree::new();
+            let writable = ("--allow-write", tree.at("project"));
+            plant(&tree, &format!("chmod {mode} sub"));
+            let script =
+                "chmod 755 sub; cat sub/notes; echo new > sub/notes; mv sub/notes elsewhere; cat elsewhere";
+            let hidden = flags([writable.clone(), ("--deny-read", tree.at(rule))]);
+            let told = in_project(&tree, &hidden, script, &[]);
+            assert!(!told.stdout.contains("project/sub/notes"), "{mode} {rule}: {told:?}");
+            let kept = flags([writable, ("--deny-write", tree.at(rule))]);
+            in_project(&tree, &kept, script, &[]);
+            open_all(&tree.at("project/sub"));
+            let text = std::fs::read_to_string(tree.at("project/sub/notes"));
+            assert_eq!(text.ok().as_deref(), Some("project/sub/notes"), "{mode} {rule}");
+        }
+    }
+}
+
+/// A repository at `folder`, with a hook. Returns the hook.
+fn repository(tree: &Tree, folder: &str) -> PathBuf {
+    for (name, text) in [("HEAD", "ref: refs/heads/main\n"), ("config", "[core]\n")] {
+        tree.scratch.write(&format!("{folder}/{name}"), text);
+    }
+    for name in ["objects", "refs"] {
+        tree.scratch.dir(&format!("{folder}/{name}"));
+    }
+    tree.scratch.write(&format!("{folder}/hooks/pre-commit"), "hook")
+}
+
+#[test]
+fn dotfiles_and_hooks_in_folders_that_an_earlier_run_shut_stay_as_they_are() {
+    const SHUT: &[&[&str]] = &[
+        &[".vscode", "sub/repo/.git/hooks", "sub/repo/.git", "sub/repo"],
+        &["sub/repo/.git", "node_modules/one/.git", "sub/bare.git"],
+        &["sub/repo", "node_modules/one"],
+        &["sub", "node_modules"],
+        &["top/.git/modules/inner"],
+        &["top/.git/modules"],
+    ];
+    for (mode, shut) in ["0000", "0100", "0300", "0400", "0600"]
+        .iter()
+        .flat_map(|mode| SHUT.iter().map(move |shut| (mode, shut)))
+    {
+        let tree = Tree::new();
+        tree.scratch.write("project/.vscode/tasks.json", "tasks");
+        let repositories =
+            ["sub/repo/.git", "node_modules/one/.git", "sub/bare.git", "top/.git", "top/.git/modules/inner"];
+        let hooks = repositories.map(|at| repository(&tree, &format!("project/{at}")));
+        plant(&tree, &format!("chmod {mode} {}", shut.join(" ")));
+        let mut rules = flags([("--allow-write", tree.at("project"))]);
+        rules.extend(["--protect-dotfiles", "--git", "hooks-and-config-read-only"].map(OsString::from));
+        let opened: Vec<&str> = shut.iter().rev().copied().collect();
+        let mut script = format!("chmod 755 {}; echo evil > .vscode/tasks.json;", opened.join(" "));
+        repositories.iter().for_each(|at| script.push_str(&format!("echo evil > {at}/hooks/pre-commit;")));
+        in_project(&tree, &rules, &script, &[]);
+        opened.iter().for_each(|folder| open_all(&tree.at("project").join(folder)));
+        assert_eq!(
+            std::fs::read_to_string(tree.at("project/.vscode/tasks.json")).unwrap(),
+            "tasks",
+            "{mode} {shut:?}"
+        );
+        for hook in hooks {
+            assert_eq!(std::fs::read_to_string(&hook).unwrap(), "hook", "{mode} {shut:?} {}", hook.display());
+        }
+    }
+}
+
+fn open_all(folder: &Path) {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder, mode).unwrap();
 }
 
 /// A run that still goes on may swap a link in and out while the next one looks.

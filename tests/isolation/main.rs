@@ -6,6 +6,7 @@ mod init;
 mod landlock;
 mod memory;
 mod namespaces;
+mod nested;
 mod privileges;
 mod roles;
 mod seccomp;

@@ -28,4 +28,6 @@ kennel_tests::roles! {
     "forking-caller" => edges::forked,
     "default-sigpipe-caller" => edges::pipe_signal,
     "giving-caller" => edges::given_file,
+    "small-files-caller" => edges::small_files,
+    "many-caller" => awaiting::many,
 }

@@ -116,6 +116,23 @@ fn a_hidden_file_in_what_can_be_written_stays_hidden_and_cannot_be_moved() {
     }
 }
 
+/// Who may not list a folder may not watch it, but can open one of its own from inside again.
+#[test]
+fn a_hidden_file_in_a_folder_that_the_command_shuts_stays_hidden() {
+    for mode in ["0000", "0100", "0300"] {
+        let yard = yard();
+        let file = yard.join("work/conf/file");
+        let mut inside = Inside::run(&yard, &["--allow-write", ".", "--deny-read", &text(&file)]);
+        inside.ask(&format!("chmod {mode} conf"));
+        // What the host does with the permission that root has, or that an owner gives himself.
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o300);
+        std::fs::set_permissions(file.parent().unwrap(), open).unwrap();
+        WAYS[0].1(&file, "new-text");
+        inside.until_without("chmod 755 conf; cat conf/file", "new-text");
+        inside.end();
+    }
+}
+
 #[test]
 fn a_kept_file_stays_as_the_host_left_it() {
     for (what, way) in WAYS {

@@ -46,15 +46,18 @@ pub fn namespace_denial() -> (String, String) {
     }
     if in_container() {
         return (
-            "the container's seccomp or AppArmor profile denies namespaces".into(),
+            "the container's seccomp or AppArmor profile, or a sandbox around this one, denies namespaces"
+                .into(),
             "start the container with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined \
-             --security-opt systempaths=unconfined`, or use `best_effort`"
+             --security-opt systempaths=unconfined`, the sandbox with `process.nested`, or use `best_effort`"
                 .into(),
         );
     }
     (
         "the kernel denies user namespaces to this process".into(),
-        "check for a seccomp filter or a security module that restricts it, or use `best_effort` to run without them".into(),
+        "inside another sandbox of kennel, start that with `process.nested`; otherwise check for a seccomp filter or a security module \
+         that restricts it, or use `best_effort` to run without them"
+            .into(),
     )
 }
 

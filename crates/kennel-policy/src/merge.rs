@@ -14,8 +14,8 @@ use crate::domain::HostRule;
 use crate::dotfiles;
 use crate::policy::{
     EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Limits, Missing,
-    NetworkMode, NetworkPolicy, Origin, PathRule, Policy, ProcessPolicy, PublishedPort, ReadModel,
-    SearchScope, SeccompProfile, TmpMode, UnixSockets, UserMode,
+    NestedNamespaces, NetworkMode, NetworkPolicy, Origin, PathRule, Policy, ProcessPolicy, PublishedPort,
+    ReadModel, SearchScope, SeccompProfile, TmpMode, UnixSockets, UserMode,
 };
 use crate::profiles::{NoOwnProfiles, OwnProfiles};
 use crate::settings::keys::{self, Kind};
@@ -140,6 +140,16 @@ pub enum MergeError {
         /// Where the mode was set.
         mode_origin: Origin,
     },
+    /// Namespaces are to be created where the filter denies them.
+    #[error(
+        "process.nested ({origin}) cannot be used with seccomp `strict` ({seccomp_origin}), which denies new namespaces"
+    )]
+    NestedStrict {
+        /// Where it was set.
+        origin: Origin,
+        /// Where the profile was set.
+        seccomp_origin: Origin,
+    },
     /// Swap is what comes on top of a bound on memory.
     #[error("limits.swap ({origin}) requires limits.memory")]
     SwapAlone {
@@ -207,6 +217,7 @@ pub fn merge_with(sources: Sources, own: &dyn OwnProfiles) -> Result<Merged, Mer
     }
     check_network(&whole)?;
     check_swap(&whole)?;
+    check_nested(&whole)?;
     Ok(Merged { policy: policy(whole), profile, notes })
 }
 
@@ -274,6 +285,7 @@ fn defaults() -> Settings {
     settings.environment.clear = say(false);
     settings.process.user = say(UserMode::default());
     settings.process.seccomp = say(SeccompProfile::default());
+    settings.process.nested = say(false);
     settings
 }
 
@@ -338,6 +350,16 @@ fn check_network(settings: &Settings) -> Result<(), MergeError> {
             let (rule, mode_origin) = (rule.clone(), mode.origin.clone());
             Err(MergeError::Ungated(Box::new(Ungated { list, rule, mode: word, mode_origin })))
         }
+    }
+}
+
+fn check_nested(settings: &Settings) -> Result<(), MergeError> {
+    match (&settings.process.nested, &settings.process.seccomp) {
+        (Some(Stated { value: true, origin }), Some(seccomp)) if seccomp.value == SeccompProfile::Strict => {
+            let (origin, seccomp_origin) = (origin.clone(), seccomp.origin.clone());
+            Err(MergeError::NestedStrict { origin, seccomp_origin })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -425,7 +447,10 @@ fn policy(settings: Settings) -> Policy {
             set: last_of_each(environment.set),
         },
         process: ProcessPolicy {
-            nested_namespaces: false,
+            nested: match value(process.nested) {
+                Some(true) => NestedNamespaces::Allowed,
+                _ => NestedNamespaces::Denied,
+            },
             workdir: value(process.workdir),
             user: value(process.user).unwrap_or_default(),
             hostname: value(process.hostname),

@@ -458,12 +458,23 @@ pub struct ProcessPolicy {
     pub hostname: Option<String>,
     /// Which system calls the command can make.
     pub seccomp: SeccompProfile,
-    /// Whether it can create its own namespaces and mount in them, as browsers and container tools do. The mounts of
-    /// the sandbox are locked there by the kernel; Landlock, which would forbid all mounting, does not protect files
-    /// then.
-    pub nested_namespaces: bool,
+    /// Whether it can create its own namespaces and mount in them, as browsers, container tools and other sandboxes do.
+    pub nested: NestedNamespaces,
     /// Descriptors above 2 that stay open, under the same numbers.
     pub keep_fds: Vec<u32>,
+}
+
+/// Whether a command can create namespaces in its own. The kernel locks the mounts of the sandbox there; Landlock, which would
+/// forbid all mounting, does not protect files then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NestedNamespaces {
+    /// It cannot.
+    #[default]
+    Denied,
+    /// It can. As root this is an error, because root cannot map itself into a namespace without a capability.
+    Allowed,
+    /// It can, except as root.
+    AllowedIfPossible,
 }
 
 /// Who the command is inside.

@@ -146,6 +146,7 @@ pub struct ProcessSettings {
     pub user: Option<Stated<UserMode>>,
     pub hostname: Option<Stated<String>>,
     pub seccomp: Option<Stated<SeccompProfile>>,
+    pub nested: Option<Stated<bool>>,
     /// Descriptors are the caller's, so no file can name them; only a flag can.
     pub keep_fds: Vec<u32>,
 }

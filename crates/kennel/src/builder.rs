@@ -164,6 +164,8 @@ impl SandboxBuilder {
         allow_ech(yes: bool) => network.allow_ech = yes;
         /// Which system calls commands can make.
         seccomp_profile(profile: SeccompProfile) => process.seccomp = profile;
+        /// Let commands create namespaces in their own, as browsers, `bwrap` and other sandboxes do. Not as root.
+        nested(yes: bool) => process.nested = yes;
         /// User 0 inside, without capabilities.
         root_inside(root: bool) => process.user = if root { UserMode::Root } else { UserMode::Self_ };
         /// Which reads are allowed when no rule covers the path.

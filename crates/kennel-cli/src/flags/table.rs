@@ -698,6 +698,16 @@ pub static FLAGS: &[Flag] = &[
         ..RUN
     },
     Flag {
+        name: "nested",
+        effect: Effect::SaysWord("process.nested", "true"),
+        section: "Process",
+        help: "Let the command create sandboxes of its own: kennel, bwrap, a browser's",
+        doc: "The command can create user, mount and other namespaces and mount in them. The sandbox's rules hold there: the \
+              kernel locks its mounts, and the guard and the network gate work as before. Landlock, which would forbid all \
+              mounting, does not protect files then, and more of the kernel can be reached. Not as root.",
+        ..RUN
+    },
+    Flag {
         name: "keep-fd",
         value: Some("N"),
         effect: Effect::KeepFd,

@@ -65,7 +65,7 @@ fn every_flag_has_its_effect() {
                     --parent-proxy p:1 --no-proxy q --http-proxy-port 1 --socks-proxy-port 2 --unix-sockets listed --allow-unix-socket /run/x --memory 1 --swap 0 --cpus 1.5 \
                     --timeout 1m --cpu-time 2 --pids 3 --open-files 4 --file-size 5 --max-output 6 --tmp-size 7 \
                     --env K=V --pass-env N --unset-env U --clear-env --workdir w --user root --hostname h \
-                    --seccomp strict --keep-fd 5 --profile judge -s one --settings two --no-settings --best-effort \
+                    --seccomp strict --nested --keep-fd 5 --profile judge -s one --settings two --no-settings --best-effort \
                     --report r.json --control-fd 8 --stats=live --quiet --verbose -- cmd",
     );
     let settings = args.settings(&base()).unwrap();

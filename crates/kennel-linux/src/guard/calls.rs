@@ -3,6 +3,7 @@
 use libc::c_long;
 
 use super::listener::Notification;
+use super::outer;
 use crate::seccomp::power;
 
 /// A path argument: where it lies in the caller's memory, and the descriptor it is relative to.
@@ -44,6 +45,8 @@ pub enum Call {
         /// The flags of renameat2(2).
         flags: u32,
     },
+    /// The question of a sandbox inside this one, whether nothing can be made at a path: see [`crate::guard::outer`].
+    Ask(PathArgument),
     /// `bind`, of whatever family.
     Bind(Address),
     /// `connect`, of whatever family.
@@ -124,6 +127,7 @@ impl Call {
             libc::SYS_linkat => Call::Link { from: at(0, 1), to: at(2, 3) },
             libc::SYS_symlinkat => Call::Symlink(at(1, 2)),
             libc::SYS_renameat => Call::Rename { from: at(0, 1), to: at(2, 3), flags: 0 },
+            libc::SYS_renameat2 if a[4] as u32 == outer::ASK => Call::Ask(at(2, 3)),
             libc::SYS_renameat2 => Call::Rename { from: at(0, 1), to: at(2, 3), flags: a[4] as u32 },
             libc::SYS_bind => Call::Bind(address()),
             libc::SYS_connect => Call::Connect(address()),
@@ -165,7 +169,12 @@ impl Call {
     pub fn makes_a_name(self) -> bool {
         !matches!(
             self,
-            Call::Connect(_) | Call::Socket(_) | Call::Listen(_) | Call::Chmod { .. } | Call::Lock(_)
+            Call::Ask(_)
+                | Call::Connect(_)
+                | Call::Socket(_)
+                | Call::Listen(_)
+                | Call::Chmod { .. }
+                | Call::Lock(_)
         )
     }
 
@@ -177,6 +186,7 @@ impl Call {
             Call::Make(_) => "mkdir or mknod",
             Call::Symlink(_) | Call::Link { .. } => "link or symlink",
             Call::Rename { .. } => "rename",
+            Call::Ask(_) => "question",
             Call::Bind(_) => "bind",
             Call::Connect(_) => "connect",
             Call::Socket(_) => "socket",

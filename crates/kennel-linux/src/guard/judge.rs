@@ -128,6 +128,7 @@ impl<'a> Judge<'a> {
         let ruling = match call {
             Call::Open { path, flags } => self.open(caller, notification.id, path, flags),
             Call::Make(path) => self.name(caller, path, How::Fresh),
+            Call::Ask(path) => self.ask(caller, path),
             Call::Symlink(path) => self.name(caller, path, How::Link),
             Call::Link { from, to } => self.link(caller, from, to),
             Call::Rename { from, to, flags } => self.rename(caller, notification.id, (from, to), flags),
@@ -209,6 +210,24 @@ impl<'a> Judge<'a> {
         }
         let spot = walk::spot(caller, path.start(), text, false)?;
         self.made(&spot, how)
+    }
+
+    /// Answers whether nothing can come into being at a path, of whose folders some may not exist either.
+    fn ask(&mut self, caller: Caller, path: PathArgument) -> Result<Ruling<'a>, Ruling<'a>> {
+        let mut text = caller.path(path.address, &mut self.first)?;
+        let mut below = Vec::new();
+        loop {
+            let Some((way, name)) = walk::split(text) else { return Ok(Ruling::Continue) };
+            match walk::spot(caller, path.start(), text, false) {
+                Ok(spot) if self.grounds.absent.keeps(&spot, &below)? => {
+                    return Ok(Ruling::refuse(libc::EROFS));
+                }
+                Ok(_) => return Ok(Ruling::Continue),
+                Err(Errno::NOENT) => below.insert(0, name),
+                Err(error) => return Err(error.into()),
+            }
+            text = way;
+        }
     }
 
     /// A second name for a file.

@@ -24,6 +24,7 @@ pub mod listener;
 mod locks;
 pub mod mender;
 mod modes;
+pub mod outer;
 mod own;
 mod permission;
 pub mod protected_paths;
@@ -416,8 +417,8 @@ fn decide(judge: &mut Judge, record: &Mutex<Violations>, notification: &Notifica
         Ruling::Refuse { errno, protected } => {
             let (path, rule) = (protected.map(Protected::path), protected.map(|it| it.rule.to_string()));
             // Of a datagram socket nobody needs to hear: most are made to write to the system's log.
-            // And what the kernel said of a mode is the caller's business.
-            if !matches!(call, Call::Socket(_) | Call::Chmod { .. }) {
+            // And what the kernel said of a mode is the caller's business. A question tries nothing.
+            if !matches!(call, Call::Socket(_) | Call::Chmod { .. } | Call::Ask(_)) {
                 let rule = rule.unwrap_or_default();
                 add(record, Violation::Refused { call: call.name(), path, rule, times: 1 });
             }

@@ -170,6 +170,23 @@ impl ProtectedPaths {
         Ok(None)
     }
 
+    /// Whether nothing can come into being at the path that starts with `spot` and goes on with `below`.
+    ///
+    /// # Errors
+    /// When the disk cannot be looked at.
+    pub fn keeps(&self, spot: &Spot, below: &[&[u8]]) -> Result<bool, Errno> {
+        let mut folder = None;
+        for &component in self.candidates(&spot.name).unwrap_or_default() {
+            let rest = &self.guarded[component.path].rest[component.level + 1..];
+            if rest.iter().map(|name| name.as_bytes()).eq(below.iter().copied())
+                && self.is_at(component, spot, &mut folder)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn is_last(&self, component: Component) -> bool {
         component.level + 1 == self.guarded[component.path].rest.len()
     }

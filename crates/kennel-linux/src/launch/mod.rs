@@ -18,6 +18,13 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use crate::tier::Tier;
 pub use id_maps::IdMaps;
 
+/// Whether the cgroup namespace of this process is not the first one, whose number is always the same.
+#[must_use]
+pub fn is_in_cgroup_namespace() -> bool {
+    const FIRST: &str = "cgroup:[4026531835]";
+    std::fs::read_link("/proc/self/ns/cgroup").is_ok_and(|name| name.as_os_str() != FIRST)
+}
+
 /// PID 1, as its controller holds it.
 #[derive(Debug)]
 pub struct Init {

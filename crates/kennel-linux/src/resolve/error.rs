@@ -38,6 +38,13 @@ pub enum ResolveError {
         /// The path.
         path: PathBuf,
     },
+    /// Root's command would need a capability.
+    #[error(
+        "process.nested: the command of a sandbox of root's cannot create user namespaces, because Linux (since 5.12) lets \
+         nobody map user 0 without CAP_SETFCAP, and the command has no capabilities\n\
+         help: run kennel as an ordinary user"
+    )]
+    NestedAsRoot,
     /// A denied file can be reached under another name.
     #[error(
         "resolving {rule}: {} has {links} hard links, and not all of them are denied\n\

@@ -66,7 +66,8 @@ impl Folder {
         let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::NLINK;
         let stat = match rustix::fs::statx(&self.fd, name, quiet, wanted) {
             Ok(stat) => stat,
-            Err(Errno::NOENT | Errno::ACCESS) => return Ok(Below::Gone),
+            Err(Errno::NOENT) => return Ok(Below::Gone),
+            Err(Errno::ACCESS) => return Ok(Below::Forbidden),
             Err(error) => return Err(error.into()),
         };
         let path = self.path.join(name);
@@ -197,6 +198,7 @@ impl OpenFolders {
         let (location, link) = match folder.look(name)? {
             Below::Found(found) => (Location::Found(found), false),
             Below::Gone => (Location::Missing(folder.path.join(name)), false),
+            Below::Forbidden => (Location::Forbidden, false),
             Below::Link(_) => (locate(path)?, true),
         };
         let straight = folder.path.as_os_str() == parent.as_os_str();

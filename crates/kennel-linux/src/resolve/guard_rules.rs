@@ -147,13 +147,17 @@ impl Rules {
         self.asks() == Asks::No && self.covered.is_empty()
     }
 
+    /// The paths that are to stay absent because the policy says so. kennel's own settings are not among them: inside a guarded
+    /// sandbox, its guard keeps them as this one would.
+    pub fn absent_by_policy(&self) -> impl Iterator<Item = &Protected> {
+        self.protected.iter().filter(|absent| absent.rule != OWN_SETTINGS)
+    }
+
     /// Whether the filter has to ask.
     #[must_use]
     pub fn asks(&self) -> Asks {
-        // Inside a guarded sandbox, whose guard keeps kennel's settings as this one would.
-        let of_policy = |absent: &Protected| absent.rule != OWN_SETTINGS;
         match () {
-            () if self.protected.iter().any(of_policy) => Asks::Must,
+            () if self.absent_by_policy().next().is_some() => Asks::Must,
             () if !self.rewritten.is_empty() || self.sockets.is_some() => Asks::Must,
             () if self.names() => Asks::Better,
             () => Asks::No,

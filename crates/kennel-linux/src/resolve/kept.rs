@@ -195,7 +195,14 @@ impl Resolver<'_> {
             Location::Missing(path) => {
                 self.loose.push(UnmountableRule { path, list: List::DenyWrite, rule, link: false });
             }
-            Location::Forbidden => {}
+            // The sandbox could open a folder of its user's own, which an earlier run may have shut.
+            Location::Forbidden => {
+                if let Some(folder) = locate::shut_folder(path).map_err(system_error(&rule, path))?
+                    && self.is_writable(&folder.path, roots)
+                {
+                    self.say(List::DenyWrite, folder, rule);
+                }
+            }
         }
         Ok(())
     }

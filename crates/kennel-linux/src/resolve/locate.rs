@@ -129,6 +129,8 @@ pub enum Below {
     Link(PathBuf),
     /// It has gone since.
     Gone,
+    /// The caller may not look.
+    Forbidden,
 }
 
 /// Looks at a path that a walk below `prefix`, which had no links, found; it follows no links: neither does this. A folder that
@@ -145,6 +147,7 @@ pub fn locate_below(prefix: &Path, path: &Path) -> io::Result<Below> {
         Ok(fd) if kind_of(fd.as_fd())? == FileType::Symlink => Ok(Below::Link(describe(fd.as_fd())?.path)),
         Ok(fd) => describe(fd.as_fd()).map(Below::Found),
         Err(Errno::NOENT) => Ok(Below::Gone),
+        Err(Errno::ACCESS) => Ok(Below::Forbidden),
         Err(error) => Err(error.into()),
     }
 }

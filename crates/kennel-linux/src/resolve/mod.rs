@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kennel_init::plan::Identity;
-use kennel_policy::policy::{NetworkMode, Policy, ReadModel};
+use kennel_policy::policy::{NestedNamespaces, NetworkMode, Policy, ReadModel};
 
 use created::MissingFolders;
 pub use error::ResolveError;
@@ -232,7 +232,11 @@ pub fn resolve(
     let covers = if policy.network.mode == NetworkMode::AllowList { covers(&points) } else { Vec::new() };
     let kernel_state = kernel_state();
     // Root could write what is the whole kernel's in /proc; and since Linux 5.12 nobody without CAP_SETFCAP maps user 0.
-    let nested = policy.process.nested_namespaces && !rustix::process::geteuid().is_root();
+    let nested = match (policy.process.nested, rustix::process::geteuid().is_root()) {
+        (NestedNamespaces::Denied, _) | (NestedNamespaces::AllowedIfPossible, true) => false,
+        (NestedNamespaces::Allowed, true) => return Err(ResolveError::NestedAsRoot),
+        (_, false) => true,
+    };
     let (links, written) = (resolver.links, resolver.written);
     let handback = handback.map(Arc::new);
     Ok(Resolved { points, links, covers, guard, handback, workdir, written, kernel_state, nested })

@@ -81,7 +81,14 @@ impl Resolver<'_> {
 
     fn keep_own(&mut self, path: &Path) -> Result<(), ResolveError> {
         let place = match locate(path).map_err(system_error(OWN_SETTINGS, path))? {
-            Location::Forbidden => return Ok(()),
+            Location::Forbidden => {
+                if let Some(folder) = locate::shut_folder(path).map_err(system_error(OWN_SETTINGS, path))?
+                    && self.writes(&folder.path)
+                {
+                    self.say(List::DenyWrite, folder, OWN_SETTINGS);
+                }
+                return Ok(());
+            }
             Location::Missing(place) => {
                 self.hold_own_way(path, &place);
                 let rule = OWN_SETTINGS.into();

@@ -268,7 +268,7 @@ impl<'a> Resolver<'a> {
 
     /// A denied path lies in a folder that the caller may not look into. In somebody else's the sandbox, which is the same user,
     /// may not either. But it could open one of its own, which an earlier run may have shut: that is denied as a whole.
-    fn deny_shut_folder(
+    pub(super) fn deny_shut_folder(
         &mut self,
         list: List,
         rule: &'a PathRule,

@@ -143,7 +143,8 @@ impl<'a> Resolver<'a> {
                     self.say(list, found, reason);
                 }
             }
-            Below::Gone => {}
+            Below::Forbidden if list.denies() => self.deny_shut_folder(list, rule, reason, path)?,
+            Below::Gone | Below::Forbidden => {}
         }
         Ok(denied)
     }

@@ -7,12 +7,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use kennel_init::child::clone::flag;
 use kennel_init::plan::{Command, Plan, Planned, Step};
 use kennel_policy::policy::{NetworkMode, Policy, SeccompProfile};
 
 use super::{Error, Show, refuse_folder, system};
 use crate::cgroup::{Cgroup, CgroupError, Controller, ControllerSet};
-use crate::guard::{Asks, GuardAssumptions, Rules};
+use crate::guard::{GuardAssumptions, Rules, outer};
 use crate::host;
 use crate::landlock::Abi;
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
@@ -126,14 +127,19 @@ impl Request {
         let birth = cgroup.as_ref().and_then(Cgroup::birth_fd);
         let mut newborn = birth.is_some();
         let mut how = Launch { namespaces: launch::namespaces(tier), ids: &self.ids, cgroup: birth };
-        let init = match launch(&how) {
-            // Before 5.7, and where a container filters clone3, it has to be moved.
-            Err(LaunchError::Clone(_)) if newborn => {
-                (newborn, how.cgroup) = (false, None);
-                launch(&how)
-            }
-            other => other,
-        }?;
+        let mut launched = launch(&how);
+        // Before 5.7, and where a container filters clone3, it has to be moved.
+        if newborn && matches!(launched, Err(LaunchError::Clone(_))) {
+            (newborn, how.cgroup) = (false, None);
+            launched = launch(&how);
+        }
+        // Inside a sandbox that denies this one namespace, because the cgroup file system could be mounted with it. There the
+        // names of the host's cgroups do not show anyway.
+        if matches!(launched, Err(LaunchError::Clone(_))) && launch::is_in_cgroup_namespace() {
+            how.namespaces &= !flag::NEWCGROUP;
+            launched = launch(&how);
+        }
+        let init = launched?;
         let running = Running::new(init);
         running.open(&opening);
         running.let_it_open(&opening);
@@ -247,7 +253,7 @@ impl Prepared {
                 continue;
             }
             if matches!(error, Error::Start(StartError::Nested(_)))
-                && self.resolved.guard.asks() != Asks::Must
+                && outer::suffices(&self.resolved.guard)
                 && std::mem::take(&mut self.asks)
             {
                 continue;

@@ -22,7 +22,7 @@ const EAFNOSUPPORT: FilterAction = FilterAction::Errno(libc::EAFNOSUPPORT as u32
 pub struct FilterSpec {
     /// The profile.
     pub profile: SeccompProfile,
-    /// Whether namespaces of the command's own can be mounted in; for a profile that lets it make them.
+    /// Whether the command can create namespaces of its own, and mount in them.
     pub nested_namespaces: bool,
     /// Whether unix sockets can be made.
     pub unix_sockets: UnixSockets,
@@ -77,8 +77,15 @@ fn table(wish: &FilterSpec) -> Option<Table> {
     table.set(&[libc::SYS_ioctl], requests());
     if wish.profile != SeccompProfile::Permissive {
         deny(&mut table, calls::KERNEL_SURFACE);
-        namespaces(&mut table);
+        namespaces(&mut table, NEW_NAMESPACE | CLONE_NEWTIME);
         table.set(&[libc::SYS_personality], personalities());
+    }
+    if wish.nested_namespaces {
+        let sandboxes: Vec<_> = calls::MOUNTS.iter().copied().chain([libc::SYS_setns]).collect();
+        table.set(&sandboxes, Rule::Always(FilterAction::Allow));
+        // Who owns a cgroup namespace can mount the cgroup file system, and there lift limits or stop the caller's other
+        // processes: the directories belong to the same user.
+        namespaces(&mut table, libc::CLONE_NEWCGROUP.cast_unsigned());
     }
     if wish.profile == SeccompProfile::Strict {
         deny(&mut table, calls::NOT_FOR_COMPUTATION);
@@ -116,22 +123,23 @@ fn requests() -> Rule {
     Rule::When(vec![(types, EPERM), power::inode_flags()], FilterAction::Allow)
 }
 
-/// New namespaces bring capabilities over most of the kernel's attack surface. clone3 passes its flags in memory,
-/// which a filter cannot read: it does not exist, and every C library then uses clone.
-fn namespaces(table: &mut Table) {
-    const NEW_NAMESPACE: u32 = (libc::CLONE_NEWNS
-        | libc::CLONE_NEWCGROUP
-        | libc::CLONE_NEWUTS
-        | libc::CLONE_NEWIPC
-        | libc::CLONE_NEWUSER
-        | libc::CLONE_NEWPID
-        | libc::CLONE_NEWNET)
-        .cast_unsigned();
-    const CLONE_NEWTIME: u32 = 0x80;
+const NEW_NAMESPACE: u32 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET)
+    .cast_unsigned();
+const CLONE_NEWTIME: u32 = 0x80;
+
+/// Denies these namespaces. New ones bring capabilities over most of the kernel's attack surface. clone3 passes its flags in
+/// memory, which a filter cannot read: it does not exist, and every C library then uses clone.
+fn namespaces(table: &mut Table, denied: u32) {
     let unless = |bits| Rule::When(vec![(Test::AnyBit { argument: 0, bits }, EPERM)], FilterAction::Allow);
     // To clone, the low byte is the exit signal, and 0x80 no namespace.
-    table.set(&[libc::SYS_clone], unless(NEW_NAMESPACE));
-    table.set(&[libc::SYS_unshare], unless(NEW_NAMESPACE | CLONE_NEWTIME));
+    table.set(&[libc::SYS_clone], unless(denied & NEW_NAMESPACE));
+    table.set(&[libc::SYS_unshare], unless(denied));
     table.set(&[libc::SYS_clone3], Rule::Always(ENOSYS));
 }
 
@@ -164,6 +172,12 @@ fn sockets(wish: &FilterSpec) -> Rule {
         }
         tests.push((family(libc::AF_INET), FilterAction::Allow));
         tests.push((family(libc::AF_INET6), FilterAction::Allow));
+        if wish.nested_namespaces {
+            // Sandboxes inside arrange their own networks, also with netfilter. A packet socket has a protocol of this number too.
+            let netfilter = vec![libc::NETLINK_NETFILTER.cast_unsigned()];
+            tests.push((family(libc::AF_PACKET), EAFNOSUPPORT));
+            tests.push((Test::OneOf { argument: 2, mask: u32::MAX, values: netfilter }, FilterAction::Allow));
+        }
         tests.push((Test::AnyBit { argument: 2, bits: u32::MAX }, EPERM));
         tests.push((family(libc::AF_NETLINK), FilterAction::Allow));
     }

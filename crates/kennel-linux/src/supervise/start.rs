@@ -54,8 +54,8 @@ pub enum StartError {
     /// Its filter has a listener already, that of an outer sandbox.
     #[error(
         "filtering system calls: {0}\n\
-         help: a guarded sandbox cannot run inside a guarded one, because the kernel allows one listener per process: \
-         create the denied paths that do not exist, in one of the two"
+         help: inside a guarded sandbox there is no second guard, because the kernel allows one listener per process: \
+         deny the paths that do not exist in the outer sandbox too, or create them; list unix sockets only there"
     )]
     Nested(#[source] io::Error),
     /// There is no guard.

@@ -605,6 +605,13 @@ pub static SECTIONS: &[Section] = &[
                 tighten: Tighten::Stricter,
                 doc: "Which system calls the command can make.",
             },
+            Key {
+                name: "nested",
+                kind: Kind::Bool(|s| &mut s.process.nested),
+                default: "false",
+                tighten: Tighten::To(false),
+                doc: "Let the command create namespaces in its own, as browsers, `bwrap` and other sandboxes do. Not as root.",
+            },
         ],
     },
 ];

@@ -8,8 +8,9 @@ use crate::device::is_device;
 use crate::dotfiles;
 use crate::pattern::PathPattern;
 use crate::policy::{
-    EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Missing, NetworkMode, NetworkPolicy, Origin,
-    PathRule, Policy, Precedence, ProcessPolicy, SearchScope, SeccompProfile, TmpMode, UnixSockets,
+    EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Missing, NestedNamespaces, NetworkMode,
+    NetworkPolicy, Origin, PathRule, Policy, Precedence, ProcessPolicy, SearchScope, SeccompProfile, TmpMode,
+    UnixSockets,
 };
 
 /// Folders below the home that tools write to whatever they do.
@@ -54,7 +55,10 @@ impl SrtSettings {
                     true => SeccompProfile::Permissive,
                     false => SeccompProfile::Default,
                 },
-                nested_namespaces: self.nested_namespaces,
+                nested: match self.nested_namespaces {
+                    true => NestedNamespaces::AllowedIfPossible,
+                    false => NestedNamespaces::Denied,
+                },
                 ..ProcessPolicy::default()
             },
             best_effort: self.weaker,

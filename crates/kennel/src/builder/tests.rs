@@ -60,6 +60,7 @@ const ALL: &[(&str, Say, &str)] = &[
     ("process.user", |b| b.root_inside(true), "root"),
     ("process.hostname", |b| b.hostname("h"), "h"),
     ("process.seccomp", |b| b.seccomp_profile(SeccompProfile::Strict), "strict"),
+    ("process.nested", |b| b.nested(true), "true"),
 ];
 
 /// The settings without where they were said.

@@ -105,6 +105,9 @@ pub struct Keep {
     pub looked: io::Result<Lookup>,
 }
 
+/// Why a folder is kept that an earlier run may have shut, to open it in the next.
+const SHUT: &str = "git: nobody may look into it";
+
 impl RepoProtection {
     /// Returns what stands there, if there is something, and whether a link leads to it.
     fn keep(&mut self, path: PathBuf, why: impl Into<Reason>) -> Option<(Identity, bool)> {
@@ -182,7 +185,7 @@ pub fn wishes(level: GitLevel, requests: &[Request], personal: &Personal) -> Rep
             Place::Bare(folder) => bare(&mut wishes, level, folder, request.is_root),
             Place::DotGit(path) => dot_git(&mut wishes, level, path, request),
             Place::Unknown(path) => {
-                wishes.keep(path.clone(), "git: its file system does not respond");
+                wishes.keep(path.clone(), "git: it cannot be looked through");
                 wishes.known.push((path.clone(), Known::Unanswering));
             }
             Place::Above(path) => above(&mut wishes, path),
@@ -215,7 +218,15 @@ fn dot_git(wishes: &mut RepoProtection, level: GitLevel, path: &Path, request: &
         }
         return repository(wishes, level, path, top);
     }
-    let Ok(own) = path.symlink_metadata() else { return };
+    let own = match path.symlink_metadata() {
+        Ok(own) => own,
+        // The folder that holds it has been shut. What the sandbox can open, it finds kept as a whole.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            wishes.keep(path.to_path_buf(), SHUT);
+            return;
+        }
+        Err(_) => return,
+    };
     let link = own.is_symlink();
     if own.is_dir() || (link && path.is_dir()) {
         if metadata {
@@ -406,20 +417,31 @@ fn modules(wishes: &mut RepoProtection, level: GitLevel, folder: &Path, left: &m
         return;
     }
     for module in folders(wishes, folder, left) {
-        if !module.join("HEAD").exists() {
-            modules(wishes, level, &module, left, nested - 1);
-            continue;
+        match module.join("HEAD").try_exists() {
+            Ok(true) => {}
+            Ok(false) => {
+                modules(wishes, level, &module, left, nested - 1);
+                continue;
+            }
+            Err(_) => {
+                wishes.keep(module, SHUT);
+                continue;
+            }
         }
         keep_settings(wishes, level, &module, &module, &module);
         parts(wishes, level, &module, left, nested - 1);
     }
 }
 
-fn folders(wishes: &RepoProtection, folder: &Path, left: &mut usize) -> Vec<PathBuf> {
+fn folders(wishes: &mut RepoProtection, folder: &Path, left: &mut usize) -> Vec<PathBuf> {
     if !wishes.folders.may_hold(folder) {
         return Vec::new();
     }
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let listed = std::fs::read_dir(folder);
+    if listed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+        wishes.keep(folder.to_path_buf(), SHUT);
+    }
+    let entries = listed.into_iter().flatten().flatten();
     let found: BTreeSet<PathBuf> = entries
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .take(*left)

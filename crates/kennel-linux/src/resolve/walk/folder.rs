@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use kennel_policy::pattern::{Alive, PatternMatches, PatternSet};
 use rustix::fd::OwnedFd;
-use rustix::fs::{FileType, RawDir};
+use rustix::fs::{AtFlags, FileType, RawDir, StatxFlags};
 use rustix::io::Errno;
 
 use super::leaf::{self, Counted, Leaf};
@@ -131,10 +131,12 @@ impl Walk<'_> {
         }
         let mut dot_git = || found.push(Seen { path: path.join(".git"), what: What::DotGit });
         if wanted.seek == Seek::Package {
-            wanted.seek = Seek::Nothing;
-            if leaf::has_dot_git(above, name) {
-                dot_git();
+            match leaf::has_dot_git(above, name) {
+                Ok(()) => dot_git(),
+                Err(Errno::ACCESS) => return self.pass_over_shut(above, name, path, &wanted, found),
+                Err(_) => {}
             }
+            wanted.seek = Seek::Nothing;
             if !listed {
                 return None;
             }
@@ -155,14 +157,30 @@ impl Walk<'_> {
                 self.give_up(WalkError::Open(path.to_path_buf(), error.into()));
                 None
             }
-            // The sandbox, which is the same user, could open one of its own: it may hold anything.
-            Err(Errno::ACCESS) if is_own(path) => {
-                self.passed_over(path, &wanted, found);
-                None
-            }
-            // Gone, or the caller may not look: then neither may the sandbox.
+            Err(Errno::ACCESS) => self.pass_over_shut(above, name, path, &wanted, found),
             Err(_) => None,
         }
+    }
+
+    /// Passes over a folder that the caller may not look into. The sandbox, which is the same user, may not either, but could open one
+    /// of its own: that may hold anything. Where not even its owner can be asked, it is the folder above that is shut.
+    fn pass_over_shut(
+        &self,
+        above: &OwnedFd,
+        name: &OsStr,
+        path: &Path,
+        wanted: &Wanted,
+        found: &mut Vec<Seen>,
+    ) -> Option<Opened> {
+        let quiet = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
+        let shut = match rustix::fs::statx(above, name, quiet, StatxFlags::UID) {
+            Ok(_) => path,
+            Err(_) => path.parent().unwrap_or(path),
+        };
+        if is_own(shut) {
+            self.passed_over(shut, wanted, found);
+        }
+        None
     }
 
     /// Goes through the entries of one folder.

@@ -70,8 +70,8 @@ impl Counted {
 }
 
 /// Whether the folder `name` holds something called `.git`.
-pub fn has_dot_git(folder: impl AsFd, name: &OsStr) -> bool {
-    look_in(folder, name, b"/.git\0").is_ok()
+pub fn has_dot_git(folder: impl AsFd, name: &OsStr) -> rustix::io::Result<()> {
+    look_in(folder, name, b"/.git\0")
 }
 
 /// Asks for something in the folder `name`; of no more bytes than an entry's name, which is at most 255, and ours.

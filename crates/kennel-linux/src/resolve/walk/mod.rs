@@ -26,6 +26,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use super::locate::is_own;
 use super::open_strictly;
 use super::path_rules::shown;
 use super::{crew, tree};
@@ -257,6 +258,11 @@ fn walk_alone_for(alone: Duration, search: &Search) -> Result<Walked, WalkError>
             Ok(fd) => fd,
             // It had no link when it was looked up: somebody swaps folders just now, and would be glad of a walk elsewhere.
             Err(error @ Errno::LOOP) => return Err(WalkError::Open(root.to_path_buf(), error.into())),
+            // The sandbox could open one of its user's own.
+            Err(Errno::ACCESS) if is_own(root) => {
+                walk.passed_over(root, &wanted, &mut found);
+                continue;
+            }
             // Not there, no folder, or nothing to see for this user, which is the sandbox's.
             Err(_) => continue,
         };
