@@ -251,6 +251,11 @@ const NAMES: &[&str] = &[
     ".claude/agents/x.md",
     ".claude/settings.json",
     ".cursor/mcp.json",
+    ".aider.conf.yml",
+    ".aider.tags.cache.v4/cache.db",
+    ".amp/settings.json",
+    ".opencode/plugin/x.js",
+    "opencode.json",
 ];
 
 #[test]

@@ -21,15 +21,25 @@ pub const COMMANDS: &[&str] = &[
     ".vscode",
     ".mcp.json",
     ".agents",
+    ".aider.conf.yml",
+    // Aider keeps tags there as pickles, and loading a pickle runs what it says.
+    ".aider.tags.cache.v3",
+    ".aider.tags.cache.v4",
+    ".amp",
     ".claude/agents",
     ".claude/commands",
     ".claude/hooks",
+    ".claude/launch.json",
     ".claude/settings.json",
     ".claude/settings.local.json",
     ".claude/skills",
+    ".claude/workflows",
     ".codex",
     ".cursor",
     ".gemini",
+    ".opencode",
+    "opencode.json",
+    "opencode.jsonc",
 ];
 
 /// What srt keeps as it is, whatever its settings say.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use kennel_policy::merge::Merged;
 use kennel_policy::outcome::{Ended, Outcome};
-use kennel_policy::policy::{FilePolicy, Missing};
+use kennel_policy::policy::{FilePolicy, Missing, Origin, PathRule};
 use kennel_policy::profiles;
 use kennel_policy::settings::{Base, Format, Provenance, parse};
 
@@ -45,42 +45,57 @@ pub fn explain(agent: &str, outcome: &Outcome, files: &FilePolicy) {
     let homes = policy::Lazy::default();
     let base = homes.base(Path::new("/"));
     let closed = closed(agent, files, &base);
-    let Some((first, access)) = closed.first() else { return };
+    let Some((_, first)) = closed.first() else { return };
     let shown = |path: &Path| match base.home.as_deref().and_then(|home| path.strip_prefix(home).ok()) {
         Some(below) => format!("~/{}", below.display()),
         None => path.display().to_string(),
     };
-    let all: Vec<String> = closed.iter().map(|(path, _)| shown(path)).collect();
+    let same = closed.iter().filter(|(_, other)| other == first);
+    let folders: Vec<String> = same.map(|(path, _)| shown(path)).collect();
+    let (stands, help) = match first {
+        Closed::ReadOnly => {
+            let flags = folders.join(" --allow-write ");
+            ("is read-only", format!("--profile {agent} opens it; so does --allow-write {flags}"))
+        }
+        Closed::Missing => ("does not exist", format!("--profile {agent} creates it")),
+        Closed::Hidden(rule) => ("is hidden", format!("drop the rule that hides it: {rule}")),
+    };
     say(&format!(
-        "kennel: {agent} exited with {code} after {:.1} s; it keeps its state in {}, which {access} here\n\
-         help: --profile {agent} opens it; so does --allow-write {}",
+        "kennel: {agent} exited with {code} after {:.1} s; it keeps its state in {}, which {stands} here\nhelp: {help}",
         outcome.wall_time.as_secs_f64(),
-        all.join(" and "),
-        shown(first),
+        folders.join(" and "),
     ));
 }
 
+/// How a folder stands that cannot be written.
+#[derive(Debug, PartialEq, Eq)]
+enum Closed {
+    ReadOnly,
+    /// It would be made in a folder that is read-only.
+    Missing,
+    /// By the rule that comes from there.
+    Hidden(Origin),
+}
+
 /// The folders that the agent's profile opens for writing and these rules do not, and how they stand.
-fn closed(agent: &str, files: &FilePolicy, base: &Base) -> Vec<(PathBuf, &'static str)> {
+fn closed(agent: &str, files: &FilePolicy, base: &Base) -> Vec<(PathBuf, Closed)> {
     let text = profiles::text(agent).unwrap_or_default();
     let Ok(profile) = parse(text.as_bytes(), Format::Toml, Provenance::Profile(agent), base) else {
         return Vec::new();
     };
+    let kept = |path: &Path| profile.files.deny_write.iter().any(|entry| entry.pattern.as_path() == path);
     let state = profile.files.allow_write.iter().filter(|entry| entry.missing == Some(Missing::Create));
-    let closed = state.filter_map(|entry| {
-        let path = entry.pattern.as_path();
-        let above = |rule: &kennel_policy::policy::PathRule| {
-            path.ancestors().any(|above| rule.pattern.matches(above))
+    // What the profile only has made, and keeps read-only itself.
+    let state = state.map(|entry| entry.pattern.as_path()).filter(|path| !kept(path));
+    let closed = state.filter_map(|path| {
+        let above = |rule: &&PathRule| path.ancestors().any(|above| rule.pattern.matches(above));
+        let closed = match files.deny_read.iter().find(above) {
+            Some(rule) => Closed::Hidden(rule.origin.clone()),
+            None if files.allow_write.iter().any(|rule| above(&rule)) => return None,
+            None if path.is_dir() => Closed::ReadOnly,
+            None => Closed::Missing,
         };
-        if files.deny_read.iter().any(above) {
-            Some((path.to_path_buf(), "is hidden"))
-        } else if files.allow_write.iter().any(above) {
-            None
-        } else if path.is_dir() {
-            Some((path.to_path_buf(), "is read-only"))
-        } else {
-            Some((path.to_path_buf(), "does not exist and cannot be created"))
-        }
+        Some((path.to_path_buf(), closed))
     });
     closed.collect()
 }
@@ -89,7 +104,6 @@ fn closed(agent: &str, files: &FilePolicy, base: &Base) -> Vec<(PathBuf, &'stati
 mod tests {
     use super::*;
     use kennel_policy::pattern::PathPattern;
-    use kennel_policy::policy::PathRule;
 
     fn rule(path: &str) -> PathRule {
         PathRule {
@@ -98,7 +112,7 @@ mod tests {
             follow_link: true,
             lenient: false,
             look: Default::default(),
-            origin: Default::default(),
+            origin: Origin("here".to_owned()),
         }
     }
 
@@ -107,14 +121,12 @@ mod tests {
         let base = Base::new("/", Some("/no/home".into()));
         let mut files = FilePolicy::default();
         let codex = |files: &FilePolicy| closed("codex", files, &base);
-        assert_eq!(
-            codex(&files),
-            [(PathBuf::from("/no/home/.codex"), "does not exist and cannot be created")]
-        );
+        assert_eq!(codex(&files), [(PathBuf::from("/no/home/.codex"), Closed::Missing)]);
         files.allow_write.push(rule("/no/home/.codex"));
         assert_eq!(codex(&files), []);
         files.deny_read.push(rule("/no/home"));
-        assert_eq!(codex(&files), [(PathBuf::from("/no/home/.codex"), "is hidden")]);
+        let hidden = Closed::Hidden(Origin("here".to_owned()));
+        assert_eq!(codex(&files), [(PathBuf::from("/no/home/.codex"), hidden)]);
         let usr = Base::new("/", Some("/usr".into()));
         for agent in profiles::AGENTS {
             assert!(!closed(agent, &FilePolicy::default(), &usr).is_empty(), "{agent}");

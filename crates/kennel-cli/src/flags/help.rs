@@ -32,6 +32,7 @@ fn overview() -> String {
         "\nExamples:\n  \
            kennel run -- ls                                  read anything, write nothing, no network\n  \
            kennel run --profile agent -- my-agent            write only here, hide keys and tokens\n  \
+           kennel run --profile claude -- claude             Claude Code, with its state and its hosts\n  \
            kennel run --allow-domain example.com -- curl …   reach one host\n  \
            kennel plan --profile judge -- ./a.out            show what would be done\n\n\
          kennel help COMMAND shows a command's flags; kennel man prints the manual.\n",

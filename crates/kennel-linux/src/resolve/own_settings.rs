@@ -65,7 +65,9 @@ impl Resolver<'_> {
         let homes = homes();
         let config = said.into_iter().chain(homes.iter().map(|home| home.join(".config")));
         for folder in config.map(|config| config.join(FOLDER)) {
-            self.keep_own(&folder)?;
+            if !self.keep_own(&folder)? {
+                continue;
+            }
             // A file there may be a link to one elsewhere, among a user's other dotfiles.
             let profiles = std::fs::read_dir(folder.join(PROFILES)).into_iter().flatten().flatten();
             let files = FILES.iter().map(|name| folder.join(name)).chain(profiles.map(|file| file.path()));
@@ -79,7 +81,9 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    fn keep_own(&mut self, path: &Path) -> Result<(), ResolveError> {
+    /// Keeps one of them as it is; returns whether something is there.
+    fn keep_own(&mut self, path: &Path) -> Result<bool, ResolveError> {
+        let mut there = false;
         let place = match locate(path).map_err(system_error(OWN_SETTINGS, path))? {
             Location::Forbidden => {
                 if let Some(folder) = locate::shut_folder(path).map_err(system_error(OWN_SETTINGS, path))?
@@ -87,7 +91,7 @@ impl Resolver<'_> {
                 {
                     self.say(List::DenyWrite, folder, OWN_SETTINGS);
                 }
-                return Ok(());
+                return Ok(false);
             }
             Location::Missing(place) => {
                 self.hold_own_way(path, &place);
@@ -102,6 +106,7 @@ impl Resolver<'_> {
             }
             Location::Found(found) => {
                 self.hold_own_way(path, &found.path);
+                there = true;
                 let place = found.path.clone();
                 let parent = place.parent().unwrap_or(&place).to_path_buf();
                 if self.writes(&parent) || self.mounted_writable(&place) {
@@ -110,7 +115,8 @@ impl Resolver<'_> {
                 place
             }
         };
-        self.shut(&place)
+        self.shut(&place)?;
+        Ok(there)
     }
 
     /// Links on the way stay where they are, if there are any.

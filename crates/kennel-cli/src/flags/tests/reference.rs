@@ -25,13 +25,15 @@ fn the_settings_page_has_every_key_as_it_is() {
 }
 
 #[test]
-fn the_examples_of_the_settings_page_are_settings() {
-    let page =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md")).unwrap();
+fn the_examples_of_the_pages_are_settings() {
+    let page = |name: &str| {
+        std::fs::read_to_string(format!("{}/../../docs/{name}.md", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    };
     let base = Base::new("/work", Some("/home/me".into()));
+    let pages = page("settings") + &page("profiles");
     let examples: Vec<&str> =
-        page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert!(examples.len() >= 2);
+        pages.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(examples.len() >= 5);
     for example in examples {
         parse(example.as_bytes(), Format::Toml, Provenance::File("example"), &base)
             .unwrap_or_else(|error| panic!("{error}:\n{example}"));

@@ -1,0 +1,230 @@
+//! An agent's state folder can be written, and nothing in it that the agent on the host would run.
+
+use kennel_policy::profiles::AGENTS;
+
+use crate::Home;
+
+/// What agents keep: a file that must still be there after the run.
+const KEPT: &[(&str, &str)] = &[
+    ("claude", ".claude/projects/x/session.jsonl"),
+    ("claude", ".claude/.credentials.json"),
+    ("claude", ".claude/.claude.json"),
+    ("codex", ".codex/sessions/2026/rollout.jsonl"),
+    ("codex", ".codex/auth.json"),
+    ("codex", ".codex/state_5.sqlite"),
+    ("gemini", ".gemini/tmp/project/chats/session.json"),
+    ("gemini", ".gemini/oauth_creds.json"),
+    ("opencode", ".local/share/opencode/opencode.db"),
+    ("opencode", ".local/state/opencode/model.json"),
+    ("aider", ".aider/caches/prices.json"),
+    ("goose", ".local/share/goose/sessions/sessions.db"),
+    ("amp", ".local/share/amp/device-id.json"),
+];
+
+/// Where each agent takes commands from: the file, and of what it is a part that must not be made, moved or replaced.
+const COMMANDS: &[(&str, &str)] = &[
+    ("claude", ".claude/settings.json"),
+    ("claude", ".claude/settings.local.json"),
+    ("claude", ".claude/.config.json"),
+    ("claude", ".claude/CLAUDE.md"),
+    ("claude", ".claude/agents/helper.md"),
+    ("claude", ".claude/commands/go.md"),
+    ("claude", ".claude/hooks/hook.sh"),
+    ("claude", ".claude/skills/x/SKILL.md"),
+    ("claude", ".claude/plugins/installed_plugins.json"),
+    ("claude", ".claude/local/claude"),
+    ("claude", ".claude/daemon.json"),
+    ("claude", ".claude.json"),
+    ("codex", ".codex/config.toml"),
+    ("codex", ".codex/hooks.json"),
+    ("codex", ".codex/.env"),
+    ("codex", ".codex/AGENTS.md"),
+    ("codex", ".codex/rules/default.rules"),
+    ("codex", ".codex/prompts/go.md"),
+    ("codex", ".codex/skills/x/SKILL.md"),
+    ("codex", ".codex/packages/x"),
+    ("gemini", ".gemini/settings.json"),
+    ("gemini", ".gemini/.env"),
+    ("gemini", ".gemini/GEMINI.md"),
+    ("gemini", ".gemini/extensions/x/gemini-extension.json"),
+    ("gemini", ".gemini/commands/go.toml"),
+    ("gemini", ".gemini/trustedFolders.json"),
+    ("gemini", ".gemini/policies/x.toml"),
+    ("opencode", ".config/opencode/opencode.json"),
+    ("opencode", ".config/opencode/plugin/x.js"),
+    ("opencode", ".local/share/opencode/bin/rg"),
+    ("aider", ".aider.conf.yml"),
+    ("goose", ".config/goose/config.yaml"),
+    ("goose", ".local/share/goose/recipes/x.yaml"),
+    ("amp", ".config/amp/settings.json"),
+];
+
+/// What each session makes for itself and runs: sessions on the host have theirs there at the same time.
+const OF_SESSIONS: &[(&str, &str)] = &[
+    ("claude", ".claude/shell-snapshots"),
+    ("claude", ".claude/session-env"),
+    ("codex", ".codex/tmp"),
+    ("codex", ".codex/shell_snapshots"),
+    ("opencode", ".cache/opencode"),
+    ("opencode", ".local/share/opencode/snapshot"),
+];
+
+/// The part of a path that is right below the state folder.
+fn top(path: &str) -> &str {
+    let folders =
+        [".claude", ".codex", ".gemini", ".config/opencode", ".local/share/opencode", ".config/goose"];
+    let more = [".local/share/goose", ".config/amp"];
+    let below = folders.iter().chain(&more).find_map(|folder| path.strip_prefix(&format!("{folder}/")));
+    let rest = below.map_or("", |below| below.split_once('/').map_or("", |(_, rest)| rest));
+    path.strip_suffix(rest).unwrap_or(path).trim_end_matches('/')
+}
+
+#[test]
+fn an_agents_state_is_kept_and_its_folder_is_made_for_the_first_run() {
+    for agent in AGENTS {
+        let home = Home::new();
+        let kept: Vec<&str> = KEPT.iter().filter(|(own, _)| *own == agent).map(|(_, path)| *path).collect();
+        assert!(!kept.is_empty(), "{agent}");
+        for path in &kept {
+            let script = format!(
+                "mkdir -p \"$(dirname ~/{path})\" && echo one > ~/{path}.tmp && mv ~/{path}.tmp ~/{path} && echo fine > made"
+            );
+            home.inside(&["--profile", agent], &script).ok();
+            home.inside(&["--profile", agent], &format!("echo two >> ~/{path}")).ok();
+            assert_eq!(home.read(path).as_deref(), Some("one\ntwo\n"), "{agent}: {path}");
+        }
+        // The rest of the home is as closed as under profile agent.
+        let tried = home.inside(&["--profile", agent], "echo x > ~/file");
+        assert_ne!(tried.code, 0, "{agent}");
+        let folder = home.at(kept[0].split('/').next().unwrap());
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700, "{agent}");
+    }
+}
+
+#[test]
+fn nothing_that_an_agent_on_the_host_would_run_can_be_written() {
+    for agent in AGENTS {
+        let home = Home::new();
+        let paths: Vec<&str> =
+            COMMANDS.iter().filter(|(own, _)| *own == agent).map(|(_, path)| *path).collect();
+        assert!(!paths.is_empty(), "{agent}");
+        // Absent ones are not made, whichever way. Each line of the script is a try of its own.
+        let mut script = String::new();
+        for path in &paths {
+            let top = top(path);
+            script.push_str(&format!(
+                "(mkdir -p $(dirname ~/{path}) && echo evil > ~/{path}) 2>/dev/null\n\
+                 (mkdir -p new/$(basename {top}) && echo evil > new/x && mv new/x ~/{path}) 2>/dev/null\n\
+                 (mkdir -p tree && echo evil > tree/x && mv -T tree ~/{top}) 2>/dev/null\n\
+                 ln -s $PWD/made ~/{top} 2>/dev/null\n\
+                 ln $PWD/made ~/{path} 2>/dev/null\n"
+            ));
+        }
+        home.inside(&["--profile", agent], &format!("echo evil > made\n{script}exit 0")).ok();
+        for path in &paths {
+            let found = home.outside(&format!("cat ~/{path} 2>/dev/null || true"));
+            assert_eq!(found.stdout, "", "{agent}: {path} was made");
+            let is_link = home.at(top(path)).symlink_metadata().is_ok_and(|file| file.is_symlink());
+            assert!(!is_link, "{agent}: {path} was made a link");
+        }
+        // Existing ones stay as they are.
+        home.outside(
+            &paths
+                .iter()
+                .map(|path| format!("mkdir -p $(dirname ~/{path}); echo own > ~/{path}\n"))
+                .collect::<String>(),
+        );
+        let mut script = String::new();
+        for path in &paths {
+            let top = top(path);
+            script.push_str(&format!(
+                "(echo evil > ~/{path}) 2>/dev/null\n(echo evil >> ~/{path}) 2>/dev/null\n\
+                 (cp made ~/{path}.tmp && mv ~/{path}.tmp ~/{path}) 2>/dev/null\n\
+                 rm -f ~/{path} 2>/dev/null\nmv ~/{top} ~/{top}.old 2>/dev/null\n\
+                 (cp -r ~/{top} ~/{top}.new && echo evil > ~/{top}.new && mv -T ~/{top}.new ~/{top}) 2>/dev/null\n\
+                 chmod 777 ~/{path} 2>/dev/null\n"
+            ));
+        }
+        home.inside(&["--profile", agent], &format!("echo evil > made\n{script}exit 0")).ok();
+        for path in &paths {
+            assert_eq!(home.read(path).as_deref(), Some("own\n"), "{agent}: {path}");
+        }
+        // With the folder open and no profile, the same script does it.
+        let state = home.at("").display().to_string();
+        home.inside(&["--allow-write", &state], &format!("echo evil > made\n{script}exit 0")).ok();
+        for path in &paths {
+            assert_ne!(
+                home.read(path).as_deref(),
+                Some("own\n"),
+                "{agent}: {path} is open without the profile"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_state_folder_itself_cannot_be_moved_away_with_what_is_kept_in_it() {
+    let home = Home::new();
+    home.write(".codex/config.toml", "own\n");
+    let tries = "mv ~/.codex ~/.codex-old; mkdir ~/.codex; rm -rf ~/.codex; rmdir ~/.codex/skills; true";
+    home.inside(&["--profile", "codex"], tries).ok();
+    assert_eq!(home.read(".codex/config.toml").as_deref(), Some("own\n"));
+}
+
+#[test]
+fn what_sessions_on_the_host_run_is_neither_seen_nor_reached() {
+    for (agent, folder) in OF_SESSIONS {
+        let home = Home::new();
+        home.write(&format!("{folder}/of-host.sh"), "own\n");
+        let script = format!(
+            "ls -A ~/{folder}; echo evil > ~/{folder}/of-host.sh && echo inside > ~/{folder}/new && cat ~/{folder}/new; \
+             rm -rf ~/{folder} 2>/dev/null; mv ~/{folder} ~/{folder}.old 2>/dev/null; exit 0"
+        );
+        let ran = home.inside(&["--profile", agent], &script).ok();
+        assert_eq!(ran.stdout, "inside\n", "{agent}: {folder}: {}", ran.stderr);
+        assert_eq!(home.read(&format!("{folder}/of-host.sh")).as_deref(), Some("own\n"), "{agent}: {folder}");
+        assert_eq!(home.read(&format!("{folder}/new")), None, "{agent}: {folder}");
+    }
+}
+
+#[test]
+fn an_agent_sees_no_login_of_another_one() {
+    let home = Home::new();
+    let logins = [
+        ("claude", ".claude/.credentials.json"),
+        ("claude", ".claude.json"),
+        ("codex", ".codex/auth.json"),
+        ("gemini", ".gemini/oauth_creds.json"),
+        ("opencode", ".local/share/opencode/auth.json"),
+        ("aider", ".aider/oauth-keys.env"),
+        ("goose", ".config/goose/secrets.yaml"),
+        ("amp", ".local/share/amp/secrets.json"),
+    ];
+    for (_, path) in logins {
+        home.write(path, "login");
+    }
+    home.write(".ssh/id", "login");
+    for agent in AGENTS {
+        let read: String =
+            logins.iter().map(|(_, path)| format!("cat ~/{path} >/dev/null 2>&1 && echo {path}\n")).collect();
+        let ran =
+            home.inside(&["--profile", agent], &format!("{read}cat ~/.ssh/id && echo key; exit 0")).ok();
+        let own: Vec<&str> = logins
+            .iter()
+            // Claude Code's own on the host holds keys of MCP servers, and it has another one inside.
+            .filter(|(own, path)| *own == agent && *path != ".claude.json")
+            .map(|(_, path)| *path)
+            .collect();
+        assert_eq!(ran.stdout.lines().collect::<Vec<_>>(), own, "{agent}");
+    }
+}
+
+#[test]
+fn a_network_mode_of_ones_own_goes_with_an_agents_profile() {
+    let home = Home::new();
+    for flags in [&["--net", "none"][..], &["--net", "host"], &["--allow-domain", "example.com"]] {
+        let flags = [&["--profile", "codex"], flags].concat();
+        home.inside(&flags, "true").ok();
+    }
+}
