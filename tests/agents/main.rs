@@ -52,13 +52,24 @@ fn claude_runs_commands_with_its_own_sandbox_switched_off() {
     let off = r#"{"sandbox": {"enabled": false}}"#;
     let allowed = ["--permission-mode", "acceptEdits", "--allowedTools", "Bash,Read,Edit,Write"];
     let arguments = [&["-p", "--settings", off], allowed.as_slice(), &["--", "Do the round"]].concat();
-    round::unattended(&CLAUDE, &arguments, &[(".claude/settings.json", on)]);
+    round::unattended(&CLAUDE, &[], &arguments, &[(".claude/settings.json", on)], false);
 }
 
 #[test]
 fn codex_runs_commands_with_its_own_sandbox_switched_off() {
     // Without its flag it has its own: the folder is trusted.
-    round::unattended(&CODEX, &["exec", "--sandbox", "danger-full-access", "Do the round"], &[]);
+    let arguments = ["exec", "--sandbox", "danger-full-access", "Do the round"];
+    round::unattended(&CODEX, &[], &arguments, &[], false);
+}
+
+#[test]
+fn codex_runs_commands_in_its_own_sandbox_where_kennel_allows_nested_ones() {
+    if am_root() {
+        return skipped("codex in its own sandbox as root: --nested is for ordinary users");
+    }
+    let flags = ["--nested", "--allow-dotfiles"];
+    let arguments = ["exec", "--sandbox", "workspace-write", "Do the round"];
+    round::unattended(&CODEX, &flags, &arguments, &[], true);
 }
 
 /// Agents are seldom run as root, and a round takes seconds: two of them do one as root as well.

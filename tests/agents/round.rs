@@ -68,6 +68,10 @@ pub struct Round {
     world: World,
     model: Model,
     report: PathBuf,
+    /// Further flags of kennel's.
+    flags: Vec<String>,
+    /// Whether the agent's commands run in a sandbox of its own, without a network.
+    own_sandbox: bool,
     /// What has to stay as it is, and what it is.
     kept: Vec<(PathBuf, Option<String>)>,
 }
@@ -100,9 +104,18 @@ pub fn in_a_terminal(agent: &'static Agent) {
     round.check();
 }
 
-/// Does a round without a terminal, or says why not: with these arguments and these files in its home.
-pub fn unattended(agent: &'static Agent, arguments: &[&str], files: &[(&str, &str)]) {
+/// Does a round without a terminal, or says why not: with these flags of kennel's, these arguments, and these files in its
+/// home. With a sandbox of its own around its commands it tries no host.
+pub fn unattended(
+    agent: &'static Agent,
+    flags: &[&str],
+    arguments: &[&str],
+    files: &[(&str, &str)],
+    own_sandbox: bool,
+) {
     let Some(mut round) = Round::prepare(agent, &[]) else { return };
+    round.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    round.own_sandbox = own_sandbox;
     for (name, contents) in files {
         round.world.in_home(name, contents);
     }
@@ -138,7 +151,8 @@ impl Round {
         let world = World { scratch, home, work, base };
         (agent.configure)(&world);
         let kept = kept.into_iter().map(|path| (path, None)).collect();
-        let mut round = Round { agent, installed, world, model, report, kept };
+        let (flags, own_sandbox) = (Vec::new(), false);
+        let mut round = Round { agent, installed, world, model, report, flags, own_sandbox, kept };
         round.look();
         Some(round)
     }
@@ -164,7 +178,12 @@ impl Round {
         for host in REAL_HOSTS {
             command.args(["--deny-domain", host]);
         }
-        command.arg("--report").arg(&self.report).arg("--").arg(self.installed.join(self.agent.program));
+        command
+            .args(&self.flags)
+            .arg("--report")
+            .arg(&self.report)
+            .arg("--")
+            .arg(self.installed.join(self.agent.program));
         command.args(arguments);
         command
     }
@@ -186,6 +205,7 @@ impl Round {
         // What it was not allowed to do it was refused.
         assert!(!world.outside("planted.txt").exists(), "it wrote outside: {}", model.result_of(3));
         assert_eq!(read(&world.outside("kept.txt")), "the host's\n", "{}", model.result_of(4));
+        assert_eq!(read(&world.work.join("tried.txt")), "tried\n", "{}", model.result_of(5));
         for (path, contents) in &self.kept {
             let now = fs::read_to_string(path).ok();
             assert_eq!(&now, contents, "{} stays as it is: {}", path.display(), model.result_of(5));
@@ -193,7 +213,10 @@ impl Round {
         let report: Value = serde_json::from_str(&read(&self.report)).expect("a report is JSON");
         let decisions = report["network"].as_array().expect("it has decisions");
         let refused = decisions.iter().find(|decision| decision["host"] == "refused.example");
-        assert_eq!(refused.expect("the host was tried")["allowed"], false, "{decisions:?}");
+        match refused {
+            Some(refused) => assert_eq!(refused["allowed"], false, "{refused}"),
+            None => assert!(self.own_sandbox, "the host was tried: {decisions:?}"),
+        }
         for decision in decisions.iter().filter(|decision| decision["allowed"] == true) {
             assert_eq!(decision["host"], "host.kennel.internal", "only the stand-in was reached: {decision}");
         }
@@ -224,13 +247,16 @@ fn project(scratch: &Scratch) {
     git(&["commit", "--quiet", "--message", "The project"]);
 }
 
-/// What the model has the agent do. The last step tries to change what must stay as it is.
+/// What the model has the agent do. The last step tries to change what must stay as it is; in a script, because some agents
+/// look at commands.
 fn script(scratch: &Scratch, kept: &[PathBuf]) -> Value {
     let path = |name: &str| scratch.join(name).display().to_string();
     let plant = kept.iter().map(|path| {
         let folder = path.parent().expect("it is a file's").display();
-        format!("mkdir -p {folder}; echo planted >> {}", path.display())
+        format!("mkdir -p {folder}\necho planted >> {}\n", path.display())
     });
+    let told = format!("echo tried > {}\n", path("project/tried.txt"));
+    scratch.write("project/plant.sh", &(plant.collect::<String>() + &told));
     json!([
         {"do": "read", "path": path("project/notes.txt")},
         {"do": "run", "command": format!("echo ran-it | tee {}", path("project/ran.txt"))},
@@ -238,7 +264,7 @@ fn script(scratch: &Scratch, kept: &[PathBuf]) -> Value {
         {"do": "write", "path": path("outside/planted.txt"), "content": "planted"},
         {"do": "run", "command": format!(
             "echo overwritten > {}; curl -sS -m 20 http://refused.example/", path("outside/kept.txt"))},
-        {"do": "run", "command": plant.collect::<Vec<_>>().join("; ")},
+        {"do": "run", "command": format!("sh {}", path("project/plant.sh"))},
     ])
 }
 

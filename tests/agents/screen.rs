@@ -16,14 +16,14 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Starts a command in a window of 40 rows and 110 columns.
+    /// Starts a command in a window of 60 rows and 110 columns.
     pub fn start(
         folder: &Path,
         command: &Command,
         answers: &'static [(&'static str, &'static str)],
     ) -> Screen {
         let screen = Screen { socket: folder.join("tmux"), answers };
-        let mut tmux = screen.tmux(["-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "40"]);
+        let mut tmux = screen.tmux(["-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "60"]);
         if let Some(place) = command.get_current_dir() {
             tmux.arg("-c").arg(place);
         }
