@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::merge::{Sources, merge};
-use crate::policy::{FilePolicy, Missing, NetworkMode, PathRule, Policy};
+use crate::policy::{FilePolicy, NetworkMode, PathRule, Policy};
 use crate::settings::{Base, Settings, Stated};
 
 fn policy(name: &str) -> Policy {
@@ -54,7 +54,7 @@ fn the_profile_of_an_agent_has_all_of_profile_agent_and_its_own_state() {
         let state = &own.files.allow_write[1..];
         assert!(!state.is_empty(), "{name}");
         for rule in state {
-            assert_eq!(rule.missing, Missing::Create, "{name}");
+            assert!(rule.missing.creates(), "{name}");
             assert!(rule.pattern.as_path().starts_with("/home/me/"), "{name}");
             assert!(!hides(&own.files, rule.pattern.as_path()), "{name}");
         }

@@ -42,7 +42,7 @@ mounts = [
     { source = "models", target = "/models" },
     { source = "/srv/cache", target = "/cache", access = "read-write" },
 ]
-tmpfs = ["/scratch", { target = "/big", size = "1G" }, { target = "/small", size = 4096 }]
+tmpfs = ["/scratch", { target = "/big", size = "1G" }, { target = "/small", size = 4096, missing = "create" }]
 tmp = "host"
 host_run = true
 system = false
@@ -80,13 +80,14 @@ tmp_size = 0x100000
 clear = true
 pass = ["LANG"]
 unset = ["SECRET"]
-set = { MODE = "test", EMPTY = "" }
+set = { MODE = "test", EMPTY = "", STATE = { path = "~/s" } }
 
 [process]
 workdir = "sub"
 user = "root"
 hostname = "box"
 seccomp = "strict"
+nested = false
 "#;
 
 const WHOLE_JSON: &str = r#"{
@@ -108,7 +109,7 @@ const WHOLE_JSON: &str = r#"{
             { "source": "models", "target": "/models" },
             { "source": "/srv/cache", "target": "/cache", "access": "read-write" }
         ],
-        "tmpfs": ["/scratch", { "target": "/big", "size": "1G" }, { "target": "/small", "size": 4096 }],
+        "tmpfs": ["/scratch", { "target": "/big", "size": "1G" }, { "target": "/small", "size": 4096, "missing": "create" }],
         "tmp": "host",
         "host_run": true,
         "system": false,
@@ -146,9 +147,9 @@ const WHOLE_JSON: &str = r#"{
         "clear": true,
         "pass": ["LANG"],
         "unset": ["SECRET"],
-        "set": { "MODE": "test", "EMPTY": "" }
+        "set": { "MODE": "test", "EMPTY": "", "STATE": { "path": "~/s" } }
     },
-    "process": { "workdir": "sub", "user": "root", "hostname": "box", "seccomp": "strict" }
+    "process": { "workdir": "sub", "user": "root", "hostname": "box", "seccomp": "strict", "nested": false }
 }"#;
 
 #[test]
@@ -575,7 +576,7 @@ fn what_is_in_the_schema_is_in_the_sample_that_the_reader_accepts() {
             assert!(sample[name].get(key).is_some(), "{name}.{key} is not in the sample");
         }
     }
-    let shapes: [&Shape; 4] = [&keys::PATH, &keys::HOST, &keys::MOUNT, &keys::TMPFS];
+    let shapes: [&Shape; 5] = [&keys::PATH, &keys::HOST, &keys::MOUNT, &keys::TMPFS, &keys::VARIABLE];
     for field in shapes.iter().flat_map(|shape| shape.fields) {
         assert!(WHOLE_JSON.contains(&format!("\"{}\":", field.name)), "{} is not in the sample", field.name);
     }
