@@ -66,11 +66,11 @@ pub static CLAUDE: Agent = Agent {
     ],
 };
 
-/// Codex, with its own sandbox off: kennel is around it.
+/// Codex. Its own sandbox is on by default; kennel turns it off.
 pub static CODEX: Agent = Agent {
     name: "codex",
     program: "node_modules/.bin/codex",
-    arguments: &["--sandbox", "danger-full-access", "--ask-for-approval", "never"],
+    arguments: &["--ask-for-approval", "never"],
     configure: |world| {
         let (base, work) = (&world.base, world.work.display());
         let settings = format!(

@@ -47,19 +47,16 @@ fn goose_does_a_round_in_a_terminal_and_keeps_its_state() {
 }
 
 #[test]
-fn claude_runs_commands_with_its_own_sandbox_switched_off() {
+fn claude_whose_settings_turn_its_own_sandbox_on_runs_commands() {
     let on = r#"{"sandbox": {"enabled": true, "failIfUnavailable": true}}"#;
-    let off = r#"{"sandbox": {"enabled": false}}"#;
     let allowed = ["--permission-mode", "acceptEdits", "--allowedTools", "Bash,Read,Edit,Write"];
-    let arguments = [&["-p", "--settings", off], allowed.as_slice(), &["--", "Do the round"]].concat();
+    let arguments = [&["-p"], allowed.as_slice(), &["--", "Do the round"]].concat();
     round::unattended(&CLAUDE, &[], &arguments, &[(".claude/settings.json", on)], false);
 }
 
 #[test]
-fn codex_runs_commands_with_its_own_sandbox_switched_off() {
-    // Without its flag it has its own: the folder is trusted.
-    let arguments = ["exec", "--sandbox", "danger-full-access", "Do the round"];
-    round::unattended(&CODEX, &[], &arguments, &[], false);
+fn codex_whose_own_sandbox_is_on_by_default_runs_commands() {
+    round::unattended(&CODEX, &[], &["exec", "Do the round"], &[], false);
 }
 
 #[test]

@@ -64,11 +64,12 @@ impl Screen {
             .collect()
     }
 
-    /// The exit code of the command, once it has ended.
+    /// The exit code of the command, once it has ended; 128 and the signal when one ended it. The window can be dead for a
+    /// moment before tmux knows of what.
     pub fn ended(&self) -> Option<i32> {
-        let state = self.said(["display-message", "-p", "#{pane_dead} #{pane_dead_status}"]);
-        let (dead, code) = state.trim().split_once(' ').unwrap_or((state.trim(), ""));
-        (dead == "1").then(|| code.parse().unwrap_or(-1))
+        let state = self.said(["display-message", "-p", "#{pane_dead_status},#{pane_dead_signal}"]);
+        let (code, signal) = state.trim().split_once(',')?;
+        code.parse().ok().or_else(|| signal.parse::<i32>().ok().map(|signal| 128 + signal))
     }
 
     /// Types.
