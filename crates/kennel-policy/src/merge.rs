@@ -52,8 +52,8 @@ impl Sources {
 pub struct Merged {
     /// The policy.
     pub policy: Policy,
-    /// The profile that it builds on, if one was named.
-    pub profile: Option<String>,
+    /// The profile that it builds on, if one was named, followed by those that this builds on.
+    pub profiles: Vec<String>,
     /// Settings of the file found in the working directory that were not applied.
     pub notes: Vec<Note>,
 }
@@ -191,10 +191,10 @@ pub fn merge_with(sources: Sources, own: &dyn OwnProfiles) -> Result<Merged, Mer
 
     let mut whole = defaults();
     let start = said.process.workdir.as_ref().map_or(base.folder.clone(), |stated| stated.value.clone());
-    let named = said.profile.take();
-    let profile = named.as_ref().map(|profile| profile.value.clone());
-    if let Some(named) = named {
-        let mut profile = profile::profile(named, &base.in_folder(start), own)?;
+    let mut profiles = Vec::new();
+    if let Some(named) = said.profile.take() {
+        let (mut profile, names) = profile::profile(named, &base.in_folder(start), own)?;
+        profiles = names;
         // A network mode that somebody asks for replaces that of the profile, and the hosts with it.
         if said.network.mode.as_ref().is_some_and(|mode| mode.value != NetworkMode::AllowList) {
             profile.network.allow.clear();
@@ -218,7 +218,7 @@ pub fn merge_with(sources: Sources, own: &dyn OwnProfiles) -> Result<Merged, Mer
     check_network(&whole)?;
     check_swap(&whole)?;
     check_nested(&whole)?;
-    Ok(Merged { policy: policy(whole), profile, notes })
+    Ok(Merged { policy: policy(whole), profiles, notes })
 }
 
 /// Lays what a stronger source says over the rest.

@@ -27,7 +27,7 @@ pub fn without_profile(args: &RunArgs, merged: &Merged) -> Option<&'static str> 
     let name = Path::new(args.command.first()?).file_name().and_then(OsStr::to_str)?;
     let agent = profiles::AGENTS.into_iter().find(|agent| *agent == name)?;
     // Whoever chose another profile knows why.
-    let generic = matches!(merged.profile.as_deref(), None | Some("default" | "agent"));
+    let generic = matches!(merged.profiles.first().map(String::as_str), None | Some("default" | "agent"));
     (generic && !args.quiet && std::io::stderr().is_terminal()).then_some(agent)
 }
 

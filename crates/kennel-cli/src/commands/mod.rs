@@ -3,6 +3,7 @@
 mod agents;
 mod ask;
 mod doctor;
+mod inner_sandbox;
 mod plan;
 mod policy;
 mod profiles;

@@ -10,7 +10,7 @@ use kennel::outcome::{Ended, HandedBack, Outcome};
 use kennel::{ControlLines, Published, SandboxError, terminal};
 use kennel_policy::policy::{Limits, NetworkMode, Policy};
 
-use super::{FAILED, agents, ask, plan, policy, report, say, say_lines, stats};
+use super::{FAILED, agents, ask, inner_sandbox, plan, policy, report, say, say_lines, stats};
 use crate::flags::advice::{noted, told};
 use crate::flags::{RunArgs, Stats};
 use crate::platform;
@@ -38,6 +38,7 @@ pub fn run(args: &RunArgs) -> i32 {
     }
     let agent = agents::without_profile(args, &merged);
     agent.iter().for_each(|agent| agents::suggest(agent));
+    let command = inner_sandbox::without(args, &merged, &cwd);
     let control = match args.control_fd.as_deref().map(control_lines).transpose() {
         Ok(control) => control,
         Err(error) => return fail(&error),
@@ -59,7 +60,7 @@ pub fn run(args: &RunArgs) -> i32 {
     };
     let row = (args.stats == Some(Stats::Live)).then(stats::LiveRow::new).flatten();
     let policy = Arc::new(merged.policy);
-    let mut job = Job::bare(policy.clone(), args.command.clone());
+    let mut job = Job::bare(policy.clone(), command);
     (job.environment, job.cwd) = (platform::variables(), cwd);
     job.hooks = Hooks {
         count: args.stats.is_some(),

@@ -6,7 +6,7 @@ use crate::settings::{Base, Format, Provenance, Settings, Stated, parse};
 
 use super::{MergeError, overlay};
 
-/// Puts a profile together with all that it builds on, the lowest first.
+/// Puts a profile together with all that it builds on. Returns their names as well, the profile's own first.
 ///
 /// A name means the user's own profile, else the built-in one. A profile that builds on its own name means the built-in
 /// one by it, so that a user can change `claude` in three lines.
@@ -14,7 +14,7 @@ pub(super) fn profile(
     named: Stated<String>,
     base: &Base,
     own: &dyn OwnProfiles,
-) -> Result<Settings, MergeError> {
+) -> Result<(Settings, Vec<String>), MergeError> {
     let mut chain: Vec<Settings> = Vec::new();
     // Each is used once, so the chain ends.
     let mut used: Vec<(String, bool)> = Vec::new();
@@ -48,5 +48,5 @@ pub(super) fn profile(
     for settings in chain.into_iter().rev() {
         overlay(&mut whole, settings);
     }
-    Ok(whole)
+    Ok((whole, used.into_iter().map(|(name, _)| name).collect()))
 }

@@ -150,7 +150,7 @@ fn a_profile_of_the_users_builds_on_others_and_replaces_what_they_say() {
     // Relative to where the command starts, as in built-in profiles; and rules tell their line.
     assert_eq!(paths(&merged.policy.files.allow_write), ["/work/out", "/home/me/state"]);
     assert_eq!(merged.policy.files.allow_write[0].origin.to_string(), "mine.toml:5");
-    assert_eq!(merged.profile.as_deref(), Some("mine"));
+    assert_eq!(merged.profiles.first().map(String::as_str), Some("mine"));
 }
 
 #[test]
