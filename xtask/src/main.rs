@@ -1,5 +1,6 @@
 //! The workshop: what is done with kennel's source besides building it.
 
+mod agents;
 mod attack;
 mod bench;
 mod cache;

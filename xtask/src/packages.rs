@@ -37,6 +37,7 @@ const WANTED: &[(&str, &str)] = &[
     ("procps", "a look at processes from outside"),
     ("python3", "an interpreter in a sandbox, servers"),
     ("python3-pip", "network"),
+    ("python3-venv", "an agent from PyPI"),
     ("redis-server", "network"),
     ("ripgrep", "srt looks for files with it"),
     ("rsync", "network"),

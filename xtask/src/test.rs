@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::Failure;
+use crate::agents;
 use crate::attack;
 use crate::cargo::{self, Program};
 use crate::claims;
@@ -42,6 +43,9 @@ pub fn test(words: &[String]) -> Result<bool, Failure> {
     }
     if flags.is_empty() && (names.is_empty() || names.iter().any(|name| *name == "clients")) {
         clients::install();
+    }
+    if flags.is_empty() && (names.is_empty() || names.iter().any(|name| *name == "agents")) {
+        agents::install();
     }
     let mut reports = Vec::new();
     if names.is_empty() {
@@ -229,6 +233,9 @@ impl Suites {
         }
         if let Some(clients) = clients::folder() {
             command.env("KENNEL_CLIENTS", clients);
+        }
+        if let Some(agents) = agents::folder() {
+            command.env("KENNEL_AGENTS", agents);
         }
         command.env("KENNEL_BIN", &self.kennel).env("KENNEL_ENTRYPOINT", &self.entrypoint);
     }
