@@ -14,9 +14,10 @@ use kennel_policy::policy::OtherNames;
 use super::error::{ResolveError, system_error};
 use super::locate::{Found, locate_plain};
 use super::path_rules::{List, Resolver};
+use super::walk::WalkError;
 use super::{Kind, Reason};
 
-/// A search that takes longer than the start of a sandbox may is given up.
+/// In folders with more names than this nobody can say that there is no other.
 const MOST: usize = 500_000;
 
 /// A denied file that has other names.
@@ -50,7 +51,7 @@ impl Resolver<'_> {
             return Ok(());
         }
         let numbers: HashSet<u64> = denied.iter().map(|denied| denied.file.identity.inode).collect();
-        for path in self.names_of(&numbers) {
+        for path in self.names_of(&numbers)? {
             let found = locate_plain(&path).map_err(system_error("other names of denied files", &path))?;
             let Some(found) = found else { continue };
             let same = denied
@@ -66,7 +67,7 @@ impl Resolver<'_> {
     }
 
     /// The paths in writable folders at which files with these numbers lie.
-    fn names_of(&self, numbers: &HashSet<u64>) -> Vec<PathBuf> {
+    fn names_of(&self, numbers: &HashSet<u64>) -> Result<Vec<PathBuf>, ResolveError> {
         let roots =
             self.said.iter().filter(|(path, said)| said.allow_write.is_some() && path.parent().is_some());
         let mut folders: Vec<PathBuf> = roots.map(|(path, _)| path.to_path_buf()).collect();
@@ -83,9 +84,9 @@ impl Resolver<'_> {
                 }
             }
             if seen > MOST {
-                break;
+                return Err(WalkError::TooWide(folder, MOST).into());
             }
         }
-        names
+        Ok(names)
     }
 }
