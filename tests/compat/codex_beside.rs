@@ -41,6 +41,7 @@ fn a_workspace() {
             ("mv .codex", "mv .codex gone && mkdir .codex"),
             (".agents, which is not there", "mkdir .agents && echo x > .agents/x"),
             (".agents by a link", "ln -s other .agents"),
+            (".aws, which is not there", "mkdir .aws && echo x > .aws/config"),
             ("a nested repository's hooks", "echo x > nested/.git/hooks/pre-commit"),
             ("/dev/null", "echo x > /dev/null"),
             ("/dev/shm", "echo x > /dev/shm/x"),

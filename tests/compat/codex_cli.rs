@@ -49,3 +49,13 @@ fn codex_reads_only_where_its_profile_says_so() {
     assert!(ran.code != 0 && ran.stdout.contains("ref:"), "{}{}", ran.stdout, ran.stderr);
     assert!(!yard.repo().join("made").exists());
 }
+
+/// Codex passes the folder that a command starts in, whether its profile shows it or not.
+#[test]
+fn codex_runs_a_command_whose_folder_is_hidden() {
+    let Some(yard) = Yard::new() else { return };
+    let profile = r#"{"type":"managed","file_system":{"type":"restricted","entries":[
+        {"path":{"type":"special","value":{"kind":"minimal"}},"access":"read"}]},"network":"restricted"}"#;
+    let Some(ran) = codex(&yard, profile, "/bin/pwd; ls / | grep -c var") else { return };
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, "/\n0\n"), "{}", ran.stderr);
+}

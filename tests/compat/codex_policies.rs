@@ -316,15 +316,6 @@ fn exit_codes_are_the_commands() {
     assert_eq!(ran(&mut bash).code, 5, "with standard streams closed");
 }
 
-#[test]
-fn the_command_starts_where_it_is_told() {
-    let Some(yard) = Yard::new() else { return };
-    let elsewhere = yard.at("outside").display().to_string();
-    let policy = ["--command-cwd", &elsewhere, "--sandbox-policy", r#"{"type":"workspace-write"}"#];
-    let ran = yard.sh(&policy, "pwd; echo x > TOP 2>/dev/null || echo refused").ok();
-    assert_eq!(ran.stdout, format!("{elsewhere}\nrefused\n"));
-}
-
 /// A private network, in which programs can talk to themselves, by unix sockets too.
 #[test]
 fn without_a_network_programs_still_talk_to_themselves() {

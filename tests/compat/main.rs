@@ -6,6 +6,8 @@
 
 mod codex_beside;
 mod codex_cli;
+mod codex_further;
+mod codex_network;
 mod codex_older;
 mod codex_policies;
 mod peers;

@@ -70,7 +70,7 @@ impl Place {
     }
 
     /// A text with where this place is, and where the real programs are, which need their own files inside.
-    fn fill_in(&self, text: &str) -> String {
+    pub fn fill_in(&self, text: &str) -> String {
         let peers = std::env::var("KENNEL_PEERS").unwrap_or_else(|_| "/nonexistent".into());
         text.replace("TOP", &self.top().display().to_string()).replace("PEERS", &peers)
     }
@@ -180,12 +180,14 @@ pub fn srt(which: Which, place: &Place, settings: Option<&str>) -> Option<Comman
 }
 
 /// Codex's helper with its working directory, as `which`; the policy is still to be added.
-fn codex_helper(which: Which, release: Codex, place: &Place) -> Option<Command> {
+pub fn codex_helper(which: Which, release: Codex, place: &Place) -> Option<Command> {
     let mut command = Command::new(match which {
         // The helper is Codex itself under the other name, by which it also calls itself inside.
         Which::Real => {
             let helper = place.dir("real").join("codex-linux-sandbox");
-            std::os::unix::fs::symlink(release.path()?, &helper).expect("a scratch folder takes a link");
+            if !helper.exists() {
+                std::os::unix::fs::symlink(release.path()?, &helper).expect("a scratch folder takes a link");
+            }
             helper
         }
         Which::Kennel => peers::kennel_as("codex-linux-sandbox", place.top()),

@@ -212,12 +212,51 @@ fn datagram_sockets_which_could_send_to_any_path_cannot_be_made() {
         let told = Script::new()
             .call(libc::SYS_socket, args![libc::AF_UNIX, libc::SOCK_DGRAM, 0])
             .call(libc::SYS_socket, args![libc::AF_UNIX, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0])
-            .call(libc::SYS_socketpair, pair(libc::SOCK_DGRAM))
             .call(libc::SYS_io_uring_setup, args![1, Arg::Zeros(120)])
             .call(libc::SYS_socketpair, pair(libc::SOCK_STREAM))
             .call(libc::SYS_socket, args![libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0])
             .inside(&["--no-settings", "--unix-sockets", "listed", "--seccomp", profile]);
-        told.refused_all(0..4, &[libc::EPERM]).ok_all(4..6);
+        told.refused_all(0..3, &[libc::EPERM]).ok_all(3..5);
+    }
+}
+
+/// What the guard gives to whoever asks for a pair of datagram sockets cannot be sent nor connected elsewhere, by whatever call.
+#[test]
+fn a_pair_of_datagram_sockets_is_one_that_stays_a_pair() {
+    let scratch = Scratch::new();
+    let path = scratch.join("daemon");
+    let daemon = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    daemon.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let mut address = (libc::AF_UNIX as u16).to_ne_bytes().to_vec();
+    address.extend_from_slice(path.as_os_str().as_encoded_bytes());
+    address.push(0);
+    let length = address.len();
+    for profile in ["default", "permissive", "none", "strict"] {
+        for sockets in ["none", "listed"] {
+            if (profile, sockets) == ("none", "none") {
+                // Nothing is filtered there.
+                continue;
+            }
+            for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW | libc::SOCK_CLOEXEC] {
+                let told = Script::new()
+                    .call(libc::SYS_socketpair, args![libc::AF_UNIX, kind, 0, Arg::Zeros(8)])
+                    .call(libc::SYS_sendto, args![3, "hello", 5, 0, address.clone(), length])
+                    .call(libc::SYS_connect, args![3, address.clone(), length])
+                    .call(libc::SYS_sendto, args![3, "hello", 5, 0, 0, 0])
+                    .call(libc::SYS_recvfrom, args![4, Arg::Zeros(16), 16, libc::MSG_DONTWAIT, 0, 0])
+                    .call(libc::SYS_socketpair, args![libc::AF_INET, kind, 0, Arg::Zeros(8)])
+                    .call(libc::SYS_socketpair, args![libc::AF_UNIX, kind, 0, 8])
+                    .call(libc::SYS_socketpair, args![libc::AF_UNIX, kind | 0x100, 0, Arg::Zeros(8)])
+                    .inside(&["--no-settings", "--unix-sockets", sockets, "--seccomp", profile]);
+                assert!(
+                    daemon.recv(&mut [0; 16]).is_err(),
+                    "{profile} {sockets}: the host's socket was reached"
+                );
+                told.ok(0).ok(3).ok(4);
+                assert_ne!(told.errno(2), 0, "{profile} {sockets}: connected: {told:?}");
+                told.refused(5, &[libc::EOPNOTSUPP]).refused(6, &[libc::EFAULT]).refused(7, &[libc::EINVAL]);
+            }
+        }
     }
 }
 

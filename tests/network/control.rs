@@ -14,10 +14,11 @@ use crate::world::world;
 /// Hands the reading end of a pipe to kennel as descriptor 9.
 fn with_control(command: &mut Command) -> std::io::PipeWriter {
     let (lines, pen) = std::io::pipe().expect("a pipe");
-    // SAFETY: only dup2; the closure keeps the pipe open until the fork.
+    // The pipe may well have this number already, and dup2 would then leave it to be closed.
+    // SAFETY: only dup2 and fcntl; the closure keeps the pipe open until the fork.
     unsafe {
         command.pre_exec(move || match libc::dup2(lines.as_raw_fd(), 9) {
-            9 => Ok(()),
+            9 if libc::fcntl(9, libc::F_SETFD, 0) == 0 => Ok(()),
             _ => Err(std::io::Error::last_os_error()),
         });
     }

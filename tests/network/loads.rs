@@ -25,7 +25,7 @@ fn a_thousand_connections_at_once() {
 #[test]
 fn large_bodies_come_whole_by_every_door_and_both_families() {
     let Some(world) = world() else { return };
-    let mut ways = vec!["--noproxy '*' -4", "-x $HTTP_PROXY", "-p -x $HTTP_PROXY", "-x $ALL_PROXY"];
+    let mut ways = vec!["--noproxy '*' -4", "-x $HTTP_PROXY", "-p -x $HTTP_PROXY", "-x $FTP_PROXY"];
     if world.ipv6 {
         ways.push("--noproxy '*' -6");
     }

@@ -38,6 +38,9 @@ kennel_tests::roles! {
     "serve" => publish::serve,
 }
 
+/// The servers that are written in Python.
+pub const SERVERS: &str = include_str!("servers.py");
+
 /// Longer than anything here takes; a test that reaches it hangs.
 pub const LONG: Duration = Duration::from_secs(90);
 

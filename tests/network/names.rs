@@ -87,7 +87,7 @@ fn a_name_that_is_not_allowed_is_looked_up_by_nobody() {
     let Some(world) = world() else { return };
     for way in crate::BOTH {
         let script = "curl -sS http://early.elsewhere.test/; curl -sS https://early.elsewhere.test/
-                      curl -sS --proxy $ALL_PROXY http://early.elsewhere.test/; getent hosts early.elsewhere.test; exit 0";
+                      curl -sS --proxy $FTP_PROXY http://early.elsewhere.test/; getent hosts early.elsewhere.test; exit 0";
         let told = allowed_sh(way, &["web.test"], script).ok();
         assert_eq!(told.reason("early.elsewhere.test"), "not on the allow list");
     }

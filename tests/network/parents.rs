@@ -229,8 +229,13 @@ fn proxies_of_somebody_elses_take_the_place_of_the_gates_by_port() {
     assert!(told.ran.stdout.contains("GET http://external.elsewhere.test/hello"), "{told:#?}");
     assert!(!told.ran.stdout.contains("Proxy-Authorization"), "{told:#?}");
     assert!(told.passed("127.0.0.1", "http"), "{told:#?}");
+    // No variable sends a program around it, to a private network or a name of the neighbourhood.
+    for url in ["http://10.1.2.3/hello", "http://169.254.1.2/hello", "http://printer.local/hello"] {
+        let told = get(Way::Proxy, &flags, &[], url).ok();
+        assert!(told.ran.stdout.contains(&format!("GET {url}")), "{told:#?}");
+    }
     // SOCKS is still the gate's, and so are plain connections.
-    let socks = "curl -s -m 20 --proxy \"$ALL_PROXY\" http://external.elsewhere.test/; echo $?
+    let socks = "curl -s -m 20 --proxy \"$FTP_PROXY\" http://external.elsewhere.test/; echo $?
                  curl -s -m 20 --noproxy '*' http://external.elsewhere.test/; echo $?";
     let told = told_by(&flags, &["sh", "-c", socks], |_| {}).ok();
     assert!(!told.ran.stdout.contains("0\n") || told.ran.stdout.contains("97\n"), "{told:#?}");
@@ -238,7 +243,7 @@ fn proxies_of_somebody_elses_take_the_place_of_the_gates_by_port() {
     // And the other way round.
     let flags = ["--settings".to_owned(), settings(&format!("socks_proxy_port = {port}"))];
     let told =
-        told_by(&flags, &["sh", "-c", "curl -sS --proxy \"$ALL_PROXY\" http://x.web.test/; exit 0"], |_| {});
+        told_by(&flags, &["sh", "-c", "curl -sS --proxy \"$FTP_PROXY\" http://x.web.test/; exit 0"], |_| {});
     assert!(told.passed("127.0.0.1", "socks"), "{told:#?}");
     world.saw_nothing_of("external.elsewhere");
 }

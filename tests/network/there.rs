@@ -3,6 +3,7 @@
 //! Names are answered by a rule, so that each test can use names of its own: the last two labels say what kind of
 //! name it is, whatever comes before them.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -274,12 +275,12 @@ fn question(message: &[u8]) -> Option<(String, u16, usize)> {
     Some((labels.join("."), u16::from_be_bytes([kind[0], kind[1]]), at + 4))
 }
 
-/// HTTPS, git's files and WebSockets.
+/// HTTPS, git's files and WebSockets; what exactly, the suite says in `SERVERS`.
 fn python(folder: &Path, listeners: &[TcpListener; 2]) -> io::Result<()> {
     let Some(python) = world::python() else { return Ok(()) };
     std::fs::create_dir_all(folder.join("www"))?;
     let script = folder.join("servers.py");
-    std::fs::write(&script, include_str!("servers.py"))?;
+    std::fs::write(&script, crate::SERVERS)?;
     let log = File::create(folder.join("servers.log"))?;
     let mut command = Command::new(python);
     command.arg(script).arg(folder).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
@@ -296,6 +297,35 @@ fn python(folder: &Path, listeners: &[TcpListener; 2]) -> io::Result<()> {
         });
     }
     command.spawn().map(drop)
+}
+
+/// An sshd that is not root's lets in nobody but its own user, by the shell that the user has, and only one whose password
+/// it can look up. `nobody` has neither shell nor home, and cannot read passwords.
+fn give_a_shell(folder: &Path) -> io::Result<()> {
+    // SAFETY: a plain call.
+    let user = unsafe { libc::geteuid() };
+    let users = std::fs::read_to_string("/etc/passwd")?;
+    let of_user = |line: &&str| line.split(':').nth(2) == Some(&user.to_string());
+    let Some(name) = users.lines().find(of_user).and_then(|line| line.split(':').next()) else {
+        return Ok(());
+    };
+    if user == 0 {
+        return Ok(());
+    }
+    let users = users.replace("/usr/sbin/nologin", "/bin/sh").replace(":/nonexistent:", ":/:");
+    for (file, text) in [("passwd", users.clone()), ("shadow", format!("{name}:*:20000:0:99999:7:::\n"))] {
+        std::fs::write(folder.join(file), text)?;
+        let own = CString::new(folder.join(file).display().to_string())?;
+        let target = CString::new(format!("/etc/{file}"))?;
+        let none = std::ptr::null();
+        // SAFETY: strings and nothing else. This mount namespace is of nobody else's.
+        let mounted =
+            unsafe { libc::mount(own.as_ptr(), target.as_ptr(), none, libc::MS_BIND, std::ptr::null()) };
+        if mounted != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// An sshd for each client, with the connection as its standard streams.
@@ -324,6 +354,7 @@ fn ssh(folder: &Path, listener: TcpListener, log: &Log) -> io::Result<()> {
         libc::mount(c"run".as_ptr(), c"/run".as_ptr(), c"tmpfs".as_ptr(), 0, std::ptr::null());
     }
     let _ = std::fs::create_dir_all("/run/sshd");
+    give_a_shell(folder)?;
     let config = folder.join("sshd_config");
     let words = folder.join("sshd.log");
     each(listener, log, move |stream, _, _| {

@@ -60,7 +60,7 @@ fn without_best_effort_there_is_no_sandbox() {
 #[test]
 fn programs_that_use_the_proxy_reach_allowed_hosts_and_no_others() {
     let Some(world) = world().filter(|_| landlock_knows_tcp()) else { return };
-    let script = "curl -sS http://tier.web.test/hello; curl -sS --proxy $ALL_PROXY http://tier.web.test/hello
+    let script = "curl -sS http://tier.web.test/hello; curl -sS --proxy $FTP_PROXY http://tier.web.test/hello
                   curl -s -o /dev/null -w '%{http_code}\\n' http://tier.elsewhere.test/hello
                   curl -s -o /dev/null -w '%{http_code}\\n' --proxy http://${HTTP_PROXY#*@} http://tier.web.test/";
     let told = best_effort(&["tier.web.test"], script);

@@ -1,10 +1,12 @@
 //! The workshop: what is done with kennel's source besides building it.
 
+mod agents;
 mod attack;
 mod bench;
 mod cache;
 mod cargo;
 mod claims;
+mod clients;
 mod cpio;
 mod debian;
 mod dist;

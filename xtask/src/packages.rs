@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 const WANTED: &[(&str, &str)] = &[
     ("apache2-bin", "a server to attack the gate with"),
     ("bubblewrap", "benchmarks"),
+    ("bundler", "a client of the network"),
     ("curl", "network"),
     ("e2fsprogs", "a file system image to try to mount"),
     ("fish", "completions"),
@@ -25,6 +26,7 @@ const WANTED: &[(&str, &str)] = &[
     ("man-db", "the manual page"),
     ("mariadb-client", "network"),
     ("mariadb-server-core", "network"),
+    ("maven", "a client of the network"),
     ("nginx-light", "a server to attack the gate with"),
     ("npm", "the programs whose names kennel answers to"),
     ("nodejs", "an interpreter in a sandbox"),
@@ -35,6 +37,7 @@ const WANTED: &[(&str, &str)] = &[
     ("procps", "a look at processes from outside"),
     ("python3", "an interpreter in a sandbox, servers"),
     ("python3-pip", "network"),
+    ("python3-venv", "an agent from PyPI"),
     ("redis-server", "network"),
     ("ripgrep", "srt looks for files with it"),
     ("rsync", "network"),

@@ -37,10 +37,13 @@ const WANTED: &[(&str, &str)] = &[
 /// The folder, if everything is there.
 pub fn folder() -> Option<PathBuf> {
     let folder = Path::new(FOLDER);
-    // Anybody can make a folder there; what we run is our own.
-    let own = |path: &Path| path.symlink_metadata().is_ok_and(|data| data.uid() == user());
-    let complete = own(folder) && WANTED.iter().all(|(_, file)| folder.join(file).exists());
+    let complete = is_ours(folder) && WANTED.iter().all(|(_, file)| folder.join(file).exists());
     complete.then(|| folder.to_path_buf())
+}
+
+/// Whether a folder is ours. Anybody can make one in a place that all can write; what we run is our own.
+pub fn is_ours(folder: &Path) -> bool {
+    folder.symlink_metadata().is_ok_and(|data| data.is_dir() && data.uid() == user())
 }
 
 /// Installs what is missing. A failure is told, not returned: the comparisons are then skipped.
@@ -48,20 +51,24 @@ pub fn install() {
     if folder().is_some() {
         return;
     }
-    println!("installing {}", WANTED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" "));
-    let made = fs::create_dir(FOLDER);
-    let ours =
-        made.is_ok() || fs::symlink_metadata(FOLDER).is_ok_and(|data| data.is_dir() && data.uid() == user());
-    let mut npm = Command::new("npm");
-    npm.args(["install", "--prefix", FOLDER, "--save-exact", "--no-audit", "--no-fund", "--loglevel=error"]);
-    npm.args(["--fetch-retries=1", "--fetch-timeout=60000"]).args(WANTED.iter().map(|(name, _)| *name));
-    npm.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    if !ours || !npm.status().is_ok_and(|end| end.success()) || folder().is_none() {
+    if !by_npm(Path::new(FOLDER), WANTED) || folder().is_none() {
         println!("note: npm could not install them; the comparisons with srt and Codex are skipped");
     }
 }
 
+/// Installs packages into a folder of ours. Returns whether npm says that it did.
+pub fn by_npm(folder: &Path, wanted: &[(&str, &str)]) -> bool {
+    println!("installing {}", wanted.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" "));
+    let ours = fs::create_dir(folder).is_ok() || is_ours(folder);
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--save-exact", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"])
+        .arg(folder);
+    npm.args(["--fetch-retries=1", "--fetch-timeout=60000"]).args(wanted.iter().map(|(name, _)| *name));
+    npm.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    ours && npm.status().is_ok_and(|end| end.success())
+}
+
 /// /proc/self belongs to the effective user of the process that looks.
-fn user() -> u32 {
+pub fn user() -> u32 {
     fs::metadata("/proc/self").map_or(u32::MAX, |process| process.uid())
 }

@@ -9,9 +9,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::Failure;
+use crate::agents;
 use crate::attack;
 use crate::cargo::{self, Program};
 use crate::claims;
+use crate::clients;
 use crate::foreign;
 use crate::packages;
 use crate::peers;
@@ -38,6 +40,12 @@ pub fn test(words: &[String]) -> Result<bool, Failure> {
     }
     if flags.is_empty() && (names.is_empty() || names.iter().any(|name| *name == "compat")) {
         peers::install();
+    }
+    if flags.is_empty() && (names.is_empty() || names.iter().any(|name| *name == "clients")) {
+        clients::install();
+    }
+    if flags.is_empty() && (names.is_empty() || names.iter().any(|name| *name == "agents")) {
+        agents::install();
     }
     let mut reports = Vec::new();
     if names.is_empty() {
@@ -222,6 +230,12 @@ impl Suites {
         command.args(["--show-output", "--test-threads", &threads]).arg(filter);
         if let Some(peers) = peers::folder() {
             command.env("KENNEL_PEERS", peers);
+        }
+        if let Some(clients) = clients::folder() {
+            command.env("KENNEL_CLIENTS", clients);
+        }
+        if let Some(agents) = agents::folder() {
+            command.env("KENNEL_AGENTS", agents);
         }
         command.env("KENNEL_BIN", &self.kennel).env("KENNEL_ENTRYPOINT", &self.entrypoint);
     }

@@ -20,7 +20,7 @@ const HOST: &str = "host.kennel.internal";
 /// How curl is led to each door.
 const DOORS: &[(&str, &str)] = &[
     ("CONNECT", "-p -x \"$HTTP_PROXY\""),
-    ("SOCKS5", "-x \"$ALL_PROXY\""),
+    ("SOCKS5", "-x \"$FTP_PROXY\""),
     ("HTTP forward", "-x \"$HTTP_PROXY\""),
     ("transparent", "--noproxy '*'"),
 ];

@@ -2,7 +2,7 @@
 //!
 //! Started by an exec from a sealed memory file, so that PID 1 of a library's sandbox holds nothing of the program
 //! that uses the library. Its argument is the number of a descriptor: the link to the controller. A second argument says
-//! that it is not PID 1, but is to cover names again in a sandbox that runs.
+//! that it is not PID 1, but a helper of a sandbox that runs: one that covers names again, or makes a pair of sockets.
 
 #![no_std]
 #![no_main]
@@ -33,7 +33,12 @@ unsafe extern "C" fn main(stack: *const usize) -> ! {
     // SAFETY: a NUL-terminated string of the kernel's making, which stays where it is.
     let link = unsafe { number(link as *const u8) };
     if count == 3 {
-        child::mend::run(link);
+        // SAFETY: the third of the three arguments, NUL-terminated.
+        match unsafe { *(*stack.add(3) as *const u8) } {
+            b'm' => child::mend::run(link),
+            b'p' => child::pair::run(link),
+            _ => sys::exit(64),
+        }
     }
     // SAFETY: this is a fresh process with one thread; it inherited no memory.
     unsafe { child::run(link, child::InheritedMemory::default()) }

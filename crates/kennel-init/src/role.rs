@@ -1,7 +1,7 @@
 //! What a descriptor is for that init hands to its controller.
 //!
 //! Everywhere but on the link between the two, and in the bytes of a plan, a role is one of these values. As a number it
-//! travels with its kind in the upper half and, of a published port, the port in the lower half.
+//! travels with its kind in the upper half and, of a published or carried port, the port in the lower half.
 
 /// What a socket of the sandbox's network is for. Init makes the sockets and does not look at this; the controller serves
 /// them by it.
@@ -19,6 +19,11 @@ pub enum SocketRole {
     Connector,
     /// The socket that the connector connects to first.
     MeetingPlace,
+    /// Listens for clients of a port of the host's loopback.
+    Relay {
+        /// The port.
+        port: u16,
+    },
     /// Listens outside for clients of a port inside. The controller makes it itself.
     Published {
         /// The port inside.
@@ -41,6 +46,8 @@ pub enum DescriptorRole {
     InputFile,
     /// The end of a pipe by which the controller has to feed standard input, because the file could not be opened again.
     InputPipe,
+    /// One of a pair of sockets that a helper has made.
+    Pair,
 }
 
 impl SocketRole {
@@ -55,6 +62,7 @@ impl SocketRole {
             SocketRole::Connector => 5 << 16,
             SocketRole::MeetingPlace => 6 << 16,
             SocketRole::Published { inside } => 7 << 16 | inside as u32,
+            SocketRole::Relay { port } => 8 << 16 | port as u32,
         }
     }
 
@@ -70,6 +78,7 @@ impl SocketRole {
             (5, 0) => SocketRole::Connector,
             (6, 0) => SocketRole::MeetingPlace,
             (7, _) => SocketRole::Published { inside },
+            (8, _) => SocketRole::Relay { port: inside },
             _ => return None,
         })
     }
@@ -86,6 +95,7 @@ impl DescriptorRole {
             DescriptorRole::Terminal => 18 << 16,
             DescriptorRole::InputFile => 19 << 16,
             DescriptorRole::InputPipe => 20 << 16,
+            DescriptorRole::Pair => 21 << 16,
         }
     }
 
@@ -98,6 +108,7 @@ impl DescriptorRole {
             (18, 0) => DescriptorRole::Terminal,
             (19, 0) => DescriptorRole::InputFile,
             (20, 0) => DescriptorRole::InputPipe,
+            (21, 0) => DescriptorRole::Pair,
             _ => match SocketRole::decode(number) {
                 Some(role) => DescriptorRole::Socket(role),
                 None => return None,
@@ -122,14 +133,15 @@ mod tests {
                 }
             }
         }
-        // Eleven roles without a port, and four ports.
-        assert_eq!(known, 15);
+        // Twelve roles without a port, and four ports of two.
+        assert_eq!(known, 20);
         assert_eq!(DescriptorRole::decode(u32::MAX), None);
     }
 
     #[test]
-    fn a_published_port_travels_with_its_role() {
-        let role = SocketRole::Published { inside: 8080 };
-        assert_eq!(SocketRole::decode(role.encode()), Some(role));
+    fn a_port_travels_with_its_role() {
+        for role in [SocketRole::Published { inside: 8080 }, SocketRole::Relay { port: 8080 }] {
+            assert_eq!(SocketRole::decode(role.encode()), Some(role));
+        }
     }
 }

@@ -94,6 +94,7 @@ fn socket_name(role: SocketRole) -> String {
         SocketRole::DnsTcp => "the DNS listener for TCP".into(),
         SocketRole::Connector => "the socket that connects to published ports".into(),
         SocketRole::MeetingPlace => "the socket that the one for published ports meets first".into(),
+        SocketRole::Relay { port } => format!("the listener of the host's port {port}"),
         SocketRole::Published { inside } => format!("the listener of the published port {inside}"),
     }
 }

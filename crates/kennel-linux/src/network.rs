@@ -39,10 +39,24 @@ pub struct NetworkPlan {
     pub listeners: Vec<Listener>,
     /// Variables that lead programs to the doors; the policy's own win over these.
     pub variables: Vec<(OsString, OsString)>,
+    /// Variables for commands whose caller has not set them.
+    pub defaults: Vec<DefaultVariable>,
     /// What to use where the kernel refuses a batch.
     pub fallback: Option<Box<NetworkPlan>>,
     /// What to use without namespaces.
     pub shared: Option<SharedNetwork>,
+}
+
+/// A variable that is set only where nobody else has set it: it gives way to the caller's, the policy's, and to a policy
+/// that takes it away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefaultVariable {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: OsString,
+    /// Other variables that it would overrule, and therefore gives way to.
+    pub unless: &'static [&'static str],
 }
 
 /// The network of a sandbox that shares the host's: a proxy on the host's loopback, and no other port to connect to.

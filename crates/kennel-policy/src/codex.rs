@@ -11,12 +11,14 @@ use std::path::PathBuf;
 use crate::pattern::PathPattern;
 
 mod command_line;
+mod managed;
 mod meaning;
 mod read;
 
 pub use command_line::{CodexError, Invocation, USAGE, command_line};
-pub use meaning::{NoProxy, Surroundings, through_proxies};
-pub use read::{permission_profile, sandbox_policy, split_policies};
+pub use managed::{ATTRIBUTION, ManagedError, ManagedNetwork, manage};
+pub use meaning::Surroundings;
+pub use read::{managed_network, permission_profile, sandbox_policy, split_policies};
 
 /// What a command may do, whatever form it was said in.
 #[derive(Clone, Debug, PartialEq)]

@@ -14,8 +14,8 @@ use crate::domain::HostRule;
 use crate::dotfiles;
 use crate::policy::{
     EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Limits, Missing,
-    NestedNamespaces, NetworkMode, NetworkPolicy, Origin, PathRule, Policy, ProcessPolicy, PublishedPort,
-    ReadModel, SearchScope, SeccompProfile, TmpMode, UnixSockets, UserMode,
+    NestedNamespaces, NetworkMode, NetworkPolicy, NoNetwork, Origin, OtherNames, PathRule, Policy,
+    ProcessPolicy, PublishedPort, ReadModel, SearchScope, SeccompProfile, TmpMode, UnixSockets, UserMode,
 };
 use crate::profiles::{NoOwnProfiles, OwnProfiles};
 use crate::settings::keys::{self, Kind};
@@ -400,10 +400,12 @@ fn policy(settings: Settings) -> Policy {
             precedence: value(files.precedence).unwrap_or_default(),
             git: value::<GitLevel>(files.git).unwrap_or_default(),
             on_replace: value(files.on_replace).unwrap_or_default(),
+            other_names: OtherNames::default(),
             mounts: files.mounts,
             tmpfs: files.tmpfs,
             tmp: value::<TmpMode>(files.tmp).unwrap_or_default(),
             host_run: value(files.host_run).unwrap_or_default(),
+            host_shm: false,
             system: value(files.system).unwrap_or(true),
             devices: rules(files.devices, Missing::Error),
         },
@@ -423,6 +425,8 @@ fn policy(settings: Settings) -> Policy {
             unix_sockets: value(network.unix_sockets).unwrap_or_default(),
             // A daemon may start later than the command.
             allow_unix_sockets: rules(network.allow_unix_sockets, Missing::Skip),
+            relays: Vec::new(),
+            no_network: NoNetwork::default(),
         },
         limits: Limits {
             memory: value(limits.memory).flatten(),
@@ -452,6 +456,7 @@ fn policy(settings: Settings) -> Policy {
                 _ => NestedNamespaces::Denied,
             },
             workdir: value(process.workdir),
+            start_instead: Vec::new(),
             user: value(process.user).unwrap_or_default(),
             hostname: value(process.hostname),
             seccomp: value(process.seccomp).unwrap_or_default(),

@@ -61,6 +61,8 @@ pub struct FilePolicy {
     pub git: GitLevel,
     /// What happens when the host replaces a protected path while the command runs.
     pub on_replace: OnReplace,
+    /// What happens if a denied file has other names, which are not denied.
+    pub other_names: OtherNames,
     /// Host paths that appear at a different path inside.
     pub mounts: Vec<MountPoint>,
     /// Fresh, empty, writable, in-memory folders.
@@ -69,6 +71,9 @@ pub struct FilePolicy {
     pub tmp: TmpMode,
     /// Whether the host's `/run` is visible inside (most of the host's daemons listen on sockets there).
     pub host_run: bool,
+    /// Whether rules on `/dev/shm` and what is below it are about the host's. Otherwise the sandbox has one of its own, which
+    /// nobody else sees.
+    pub host_shm: bool,
     /// Under [`ReadModel::Listed`]: add the minimal system set (`/usr`, `/bin`, `/lib*`, parts of `/etc`).
     pub system: bool,
     /// Devices of the host's `/dev` to add to the minimal set (`/dev/kvm`, `/dev/dri`).
@@ -88,10 +93,12 @@ impl Default for FilePolicy {
             precedence: Precedence::default(),
             git: GitLevel::default(),
             on_replace: OnReplace::default(),
+            other_names: OtherNames::default(),
             mounts: Vec::new(),
             tmpfs: Vec::new(),
             tmp: TmpMode::Private,
             host_run: false,
+            host_shm: false,
             system: true,
             devices: Vec::new(),
         }
@@ -171,6 +178,16 @@ pub enum OnReplace {
     Mend,
 }
 
+/// What happens if a denied file has other names (hard links), which are not denied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OtherNames {
+    /// Nothing starts.
+    #[default]
+    Refuse,
+    /// Those in folders that can be written are denied too. Others are not.
+    Deny,
+}
+
 /// One entry of a path list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathRule {
@@ -216,6 +233,9 @@ pub enum Missing {
     /// Leave it out. A denied path cannot be created, where the sandbox could otherwise create it.
     #[default]
     Skip,
+    /// The same, but one that appears all the same ends nothing. For folders that others share, who may create it at any
+    /// time.
+    Shared,
     /// Leave it out, and let it be created.
     Ignore,
     /// Create it, as a folder that only this user can enter. For places to write.
@@ -304,6 +324,10 @@ pub struct NetworkPolicy {
     pub unix_sockets: UnixSockets,
     /// Sockets of the host that the command can connect to under [`UnixSockets::Listed`].
     pub allow_unix_sockets: Vec<PathRule>,
+    /// Ports of the host's loopback that the command finds at the same address inside.
+    pub relays: Vec<Relay>,
+    /// How connections fail that lead out of a sandbox without a network.
+    pub no_network: NoNetwork,
 }
 
 impl Default for NetworkPolicy {
@@ -323,8 +347,53 @@ impl Default for NetworkPolicy {
             socks_proxy_port: None,
             unix_sockets: UnixSockets::None,
             allow_unix_sockets: Vec::new(),
+            relays: Vec::new(),
+            no_network: NoNetwork::default(),
         }
     }
+}
+
+/// A port of the host's loopback that listens inside as well: what arrives there is carried to the host's, byte by byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relay {
+    /// The port, of 127.0.0.1 inside and outside.
+    pub port: u16,
+    /// What the host's program is sent first on every connection. The command never sees it.
+    pub greeting: Greeting,
+}
+
+/// What a relay sends first. It may tell who the command is, so it is not shown.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Greeting(Vec<u8>);
+
+impl Greeting {
+    /// The bytes.
+    #[must_use]
+    pub fn expose(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<Vec<u8>> for Greeting {
+    fn from(bytes: Vec<u8>) -> Self {
+        Greeting(bytes)
+    }
+}
+
+impl std::fmt::Debug for Greeting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Greeting(…)")
+    }
+}
+
+/// How connections fail that lead out of a sandbox without a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NoNetwork {
+    /// As on a host without a network: `ENETUNREACH`.
+    #[default]
+    Unreachable,
+    /// As where a rule forbids them: `EACCES`.
+    Denied,
 }
 
 /// The address of a proxy. It may hold a password, so it is not shown.
@@ -452,6 +521,9 @@ pub enum EnvironmentBase {
 pub struct ProcessPolicy {
     /// The directory the command starts in; the caller's working directory when `None`.
     pub workdir: Option<PathBuf>,
+    /// Where it starts if the caller's working directory does not exist inside: the first of these that does, or `/`. A
+    /// `workdir` that does not exist is an error.
+    pub start_instead: Vec<PathBuf>,
     /// Who the command is inside.
     pub user: UserMode,
     /// The host name inside.

@@ -6,6 +6,7 @@ use std::io;
 use std::net::{TcpListener as StdListener, UdpSocket as StdUdpSocket};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub struct GateSockets {
     pub dns_tcp: Vec<OwnedFd>,
     /// Listeners of *this* side, each with the port inside that it leads to.
     pub published: Vec<(OwnedFd, u16)>,
+    /// Listeners inside, each with the port of this host's loopback that it leads to, and what is sent there first.
+    pub relays: Vec<(OwnedFd, u16, Vec<u8>)>,
     /// Pairs of listeners inside, on its loopback, one pair for each address family: what is published is reached by
     /// sockets that are made from these.
     pub inside: Vec<(OwnedFd, OwnedFd)>,
@@ -76,13 +79,15 @@ impl Drop for OpenGate {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Kind {
     Proxy,
     Transparent,
     Dns,
     /// From this side to a port inside.
     Published(u16),
+    /// From the inside to a port of this host's loopback, which is sent this first.
+    Relay(u16, Arc<[u8]>),
 }
 
 impl Gate {
@@ -106,12 +111,17 @@ impl Gate {
             ];
             for (sockets, kind) in kinds {
                 for socket in sockets {
-                    listeners.push((listener(socket).map_err(failed("taking over a listener"))?, kind));
+                    let listener = listener(socket).map_err(failed("taking over a listener"))?;
+                    listeners.push((listener, kind.clone()));
                 }
             }
             for (socket, port) in doors.published {
                 let listener = listener(socket).map_err(failed("taking over a published port"))?;
                 listeners.push((listener, Kind::Published(port)));
+            }
+            for (socket, port, greeting) in doors.relays {
+                let listener = listener(socket).map_err(failed("taking over a port of the host's"))?;
+                listeners.push((listener, Kind::Relay(port, greeting.into())));
             }
             for (connector, listener) in doors.inside {
                 sources.push(Source::new(connector, listener).map_err(failed("taking over sockets"))?);
@@ -185,7 +195,7 @@ async fn accept(
             }
         };
         let place = share.take().await;
-        let (gate, sources) = (Rc::clone(&gate), Rc::clone(&sources));
+        let (gate, sources, kind) = (Rc::clone(&gate), Rc::clone(&sources), kind.clone());
         clock::expect_deadlines();
         let client = Client { who: who.clone(), transport: Transport::Tcp, address };
         let serve = async move {
@@ -201,6 +211,10 @@ async fn accept(
                 }
                 Kind::Published(port) => {
                     Box::pin(doors::published::serve(&gate, client, &sources, port)).await;
+                    None
+                }
+                Kind::Relay(port, greeting) => {
+                    Box::pin(doors::relay::serve(&gate, client, port, &greeting)).await;
                     None
                 }
             };

@@ -12,19 +12,15 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use kennel_policy::codex::{Invocation, Surroundings, USAGE, command_line, through_proxies};
+use kennel_policy::codex::{ATTRIBUTION, Invocation, Surroundings, USAGE, command_line, manage};
 use kennel_policy::printed::show_lines;
 
 use crate::job::{Environment, InheritedMemory, Job};
 
 /// The release whose behaviour is meant.
 const LIKE: &str = "0.166.0";
-
-/// Where the caller says which proxy of its own leads out.
-const PROXIES: &[&str] =
-    &["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 
 /// A mistake on the command line or in a policy.
 const USAGE_ERROR: i32 = 2;
@@ -56,37 +52,33 @@ pub unsafe fn main(
     environment: Environment,
     memory: Option<InheritedMemory>,
 ) -> i32 {
-    let (policy, command) = match command_line(words) {
+    let run = match command_line(words) {
         Ok(Invocation::Help) => return print(USAGE),
         Ok(Invocation::Version) => {
             return print(&format!("codex-linux-sandbox {LIKE} (kennel {})\n", env!("CARGO_PKG_VERSION")));
         }
-        Ok(Invocation::Run { permissions, policy_folder, command_folder, through_proxy, command }) => {
-            let tmpdir =
-                variable(&environment, "TMPDIR").map(PathBuf::from).filter(|path| path.is_absolute());
-            let around = Surroundings { policy_folder, workdir: command_folder, tmpdir };
-            let mut policy = permissions.policy(&around);
-            if through_proxy {
-                let proxies = PROXIES.iter().filter_map(|name| variable(&environment, name)?.to_str());
-                if let Err(error) = through_proxies(&mut policy, proxies) {
-                    say(&error.to_string());
-                    return NO_SANDBOX;
-                }
+        Ok(Invocation::Run { permissions, policy_folder, command_folder, managed, command }) => {
+            let absolute =
+                |name| variable(&environment, name).map(PathBuf::from).filter(|path| path.is_absolute());
+            let (tmpdir, home) = (absolute("TMPDIR"), absolute("HOME"));
+            let cwd = start(command_folder.as_deref().unwrap_or(&policy_folder), home.as_deref());
+            let mut policy = permissions.policy(&Surroundings { policy_folder, tmpdir, home });
+            policy.environment.unset.push(ATTRIBUTION.into());
+            let variables = environment.iter().map(|(name, value)| (&**name, &**value));
+            if let Some(managed) = managed
+                && let Err(error) = manage(&mut policy, managed, variables)
+            {
+                say(&error.to_string());
+                return NO_SANDBOX;
             }
-            (policy, command)
+            (policy, command, cwd)
         }
         Err(error) => {
             say(&format!("error: {error}\n\n{USAGE}"));
             return USAGE_ERROR;
         }
     };
-    let cwd = match std::env::current_dir() {
-        Ok(folder) => folder,
-        Err(error) => {
-            say(&format!("reading the working directory: {error}"));
-            return NO_SANDBOX;
-        }
-    };
+    let (policy, command, cwd) = run;
     let mut job = Job { environment, cwd, alone: true, ..Job::bare(policy.into(), command) };
     if let Some(memory) = memory {
         // SAFETY: the caller's promises.
@@ -105,6 +97,15 @@ pub unsafe fn main(
             say(&error.to_string());
             error.exit_code().unwrap_or(NO_SANDBOX)
         }
+    }
+}
+
+/// Where the command is to start: in this process's own folder. The caller's name for it, `told`, matters only where it
+/// leads through links: then the folder that it leads to is meant. What does not exist inside is not started in.
+fn start(told: &Path, home: Option<&Path>) -> PathBuf {
+    match std::fs::canonicalize(told) {
+        Ok(folder) if folder != told => folder,
+        _ => std::env::current_dir().unwrap_or_else(|_| home.unwrap_or(Path::new("/")).to_owned()),
     }
 }
 

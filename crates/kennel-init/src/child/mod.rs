@@ -18,6 +18,7 @@ pub mod network;
 mod network_helper;
 pub mod orders;
 mod outbound;
+pub mod pair;
 pub mod reaper;
 pub mod remount;
 pub mod restrict;

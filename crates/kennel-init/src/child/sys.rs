@@ -51,6 +51,7 @@ pub mod nr {
     pub const IOCTL: usize = 16;
     pub const GETPID: usize = 39;
     pub const SOCKET: usize = 41;
+    pub const SOCKETPAIR: usize = 53;
     pub const SENDTO: usize = 44;
     pub const RECVFROM: usize = 45;
     pub const SENDMSG: usize = 46;
@@ -112,6 +113,7 @@ pub mod nr {
     pub const IOCTL: usize = 29;
     pub const GETPID: usize = 172;
     pub const SOCKET: usize = 198;
+    pub const SOCKETPAIR: usize = 199;
     pub const SENDTO: usize = 206;
     pub const RECVFROM: usize = 207;
     pub const SENDMSG: usize = 211;
@@ -633,6 +635,16 @@ pub fn set_cloexec(fd: i32, on: bool) -> Result<()> {
 pub fn socket(domain: u32, kind: u32, protocol: u32) -> Result<Fd> {
     const SOCK_CLOEXEC: u32 = 0o2000000;
     call!(nr::SOCKET, domain, kind | SOCK_CLOEXEC, protocol).map(|fd| Fd(fd as i32))
+}
+
+/// Two unix sockets that keep the bounds of messages, connected to each other for good.
+pub fn packet_pair() -> Result<[Fd; 2]> {
+    const AF_UNIX: usize = 1;
+    const SOCK_SEQPACKET: usize = 5;
+    const SOCK_CLOEXEC: usize = 0o2000000;
+    let mut pair = [-1; 2];
+    call!(nr::SOCKETPAIR, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.as_mut_ptr())?;
+    Ok(pair.map(Fd))
 }
 
 pub fn bind(socket: &Fd, address: &[u8]) -> Result<()> {

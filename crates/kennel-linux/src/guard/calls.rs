@@ -4,6 +4,7 @@ use libc::c_long;
 
 use super::listener::Notification;
 use super::outer;
+use super::pairs::PairCall;
 use crate::seccomp::power;
 
 /// A path argument: where it lies in the caller's memory, and the descriptor it is relative to.
@@ -64,6 +65,8 @@ pub enum Call {
     },
     /// A lock on this descriptor.
     Lock(i32),
+    /// A pair of sockets.
+    Pair(PairCall),
 }
 
 /// What gets another mode.
@@ -133,6 +136,12 @@ impl Call {
             libc::SYS_connect => Call::Connect(address()),
             libc::SYS_socket => Call::Socket(a[1] as i32),
             libc::SYS_listen => Call::Listen(a[0] as i32),
+            libc::SYS_socketpair => Call::Pair(PairCall {
+                domain: a[0] as i32,
+                kind: a[1] as i32,
+                protocol: a[2] as i32,
+                numbers: a[3],
+            }),
             libc::SYS_fchmod => Call::Chmod { of: ModeOf::Descriptor(a[0] as i32), mode: a[1] as u32 },
             libc::SYS_fchmodat => Call::Chmod { of: followed(at(0, 1)), mode: a[2] as u32 },
             power::FCHMODAT2 => {
@@ -175,6 +184,7 @@ impl Call {
                 | Call::Listen(_)
                 | Call::Chmod { .. }
                 | Call::Lock(_)
+                | Call::Pair(_)
         )
     }
 
@@ -193,6 +203,7 @@ impl Call {
             Call::Listen(_) => "listen",
             Call::Chmod { .. } => "chmod",
             Call::Lock(_) => "lock",
+            Call::Pair(_) => "socketpair",
         }
     }
 }

@@ -33,7 +33,7 @@ pub fn filter_rules(rules: &Rules) -> Additions {
         add(libc::SYS_connect, Rule::Always(FilterAction::Notify));
         add(libc::SYS_listen, Rule::Always(FilterAction::Notify));
         add(libc::SYS_socket, unix_sockets());
-        add(libc::SYS_socketpair, crate::seccomp::pairs());
+        add(libc::SYS_socketpair, crate::seccomp::pairs(true));
     }
     if rules.asks() != Asks::No {
         // io_uring opens, renames, links and connects where no filter sees it. Profiles deny it; without one the guard

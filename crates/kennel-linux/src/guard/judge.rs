@@ -141,6 +141,8 @@ impl<'a> Judge<'a> {
                 modes::set(caller, self.listener, notification.id, of, mode, &mut self.first)
             }
             Call::Lock(number) => Ok(locks::judge(caller, number)),
+            // Never goes on: see `pairs`.
+            Call::Pair(_) => Ok(Ruling::refuse(libc::EPERM)),
         };
         let ruling = ruling.unwrap_or_else(|ruling| ruling);
         // A thread that is gone may have given its number to another, whose paths were looked at instead. An answer

@@ -63,6 +63,20 @@ impl Listener {
         self.request(libc::SECCOMP_IOCTL_NOTIF_SEND, (&raw mut response).cast())
     }
 
+    /// Gives the caller a copy of a descriptor, and returns the number that it has there (Linux 5.9).
+    ///
+    /// # Errors
+    /// When the caller has no room for it, or does not wait any more.
+    pub fn hand_over(&self, id: u64, fd: &OwnedFd, close_on_exec: bool) -> Result<i32, Errno> {
+        let newfd_flags = if close_on_exec { libc::O_CLOEXEC.cast_unsigned() } else { 0 };
+        let srcfd = fd.as_raw_fd().cast_unsigned();
+        let mut added = libc::seccomp_notif_addfd { id, flags: 0, srcfd, newfd: 0, newfd_flags };
+        // SAFETY: the request reads the structure, and returns a number of the caller's.
+        let number =
+            unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw mut added) };
+        if number < 0 { Err(last_error()) } else { Ok(number) }
+    }
+
     /// Whether the call still waits. If it does, its thread has lived all the time since, and its number in /proc has
     /// not been given to another.
     #[must_use]

@@ -26,6 +26,7 @@ pub mod mender;
 mod modes;
 pub mod outer;
 mod own;
+pub mod pairs;
 mod permission;
 pub mod protected_paths;
 mod rewrite;
@@ -290,6 +291,10 @@ impl<E: FnMut()> Service<E> {
                             (Some(Call::Listen(socket)), Some(connector), _) => {
                                 connector.listens(listener, &notification, socket);
                                 Some(Answer::Continue)
+                            }
+                            (Some(Call::Pair(pair)), ..) => {
+                                let caller = caller::Caller::new(notification.pid);
+                                Some(pairs::make(listener, notification.id, caller, pair))
                             }
                             (Some(call), _, Some(judge)) => {
                                 Some(decide(judge, &duty.record, &notification, call))

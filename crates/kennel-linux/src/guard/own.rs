@@ -92,7 +92,8 @@ fn namespace(fd: &OwnedFd) -> Result<Identity, Errno> {
     walk::identity(fd.as_fd())
 }
 
-fn own_network() -> Result<OwnedFd, Errno> {
+/// The network namespace of this thread.
+pub fn own_network() -> Result<OwnedFd, Errno> {
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
     rustix::fs::open("/proc/thread-self/ns/net", flags, rustix::fs::Mode::empty())
 }

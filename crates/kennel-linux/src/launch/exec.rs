@@ -47,6 +47,14 @@ pub fn mender(user: BorrowedFd, mounts: BorrowedFd, store: BorrowedFd) -> Result
     start(&here, [user, mounts, store], &[], Group::Callers, Some(c"mend"))
 }
 
+/// Starts init's program as a helper that enters the namespaces `user` and `network` of a sandbox, makes a pair of sockets,
+/// sends it over the link and ends.
+pub fn pair_maker(user: BorrowedFd, network: BorrowedFd) -> Result<Init, LaunchError> {
+    let ids = IdMaps::of_caller(kennel_policy::policy::UserMode::Self_);
+    let here = Launch { namespaces: 0, ids: &ids, cgroup: None };
+    start(&here, [user, network, network], &[], Group::Callers, Some(c"pair"))
+}
+
 fn start(
     launch: &Launch,
     stdio: [BorrowedFd; 3],

@@ -5,6 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use kennel_policy::policy::{EnvironmentBase, Policy, TmpMode};
 
+use crate::network::DefaultVariable;
+
 use super::proxy_variables::{Fate, ProxyLogins};
 
 /// What passes even when the environment is cleared: who and where the user is, and how to speak to the terminal.
@@ -17,6 +19,7 @@ pub fn environment<'a>(
     policy: &Policy,
     inherited: impl Iterator<Item = (&'a OsStr, &'a OsStr)> + Clone,
     network: &[(OsString, OsString)],
+    defaults: &[DefaultVariable],
 ) -> Vec<(OsString, OsString)> {
     let wanted = &policy.environment;
     let passes = |name: &OsStr| {
@@ -52,6 +55,14 @@ pub fn environment<'a>(
     for (name, value) in network.iter().chain(&wanted.set) {
         set(name, value);
     }
+    for default in defaults {
+        let names = || default.unless.iter().chain([&default.name]);
+        let is_set = variables.iter().any(|(own, _)| names().any(|name| own == name));
+        let is_unwanted = wanted.unset.iter().any(|unset| unset == default.name);
+        if !is_set && !is_unwanted {
+            variables.push((default.name.into(), default.value.clone()));
+        }
+    }
     variables
 }
 
@@ -61,10 +72,14 @@ mod tests {
     use kennel_policy::policy::EnvironmentPolicy;
 
     fn with(environment: EnvironmentPolicy) -> Vec<String> {
+        with_defaults(environment, &[])
+    }
+
+    fn with_defaults(environment: EnvironmentPolicy, defaults: &[DefaultVariable]) -> Vec<String> {
         let policy = Policy { environment, ..Policy::default() };
         let inherited = [("PATH", "/bin"), ("TOKEN", "secret"), ("KEEP", "1"), ("LC_ALL", "C")];
         let inherited = inherited.iter().map(|(name, value)| (OsStr::new(*name), OsStr::new(*value)));
-        super::environment(&policy, inherited, &[])
+        super::environment(&policy, inherited, &[], defaults)
             .into_iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))
             .collect()
@@ -89,5 +104,23 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(with(clear), ["KEEP=1", "LC_ALL=C", "TMPDIR=/tmp", "PATH=/opt/bin"]);
+    }
+
+    #[test]
+    fn a_default_gives_way_to_the_callers_and_to_the_policy() {
+        let default = |name, unless| DefaultVariable { name, value: "ours".into(), unless };
+        let sets = |environment, default| {
+            with_defaults(environment, &[default]).iter().any(|variable| variable.ends_with("=ours"))
+        };
+        let usual = EnvironmentPolicy::default;
+        assert!(sets(usual(), default("SSH", &[])));
+        assert!(!sets(usual(), default("TOKEN", &[])));
+        assert!(!sets(usual(), default("SSH", &["TOKEN"])));
+        let set = EnvironmentPolicy { set: vec![("SSH".into(), "theirs".into())], ..usual() };
+        assert!(!sets(set, default("SSH", &[])));
+        let unset = || EnvironmentPolicy { unset: vec!["SSH".into(), "TOKEN".into()], ..usual() };
+        assert!(!sets(unset(), default("SSH", &[])));
+        // What does not pass is not there to give way to.
+        assert!(sets(unset(), default("OTHER", &["TOKEN"])));
     }
 }

@@ -52,6 +52,7 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
             continue;
         }
         let made_anew = above.last().is_some_and(|last| last.is_made_anew());
+        let on_host = above.last().is_some_and(|last| matches!(last.state, State::Host { .. }));
         let target = c_path(&point.path)?;
         let stand = |kind: Kind, steps: &mut Steps| {
             if made_anew {
@@ -92,7 +93,7 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
                 proc(steps, resolved, tier, Zone::Proc.reason());
                 hidden_last = Some((target, &point.reason));
             }
-            State::Hidden { kind: Kind::File } if !absent_from_dev(point) => {
+            State::Hidden { kind: Kind::File } if on_host || !absent_from_dev(point) => {
                 steps.add(Step::MaskFile { target }, &point.reason);
             }
             State::Hidden { kind: Kind::Folder } if shows_something(points, index) => {
@@ -101,7 +102,7 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
                 steps.add(tmpfs, &point.reason);
                 sealed.push((target, &point.reason));
             }
-            State::Hidden { kind: Kind::Folder } if !absent_from_dev(point) => {
+            State::Hidden { kind: Kind::Folder } if on_host || !absent_from_dev(point) => {
                 steps.add(Step::MaskDir { target }, &point.reason);
             }
             State::Hidden { .. } => continue,

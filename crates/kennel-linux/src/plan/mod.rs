@@ -3,6 +3,7 @@
 mod devices;
 mod environment;
 mod files;
+mod no_network;
 mod proxy_variables;
 
 use std::ffi::{CString, OsStr, OsString};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use kennel_init::plan::Plan;
 use kennel_init::plan::{Command, Identity, Planned, Step, Terminal};
-use kennel_policy::policy::{NetworkMode, Policy, SeccompProfile, UnixSockets};
+use kennel_policy::policy::{NetworkMode, NoNetwork, Policy, SeccompProfile, UnixSockets};
 
 use crate::guard;
 use crate::landlock::{self, Abi};
@@ -95,6 +96,11 @@ pub fn opening(policy: &Policy, tier: Tier, network: Option<&NetworkPlan>) -> Ve
         // Where messages arrange the network, the first of them does this.
         if network.is_none_or(|network| network.batches.is_empty()) {
             steps.add(Step::LoopbackUp, "a network of the sandbox's own has a loopback");
+        }
+        if policy.network.mode == NetworkMode::None && policy.network.no_network == NoNetwork::Denied {
+            let (protocol, messages) = (libc::NETLINK_ROUTE.cast_unsigned(), no_network::routes());
+            let step = Step::Netlink { protocol, messages, acknowledgements: 1 };
+            steps.add(step, "connections that would lead out are denied, not unreachable");
         }
     }
     if let Some(network) = network {
@@ -240,6 +246,9 @@ fn proxy_only(
         return Err(not_here(&format!(
             "the published port {port}, which needs a network of the sandbox's own"
         )));
+    }
+    if !policy.network.relays.is_empty() {
+        return Err(not_here("a proxy of the host's as the only way out"));
     }
     if policy.network.mode != NetworkMode::AllowList {
         return Ok(None);

@@ -127,8 +127,13 @@ impl<'a> Resolver<'a> {
         listed: Option<Vec<Listed>>,
     ) -> Result<Rules, ResolveError> {
         let absent: Vec<&UnmountableRule> = self.loose.iter().filter(|loose| !loose.link).collect();
-        let Names { mut covered, standing } = self.names(points);
-        if absent.is_empty() && covered.is_empty() && self.rewritten.is_empty() && listed.is_none() {
+        let Names { mut covered, mut standing } = self.names(points);
+        if absent.is_empty()
+            && self.shared.is_empty()
+            && covered.is_empty()
+            && self.rewritten.is_empty()
+            && listed.is_none()
+        {
             return Ok(Rules::default());
         }
         let host_devices = match &listed {
@@ -143,6 +148,8 @@ impl<'a> Resolver<'a> {
             .filter(|loose| writable.can_be_made_in(&loose.path, &mut last))
             .map(|loose| Finding { path: loose.path.clone(), rule: loose.rule.clone() })
             .collect();
+        // As where a mount is gone for the moment: nothing is to be made, and what others make ends nothing.
+        standing.extend(self.shared.iter().filter(|shared| writable.can_be_made(&shared.path)).cloned());
         let rewritten: Vec<Finding> =
             self.rewritten.iter().filter(|file| writable.keeps(&file.path)).cloned().collect();
         let anchors = writable.anchors();

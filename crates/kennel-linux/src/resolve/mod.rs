@@ -15,6 +15,7 @@ mod kept;
 pub mod known;
 mod locate;
 mod names;
+mod other_names;
 mod own_settings;
 mod path_rules;
 mod placed;
@@ -168,6 +169,7 @@ pub fn resolve(
         files,
         said: Tree::default(),
         loose: Vec::new(),
+        shared: Vec::new(),
         linked: Vec::new(),
         rewritten: Vec::new(),
         links: Vec::new(),
@@ -201,6 +203,7 @@ pub fn resolve(
     let handback = resolver.keep_repositories(&looked.repositories)?;
     resolver.keep_names(&looked.kept)?;
     resolver.keep_own_settings()?;
+    resolver.deny_other_names()?;
     resolver.deny_at_second_mounts()?;
     let sockets = resolver.sockets(policy)?;
     let workdir = resolver.workdir(policy, cwd, start)?;
@@ -228,7 +231,13 @@ pub fn resolve(
         let (rule, path) = ("workdir".into(), path.clone());
         return Err(ResolveError::Unfit { rule, path, what: "does not exist inside: a rule hides it" });
     }
-    let workdir = workdir.filter(|path| visible(&points, path));
+    let workdir = workdir.filter(|path| visible(&points, path)).or_else(|| {
+        let instead = policy.process.start_instead.iter().filter_map(|path| match locate(path) {
+            Ok(Location::Found(found)) if found.kind == Kind::Folder => Some(found.path),
+            _ => None,
+        });
+        instead.into_iter().find(|path| visible(&points, path))
+    });
     let covers = if policy.network.mode == NetworkMode::AllowList { covers(&points) } else { Vec::new() };
     let kernel_state = kernel_state();
     // Root could write what is the whole kernel's in /proc; and since Linux 5.12 nobody without CAP_SETFCAP maps user 0.

@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use kennel_policy::policy::{
-    FilePolicy, Missing, MountAccess, PathRule, Policy, Precedence, ReadModel, SearchScope, TmpMode,
+    FilePolicy, Missing, MountAccess, OtherNames, PathRule, Policy, Precedence, ReadModel, SearchScope,
+    TmpMode,
 };
 
 use super::created::MissingFolders;
@@ -97,6 +98,8 @@ pub(super) struct Resolver<'a> {
     pub(super) files: &'a FilePolicy,
     pub(super) said: Tree<PathRules>,
     pub(super) loose: Vec<UnmountableRule>,
+    /// Denied paths that are not there, in folders that others share.
+    pub(super) shared: Vec<Finding>,
     pub(super) linked: Vec<Linked>,
     /// Files that are kept, and that programs write anew.
     pub(super) rewritten: Vec<Finding>,
@@ -254,6 +257,9 @@ impl<'a> Resolver<'a> {
                 }
                 Location::Missing(path) if list.denies() && rule.missing == Missing::Skip => {
                     self.loose.push(UnmountableRule { path, list, rule: reason.into(), link: false });
+                }
+                Location::Missing(path) if list.denies() && rule.missing == Missing::Shared => {
+                    self.shared.push(Finding { path, rule: reason.into() });
                 }
                 Location::Forbidden if list.denies() => self.deny_shut_folder(list, rule, reason, path)?,
                 _ if rule.missing != Missing::Error => {}
@@ -443,6 +449,9 @@ impl<'a> Resolver<'a> {
 
     /// A denied file is protected under the names that are denied; another name would lead around the rule.
     pub(super) fn check_hard_links(&self) -> Result<(), ResolveError> {
+        if self.files.other_names == OtherNames::Deny {
+            return Ok(());
+        }
         let writes = self.said.values().any(|said| said.allow_write.is_some())
             || self.files.mounts.iter().any(|mount| mount.access == MountAccess::ReadWrite);
         let rule = |said: &PathRules| said.deny_read.clone().or(said.deny_write.clone().filter(|_| writes));

@@ -26,7 +26,7 @@ impl Resolver<'_> {
                 _ => false,
             };
             let under = path.parent().and_then(|above| self.said.upwards(above).find_map(|said| said.zone));
-            let made_up = matches!(under, Some(Zone::Dev | Zone::Proc));
+            let made_up = matches!(under, Some(Zone::Dev | Zone::Proc)) && !self.is_shared_memory(path);
             // These two are made whatever hides them: one holds what hides the rest, the other tells of mounts.
             let needed = matches!(said.zone, Some(Zone::Dev | Zone::Proc));
             let gone =

@@ -127,12 +127,22 @@ impl Resolver<'_> {
         zones.into_iter().find_map(|(top, zone)| Some((zone, path.strip_prefix(top).ok()?)))
     }
 
+    /// The same, without what is the host's by the policy.
+    fn zone_of<'p>(&self, place: &'p Path) -> Option<(Zone, &'p Path)> {
+        Self::kernel_zone(place).filter(|_| !self.is_shared_memory(place))
+    }
+
+    /// Whether a path is in shared memory that is the host's where a rule is about it.
+    pub(super) fn is_shared_memory(&self, path: &Path) -> bool {
+        self.files.host_shm && path.starts_with("/dev/shm")
+    }
+
     /// What a rule means that leads to `place`, a path without links. `device` is what was found there.
     pub(super) fn meaning(&self, list: List, place: &Path, device: Option<u64>) -> Meaning {
         use List::{AllowRead, AllowWrite, DenyRead, DenyWrite};
         let tmp = self.files.tmp == TmpMode::Private && place == Path::new("/tmp");
         let run = !self.files.host_run && place == Path::new("/run");
-        match (Self::kernel_zone(place), list) {
+        match (self.zone_of(place), list) {
             (Some((Zone::Proc, below)), list) => match list {
                 AllowWrite => Meaning::Refused(READ_ONLY),
                 DenyRead | AllowRead if of_a_process(below) => Meaning::Refused(OF_A_PROCESS),
@@ -221,7 +231,7 @@ impl Resolver<'_> {
     pub(super) fn is_own(&self, place: &Path) -> bool {
         let tmp = self.files.tmp == TmpMode::Private && place == Path::new("/tmp");
         let run = !self.files.host_run && place == Path::new("/run");
-        tmp || run || Self::kernel_zone(place).is_some()
+        tmp || run || self.zone_of(place).is_some()
     }
 
     /// Hides the mounts of the kernel's file systems, wherever the host has them, and gives the sandbox a /sys of its own

@@ -208,7 +208,8 @@ impl Prepared {
     fn command(&self, tier: Tier, wanted: &Wanted) -> Result<Command, PlanError> {
         let Request { policy, network, .. } = &self.request;
         let added = network.as_ref().map_or(&[][..], |network| &network.variables);
-        let mut variables = environment(policy, each_variable(&wanted.environment), added);
+        let defaults = network.as_ref().map_or(&[][..], |network| &network.defaults);
+        let mut variables = environment(policy, each_variable(&wanted.environment), added, defaults);
         if tier == Tier::LandlockOnly {
             self.share_the_hosts_network(&mut variables);
         }

@@ -101,7 +101,7 @@ fn table(wish: &FilterSpec) -> Option<Table> {
         }
     }
     if wish.unix_sockets != UnixSockets::All {
-        table.set(&[libc::SYS_socketpair], pairs());
+        table.set(&[libc::SYS_socketpair], pairs(wish.asks));
     }
     power::restrict(&mut table, wish);
     if wish.keeps_attributes {
@@ -185,11 +185,20 @@ fn sockets(wish: &FilterSpec) -> Rule {
 }
 
 /// Pairs that stay pairs. One of datagram sockets (which is what AF_UNIX makes of SOCK_RAW too) can be connected anew,
-/// or send to any path: it would be a socket like the ones that are refused.
-pub(crate) fn pairs() -> Rule {
+/// or send to any path: it would be a socket like the ones that are refused. Whoever asks for one gets another kind of pair
+/// from the guard, where there is one.
+pub(crate) fn pairs(asks: bool) -> Rule {
     const TYPE: u32 = 0xf;
-    let values = vec![libc::SOCK_STREAM.cast_unsigned(), libc::SOCK_SEQPACKET.cast_unsigned()];
-    Rule::When(vec![(Test::OneOf { argument: 1, mask: TYPE, values }, FilterAction::Allow)], EPERM)
+    let of = |kinds: [i32; 2]| {
+        let values = kinds.map(i32::cast_unsigned).to_vec();
+        Test::OneOf { argument: 1, mask: TYPE, values }
+    };
+    let datagrams = if asks { FilterAction::Notify } else { EPERM };
+    let tests = vec![
+        (of([libc::SOCK_STREAM, libc::SOCK_SEQPACKET]), FilterAction::Allow),
+        (of([libc::SOCK_DGRAM, libc::SOCK_RAW]), datagrams),
+    ];
+    Rule::When(tests, EPERM)
 }
 
 #[cfg(test)]

@@ -262,6 +262,8 @@ impl Running {
             DescriptorRole::Terminal => self.terminal = Some(fd),
             DescriptorRole::InputFile | DescriptorRole::InputPipe => self.input = Some((role, fd)),
             DescriptorRole::Socket(role) => self.doors.push((role, fd)),
+            // A helper of the guard's sends it, and never init.
+            DescriptorRole::Pair => {}
         }
     }
 }

@@ -1,11 +1,14 @@
 //! The policies of Codex's helper, in all forms: no panic, and a policy of what was read.
 #![no_main]
 
-use kennel_policy::codex::{Surroundings, permission_profile, sandbox_policy, split_policies};
+use kennel_policy::codex::{
+    Surroundings, managed_network, permission_profile, sandbox_policy, split_policies,
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     let around = Surroundings { policy_folder: "/work".into(), ..Surroundings::default() };
+    let _ = managed_network(text);
     let (first, second) = text.split_once('\0').unwrap_or((text, ""));
     for read in [sandbox_policy(text), permission_profile(text), split_policies(first, second)] {
         if let Ok(permissions) = read {

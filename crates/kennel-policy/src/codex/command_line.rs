@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use lexopt::{Arg, Parser};
 
-use super::{Permissions, permission_profile, sandbox_policy, split_policies};
+use super::{
+    ManagedNetwork, Permissions, managed_network, permission_profile, sandbox_policy, split_policies,
+};
 use crate::settings::SettingsError;
 
 /// How it is called.
@@ -31,10 +33,10 @@ pub enum Invocation {
         permissions: Permissions,
         /// What the policy's working directory means.
         policy_folder: PathBuf,
-        /// Where the command starts, if not where the caller is.
+        /// The caller's name for the folder that the command starts in, which may lead through links.
         command_folder: Option<PathBuf>,
-        /// Whether only the caller's proxy can be reached.
-        through_proxy: bool,
+        /// Set where only the caller's proxies can be reached.
+        managed: Option<ManagedNetwork>,
         /// The command and its arguments; at least one word.
         command: Vec<OsString>,
     },
@@ -82,6 +84,7 @@ struct Typed {
     network: Option<OsString>,
     profile: Option<OsString>,
     through_proxy: bool,
+    managed: Option<OsString>,
     command: Vec<OsString>,
 }
 
@@ -98,8 +101,7 @@ pub fn command_line(words: impl IntoIterator<Item = OsString>) -> Result<Invocat
             Arg::Long("network-sandbox-policy") => typed.network = Some(value(&mut words)?),
             Arg::Long("permission-profile") => typed.profile = Some(value(&mut words)?),
             Arg::Long("allow-network-for-proxy") => typed.through_proxy = true,
-            // `null` says that there is none.
-            Arg::Long("managed-network") => typed.through_proxy |= value(&mut words)? != "null",
+            Arg::Long("managed-network") => typed.managed = Some(value(&mut words)?),
             Arg::Long("proxy-route-spec") => drop(value(&mut words)?),
             Arg::Long(
                 "use-legacy-landlock"
@@ -161,11 +163,15 @@ impl Typed {
         if self.command.is_empty() {
             return Err(CodexError::NoCommand);
         }
+        let managed = match &self.managed {
+            Some(context) => managed_network(&text("--managed-network", context)?)?,
+            None => None,
+        };
         Ok(Invocation::Run {
             permissions,
             policy_folder,
             command_folder: self.command_folder.map(PathBuf::from),
-            through_proxy: self.through_proxy,
+            managed: managed.or(self.through_proxy.then(ManagedNetwork::default)),
             command: self.command,
         })
     }

@@ -6,26 +6,30 @@ use super::{Access, Entry, Files, Permissions, Place};
 use crate::device::is_device;
 use crate::pattern::PathPattern;
 use crate::policy::{
-    FilePolicy, GitLevel, Missing, NetworkMode, NetworkPolicy, Origin, PathRule, Policy, ProcessPolicy,
-    ReadModel, SearchScope, TmpMode, UnixSockets,
+    FilePolicy, GitLevel, Missing, NetworkMode, NetworkPolicy, NoNetwork, Origin, OtherNames, PathRule,
+    Policy, ProcessPolicy, ReadModel, SearchScope, TmpMode, UnixSockets,
 };
 
 /// What the word `minimal` stands for.
 const MINIMAL: &[&str] =
     &["/bin", "/sbin", "/usr", "/etc", "/lib", "/lib64", "/nix/store", "/run/current-system/sw"];
 
-/// What Codex on the host takes orders from, under each writable root. `.git` is the git level's.
-const PROTECTED: &[&str] = &[".codex", ".agents"];
+/// What Codex on the host and other tools take orders from, under each writable root. Where repositories are looked for, `.git`
+/// is the git level's.
+const PROTECTED: &[&str] = &[".codex", ".agents", ".aws"];
+
+/// A sandbox has one of its own, unless an entry is about the host's.
+const SHARED_MEMORY: &str = "/dev/shm";
 
 /// What a policy depends on besides the permissions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// The policy's working directory.
     pub policy_folder: PathBuf,
-    /// Where the command starts.
-    pub workdir: Option<PathBuf>,
     /// `$TMPDIR`, if it is an absolute path.
     pub tmpdir: Option<PathBuf>,
+    /// `$HOME`, if it is an absolute path: the command starts there if its own folder is hidden.
+    pub home: Option<PathBuf>,
 }
 
 impl Permissions {
@@ -47,63 +51,29 @@ impl Permissions {
                 false => NetworkPolicy {
                     mode: NetworkMode::None,
                     unix_sockets: UnixSockets::Listed,
+                    // Codex offers to run a command anew without a sandbox if it says that something was denied.
+                    no_network: NoNetwork::Denied,
                     ..NetworkPolicy::default()
                 },
             },
-            process: ProcessPolicy { workdir: around.workdir.clone(), ..ProcessPolicy::default() },
+            process: ProcessPolicy {
+                start_instead: around.home.iter().cloned().collect(),
+                ..ProcessPolicy::default()
+            },
             ..Policy::default()
         }
     }
 }
 
-/// Leaves the caller's own proxy as the only way out. `proxies` is what the caller's variables say.
-///
-/// # Errors
-/// When none of them is on the host's loopback: then nothing would lead out, and nothing would say so.
-pub fn through_proxies<'a>(
-    policy: &mut Policy,
-    proxies: impl Iterator<Item = &'a str>,
-) -> Result<(), NoProxy> {
-    let network = &mut policy.network;
-    for proxy in proxies {
-        let Some((scheme, port)) = loopback(proxy) else { continue };
-        match scheme {
-            "http" | "https" => network.http_proxy_port = network.http_proxy_port.or(Some(port)),
-            scheme if scheme.starts_with("socks") => {
-                network.socks_proxy_port = network.socks_proxy_port.or(Some(port));
-            }
-            _ => {}
-        }
-    }
-    if network.http_proxy_port.is_none() && network.socks_proxy_port.is_none() {
-        return Err(NoProxy);
-    }
-    network.mode = NetworkMode::AllowList;
-    network.unix_sockets = UnixSockets::Listed;
-    Ok(())
-}
-
-/// A proxy was asked for and none is there.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the sandbox must reach the network through a proxy, but no *_PROXY variable names one on the host's loopback\n\
-     help: set HTTP_PROXY to http://127.0.0.1:PORT"
-)]
-pub struct NoProxy;
-
-/// The scheme and the port of an address on the loopback.
-fn loopback(address: &str) -> Option<(&str, u16)> {
-    let (scheme, rest) = address.split_once("://")?;
-    let authority = rest.split(['/', '?']).next()?;
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let (host, port) = host.rsplit_once(':')?;
-    let own = matches!(host, "127.0.0.1" | "localhost" | "[::1]");
-    own.then_some((scheme, port.parse().ok()?))
-}
-
 fn open_files() -> FilePolicy {
-    let everything = rule(PathPattern::literal("/"), Missing::Skip, SearchScope::Nowhere, "no restriction");
-    FilePolicy { allow_write: vec![everything], tmp: TmpMode::Host, host_run: true, ..FilePolicy::default() }
+    let all = |path| rule(PathPattern::literal(path), Missing::Skip, SearchScope::Nowhere, "no restriction");
+    FilePolicy {
+        allow_write: vec![all("/"), all(SHARED_MEMORY)],
+        tmp: TmpMode::Host,
+        host_run: true,
+        host_shm: true,
+        ..FilePolicy::default()
+    }
 }
 
 fn restricted(entries: &[Entry], around: &Surroundings) -> FilePolicy {
@@ -113,12 +83,20 @@ fn restricted(entries: &[Entry], around: &Surroundings) -> FilePolicy {
         tmp: TmpMode::Host,
         host_run: true,
         git: GitLevel::MetadataReadOnly,
+        other_names: OtherNames::Deny,
         ..FilePolicy::default()
     };
     let named: Vec<(PathBuf, Access)> = entries
         .iter()
         .flat_map(|entry| entry.place.paths(around).into_iter().map(|path| (path, entry.access)))
         .collect();
+    let all_is_read = named.iter().any(|(path, _)| path == Path::new("/"));
+    files.host_shm = named.iter().any(|(path, access)| match access {
+        Access::Write => overlap(path, Path::new(SHARED_MEMORY)),
+        // Where everything can be read, a list of what can be read says nothing more.
+        Access::Read => !all_is_read && path.starts_with(SHARED_MEMORY),
+        Access::Deny => false,
+    });
     for entry in entries {
         let look = match entry.place {
             Place::TmpDir | Place::SlashTmp | Place::Root => SearchScope::Nowhere,
@@ -135,6 +113,7 @@ fn restricted(entries: &[Entry], around: &Surroundings) -> FilePolicy {
                 // At a tie the write wins, so that the read takes nothing away.
                 Access::Read if named.contains(&(path.clone(), Access::Write)) => {}
                 Access::Read if path == Path::new("/") => files.reads = ReadModel::Open,
+                Access::Read if path.starts_with(SHARED_MEMORY) && !files.host_shm => {}
                 Access::Read => {
                     files.allow_read.push(at(Missing::Skip, "read"));
                     files.deny_write.push(at(Missing::Ignore, "read"));
@@ -147,8 +126,18 @@ fn restricted(entries: &[Entry], around: &Surroundings) -> FilePolicy {
                         files.allow_read.push(at(Missing::Skip, "write"));
                     }
                     files.allow_write.push(at(Missing::Skip, "write"));
-                    if look == SearchScope::Everywhere {
-                        files.deny_write.extend(protected(&path, &named));
+                    // The sandbox's own /dev is in between.
+                    if path != Path::new(SHARED_MEMORY) && Path::new(SHARED_MEMORY).starts_with(&path) {
+                        let memory = PathPattern::literal(SHARED_MEMORY);
+                        files.allow_write.push(rule(memory, Missing::Skip, SearchScope::Nowhere, "write"));
+                    }
+                    let names = match (&entry.place, look) {
+                        (Place::TmpDir | Place::SlashTmp, _) => Some((&[".git"][..], Missing::Shared)),
+                        (_, SearchScope::Everywhere) => Some((&[][..], Missing::Skip)),
+                        _ => None,
+                    };
+                    if let Some((more, missing)) = names {
+                        files.deny_write.extend(protected(&path, more, missing, &named));
                     }
                 }
             }
@@ -157,19 +146,18 @@ fn restricted(entries: &[Entry], around: &Surroundings) -> FilePolicy {
     files
 }
 
+/// Whether one of two paths lies in the other.
+fn overlap(one: &Path, other: &Path) -> bool {
+    one.starts_with(other) || other.starts_with(one)
+}
+
 /// What stays as it is in a writable root, unless an entry speaks of it.
-fn protected(root: &Path, named: &[(PathBuf, Access)]) -> Vec<PathRule> {
-    let paths = PROTECTED.iter().map(|name| root.join(name));
+fn protected(root: &Path, more: &[&str], missing: Missing, named: &[(PathBuf, Access)]) -> Vec<PathRule> {
+    let paths = PROTECTED.iter().chain(more).map(|name| root.join(name));
+    let why = "protected in every sandbox";
     paths
         .filter(|path| named.iter().all(|(own, access)| own != path || *access != Access::Write))
-        .map(|path| {
-            rule(
-                PathPattern::literal(path),
-                Missing::Skip,
-                SearchScope::Nowhere,
-                "protected in every sandbox",
-            )
-        })
+        .map(|path| rule(PathPattern::literal(path), missing, SearchScope::Nowhere, why))
         .collect()
 }
 

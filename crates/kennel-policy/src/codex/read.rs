@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Access, Entry, Files, Permissions, Place};
+use super::{Access, Entry, Files, ManagedNetwork, Permissions, Place};
 use crate::pattern::{PathPattern, PatternError};
 use crate::printed::show;
 use crate::settings::tree::{Fault, Node, Value};
@@ -31,6 +31,19 @@ pub fn split_policies(files: &str, network: &str) -> Result<Permissions, Setting
             }
         })?,
         network: document("--network-sandbox-policy", network, network_word)?,
+    })
+}
+
+/// `--managed-network`; `null` says that there is none. What is said of ports and of local sockets does not matter: the
+/// variables name the ports, and the command's loopback is its own.
+pub fn managed_network(text: &str) -> Result<Option<ManagedNetwork>, SettingsError> {
+    document("--managed-network", text, |root| match root.value {
+        Value::Null => Ok(None),
+        Value::Table(_) => {
+            let all_unix_sockets = boolean(root, "dangerouslyAllowAllUnixSockets")?;
+            Ok(Some(ManagedNetwork { all_unix_sockets }))
+        }
+        _ => Err(wrong_type("--managed-network", "an object", root)),
     })
 }
 

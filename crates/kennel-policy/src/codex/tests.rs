@@ -4,7 +4,11 @@ use super::*;
 use crate::policy::{GitLevel, Missing, NetworkMode, Policy, ReadModel, UnixSockets};
 
 fn around() -> Surroundings {
-    Surroundings { policy_folder: "/repo".into(), workdir: None, tmpdir: Some("/var/t".into()) }
+    Surroundings {
+        policy_folder: "/repo".into(),
+        tmpdir: Some("/var/t".into()),
+        home: Some("/home/me".into()),
+    }
 }
 
 fn policy(permissions: &Permissions) -> Policy {
@@ -25,10 +29,13 @@ const READ_ONLY: &str = r#"{"type":"read-only"}"#;
 fn a_workspace_is_the_policys_folder_and_the_temporary_ones() {
     let policy = policy(&sandbox_policy(r#"{"type":"workspace-write","writable_roots":["/more"]}"#).unwrap());
     assert_eq!(paths(&policy.files.allow_write), ["/repo", "/more", "/tmp", "/var/t"]);
-    assert_eq!(
-        paths(&policy.files.deny_write),
-        ["/repo/.codex", "/repo/.agents", "/more/.codex", "/more/.agents"]
-    );
+    let kept = |root: &str, names: &[&str]| -> Vec<String> {
+        names.iter().map(|name| format!("{root}/{name}")).collect()
+    };
+    let (named, with_git) = ([".codex", ".agents", ".aws"], [".codex", ".agents", ".aws", ".git"]);
+    let all =
+        [kept("/repo", &named), kept("/more", &named), kept("/tmp", &with_git), kept("/var/t", &with_git)];
+    assert_eq!(paths(&policy.files.deny_write), all.concat());
     assert_eq!((policy.files.reads, policy.files.git), (ReadModel::Open, GitLevel::MetadataReadOnly));
     assert_eq!((policy.network.mode, policy.network.unix_sockets), (NetworkMode::None, UnixSockets::Listed));
     let text = r#"{"type":"workspace-write","exclude_tmpdir_env_var":true,"exclude_slash_tmp":true,"network_access":true}"#;
@@ -122,10 +129,10 @@ fn what_makes_no_sense_is_refused() {
 fn the_command_line_is_read() {
     let run = words(&["--sandbox-policy-cwd", "/repo", "--sandbox-policy", READ_ONLY, "--", "ls", "--help"])
         .unwrap();
-    let Invocation::Run { policy_folder, command, through_proxy, .. } = run else { panic!("a run") };
+    let Invocation::Run { policy_folder, command, managed, .. } = run else { panic!("a run") };
     assert_eq!(policy_folder.to_str(), Some("/repo"));
     assert_eq!(command, ["ls", "--help"]);
-    assert!(!through_proxy);
+    assert_eq!(managed, None);
     let policy = format!("--sandbox-policy={READ_ONLY}");
     let attached =
         ["--sandbox-policy-cwd=/repo", policy.as_str(), "--no-proc", "--proxy-route-spec", "{}", "ls", "-l"];
@@ -146,15 +153,63 @@ fn the_command_line_is_read() {
 }
 
 #[test]
-fn only_a_proxy_on_the_loopback_leads_out() {
-    let through = |proxies: &[&str]| {
-        let mut policy = policy(&sandbox_policy(READ_ONLY).unwrap());
-        through_proxies(&mut policy, proxies.iter().copied()).map(|()| policy.network)
+fn a_managed_network_is_read() {
+    let managed = |context: &str| {
+        let words = words(&[
+            "--sandbox-policy-cwd",
+            "/",
+            "--sandbox-policy",
+            READ_ONLY,
+            "--managed-network",
+            context,
+            "ls",
+        ]);
+        words.map(|run| match run {
+            Invocation::Run { managed, .. } => managed.map(|managed| managed.all_unix_sockets),
+            _ => panic!("a run"),
+        })
     };
-    let network = through(&["http://user:pass@127.0.0.1:8080/", "socks5h://localhost:1080"]).unwrap();
-    assert_eq!((network.http_proxy_port, network.socks_proxy_port), (Some(8080), Some(1080)));
-    assert_eq!(network.mode, NetworkMode::AllowList);
-    assert!(network.allow.is_empty());
-    assert_eq!(through(&[]), Err(NoProxy));
-    assert_eq!(through(&["http://proxy.example.com:8080", "127.0.0.1:80", "http://127.0.0.1"]), Err(NoProxy));
+    assert_eq!(managed("{}"), Ok(Some(false)));
+    assert_eq!(managed("null"), Ok(None));
+    assert_eq!(
+        managed(r#"{"loopbackPorts":[1],"allowLocalBinding":false,"dangerouslyAllowAllUnixSockets":true}"#),
+        Ok(Some(true))
+    );
+    for wrong in ["x", "[]", "true", r#"{"dangerouslyAllowAllUnixSockets":"yes"}"#] {
+        assert!(managed(wrong).is_err(), "{wrong}");
+    }
+    let flag = words(&[
+        "--sandbox-policy-cwd",
+        "/",
+        "--sandbox-policy",
+        READ_ONLY,
+        "--allow-network-for-proxy",
+        "ls",
+    ]);
+    let Ok(Invocation::Run { managed, .. }) = flag else { panic!("a run") };
+    assert_eq!(managed, Some(ManagedNetwork::default()));
+}
+
+#[test]
+fn shared_memory_is_the_hosts_where_an_entry_is_about_it() {
+    let shm = |root: &str, entry: &str| {
+        let text = format!(
+            r#"{{"type":"managed","file_system":{{"type":"restricted","entries":[
+                {{"path":{{"type":"special","value":{{"kind":"{root}"}}}},"access":"read"}}{entry}]}},"network":"restricted"}}"#
+        );
+        let files = policy(&permission_profile(&text).unwrap()).files;
+        let written = paths(&files.allow_write).iter().any(|path| path.starts_with("/dev/shm"));
+        (files.host_shm, written)
+    };
+    let entry = |path: &str, access: &str| {
+        format!(r#",{{"path":{{"type":"path","path":"{path}"}},"access":"{access}"}}"#)
+    };
+    for path in ["/", "/dev", "/dev/shm", "/dev/shm/x"] {
+        assert_eq!(shm("root", &entry(path, "write")), (true, true), "{path}");
+    }
+    assert_eq!(shm("root", ""), (false, false));
+    assert_eq!(shm("root", &entry("/dev/shm", "read")), (false, false));
+    assert_eq!(shm("minimal", &entry("/dev/shm", "read")), (true, false));
+    assert_eq!(shm("root", &entry("/dev/shm", "deny")), (false, false));
+    assert!(policy(&permission_profile(r#"{"type":"disabled"}"#).unwrap()).files.host_shm);
 }

@@ -5,6 +5,7 @@ pub(crate) mod dns;
 pub(crate) mod proxy;
 pub(crate) mod published;
 pub(crate) mod refuse;
+pub(crate) mod relay;
 pub(crate) mod socks;
 pub(crate) mod transparent;
 pub(crate) mod tunnel;

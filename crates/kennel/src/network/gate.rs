@@ -18,7 +18,7 @@ use kennel_linux::holder::{Holder, holder};
 use kennel_linux::network::{NetworkPlan, SocketRole, TaggedSockets};
 use kennel_policy::domain::HostRule;
 use kennel_policy::outcome::{NetworkDecision, NetworkUse, Program};
-use kennel_policy::policy::{NetworkMode, Policy};
+use kennel_policy::policy::{NetworkMode, NetworkPolicy, Policy, Relay};
 use kennel_proxy::{
     Answer, Ask, Credentials, External, Gate, OpenGate, Question, Rules, Settings, Transport, Unlisted, Who,
 };
@@ -75,6 +75,8 @@ fn asking(ask: &AskAboutHosts) -> Ask {
 pub(crate) struct SandboxNetwork {
     gate: Gate,
     plan: NetworkPlan,
+    /// Ports of this side that are found inside.
+    relays: Vec<Relay>,
     /// Whether there are rules about hosts, and not only published ports.
     listed: bool,
     /// Listeners of this side.
@@ -94,7 +96,7 @@ impl SandboxNetwork {
         environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
     ) -> Result<Option<NetworkPlan>, NetworkError> {
         let wanted = &policy.network;
-        if wanted.mode != NetworkMode::AllowList && wanted.publish.is_empty() {
+        if !needs_a_gate(wanted) {
             return Ok(None);
         }
         parents::parents(wanted, environment)?;
@@ -111,7 +113,7 @@ impl SandboxNetwork {
     ) -> Result<Option<SandboxNetwork>, NetworkError> {
         let wanted = &policy.network;
         let listed = wanted.mode == NetworkMode::AllowList;
-        if !listed && wanted.publish.is_empty() {
+        if !needs_a_gate(wanted) {
             return Ok(None);
         }
         let (mut published, mut outside) = (Vec::new(), TaggedSockets::new());
@@ -148,6 +150,7 @@ impl SandboxNetwork {
         Ok(Some(SandboxNetwork {
             gate: Gate::new(rules, settings),
             plan,
+            relays: wanted.relays.clone(),
             listed,
             outside,
             shared: shared.into_iter().map(|fd| (SocketRole::Proxy, OwnedFd::from(fd))).collect(),
@@ -208,6 +211,11 @@ impl SandboxNetwork {
                     doors.inside.extend(connectors.pop().map(|connector| (connector, socket)));
                 }
                 SocketRole::Published { inside } => doors.published.push((socket, inside)),
+                SocketRole::Relay { port } => {
+                    let relay = self.relays.iter().find(|relay| relay.port == port);
+                    let greeting = relay.map(|relay| relay.greeting.expose().to_vec());
+                    doors.relays.extend(greeting.map(|greeting| (socket, port, greeting)));
+                }
             }
         }
         // Before the first client is served: what was said earlier holds for it.
@@ -248,6 +256,11 @@ impl SandboxNetwork {
             },
         }
     }
+}
+
+/// Whether anything of this network is served on this side.
+fn needs_a_gate(network: &NetworkPolicy) -> bool {
+    network.mode == NetworkMode::AllowList || !network.publish.is_empty() || !network.relays.is_empty()
 }
 
 /// What the inside takes itself for.

@@ -46,10 +46,14 @@ mod linux {
             _: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
             _: Option<&AskAboutHosts>,
         ) -> Result<Option<SandboxNetwork>> {
-            if policy.network.mode != NetworkMode::AllowList && policy.network.publish.is_empty() {
+            let network = &policy.network;
+            if network.mode != NetworkMode::AllowList
+                && network.publish.is_empty()
+                && network.relays.is_empty()
+            {
                 return Ok(None);
             }
-            let lacking = "an allow list of hosts and published ports require a network gate, but kennel was built without one (feature `network`)";
+            let lacking = "an allow list of hosts, published ports and a managed proxy require a network gate, but kennel was built without one (feature `network`)";
             Err(SandboxError::ConfigValidation(lacking.into()))
         }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use kennel_linux::network::{Listener, NetlinkBatch, NetworkPlan, SharedNetwork, SocketRole};
+use kennel_linux::network::{
+    DefaultVariable, Listener, NetlinkBatch, NetworkPlan, SharedNetwork, SocketRole,
+};
 use kennel_policy::policy::{NetworkMode, NetworkPolicy};
 use kennel_proxy::netlink::{DoorPorts, ROUTE, transparent_network};
 
@@ -29,6 +31,12 @@ pub(super) fn network_plan(
                 .extend([tcp(SocketRole::Connector, address, 0), tcp(SocketRole::MeetingPlace, address, 0)]);
         }
     }
+    sources.extend(
+        policy
+            .relays
+            .iter()
+            .map(|relay| tcp(SocketRole::Relay { port: relay.port }, Ipv4Addr::LOCALHOST.into(), relay.port)),
+    );
     if policy.mode != NetworkMode::AllowList {
         return NetworkPlan { listeners: sources, ..NetworkPlan::default() };
     }
@@ -64,10 +72,12 @@ pub(super) fn network_plan(
         batches: routes,
         listeners: chosen,
         variables: variables.clone(),
+        defaults: ssh_variables(),
         fallback: None,
         shared: shared.clone(),
     };
-    NetworkPlan { batches, listeners, variables, fallback: Some(Box::new(fallback)), shared }
+    let defaults = ssh_variables();
+    NetworkPlan { batches, listeners, variables, defaults, fallback: Some(Box::new(fallback)), shared }
 }
 
 /// By the name that the kernel gives itself: what it is asked for here is not to be had by trying, since a netlink
@@ -87,11 +97,13 @@ fn tcp(role: SocketRole, address: IpAddr, port: u16) -> Listener {
     Listener { role, address: SocketAddr::new(address, port), stream: true }
 }
 
+/// Which hosts programs reach without the proxy: their own loopback, and no other. Private networks are not here: a
+/// program that asks the proxy for a host is told why it is refused, and a proxy in the gate's place is not gone around.
+/// `[::1]`, which Python's urllib would need, keeps every client of httpx 0.28 from starting.
+const NO_PROXY: &str = "localhost,127.0.0.1,127.0.0.0/8,::1";
+
 /// For programs that do use proxies. The others need none of these. A proxy of somebody else's is not shown the token.
 fn variables(policy: &NetworkPolicy, token: &str, port: u16) -> Vec<(OsString, OsString)> {
-    // Python compares `[::1]` as it stands in the address, curl without the brackets.
-    const NO_PROXY: &str =
-        "localhost,127.0.0.1,::1,[::1],*.local,.local,169.254.0.0/16,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16";
     let login = |external: Option<u16>| match external {
         Some(_) => String::new(),
         None => format!("kennel:{token}@"),
@@ -104,8 +116,10 @@ fn variables(policy: &NetworkPolicy, token: &str, port: u16) -> Vec<(OsString, O
     let mut list = Vec::new();
     list.extend(both("HTTP_PROXY", &http));
     list.extend(both("HTTPS_PROXY", &http));
-    list.extend(both("ALL_PROXY", &socks));
-    list.extend(both("GRPC_PROXY", &socks));
+    // Not SOCKS: httpx refuses to start with it unless another package is there, and gRPC does not know it.
+    list.extend(both("ALL_PROXY", &http));
+    list.extend(both("GRPC_PROXY", &http));
+    // curl would ask an HTTP proxy for `ftp://` with GET, which the gate does not do.
     list.extend(both("FTP_PROXY", &socks));
     list.extend(both("NO_PROXY", NO_PROXY));
     list.push(("RSYNC_PROXY".into(), format!("{}127.0.0.1:{port}", login(policy.http_proxy_port))));
@@ -121,4 +135,19 @@ fn variables(policy: &NetworkPolicy, token: &str, port: u16) -> Vec<(OsString, O
     // git would otherwise first ask without the token, and some servers' answers confuse it.
     list.push(("GIT_CONFIG_PARAMETERS".into(), "'http.proxyAuthMethod=basic'".into()));
     list.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// How git and rsync call ssh, for callers who have not said it themselves.
+///
+/// ssh ends at once when its configuration has a `ControlPath` and it can make no unix socket, as in most sandboxes. The
+/// two options turn that off, and nothing but the command line overrules the user's configuration. `GIT_SSH_COMMAND`
+/// overrules git's `core.sshCommand`, so it asks for that one and adds to it. It is one command with quoted arguments:
+/// some programs split it into words themselves, and people append options to it.
+fn ssh_variables() -> Vec<DefaultVariable> {
+    const GIT: &str = r#"sh -c 'eval "$(git config core.sshCommand || echo ssh) -o ControlMaster=no -o ControlPath=none \"\$@\""' ssh"#;
+    const RSYNC: &str = "ssh -o ControlMaster=no -o ControlPath=none";
+    vec![
+        DefaultVariable { name: "GIT_SSH_COMMAND", value: GIT.into(), unless: &["GIT_SSH"] },
+        DefaultVariable { name: "RSYNC_RSH", value: RSYNC.into(), unless: &[] },
+    ]
 }
