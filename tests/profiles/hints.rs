@@ -25,7 +25,11 @@ fn on_terminal(home: &Home, flags: &[&str], program: &PathBuf) -> String {
     let mark = format!("[{code}]");
     rustix::io::write(terminal.program(), mark.as_bytes()).unwrap();
     let shown = terminal.wait_for(&mark);
-    shown.replace("\r\n", "\n").replace(&mark, "")
+    let shown = shown.replace("\r\n", "\n").replace(&mark, "");
+    // What is said about its own sandbox is not of interest here.
+    let lines =
+        shown.split_inclusive('\n').filter(|line| !line.starts_with("kennel: note: codex runs with "));
+    lines.collect()
 }
 
 const NOTE: &str = "kennel: note: codex has a profile, with its state and its hosts: --profile codex\n";

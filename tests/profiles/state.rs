@@ -172,6 +172,29 @@ fn the_state_folder_itself_cannot_be_moved_away_with_what_is_kept_in_it() {
     assert_eq!(home.read(".codex/config.toml").as_deref(), Some("own\n"));
 }
 
+/// As people have it who keep such files in a repository.
+#[test]
+fn a_state_folder_or_settings_that_are_links_are_kept_where_they_lead() {
+    let home = Home::new();
+    home.write("dotfiles/codex/config.toml", "own\n");
+    home.write("dotfiles/rules/default.rules", "own\n");
+    home.outside("ln -s dotfiles/codex ~/.codex; ln -s ../rules ~/dotfiles/codex/rules");
+    let script = "echo kept > ~/.codex/auth.json; (echo evil > ~/.codex/config.toml) 2>/dev/null; \
+                  (echo evil > ~/.codex/rules/default.rules) 2>/dev/null; rm -f ~/.codex/rules 2>/dev/null; \
+                  (echo evil > ~/dotfiles/codex/hooks.json) 2>/dev/null; rm -f ~/.codex 2>/dev/null; \
+                  mv ~/dotfiles/codex ~/dotfiles/c 2>/dev/null; cat ~/.codex/tmp/of-host 2>/dev/null; exit 0";
+    home.write("dotfiles/codex/tmp/of-host", "seen");
+    // With more than the profile open, too.
+    let dotfiles = home.at("dotfiles").display().to_string();
+    for flags in [&["--profile", "codex"][..], &["--profile", "codex", "--allow-write", &dotfiles]] {
+        assert_eq!(home.inside(flags, script).ok().stdout, "", "{flags:?}");
+        assert_eq!(home.read(".codex/auth.json").as_deref(), Some("kept\n"));
+        assert_eq!(home.read(".codex/config.toml").as_deref(), Some("own\n"), "{flags:?}");
+        assert_eq!(home.read(".codex/rules/default.rules").as_deref(), Some("own\n"), "{flags:?}");
+        assert_eq!(home.read(".codex/hooks.json"), None, "{flags:?}");
+    }
+}
+
 #[test]
 fn what_sessions_on_the_host_run_is_neither_seen_nor_reached() {
     for (agent, folder) in OF_SESSIONS {
