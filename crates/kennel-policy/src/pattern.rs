@@ -39,6 +39,7 @@ pub struct PathPattern {
     prefix: PathBuf,
     segments: Vec<Segment>,
     glob: bool,
+    only_folders: bool,
 }
 
 /// Why a text is no pattern.
@@ -62,6 +63,9 @@ pub enum PatternError {
     /// A range such as `z-a`.
     #[error("the range `{0}` is reversed")]
     EmptyRange(String),
+    /// Another program's glob that takes a great many patterns of kennel's.
+    #[error("it has too many `**` within names; write one rule for each folder")]
+    TooManyReadings,
 }
 
 /// One component of a pattern.
@@ -99,7 +103,7 @@ impl PathPattern {
     pub fn literal(path: impl AsRef<Path>) -> Self {
         let path = tidy(path.as_ref());
         let segments = components(&path).map(|c| Segment::Literal(c.into())).collect();
-        PathPattern { prefix: path.clone(), path, segments, glob: false }
+        PathPattern { prefix: path.clone(), path, segments, glob: false, only_folders: false }
     }
 
     /// A glob if the text holds `*`, `?` or `[`, else the path itself.
@@ -160,7 +164,7 @@ impl PathPattern {
             }
             segments.push(segment);
         }
-        Ok(PathPattern { path, prefix, segments, glob })
+        Ok(PathPattern { path, prefix, segments, glob, only_folders: false })
     }
 
     /// A text that [`Self::parse`] reads as this very pattern.
@@ -208,13 +212,49 @@ impl PathPattern {
                 prefix.clone_from(&path);
             }
         }
-        PathPattern { path, prefix, segments, glob }
+        PathPattern { path, prefix, segments, glob, only_folders: self.only_folders }
     }
 
     /// How many segments it has: names, and `**`.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.segments.len()
+    }
+
+    /// The same for folders alone: what matches and is none is not meant. [`Self::matches`] cannot tell, as it sees no disk.
+    #[must_use]
+    pub fn of_folders(self) -> PathPattern {
+        PathPattern { only_folders: true, ..self }
+    }
+
+    /// Whether only folders are meant.
+    #[must_use]
+    pub fn is_of_folders(&self) -> bool {
+        self.only_folders
+    }
+
+    /// The same with brackets that mean themselves; `None` where it has no set. Whoever denies `[id]/*` may well mean a
+    /// folder of that name.
+    #[must_use]
+    pub fn with_brackets_as_text(&self) -> Option<PathPattern> {
+        // `[*]` and its like say that they are text themselves.
+        let set = |token: &Token| matches!(token, Token::Set { .. }) && !token.is_literal();
+        let has_set = |segment: &Segment| matches!(segment, Segment::Glob(tokens) if tokens.iter().any(set));
+        if !self.segments.iter().any(has_set) {
+            return None;
+        }
+        let names = self.path.components().filter(|part| *part != Component::RootDir);
+        let mut text = OsString::new();
+        for (name, segment) in names.zip(&self.segments) {
+            text.push("/");
+            match segment {
+                Segment::Literal(_) => text.push(said_literally(name.as_os_str())),
+                Segment::AnyDepth => text.push(name),
+                Segment::Glob(_) => text.push(with_text_brackets(name.as_os_str())),
+            }
+        }
+        let pattern = PathPattern::parse(text).ok()?;
+        Some(PathPattern { only_folders: self.only_folders, ..pattern })
     }
 
     /// Whether it can stand for more than one path.
@@ -448,6 +488,19 @@ fn said_literally(name: &OsStr) -> OsString {
             bytes.extend_from_slice(&[b'[', *byte, b']']);
         } else {
             bytes.push(*byte);
+        }
+    }
+    // SAFETY: the bytes of an `OsStr` with ASCII characters before and after some of its ASCII characters.
+    unsafe { OsString::from_encoded_bytes_unchecked(bytes) }
+}
+
+/// A name whose `[` mean themselves, and whose stars and question marks do not.
+fn with_text_brackets(name: &OsStr) -> OsString {
+    let mut bytes = Vec::with_capacity(name.len() + 4);
+    for byte in name.as_encoded_bytes() {
+        match byte {
+            b'[' => bytes.extend_from_slice(b"[[]"),
+            other => bytes.push(*other),
         }
     }
     // SAFETY: the bytes of an `OsStr` with ASCII characters before and after some of its ASCII characters.

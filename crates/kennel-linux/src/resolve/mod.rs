@@ -182,6 +182,7 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
         resolver.workdir = Some(found.path.clone());
     }
     resolver.zones();
+    resolver.list(List::DenyRead, &files.hide)?;
     resolver.list(List::DenyRead, &files.deny_read)?;
     resolver.list(List::AllowRead, &files.allow_read)?;
     resolver.list(List::AllowWrite, &files.allow_write)?;

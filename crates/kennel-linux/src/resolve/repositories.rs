@@ -112,12 +112,19 @@ impl<'a> Resolver<'a> {
             || self.is_opposed(list, path) || allowed.contains(&(list.opposite(), path.to_path_buf()));
         // Nor is all said about a link: what it leads to is denied as well. A glob that is about whole folders means these.
         let leads_on = || list.denies() && !rule.pattern.as_path().ends_with("**") && is_link(path);
-        if path.parent().is_some_and(|above| self.covered(list, above)) && !opposed() && !leads_on() {
+        let meant = |found: &Found| !glob.pattern.is_of_folders() || found.kind == Kind::Folder;
+        if path.parent().is_some_and(|above| self.covered(list, above))
+            && !opposed()
+            && !leads_on()
+            && !self.is_without_exceptions(rule)
+        {
             return Ok(denied);
         }
         let reason = describe(list, rule);
         match locate_below(prefix, path).map_err(system_error(&reason, path))? {
+            Below::Found(found) if !meant(&found) => return Ok(None),
             Below::Found(found) => {
+                let place = found.path.clone();
                 // A glob that reaches into what kennel provides is about the sandbox's own.
                 match self.meaning(list, &found.path, Some(found.identity.device)) {
                     Meaning::Ordinary => {
@@ -129,18 +136,25 @@ impl<'a> Resolver<'a> {
                     Meaning::Hide => self.say(List::DenyRead, found, reason),
                     Meaning::Own | Meaning::Refused(_) => {}
                 }
+                self.note_hidden(rule, &place);
             }
             // An earlier run may have made it: what an allow list matches is never a link.
             Below::Link(_) if !list.denies() => {}
             Below::Link(link) => {
+                let found = locate(path).map_err(system_error(&reason, path))?;
+                if matches!(&found, Location::Found(found) if !meant(found)) {
+                    return Ok(None);
+                }
                 let told: Reason = reason.clone().into();
                 self.linked.push(Linked { path: link.clone(), list, rule: told.clone() });
                 self.loose.push(UnmountableRule { path: link, list, rule: told, link: true });
-                if let Location::Found(found) = locate(path).map_err(system_error(&reason, path))?
+                if let Location::Found(found) = found
                     && self.meaning(list, &found.path, Some(found.identity.device)) == Meaning::Ordinary
                 {
-                    self.denied.push((list, found.path.clone(), rule));
+                    let place = found.path.clone();
+                    self.denied.push((list, place.clone(), rule));
                     self.say(list, found, reason);
+                    self.note_hidden(rule, &place);
                 }
             }
             Below::Gone => {}
