@@ -5,8 +5,9 @@
 use std::path::Path;
 
 use super::read::{refused_value, wrong_type};
-use crate::settings::Problem;
+use crate::printed::show;
 use crate::settings::tree::{Fault, Node, Value};
+use crate::settings::{Problem, ValueError};
 
 /// What a value has to be.
 enum Shape {
@@ -256,6 +257,16 @@ impl Shape {
                         Err(Fault { at: node.at, problem: Problem::MissingKey { key, inside } })
                     }
                 }
+            }
+            (
+                Bool | Text | Whole(..) | PortRange | List(_) | Several(_) | Map(_) | Object(_) | Strict(_),
+                _,
+            ) => wrong(&self.expected()),
+            (_, Value::Text(text)) => {
+                let (text, expected) = (show(text.as_bytes()), self.expected());
+                let problem =
+                    Problem::Value { key: name.to_owned(), error: ValueError::Unfit { text, expected } };
+                Err(Fault { at: node.at, problem })
             }
             _ => wrong(&self.expected()),
         }
