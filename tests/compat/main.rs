@@ -16,5 +16,6 @@ mod srt_git;
 mod srt_git_further;
 mod srt_nested;
 mod srt_network;
+mod srt_patterns;
 mod srt_processes;
 mod world;

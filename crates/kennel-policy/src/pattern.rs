@@ -83,6 +83,12 @@ enum Token {
     Unit(Unit),
     /// `?`
     One,
+    /// As many `?` of a program that counts in UTF-16, in which characters beyond U+FFFF count twice; or, beside a `*`, at
+    /// least as many.
+    Utf16 {
+        count: usize,
+        open: bool,
+    },
     /// `*`
     Run,
     Set {
@@ -227,6 +233,17 @@ impl PathPattern {
         PathPattern { only_folders: true, ..self }
     }
 
+    /// The same with every `?` standing for one unit of UTF-16, as programs in JavaScript have it.
+    #[must_use]
+    pub fn in_utf16(mut self) -> PathPattern {
+        for segment in &mut self.segments {
+            if let Segment::Glob(tokens) = segment {
+                *tokens = in_utf16(tokens);
+            }
+        }
+        self
+    }
+
     /// Whether only folders are meant.
     #[must_use]
     pub fn is_of_folders(&self) -> bool {
@@ -339,7 +356,7 @@ impl Token {
     fn is_literal(&self) -> bool {
         match self {
             Token::Unit(_) => true,
-            Token::One | Token::Run => false,
+            Token::One | Token::Run | Token::Utf16 { .. } => false,
             Token::Set { negated: true, .. } => false,
             Token::Set { ranges, .. } => match **ranges {
                 [(low, high)] => low == high && u8::try_from(low).is_ok_and(means_itself_in_brackets),
@@ -348,10 +365,14 @@ impl Token {
         }
     }
 
+    fn takes_one(&self, unit: Unit) -> bool {
+        !matches!(self, Token::Utf16 { .. }) && self.takes(unit)
+    }
+
     fn takes(&self, unit: Unit) -> bool {
         match self {
             Token::Unit(own) => *own == unit,
-            Token::One | Token::Run => true,
+            Token::One | Token::Run | Token::Utf16 { .. } => true,
             Token::Set { negated, ranges } => {
                 ranges.iter().any(|(low, high)| (*low..=*high).contains(&unit)) != *negated
             }
@@ -368,9 +389,16 @@ fn matches_name(tokens: &[Token], mut rest: &[u8]) -> bool {
             again = Some((at, rest));
             continue;
         }
+        if let Some(Token::Utf16 { count, open }) = tokens.get(at)
+            && let Some(after) = behind_utf16(rest, *count, *open)
+        {
+            at += 1;
+            rest = after;
+            continue;
+        }
         match next_unit(rest) {
             None => return at == tokens.len(),
-            Some((unit, after)) if tokens.get(at).is_some_and(|t| t.takes(unit)) => {
+            Some((unit, after)) if tokens.get(at).is_some_and(|t| t.takes_one(unit)) => {
                 at += 1;
                 rest = after;
             }
@@ -383,6 +411,39 @@ fn matches_name(tokens: &[Token], mut rest: &[u8]) -> bool {
             }
         }
     }
+}
+
+/// What follows so many units of UTF-16. One half of a character is none, unless a star beside it takes the other.
+fn behind_utf16(mut rest: &[u8], mut count: usize, open: bool) -> Option<&[u8]> {
+    while count > 0 {
+        let (unit, after) = next_unit(rest)?;
+        let units = char::from_u32(unit).map_or(1, char::len_utf16);
+        if units > count && !open {
+            return None;
+        }
+        count = count.saturating_sub(units);
+        rest = after;
+    }
+    Some(rest)
+}
+
+fn in_utf16(tokens: &[Token]) -> Box<[Token]> {
+    let mut counted = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        match (token, counted.last_mut()) {
+            (Token::One, Some(Token::Utf16 { count, .. })) => *count += 1,
+            (Token::One, last) => {
+                let open = last == Some(&mut Token::Run);
+                counted.push(Token::Utf16 { count: 1, open });
+            }
+            (Token::Run, Some(Token::Utf16 { open, .. })) => {
+                *open = true;
+                counted.push(Token::Run);
+            }
+            (token, _) => counted.push(token.clone()),
+        }
+    }
+    counted.into()
 }
 
 /// The first character of a name and what follows it.

@@ -28,7 +28,7 @@ pub(super) fn patterns(folder: &Path, text: &str, sense: Sense) -> Result<Vec<Pa
         // What has a `.` or an empty name in it is the text of no path.
         let odd = |text: &&String| !text.split('/').any(|name| matches!(name, "" | "." | ".."));
         for text in texts.iter().filter(odd) {
-            let pattern = PathPattern::parse_in(folder, text)?;
+            let pattern = PathPattern::parse_in(folder, text)?.in_utf16();
             if (pattern.is_glob() || pattern.as_path() != own) && !patterns.contains(&pattern) {
                 patterns.push(pattern);
             }
@@ -310,6 +310,14 @@ mod tests {
     fn what_is_denied_is_denied_in_brackets_too() {
         assert!(denied("**/[id]/*.env", "a/[id]/x.env") && denied("**/[id]/*.env", "a/d/x.env"));
         assert!(denied("*/[id]/[slug].ts", "a/[id]/[slug].ts"));
+    }
+
+    #[test]
+    fn a_question_mark_is_one_unit_of_utf_16() {
+        assert!(!allowed("?", "😀") && allowed("??", "😀") && !allowed("???", "😀"));
+        assert!(allowed("?", "ü") && allowed("???", "a😀") && allowed("???", "😀a") && !allowed("??", "a😀"));
+        assert!(allowed("*?", "😀") && allowed("?*", "😀") && allowed("??*", "a😀") && !allowed("?x", "😀x"));
+        assert!(allowed("?x*", "axb") && allowed("*?x", "aüx") && !allowed("?", ""));
     }
 
     #[test]

@@ -291,10 +291,11 @@ impl Reader<'_> {
                 entries.push(Entry { path, globs: Vec::new(), is_glob, origin: origin.clone() });
                 continue;
             }
-            // A relative text is folded before it is looked at; in another one `..` is a name that nothing has. What is
+            // A relative text is folded before it is looked at; in another one a `..` behind a star is a name that nothing has. What is
             // denied is folded all the same: that can only deny more.
             let relative = !plain.starts_with(['/', '~']);
-            let goes_up = rest.split('/').any(|name| name == "..");
+            let mut from_first = rest.split('/').skip_while(|name| !name.contains(glob::SPECIAL));
+            let goes_up = from_first.any(|name| name == "..");
             if goes_up && !relative && sense == Sense::Allow {
                 continue;
             }
