@@ -91,7 +91,7 @@ fn tcp(role: SocketRole, address: IpAddr, port: u16) -> Listener {
 fn variables(policy: &NetworkPolicy, token: &str, port: u16) -> Vec<(OsString, OsString)> {
     // Python compares `[::1]` as it stands in the address, curl without the brackets.
     const NO_PROXY: &str =
-        "localhost,127.0.0.1,::1,[::1],*.local,.local,169.254.0.0/16,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16";
+        "localhost,127.0.0.1,::1,[::1],169.254.0.0/16,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16";
     let login = |external: Option<u16>| match external {
         Some(_) => String::new(),
         None => format!("kennel:{token}@"),
