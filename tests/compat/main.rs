@@ -18,4 +18,5 @@ mod srt_nested;
 mod srt_network;
 mod srt_patterns;
 mod srt_processes;
+mod srt_schema;
 mod world;

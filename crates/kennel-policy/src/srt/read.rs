@@ -1,6 +1,7 @@
 //! From the text of a settings file to [`SrtSettings`].
 
 use std::ffi::{OsStr, OsString};
+use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
 
 use super::{Entry, SrtSettings, glob, hosts, schema};
@@ -330,7 +331,10 @@ impl Reader<'_> {
         };
         let rule = rule.map_err(|error| value(name, item, error.into()))?;
         match (&rule.host, rule.port) {
-            (HostPattern::Ip(_) | HostPattern::Net(..), None) if !text.contains(['[', '*']) => {
+            // `10.1` and its like are addresses to a resolver, and here a mistake.
+            (HostPattern::Ip(_) | HostPattern::Net(..), None)
+                if text.split('/').next().is_some_and(|address| address.parse::<IpAddr>().is_ok()) =>
+            {
                 Ok(rule.from_origin(self.origin(item)))
             }
             _ => Err(value(name, item, HostRuleError::Network(show(text.as_bytes())).into())),
