@@ -220,7 +220,15 @@ pub fn resolve(policy: &Policy, cwd: &Path) -> Result<Resolved, ResolveError> {
         let (rule, path) = ("workdir".into(), path.clone());
         return Err(ResolveError::Unfit { rule, path, what: "does not exist inside: a rule hides it" });
     }
-    let workdir = workdir.filter(|path| visible(&points, path));
+    // A hidden folder is there all the same, empty or with what is shown in it, and a command can start in it.
+    let is_there = |path: &Path| {
+        points.iter().any(|point| match point.state {
+            State::Hidden { kind } => kind == Kind::Folder && point.path == path,
+            State::Host { .. } => point.path.starts_with(path),
+            State::Device(_) | State::Fresh(_) => false,
+        })
+    };
+    let workdir = workdir.filter(|path| visible(&points, path) || is_there(path));
     let covers = if policy.network.mode == NetworkMode::AllowList { covers(&points) } else { Vec::new() };
     let kernel_state = kernel_state();
     // Root could write what is the whole kernel's in /proc; and since Linux 5.12 nobody without CAP_SETFCAP maps user 0.
