@@ -365,3 +365,77 @@ fn lists_rank_as_they_do_there() {
     }
     table.compare(|_, _, _| false);
 }
+
+/// What each folder for links holds: names and what they lead to.
+const LINKS: &[(&str, &str)] = &[
+    ("to-secret", "real/secret"),
+    ("to-real", "real"),
+    ("to-key", "real/secret/key"),
+    ("nowhere", "missing"),
+    ("circle", "circle"),
+    ("real/up", ".."),
+    ("real/open/inner", "../secret"),
+    ("pkg/a/build/link", "../../../real/plain"),
+    ("pkg/a/build/one.pem", "../../../real/secret/one.pem"),
+    ("pkg/linked/build", "../a/build"),
+];
+
+const LINKED: &[&str] = &[
+    "real/secret/key",
+    "real/secret/one.pem",
+    "real/open/key",
+    "real/plain/key",
+    "pkg/a/build/1.out",
+    "pkg/b/build/1.out",
+    "pkg/b/index",
+    "pkg/build",
+];
+
+/// Paths through links and to links.
+const THROUGH: &[&[&str]] = &[
+    &[],
+    &["real"],
+    &["real/secret"],
+    &["real/secret/key"],
+    &["to-secret"],
+    &["to-real"],
+    &["to-real/secret/key"],
+    &["nowhere", "circle"],
+    &["real/open/inner"],
+    &["to-*/secret"],
+    &["**/*.pem"],
+    &["**/build/**"],
+    &["pkg/*/build"],
+    &["real", "to-real/secret"],
+];
+
+/// Nothing is shown that srt hides. It shows a little more: an allow that leads through a link which the command could have
+/// made opens nothing here.
+#[test]
+fn no_link_shows_more_than_there() {
+    for kind in ["allowRead", "allowWrite", "credentials"] {
+        let mut table = Table::new();
+        for deny in THROUGH {
+            for allow in THROUGH {
+                let folder = table.folder(false, LINKED, format!("{deny:?} and {kind} {allow:?}"));
+                for (name, to) in LINKS {
+                    table.place.link(&format!("{folder}/{name}"), to);
+                }
+                let top = table.place.top().to_path_buf();
+                let paths = |list: &[&str]| -> Vec<String> {
+                    list.iter().map(|text| spelled(&top, &folder, "absolute", text)).collect()
+                };
+                let rules = &mut table.rules;
+                match kind {
+                    "credentials" => rules.credentials.extend(paths(deny)),
+                    _ => rules.deny_read.extend(paths(deny)),
+                }
+                match kind {
+                    "allowWrite" => rules.allow_write.extend(paths(allow)),
+                    _ => rules.allow_read.extend(paths(allow)),
+                }
+            }
+        }
+        table.compare(|_, _, only_srt| only_srt);
+    }
+}

@@ -173,7 +173,8 @@ fn run(typed: &Typed) -> Result<i32, String> {
     if typed.debug {
         policy.environment.set.push(("SRT_DEBUG".into(), "true".into()));
     }
-    let advice = "to allow it, in network.allowedDomains: ";
+    // Whoever reads standard error for srt's words finds them.
+    let advice = "blocked by network allowlist; to allow it, in network.allowedDomains: ";
     Ok(RunAs { policy, command, folder, control, advice, failed: 1 }.go())
 }
 

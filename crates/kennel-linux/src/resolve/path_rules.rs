@@ -189,6 +189,10 @@ fn name_of(list: List, rule: &PathRule) -> Option<(&PathRule, Cow<'_, Path>, boo
     (!text.is_glob()).then(|| (rule, Cow::Owned(text.as_path().to_path_buf()), false))
 }
 
+fn leads_in_circles(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
 /// A path as it may be printed: a stranger may have chosen it.
 pub(super) fn shown(path: &Path) -> String {
     crate::describe::show(path.as_os_str().as_bytes())
@@ -221,7 +225,11 @@ impl<'a> Resolver<'a> {
             if !rule.follow_link && is_link(path) {
                 continue;
             }
-            let location = locate(path).map_err(system_error(&reason, path))?;
+            let location = match locate(path) {
+                // Links in a circle lead to nothing that could be read.
+                Err(error) if rule.lenient && list != List::DenyWrite && leads_in_circles(&error) => continue,
+                location => location.map_err(system_error(&reason, path))?,
+            };
             let straight = match &location {
                 Location::Found(Found { path: place, .. }) | Location::Missing(place) => place == path,
                 Location::Forbidden => true,
@@ -355,7 +363,7 @@ impl<'a> Resolver<'a> {
     pub(super) fn is_opposed(&self, list: List, path: &Path) -> bool {
         self.said.get(path).is_some_and(|said| match list.opposite() {
             List::DenyRead => said.deny_read.is_some(),
-            List::AllowRead => said.allow_read.is_some(),
+            List::AllowRead => said.allow_read.is_some() || said.shows,
             List::AllowWrite => said.allow_write.is_some(),
             List::DenyWrite => said.deny_write.is_some(),
         })

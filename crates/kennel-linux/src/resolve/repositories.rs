@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-use kennel_policy::policy::{GitLevel, MountAccess, SearchScope};
+use kennel_policy::policy::{GitLevel, MountAccess, Precedence, SearchScope};
 
 use super::error::{ResolveError, system_error};
 use super::globs::{BehindLink, Glob, Links};
@@ -110,12 +110,21 @@ impl<'a> Resolver<'a> {
         // this very path: then it is a tie, which has to be known to be decided.
         let opposed =
             || self.is_opposed(list, path) || allowed.contains(&(list.opposite(), path.to_path_buf()));
+        // Where a tie shows what both lists name, a folder that covers this may be shown again.
+        let reopened = || {
+            self.files.precedence == Precedence::DenyWrite
+                && list == List::DenyRead
+                && path.ancestors().skip(1).take_while(|above| above.starts_with(prefix)).any(|above| {
+                    self.is_opposed(list, above) || allowed.contains(&(list.opposite(), above.to_path_buf()))
+                })
+        };
         // Nor is all said about a link: what it leads to is denied as well. A glob that is about whole folders means these.
         let leads_on = || list.denies() && !rule.pattern.as_path().ends_with("**") && is_link(path);
         let meant = |found: &Found| !glob.pattern.is_of_folders() || found.kind == Kind::Folder;
         if path.parent().is_some_and(|above| self.covered(list, above))
             && !opposed()
             && !leads_on()
+            && !reopened()
             && !self.is_without_exceptions(rule)
         {
             return Ok(denied);

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{Entry, SrtSettings, glob, hosts, schema};
 use crate::domain::{HostPattern, HostRule, HostRuleError, ListKind};
+use crate::pattern::PathPattern;
 use crate::policy::{Origin, ProxyAddress};
 use crate::printed::show;
 use crate::settings::tree::{self, Fault, Node, Value};
@@ -309,8 +310,15 @@ impl Reader<'_> {
                 true => Vec::new(),
                 false => glob::patterns(&folder, &rest, sense).map_err(path_error)?,
             };
-            let globs = globs.into_iter().map(|glob| if whole_folders { glob.of_folders() } else { glob });
-            let globs = globs.collect();
+            let mut globs = globs;
+            if whole_folders {
+                globs = globs.into_iter().map(PathPattern::of_folders).collect();
+                // What is in them is hidden with them; but where a link in them leads is denied as well.
+                if sense == Sense::Deny && !inert {
+                    let within = format!("{rest}/**/*");
+                    globs.extend(glob::patterns(&folder, &within, sense).map_err(path_error)?);
+                }
+            }
             entries.push(Entry { path, globs, is_glob, origin: origin.clone() });
         }
         Ok(entries)
