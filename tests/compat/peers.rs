@@ -47,6 +47,16 @@ fn srt_in(modules: &Path) -> Command {
     command
 }
 
+/// node, and the module of srt's that checks settings; `None`, and said so, where it is not installed.
+pub fn srt_schema() -> Option<(PathBuf, PathBuf)> {
+    let Some(modules) = modules() else {
+        skipped("the comparison with srt's schema: it is not installed (KENNEL_PEERS)");
+        return None;
+    };
+    let schema = modules.join("@anthropic-ai/sandbox-runtime/dist/sandbox/sandbox-config.js");
+    Some((modules.join(".bin/node"), schema))
+}
+
 /// Whether this host lets srt's helpers make a sandbox.
 fn try_it(modules: &Path) -> Option<String> {
     let home = Scratch::new();

@@ -352,3 +352,41 @@ fn a_glob_over_processes_is_an_error() {
     // One that comes by /proc on its way is not.
     inside(&flags([("--deny-read", Path::new("/proc/k*"))]), "! cat /proc/kallsyms", &[]).ok();
 }
+
+#[test]
+fn a_deny_holds_for_the_name_that_its_brackets_spell_as_well() {
+    let tree = Tree::new();
+    for name in [
+        "project/[slug]/key",
+        "project/s/key",
+        "project/x/key",
+        "project/app/[slug]/key",
+        "project/app/[slug]/[id].env",
+        "project/app/s/i.env",
+        "project/[id]",
+    ] {
+        tree.scratch.write(name, name);
+    }
+    let deep = flags([("--deny-read", tree.at("project/**/[slug]/*"))]);
+    cannot_read(&deep, &tree.at("project/[slug]/key"));
+    cannot_read(&deep, &tree.at("project/s/key"));
+    cannot_read(&deep, &tree.at("project/app/[slug]/key"));
+    can_read(&deep, &tree.at("project/x/key"));
+    // Without a star it is a path.
+    let named = flags([("--deny-read", tree.at("project/[id]"))]);
+    cannot_read(&named, &tree.at("project/[id]"));
+    let both = flags([("--deny-read", tree.at("project/app/[slug]/[id].env"))]);
+    cannot_read(&both, &tree.at("project/app/[slug]/[id].env"));
+    cannot_read(&both, &tree.at("project/app/s/i.env"));
+    can_read(&both, &tree.at("project/app/[slug]/key"));
+    // Who says that brackets are text means nothing else, and an allow opens what it says alone.
+    let text = flags([("--deny-read", tree.at("project/[[]slug]/*"))]);
+    cannot_read(&text, &tree.at("project/[slug]/key"));
+    can_read(&text, &tree.at("project/s/key"));
+    let allow = flags([("--allow-write", tree.at("project")), ("--deny-write", tree.at("project/[slug]/*"))]);
+    cannot_write(&allow, &tree.at("project/[slug]/key"));
+    cannot_write(&allow, &tree.at("project/s/key"));
+    let allow = flags([("--deny-read", tree.at("project")), ("--allow-read", tree.at("project/[slug]"))]);
+    can_read(&allow, &tree.at("project/s/key"));
+    cannot_read(&allow, &tree.at("project/[slug]/key"));
+}

@@ -105,6 +105,9 @@ pub enum HostRuleError {
     /// Brackets or colons around what is no IPv6 address.
     #[error("`{0}` is not an IPv6 address")]
     Address6(String),
+    /// An IPv6 address that could as well be one and a port.
+    #[error("`{0}`: write an IPv6 address in brackets, as in `[::1]` or `[::1]:443`")]
+    Unbracketed(String),
     /// Not a number from 1 to 65535.
     #[error("`{0}` is not a port; a port is a number from 1 to 65535")]
     Port(String),
@@ -207,6 +210,19 @@ impl HostPattern {
                 Err(HostRuleError::SingleLabel(name))
             }
             Host::Name(name) => Ok(HostPattern::Exact(name)),
+        }
+    }
+
+    /// Whether it matches every host that the other one matches.
+    pub(crate) fn covers(&self, other: &HostPattern) -> bool {
+        match (self, other) {
+            (HostPattern::Any, _) => true,
+            (_, HostPattern::Exact(name)) => self.matches(&Host::Name(name.clone())),
+            (_, HostPattern::Ip(address)) => self.matches(&Host::Ip(*address)),
+            (HostPattern::Suffix(own), HostPattern::Suffix(name)) => {
+                own == name || self.matches(&Host::Name(name.clone()))
+            }
+            _ => self == other,
         }
     }
 

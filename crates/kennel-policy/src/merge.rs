@@ -386,6 +386,7 @@ fn policy(settings: Settings) -> Policy {
         files: FilePolicy {
             reads,
             deny_read: rules(files.deny_read, Missing::Skip),
+            hide: Vec::new(),
             allow_read: rules(files.allow_read, missing_read),
             // A place to write that is not there is a typing mistake, or will be noticed as lost output.
             allow_write: rules(files.allow_write, Missing::Error),

@@ -39,6 +39,7 @@ pub struct PathPattern {
     prefix: PathBuf,
     segments: Vec<Segment>,
     glob: bool,
+    only_folders: bool,
 }
 
 /// Why a text is no pattern.
@@ -62,6 +63,9 @@ pub enum PatternError {
     /// A range such as `z-a`.
     #[error("the range `{0}` is reversed")]
     EmptyRange(String),
+    /// Another program's glob that takes a great many patterns of kennel's.
+    #[error("it has too many `**` within names; write one rule for each folder")]
+    TooManyReadings,
 }
 
 /// One component of a pattern.
@@ -79,6 +83,12 @@ enum Token {
     Unit(Unit),
     /// `?`
     One,
+    /// As many `?` of a program that counts in UTF-16, in which characters beyond U+FFFF count twice; or, beside a `*`, at
+    /// least as many.
+    Utf16 {
+        count: usize,
+        open: bool,
+    },
     /// `*`
     Run,
     Set {
@@ -99,7 +109,7 @@ impl PathPattern {
     pub fn literal(path: impl AsRef<Path>) -> Self {
         let path = tidy(path.as_ref());
         let segments = components(&path).map(|c| Segment::Literal(c.into())).collect();
-        PathPattern { prefix: path.clone(), path, segments, glob: false }
+        PathPattern { prefix: path.clone(), path, segments, glob: false, only_folders: false }
     }
 
     /// A glob if the text holds `*`, `?` or `[`, else the path itself.
@@ -160,7 +170,7 @@ impl PathPattern {
             }
             segments.push(segment);
         }
-        Ok(PathPattern { path, prefix, segments, glob })
+        Ok(PathPattern { path, prefix, segments, glob, only_folders: false })
     }
 
     /// A text that [`Self::parse`] reads as this very pattern.
@@ -208,13 +218,60 @@ impl PathPattern {
                 prefix.clone_from(&path);
             }
         }
-        PathPattern { path, prefix, segments, glob }
+        PathPattern { path, prefix, segments, glob, only_folders: self.only_folders }
     }
 
     /// How many segments it has: names, and `**`.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.segments.len()
+    }
+
+    /// The same for folders alone: what matches and is none is not meant. [`Self::matches`] cannot tell, as it sees no disk.
+    #[must_use]
+    pub fn of_folders(self) -> PathPattern {
+        PathPattern { only_folders: true, ..self }
+    }
+
+    /// The same with every `?` standing for one unit of UTF-16, as programs in JavaScript have it.
+    #[must_use]
+    pub fn in_utf16(mut self) -> PathPattern {
+        for segment in &mut self.segments {
+            if let Segment::Glob(tokens) = segment {
+                *tokens = in_utf16(tokens);
+            }
+        }
+        self
+    }
+
+    /// Whether only folders are meant.
+    #[must_use]
+    pub fn is_of_folders(&self) -> bool {
+        self.only_folders
+    }
+
+    /// The same with brackets that mean themselves; `None` where it has no set. Whoever denies `[id]/*` may well mean a
+    /// folder of that name.
+    #[must_use]
+    pub fn with_brackets_as_text(&self) -> Option<PathPattern> {
+        // `[*]` and its like say that they are text themselves.
+        let set = |token: &Token| matches!(token, Token::Set { .. }) && !token.is_literal();
+        let has_set = |segment: &Segment| matches!(segment, Segment::Glob(tokens) if tokens.iter().any(set));
+        if !self.segments.iter().any(has_set) {
+            return None;
+        }
+        let names = self.path.components().filter(|part| *part != Component::RootDir);
+        let mut text = OsString::new();
+        for (name, segment) in names.zip(&self.segments) {
+            text.push("/");
+            match segment {
+                Segment::Literal(_) => text.push(said_literally(name.as_os_str())),
+                Segment::AnyDepth => text.push(name),
+                Segment::Glob(_) => text.push(with_text_brackets(name.as_os_str())),
+            }
+        }
+        let pattern = PathPattern::parse(text).ok()?;
+        Some(PathPattern { only_folders: self.only_folders, ..pattern })
     }
 
     /// Whether it can stand for more than one path.
@@ -299,7 +356,7 @@ impl Token {
     fn is_literal(&self) -> bool {
         match self {
             Token::Unit(_) => true,
-            Token::One | Token::Run => false,
+            Token::One | Token::Run | Token::Utf16 { .. } => false,
             Token::Set { negated: true, .. } => false,
             Token::Set { ranges, .. } => match **ranges {
                 [(low, high)] => low == high && u8::try_from(low).is_ok_and(means_itself_in_brackets),
@@ -308,10 +365,14 @@ impl Token {
         }
     }
 
+    fn takes_one(&self, unit: Unit) -> bool {
+        !matches!(self, Token::Utf16 { .. }) && self.takes(unit)
+    }
+
     fn takes(&self, unit: Unit) -> bool {
         match self {
             Token::Unit(own) => *own == unit,
-            Token::One | Token::Run => true,
+            Token::One | Token::Run | Token::Utf16 { .. } => true,
             Token::Set { negated, ranges } => {
                 ranges.iter().any(|(low, high)| (*low..=*high).contains(&unit)) != *negated
             }
@@ -328,9 +389,16 @@ fn matches_name(tokens: &[Token], mut rest: &[u8]) -> bool {
             again = Some((at, rest));
             continue;
         }
+        if let Some(Token::Utf16 { count, open }) = tokens.get(at)
+            && let Some(after) = behind_utf16(rest, *count, *open)
+        {
+            at += 1;
+            rest = after;
+            continue;
+        }
         match next_unit(rest) {
             None => return at == tokens.len(),
-            Some((unit, after)) if tokens.get(at).is_some_and(|t| t.takes(unit)) => {
+            Some((unit, after)) if tokens.get(at).is_some_and(|t| t.takes_one(unit)) => {
                 at += 1;
                 rest = after;
             }
@@ -343,6 +411,39 @@ fn matches_name(tokens: &[Token], mut rest: &[u8]) -> bool {
             }
         }
     }
+}
+
+/// What follows so many units of UTF-16. One half of a character is none, unless a star beside it takes the other.
+fn behind_utf16(mut rest: &[u8], mut count: usize, open: bool) -> Option<&[u8]> {
+    while count > 0 {
+        let (unit, after) = next_unit(rest)?;
+        let units = char::from_u32(unit).map_or(1, char::len_utf16);
+        if units > count && !open {
+            return None;
+        }
+        count = count.saturating_sub(units);
+        rest = after;
+    }
+    Some(rest)
+}
+
+fn in_utf16(tokens: &[Token]) -> Box<[Token]> {
+    let mut counted = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        match (token, counted.last_mut()) {
+            (Token::One, Some(Token::Utf16 { count, .. })) => *count += 1,
+            (Token::One, last) => {
+                let open = last == Some(&mut Token::Run);
+                counted.push(Token::Utf16 { count: 1, open });
+            }
+            (Token::Run, Some(Token::Utf16 { open, .. })) => {
+                *open = true;
+                counted.push(Token::Run);
+            }
+            (token, _) => counted.push(token.clone()),
+        }
+    }
+    counted.into()
 }
 
 /// The first character of a name and what follows it.
@@ -448,6 +549,19 @@ fn said_literally(name: &OsStr) -> OsString {
             bytes.extend_from_slice(&[b'[', *byte, b']']);
         } else {
             bytes.push(*byte);
+        }
+    }
+    // SAFETY: the bytes of an `OsStr` with ASCII characters before and after some of its ASCII characters.
+    unsafe { OsString::from_encoded_bytes_unchecked(bytes) }
+}
+
+/// A name whose `[` mean themselves, and whose stars and question marks do not.
+fn with_text_brackets(name: &OsStr) -> OsString {
+    let mut bytes = Vec::with_capacity(name.len() + 4);
+    for byte in name.as_encoded_bytes() {
+        match byte {
+            b'[' => bytes.extend_from_slice(b"[[]"),
+            other => bytes.push(*other),
         }
     }
     // SAFETY: the bytes of an `OsStr` with ASCII characters before and after some of its ASCII characters.

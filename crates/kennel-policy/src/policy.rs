@@ -45,6 +45,8 @@ pub struct FilePolicy {
     pub reads: ReadModel,
     /// Hidden, with everything below.
     pub deny_read: Vec<PathRule>,
+    /// Hidden, with everything below, whatever other rules show of it: no exception is made to these.
+    pub hide: Vec<PathRule>,
     /// Readable: exceptions to `deny_read`, or the list itself under [`ReadModel::Listed`].
     pub allow_read: Vec<PathRule>,
     /// Writable, with everything below.
@@ -85,6 +87,7 @@ impl Default for FilePolicy {
         FilePolicy {
             reads: ReadModel::Open,
             deny_read: Vec::new(),
+            hide: Vec::new(),
             allow_read: Vec::new(),
             allow_write: Vec::new(),
             deny_write: Vec::new(),
@@ -139,14 +142,16 @@ pub enum ReadModel {
     Listed,
 }
 
-/// Which rule wins if several cover one path. A rule about writing never shows a path that is hidden from reading.
+/// Which rule wins if several cover one path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precedence {
-    /// The most specific one, and at a tie the one that denies.
+    /// The most specific one, and at a tie the one that denies. A rule about writing never shows a path that is hidden from
+    /// reading.
     #[default]
     Specific,
     /// A deny of writing applies to everything below, whatever is allowed there. For reading the most specific rule
-    /// wins, and a path that both lists name can be read.
+    /// wins, and a path that both lists name can be read. A path that `allow_write` names, not by a glob, shows in a hidden
+    /// folder.
     DenyWrite,
 }
 

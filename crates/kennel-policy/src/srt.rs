@@ -11,8 +11,11 @@ use crate::domain::HostRule;
 use crate::pattern::PathPattern;
 use crate::policy::{Origin, ProxyAddress};
 
+mod glob;
+mod hosts;
 mod meaning;
 mod read;
+mod schema;
 
 pub use meaning::Surroundings;
 pub use read::parse;
@@ -41,8 +44,10 @@ pub struct SrtSettings {
     pub no_proxy: Option<String>,
     /// `filesystem.disabled`
     pub files_open: bool,
-    /// `filesystem.denyRead`, and what `credentials.files` denies
+    /// `filesystem.denyRead`
     pub deny_read: Vec<Entry>,
+    /// What `credentials.files` denies, whatever else allows it.
+    pub credentials: Vec<Entry>,
     /// `filesystem.allowRead`
     pub allow_read: Vec<Entry>,
     /// `filesystem.allowWrite`
@@ -79,6 +84,7 @@ impl Default for SrtSettings {
             no_proxy: None,
             files_open: false,
             deny_read: Vec::new(),
+            credentials: Vec::new(),
             allow_read: Vec::new(),
             allow_write: Vec::new(),
             deny_write: Vec::new(),
@@ -98,8 +104,10 @@ impl Default for SrtSettings {
 pub struct Entry {
     /// The path as it stands, without symlinks resolved.
     pub path: PathBuf,
-    /// The same as a glob.
-    pub glob: Option<PathPattern>,
+    /// The same as a glob: one of these has to match.
+    pub globs: Vec<PathPattern>,
+    /// Whether the text has special characters.
+    pub is_glob: bool,
     /// Where it was set.
     pub origin: Origin,
 }

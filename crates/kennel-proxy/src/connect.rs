@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use kennel_policy::domain::Host;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
@@ -12,7 +13,8 @@ use crate::gate::{Route, Target, Times};
 use crate::http::head::{self, Field, Request, Response};
 use crate::parent::ParentProxy;
 use crate::relay::{Wire, send};
-use crate::sockets;
+use crate::rules::HOST_ALIAS;
+use crate::{sockets, socks};
 
 /// RFC 8305 §5: how long the next address waits for the one before it.
 const STAGGER: Duration = Duration::from_millis(250);
@@ -25,13 +27,66 @@ pub(crate) async fn tunnel(route: &Route, target: &Target, times: Times) -> io::
             let stream = any_of(addresses, times.connect).await?;
             within(times.connect, connect_through(parent, stream, target, times.stall)).await
         }
+        Route::Socks(proxy) => {
+            let stream = any_of(&[*proxy], times.connect).await?;
+            within(times.connect, socks_through(stream, target, times.stall)).await
+        }
     }
 }
 
 /// Connects for plain HTTP requests: by a parent proxy this is a connection to the proxy.
-pub(crate) async fn request(route: &Route, times: Times) -> io::Result<Wire> {
-    let (Route::Direct(addresses) | Route::Parent(_, addresses)) = route;
-    Ok(Wire::new(any_of(addresses, times.connect).await?))
+pub(crate) async fn request(route: &Route, target: &Target, times: Times) -> io::Result<Wire> {
+    match route {
+        Route::Direct(addresses) | Route::Parent(_, addresses) => {
+            Ok(Wire::new(any_of(addresses, times.connect).await?))
+        }
+        Route::Socks(_) => tunnel(route, target, times).await,
+    }
+}
+
+/// What a proxy on this host knows a host by.
+fn outside(target: &Target) -> Target {
+    match &target.host {
+        Host::Name(name) if name == HOST_ALIAS => {
+            Target { host: Host::Name("localhost".into()), port: target.port }
+        }
+        host => Target { host: host.clone(), port: target.port },
+    }
+}
+
+/// Asks a SOCKS proxy that wants no password for a connection.
+async fn socks_through(stream: TcpStream, target: &Target, stall: Duration) -> io::Result<Wire> {
+    let refused = |why: &str| io::Error::other(format!("the SOCKS proxy {why}"));
+    let Target { host, port } = outside(target);
+    send(&stream, &socks::ask_without_password(), stall).await?;
+    let mut wire = Wire::new(stream);
+    if take(&mut wire, 2).await?.as_slice() != [socks::VERSION, socks::METHOD_ANONYMOUS] {
+        return Err(refused("wants a password"));
+    }
+    let message = socks::ask_to_connect(&host, port).ok_or_else(|| refused("takes no such long name"))?;
+    send(&wire.stream, &message, stall).await?;
+    let head = take(&mut wire, 5).await?;
+    let rest = match head[3] {
+        1 => 4 + 2 - 1,
+        4 => 16 + 2 - 1,
+        3 => usize::from(head[4]) + 2,
+        _ => return Err(refused("gave no valid answer")),
+    };
+    take(&mut wire, rest).await?;
+    match head[1] {
+        0 => Ok(wire),
+        code => Err(refused(&format!("answered {code}"))),
+    }
+}
+
+/// So many bytes from the front of what comes.
+async fn take(wire: &mut Wire, count: usize) -> io::Result<Vec<u8>> {
+    while wire.inbox.len() < count {
+        if wire.fill().await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(wire.inbox.drain(..count).collect())
 }
 
 async fn any_of(addresses: &[SocketAddr], time: Duration) -> io::Result<TcpStream> {
@@ -92,6 +147,7 @@ async fn connect_through(
     target: &Target,
     stall: Duration,
 ) -> io::Result<Wire> {
+    let target = outside(target);
     let mut fields = vec![Field::new("Host", target.to_string())];
     fields.extend(authorization(parent));
     let head = Request { method: "CONNECT".into(), target: target.to_string(), minor: 1, fields };

@@ -65,7 +65,8 @@ impl fmt::Debug for Settings {
 }
 
 /// Ports of this host's loopback where proxies of somebody else's listen. Who comes to the proxy door and speaks their
-/// protocol is handed to them as it is, and they decide by their own rules.
+/// protocol is handed to them as it is, and they decide by their own rules. Nothing gets past them: what the gate itself lets
+/// through, by another door or in the other protocol, leaves by one of them as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct External {
     /// An HTTP proxy.
@@ -193,6 +194,8 @@ pub(crate) enum Route {
     Direct(Vec<SocketAddr>),
     /// By a proxy, whose own addresses these are.
     Parent(ParentProxy, Vec<SocketAddr>),
+    /// By a SOCKS proxy there.
+    Socks(SocketAddr),
 }
 
 /// What kind of exit a connection needs from a parent proxy.
@@ -329,7 +332,8 @@ impl Gate {
             },
         };
         let allowed = || self.note(&host.to_string(), Some(*port), door, Verdict::Allowed, rule.as_deref());
-        if let Some(parent) = self.parent(target, exit) {
+        let (external, parent) = (self.external(exit), self.parent(target, exit));
+        if external.is_some() || parent.is_some() {
             // Only an address that was given as such can be checked; names are the parent's to look up.
             if let (Host::Ip(address), false) = (host, asked)
                 && let Err(reason) = rules.check_address(*address, *port, sockets::is_own_address)
@@ -337,6 +341,11 @@ impl Gate {
                 return Err(deny(reason, rule));
             }
             allowed();
+            if let Some(route) = external {
+                return Ok(route);
+            }
+        }
+        if let Some(parent) = parent {
             let addresses = self.addresses(&parent.host, parent.port).await.map_err(Refusal::Unresolved)?;
             return Ok(Route::Parent(parent, addresses));
         }
@@ -379,6 +388,21 @@ impl Gate {
             AskResult::Allowed => Ok(()),
             AskResult::Denied => Err(DenyReason::Refused),
             AskResult::NoAnswer => Err(DenyReason::NoAnswer),
+        }
+    }
+
+    /// The way out by somebody else's proxy. It was named to be the only one, so no host is an exception.
+    fn external(&self, exit: Exit) -> Option<Route> {
+        let External { http, socks } = self.0.settings.external;
+        let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        // Who sends a plain request was handed to the HTTP proxy already, where there is one.
+        match (http.filter(|_| exit == Exit::Tunnel), socks) {
+            (Some(port), _) => {
+                let host = Host::from(IpAddr::V4(Ipv4Addr::LOCALHOST));
+                Some(Route::Parent(ParentProxy { host, port, credentials: None }, vec![at(port)]))
+            }
+            (None, Some(port)) => Some(Route::Socks(at(port))),
+            (None, None) => None,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use kennel_policy::domain::Host;
+
 /// The version byte, which also tells a SOCKS client from an HTTP one.
 pub const VERSION: u8 = 5;
 
@@ -174,6 +176,32 @@ pub fn request(bytes: &[u8]) -> Parsed<Request> {
         }
         None => Ok(None),
     }
+}
+
+/// What a client of ours says first: that it has no password.
+pub(crate) fn ask_without_password() -> [u8; 3] {
+    [VERSION, 1, METHOD_ANONYMOUS]
+}
+
+/// Asks for a connection; `None` for a name that is too long for the protocol.
+pub(crate) fn ask_to_connect(host: &Host, port: u16) -> Option<Vec<u8>> {
+    let mut message = vec![VERSION, CONNECT, 0];
+    match host {
+        Host::Ip(IpAddr::V4(address)) => {
+            message.push(1);
+            message.extend(address.octets());
+        }
+        Host::Ip(IpAddr::V6(address)) => {
+            message.push(4);
+            message.extend(address.octets());
+        }
+        Host::Name(name) => {
+            message.extend([3, u8::try_from(name.len()).ok()?]);
+            message.extend(name.as_bytes());
+        }
+    }
+    message.extend(port.to_be_bytes());
+    Some(message)
 }
 
 #[cfg(test)]

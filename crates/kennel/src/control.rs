@@ -108,21 +108,48 @@ const MOST_LINE: u64 = 1 << 20;
 
 /// Settings that come while a sandbox runs: each line is a complete JSON object, whose two network lists replace the
 /// current ones. Other settings in it are ignored, because mounts and limits are fixed by then.
-#[derive(Debug)]
 pub struct ControlLines {
     from: Handle,
-    complain: fn(&str),
+    complain: Complain,
     read: ReadLists,
 }
 
+type Complain = Box<dyn Fn(&ControlFault) + Send>;
+
 /// Reads the two network lists, what is allowed and what is denied, out of a line.
-pub type ReadLists = fn(&[u8]) -> std::result::Result<(Vec<HostRule>, Vec<HostRule>), String>;
+pub type ReadLists = Box<dyn Fn(&[u8]) -> std::result::Result<(Vec<HostRule>, Vec<HostRule>), String> + Send>;
+
+/// Why new rules did not come into effect. The old ones still apply.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlFault {
+    /// A line is no valid settings.
+    #[error("new rules, line {number}: {error}; the old rules still apply")]
+    Line {
+        /// Which line, from 1.
+        number: usize,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// Nothing more can be read.
+    #[error("reading new rules: {0}")]
+    Read(io::Error),
+    /// Nobody could read on.
+    #[error("following new rules: starting a thread: {0}")]
+    Thread(io::Error),
+}
+
+impl fmt::Debug for ControlLines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControlLines").field("from", &self.from).finish_non_exhaustive()
+    }
+}
 
 impl ControlLines {
-    /// Lines from this descriptor. `complain` is called for invalid lines, which change nothing.
+    /// Lines from this descriptor. `complain` is called for invalid lines, which change nothing; from a thread of its own.
     #[must_use]
-    pub fn new(from: Handle, complain: fn(&str)) -> ControlLines {
-        ControlLines { from, complain, read: lists }
+    pub fn new(from: Handle, complain: impl Fn(&ControlFault) + Send + 'static) -> ControlLines {
+        ControlLines { from, complain: Box::new(complain), read: Box::new(lists) }
     }
 
     /// The same in another language than kennel's own settings.
@@ -142,13 +169,19 @@ impl ControlLines {
         let ControlLines { from, complain, read } = self;
         let mut lines = Lines { reader: BufReader::new(File::from(from)), number: 0, read };
         while lines.is_waiting() {
-            if lines.next(&control, complain).is_none() {
+            if lines.next(&control, &complain).is_none() {
                 return;
             }
         }
-        let work = move || while lines.next(&control, complain).is_some() {};
-        if let Err(error) = std::thread::Builder::new().name("kennel-control".into()).spawn(work) {
-            complain(&format!("following new rules: starting a thread: {error}"));
+        // Handed over when the thread is there, so that somebody can complain if it is not.
+        let (hand, take) = std::sync::mpsc::sync_channel::<(Lines, Complain)>(1);
+        let work = move || {
+            let Ok((mut lines, complain)) = take.recv() else { return };
+            while lines.next(&control, &complain).is_some() {}
+        };
+        match std::thread::Builder::new().name("kennel-control".into()).spawn(work) {
+            Ok(_) => drop(hand.send((lines, complain))),
+            Err(error) => complain(&ControlFault::Thread(error)),
         }
     }
 }
@@ -176,7 +209,7 @@ impl Lines {
     }
 
     /// Reads a line and does what it says; `None` at the end.
-    fn next(&mut self, control: &NetworkControl, complain: fn(&str)) -> Option<()> {
+    fn next(&mut self, control: &NetworkControl, complain: &Complain) -> Option<()> {
         let mut line = Vec::new();
         self.number += 1;
         match self.reader.by_ref().take(MOST_LINE).read_until(b'\n', &mut line) {
@@ -184,7 +217,7 @@ impl Lines {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Some(()),
             Err(error) => {
-                complain(&format!("reading new rules: {error}"));
+                complain(&ControlFault::Read(error));
                 return None;
             }
         }
@@ -194,7 +227,7 @@ impl Lines {
         match (self.read)(&line) {
             Ok((allow, deny)) => control.replace(allow, deny),
             Err(error) => {
-                complain(&format!("new rules, line {}: {error}; the old rules still apply", self.number));
+                complain(&ControlFault::Line { number: self.number, error });
             }
         }
         Some(())

@@ -50,7 +50,7 @@ pub use builder::SandboxBuilder;
 pub use child::Child;
 pub use command::Command;
 pub use config::{MountPoint, Permission, SandboxConfig};
-pub use control::{AskAboutHosts, ControlLines, HostAnswer, HostQuestion, NetworkControl};
+pub use control::{AskAboutHosts, ControlFault, ControlLines, HostAnswer, HostQuestion, NetworkControl};
 pub use error::{Cause, SandboxError};
 pub use executor::{NativeExecutor, PlatformExecutor};
 pub use kennel_policy as policy;

@@ -141,7 +141,7 @@ fn control_lines(typed: &OsStr) -> Result<ControlLines, String> {
         typed.to_str().and_then(|text| text.parse().ok()).filter(|fd| *fd > 2).ok_or_else(wrong)?;
     // SAFETY: nothing of this process's uses it.
     let fd = unsafe { platform::take_descriptor(number) }.map_err(|_| wrong())?;
-    Ok(ControlLines::new(fd.into(), |message| say(&format!("kennel: {message}"))))
+    Ok(ControlLines::new(fd.into(), |fault| say(&format!("kennel: {fault}"))))
 }
 
 /// Where a port was published, when the system chose it.

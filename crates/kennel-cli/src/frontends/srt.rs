@@ -3,9 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use kennel::ControlLines;
 use kennel::home::Homes;
 use kennel::settings_file;
+use kennel::{ControlFault, ControlLines};
 use kennel_policy::domain::HostRule;
 use kennel_policy::settings::Base;
 use kennel_policy::srt::{SrtSettings, Surroundings, parse};
@@ -131,17 +131,17 @@ fn run(typed: &Typed) -> Result<i32, String> {
     let folder =
         std::env::current_dir().map_err(|error| format!("reading the working directory: {error}"))?;
     let base = Homes::of_caller(variable).base(folder.clone());
-    let debug = |message: &str| {
-        if typed.debug || variable("SRT_DEBUG").is_some() {
-            say(&format!("[SandboxDebug] {message}"));
-        }
-    };
+    let debugs = typed.debug || said("SRT_DEBUG").is_some();
+    let debug = |message: &str| tell_debug(debugs, message);
     let own = base.home.as_ref().map(|home| home.join(".srt-settings.json"));
     let file = typed.settings.clone().or_else(|| own.clone());
-    let mut settings = match &file {
-        Some(file) => trusted(file, typed.settings.is_some(), &base)?,
-        None => SrtSettings::default(),
-    };
+    let trusted = file.as_ref().map(|file| trusted(file, typed.settings.is_some(), &base)).transpose()?;
+    let mut settings = trusted.flatten().unwrap_or_else(|| {
+        let file = file.as_deref().unwrap_or(Path::new("~/.srt-settings.json"));
+        debug(&format!("No config found at {}, using default config", file.display()));
+        SrtSettings::default()
+    });
+    debug("Initializing sandbox...");
     let found = folder.join(".srt-settings.json");
     let is_trusted = |file: &Path| is_same_file(file, &found);
     if !file.as_deref().is_some_and(is_trusted) {
@@ -159,10 +159,22 @@ fn run(typed: &Typed) -> Result<i32, String> {
     }
     settings.notes.iter().for_each(|note| debug(note));
 
-    let control = typed.control_fd.as_deref().map(control_lines).transpose()?;
+    let control = typed.control_fd.as_deref().map(|fd| control_lines(fd, debugs)).transpose()?;
+    if let Some(fd) = &typed.control_fd {
+        debug(&format!("Listening for config updates on fd {}", fd.display()));
+    }
+    debug(&match &typed.text {
+        Some(text) if !text.is_empty() => format!("Command string mode (-c): {}", text.display()),
+        _ => format!("Original command: {}", quoted(&typed.command)),
+    });
+    debug(&network_lists(&settings));
     let files = own.into_iter().chain(typed.settings.as_ref().map(|file| folder.join(file)));
-    let policy = settings.policy(&surroundings(folder.clone(), base.home, files.collect()));
-    let advice = "to allow it, in network.allowedDomains: ";
+    let mut policy = settings.policy(&surroundings(folder.clone(), base.home, files.collect()));
+    if typed.debug {
+        policy.environment.set.push(("SRT_DEBUG".into(), "true".into()));
+    }
+    // Whoever reads standard error for srt's words finds them.
+    let advice = "blocked by network allowlist; to allow it, in network.allowedDomains: ";
     Ok(RunAs { policy, command, folder, control, advice, failed: 1 }.go())
 }
 
@@ -179,7 +191,7 @@ fn command(typed: &Typed) -> Result<Vec<OsString>, String> {
 }
 
 /// The settings that the user has, or named.
-fn trusted(file: &Path, named: bool, base: &Base) -> Result<SrtSettings, String> {
+fn trusted(file: &Path, named: bool, base: &Base) -> Result<Option<SrtSettings>, String> {
     let name = file.display();
     let refuse = |what: String, lost: &str| {
         Err(format!("{what}\nRefusing to run with the built-in defaults, which would drop {lost}."))
@@ -187,12 +199,12 @@ fn trusted(file: &Path, named: bool, base: &Base) -> Result<SrtSettings, String>
     const RULES: &str = "this file's rules (its denyRead, allowRead and credential entries included)";
     match settings_file::bytes(file) {
         Ok(None) if named => refuse(format!("{name} does not exist."), "the rules --settings asked for"),
-        Ok(None) => Ok(SrtSettings::default()),
+        Ok(None) => Ok(None),
         Ok(Some(text)) if text.trim_ascii().is_empty() => {
             refuse(format!("{name} is empty. Delete it, or put a config in it."), RULES)
         }
         Ok(Some(text)) => match parse(&text, &name.to_string(), base) {
-            Ok(settings) => Ok(settings),
+            Ok(settings) => Ok(Some(settings)),
             Err(error) => refuse(format!("{name} does not hold a valid config: {error}"), RULES),
         },
         Err(error) => refuse(format!("{name} could not be read ({error})."), RULES),
@@ -200,17 +212,18 @@ fn trusted(file: &Path, named: bool, base: &Base) -> Result<SrtSettings, String>
 }
 
 fn surroundings(folder: PathBuf, home: Option<PathBuf>, settings_files: Vec<PathBuf>) -> Surroundings {
-    let said = ["CLAUDE_CODE_TMPDIR", "CLAUDE_TMPDIR"].into_iter().find_map(variable);
-    let shared_tmp = said.map_or_else(|| SHARED_TMP.into(), PathBuf::from);
+    let wanted = ["CLAUDE_CODE_TMPDIR", "CLAUDE_TMPDIR"].into_iter().find_map(said);
+    let wanted_tmp = wanted.map(PathBuf::from);
+    let shared_tmp = PathBuf::from(SHARED_TMP);
     // A link there may be anybody's.
     let shared_tmp_exists = shared_tmp.symlink_metadata().is_ok_and(|data| data.is_dir());
     let count = variable("GIT_CONFIG_COUNT").and_then(|count| count.to_str()?.parse().ok());
     let git_config_count = count.unwrap_or(0);
-    Surroundings { folder, home, shared_tmp, shared_tmp_exists, settings_files, git_config_count }
+    Surroundings { folder, home, wanted_tmp, shared_tmp, shared_tmp_exists, settings_files, git_config_count }
 }
 
 /// The lines of a descriptor that whoever started us left open for them.
-fn control_lines(typed: &OsStr) -> Result<ControlLines, String> {
+fn control_lines(typed: &OsStr, debugs: bool) -> Result<ControlLines, String> {
     let shown = typed.display();
     let number: i32 = typed
         .to_str()
@@ -230,14 +243,77 @@ fn control_lines(typed: &OsStr) -> Result<ControlLines, String> {
              asks for."
         )
     })?;
-    Ok(ControlLines::new(file.into(), |message| say(&format!("srt: {message}"))).reading(lists))
+    // Whoever sends an update has to learn that it was dropped; the words are those that are looked for.
+    let complain = move |fault: &ControlFault| match fault {
+        ControlFault::Line { error, .. } => say(&format!(
+            "Invalid config on control fd {number}: ignored, previous config still in force\nsrt: {error}"
+        )),
+        ControlFault::Read(error) => say(&format!(
+            "Error reading control fd {number}: {error}. The control channel is closed; no further updates will be \
+             applied."
+        )),
+        fault => say(&format!("srt: {fault}")),
+    };
+    let read = move |line: &[u8]| {
+        let lists = lists(line);
+        let text = String::from_utf8_lossy(line.trim_ascii_end());
+        tell_debug(
+            debugs,
+            &match lists {
+                Ok(_) => format!("Config updated from control fd: {text}"),
+                Err(_) => format!("Invalid config on control fd (ignored): {text}"),
+            },
+        );
+        lists
+    };
+    Ok(ControlLines::new(file.into(), complain).reading(Box::new(read)))
 }
 
 /// The network lists of a line.
 fn lists(line: &[u8]) -> Result<(Vec<HostRule>, Vec<HostRule>), String> {
-    let base = Base::new("/", None);
+    // What it says of files has no effect any more, but has to make sense.
+    let home = PathBuf::from("/");
+    let base = Base::new("/", Some(home));
     let settings = parse(line, "control line", &base).map_err(|error| error.to_string())?;
     Ok((settings.allowed, settings.denied))
+}
+
+/// Says something to whoever wants to know everything.
+fn tell_debug(debugs: bool, message: &str) {
+    if debugs {
+        say(&format!("[SandboxDebug] {message}"));
+    }
+}
+
+/// A variable that says something.
+fn said(name: &str) -> Option<&'static OsStr> {
+    variable(name).filter(|value| !value.is_empty())
+}
+
+/// The lists of hosts, as srt shows them.
+fn network_lists(settings: &SrtSettings) -> String {
+    let list = |rules: &[HostRule]| {
+        let texts: Vec<String> = rules.iter().map(|rule| format!("    {:?}", rule.to_string())).collect();
+        if texts.is_empty() { "[]".to_owned() } else { format!("[\n{}\n  ]", texts.join(",\n")) }
+    };
+    let denied = match settings.denied.as_slice() {
+        [] => String::new(),
+        denied => format!(",\n  \"deniedHosts\": {}", list(denied)),
+    };
+    format!("{{\n  \"allowedHosts\": {}{denied}\n}}", list(&settings.allowed))
+}
+
+/// Words as a shell would read them back.
+fn quoted(words: &[OsString]) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./:=@+,-".contains(&byte);
+    let quote = |word: &OsString| {
+        let text = word.to_string_lossy();
+        match !text.is_empty() && !text.starts_with('=') && text.bytes().all(plain) {
+            true => text.into_owned(),
+            false => format!("'{}'", text.replace('\'', "'\"'\"'")),
+        }
+    };
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

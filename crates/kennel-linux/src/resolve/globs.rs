@@ -11,7 +11,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use kennel_policy::pattern::{PathPattern, PatternSet};
-use kennel_policy::policy::PathRule;
+use kennel_policy::policy::{Missing, PathRule};
 
 use super::Location;
 use super::error::{ResolveError, system_error};
@@ -67,6 +67,7 @@ impl<'a> Resolver<'a> {
     pub(super) fn globs(&mut self) -> Result<Vec<Glob<'a>>, ResolveError> {
         let files = self.files;
         let lists = [
+            (List::DenyRead, &files.hide),
             (List::DenyRead, &files.deny_read),
             (List::AllowRead, &files.allow_read),
             (List::AllowWrite, &files.allow_write),
@@ -74,13 +75,27 @@ impl<'a> Resolver<'a> {
         ];
         let all = lists.iter().flat_map(|(list, rules)| rules.iter().map(|rule| (*list, rule)));
         let all: Vec<(List, &PathRule)> = all.filter(|(_, rule)| rule.pattern.is_glob()).collect();
-        if all.len() > MOST_GLOBS {
-            return Err(ResolveError::TooManyGlobs { count: all.len(), most: MOST_GLOBS });
+        let mut patterns: Vec<(List, &PathRule, Cow<'a, PathPattern>)> =
+            all.iter().map(|(list, rule)| (*list, *rule, Cow::Borrowed(&rule.pattern))).collect();
+        // Who denies `*/[id]` may mean a folder of that name: a deny that matches nothing for its spelling protects nobody.
+        for (list, rule) in all.iter().filter(|(list, _)| list.denies()) {
+            if let Some(text) = rule.pattern.with_brackets_as_text()
+                && text.is_glob()
+                && !all.iter().any(|(other, same)| other == list && same.pattern == text)
+            {
+                patterns.push((*list, rule, Cow::Owned(text)));
+            }
         }
         let (mut globs, mut folders) = (Vec::new(), HashMap::new());
-        for (list, rule) in all {
+        for (list, rule, pattern) in patterns {
             let reason = || describe(list, rule);
-            let Some(pattern) = self.placed(rule, list.denies(), reason, &mut folders)? else { continue };
+            let Some(pattern) = self.placed(rule, pattern, list.denies(), reason, &mut folders)? else {
+                continue;
+            };
+            // Nothing is there to be matched, and nobody asked for what comes later.
+            if rule.missing == Missing::Ignore && folders.get(pattern.literal_prefix()) == Some(&None) {
+                continue;
+            }
             let (prefix, process) = (pattern.literal_prefix(), Path::new("/proc/1"));
             if list.denies()
                 && prefix.starts_with("/proc")
@@ -92,6 +107,9 @@ impl<'a> Resolver<'a> {
             }
             globs.push(Glob { list, rule, pattern });
         }
+        if globs.len() > MOST_GLOBS {
+            return Err(ResolveError::TooManyGlobs { count: globs.len(), most: MOST_GLOBS });
+        }
         Ok(globs)
     }
 
@@ -100,11 +118,12 @@ impl<'a> Resolver<'a> {
     pub(super) fn placed(
         &mut self,
         rule: &'a PathRule,
+        pattern: Cow<'a, PathPattern>,
         denies: bool,
         reason: impl Fn() -> String,
         folders: &mut HashMap<PathBuf, Option<PathBuf>>,
     ) -> Result<Option<Cow<'a, PathPattern>>, ResolveError> {
-        let prefix = rule.pattern.literal_prefix();
+        let prefix = pattern.literal_prefix();
         if !folders.contains_key(prefix) {
             let place = match locate(prefix).map_err(system_error(&reason(), prefix))? {
                 Location::Found(found) => Some(found.path),
@@ -122,14 +141,12 @@ impl<'a> Resolver<'a> {
             };
             folders.insert(prefix.to_path_buf(), place);
         }
-        let Some(place) = folders.get(prefix).and_then(Option::as_deref).filter(|place| *place != prefix)
-        else {
-            return Ok(Some(Cow::Borrowed(&rule.pattern)));
-        };
+        let place = folders.get(prefix).and_then(Option::as_deref);
+        let Some(place) = place.filter(|place| *place != prefix) else { return Ok(Some(pattern)) };
         if !denies && let Err(error) = self.refuse_planted(&reason(), prefix, place) {
             return if rule.lenient { Ok(None) } else { Err(error) };
         }
-        Ok(Some(Cow::Owned(rule.pattern.moved_to(place))))
+        Ok(Some(Cow::Owned(pattern.moved_to(place))))
     }
 
     /// Keeps links in their places behind which globs match something that is denied: replaced, they would lead around it.

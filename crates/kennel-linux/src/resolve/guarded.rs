@@ -1,5 +1,6 @@
 //! Rules that no mount keeps: links that could be replaced, denied paths that do not exist, unix sockets by path.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -94,7 +95,8 @@ impl<'a> Resolver<'a> {
         if !globs.is_empty() {
             let (mut placed, mut folders) = (Vec::new(), HashMap::new());
             for rule in globs {
-                let pattern = self.placed(rule, false, || describe(rule), &mut folders)?;
+                let pattern =
+                    self.placed(rule, Cow::Borrowed(&rule.pattern), false, || describe(rule), &mut folders)?;
                 placed.extend(pattern.map(|pattern| (rule, pattern)));
             }
             let patterns: Vec<_> = placed.iter().map(|(_, pattern)| &**pattern).collect();

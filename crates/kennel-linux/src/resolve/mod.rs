@@ -193,6 +193,7 @@ pub fn resolve(
     }
     resolver.create_missing(policy)?;
     resolver.zones();
+    resolver.list(List::DenyRead, &files.hide)?;
     resolver.list(List::DenyRead, &files.deny_read)?;
     resolver.list(List::AllowRead, &files.allow_read)?;
     resolver.list(List::AllowWrite, &files.allow_write)?;
@@ -231,8 +232,19 @@ pub fn resolve(
         let (rule, path) = ("workdir".into(), path.clone());
         return Err(ResolveError::Unfit { rule, path, what: "does not exist inside: a rule hides it" });
     }
-    let workdir = workdir.filter(|path| visible(&points, path)).or_else(|| {
-        let instead = policy.process.start_instead.iter().filter_map(|path| match locate(path) {
+    // A hidden folder is there all the same, empty or with what is shown in it, and a command can start in it, unless the policy
+    // names others instead.
+    let is_there = |path: &Path| {
+        points.iter().any(|point| match point.state {
+            State::Hidden { kind } => kind == Kind::Folder && point.path == path,
+            State::Host { .. } => point.path.starts_with(path),
+            State::Device(_) | State::Fresh(_) => false,
+        })
+    };
+    let instead = &policy.process.start_instead;
+    let fits = |path: &PathBuf| visible(&points, path) || (instead.is_empty() && is_there(path));
+    let workdir = workdir.filter(fits).or_else(|| {
+        let instead = instead.iter().filter_map(|path| match locate(path) {
             Ok(Location::Found(found)) if found.kind == Kind::Folder => Some(found.path),
             _ => None,
         });

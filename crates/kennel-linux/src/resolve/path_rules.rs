@@ -1,5 +1,6 @@
 //! What the rules say of each path, and which of them decides.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -60,6 +61,10 @@ pub(super) struct PathRules {
     pub(super) allow_read: Option<Reason>,
     pub(super) allow_write: Option<Reason>,
     pub(super) deny_write: Option<Reason>,
+    /// Denied for reading without exceptions, with everything below.
+    pub(super) always_hidden: bool,
+    /// Named to be written, which under [`Precedence::DenyWrite`] shows it in a hidden folder.
+    pub(super) shows: bool,
     /// Shown inside because the command starts there.
     pub(super) workdir: bool,
     pub(super) zone: Option<Zone>,
@@ -183,6 +188,19 @@ fn goes_round(path: &Path, found: &Found) -> bool {
     links.is_empty() && end == found.path
 }
 
+/// The path that a rule names, and whether it does so itself: a glob that denies also denies what its brackets spell.
+fn name_of(list: List, rule: &PathRule) -> Option<(&PathRule, Cow<'_, Path>, bool)> {
+    if !rule.pattern.is_glob() {
+        return Some((rule, Cow::Borrowed(rule.pattern.as_path()), true));
+    }
+    let text = list.denies().then(|| rule.pattern.with_brackets_as_text())??;
+    (!text.is_glob()).then(|| (rule, Cow::Owned(text.as_path().to_path_buf()), false))
+}
+
+fn leads_in_circles(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
 /// A path as it may be printed: a stranger may have chosen it.
 pub(super) fn shown(path: &Path) -> String {
     crate::describe::show(path.as_os_str().as_bytes())
@@ -210,12 +228,16 @@ impl<'a> Resolver<'a> {
     }
 
     pub(super) fn list(&mut self, list: List, rules: &'a [PathRule]) -> Result<(), ResolveError> {
-        for rule in rules.iter().filter(|rule| !rule.pattern.is_glob()) {
-            let (path, reason) = (rule.pattern.as_path(), describe(list, rule));
+        for (rule, path, named) in rules.iter().filter_map(|rule| name_of(list, rule)) {
+            let (path, reason) = (&*path, describe(list, rule));
             if !rule.follow_link && is_link(path) {
                 continue;
             }
-            let location = locate(path).map_err(system_error(&reason, path))?;
+            let location = match locate(path) {
+                // Links in a circle lead to nothing that could be read.
+                Err(error) if rule.lenient && list != List::DenyWrite && leads_in_circles(&error) => continue,
+                location => location.map_err(system_error(&reason, path))?,
+            };
             let straight = match &location {
                 Location::Found(Found { path: place, .. }) | Location::Missing(place) => place == path,
                 Location::Forbidden => true,
@@ -234,6 +256,10 @@ impl<'a> Resolver<'a> {
                 Location::Missing(path) => Some((path, None)),
                 Location::Forbidden => None,
             };
+            // What brackets spell besides what they mean is denied if it is there.
+            if !named && !matches!(location, Location::Found(_)) {
+                continue;
+            }
             let mut list = list;
             if let Some((place, device)) = place {
                 match self.admit(list, rule, &reason, place, device)? {
@@ -249,11 +275,14 @@ impl<'a> Resolver<'a> {
                 Location::Found(found) => {
                     if list == List::AllowWrite {
                         self.note_named(rule, &found);
+                        self.at(&found.path).shows = self.files.precedence == Precedence::DenyWrite;
                     }
                     if list.denies() {
                         self.denied.push((list, found.path.clone(), rule));
                     }
+                    let place = found.path.clone();
                     self.say(list, found, reason);
+                    self.note_hidden(rule, &place);
                 }
                 Location::Missing(path) if list.denies() && rule.missing == Missing::Skip => {
                     self.loose.push(UnmountableRule { path, list, rule: reason.into(), link: false });
@@ -283,9 +312,23 @@ impl<'a> Resolver<'a> {
     ) -> Result<(), ResolveError> {
         if let Some(folder) = locate::shut_folder(path).map_err(system_error(&reason, path))? {
             self.denied.push((list, folder.path.clone(), rule));
+            let place = folder.path.clone();
             self.say(list, folder, reason);
+            self.note_hidden(rule, &place);
         }
         Ok(())
+    }
+
+    /// Whether nothing makes an exception to a rule.
+    pub(super) fn is_without_exceptions(&self, rule: &PathRule) -> bool {
+        self.files.hide.as_ptr_range().contains(&std::ptr::from_ref(rule))
+    }
+
+    /// Takes note that a rule to which there are no exceptions hides a path.
+    pub(super) fn note_hidden(&mut self, rule: &PathRule, path: &Path) {
+        if self.is_without_exceptions(rule) {
+            self.at(path).always_hidden = true;
+        }
     }
 
     /// Takes note that a rule itself names a place to write.
@@ -331,7 +374,7 @@ impl<'a> Resolver<'a> {
     pub(super) fn is_opposed(&self, list: List, path: &Path) -> bool {
         self.said.get(path).is_some_and(|said| match list.opposite() {
             List::DenyRead => said.deny_read.is_some(),
-            List::AllowRead => said.allow_read.is_some(),
+            List::AllowRead => said.allow_read.is_some() || said.shows,
             List::AllowWrite => said.allow_write.is_some(),
             List::DenyWrite => said.deny_write.is_some(),
         })
@@ -403,13 +446,27 @@ impl<'a> Resolver<'a> {
     pub(super) fn verdict(&self, path: &Path) -> PathAccess<'_> {
         let mut opened = false;
         let mut read = None;
+        if !self.files.hide.is_empty() {
+            let hidden = |said: &PathRules| said.always_hidden;
+            let rule =
+                self.said.upwards(path).filter(|said| hidden(said)).find_map(|said| said.deny_read.as_ref());
+            if let Some(rule) = rule {
+                return PathAccess::Hidden(rule);
+            }
+        }
         for said in self.said.upwards(path) {
-            let tie = self.files.precedence == Precedence::DenyWrite && said.allow_read.is_some();
+            // A file that is denied is shown only by a rule that is about reading it.
+            let folder = || said.found.as_ref().is_some_and(|found| found.kind == Kind::Folder);
+            let tie = self.files.precedence == Precedence::DenyWrite
+                && (said.allow_read.is_some() || (said.shows && folder()));
             if let Some(rule) = said.deny_read.as_ref().filter(|_| !tie) {
                 return PathAccess::Hidden(rule);
             }
             if let Some(rule) = &said.allow_read {
                 read = Some(rule);
+                break;
+            }
+            if said.shows {
                 break;
             }
             opened |= said.allow_write.is_some() || said.workdir;

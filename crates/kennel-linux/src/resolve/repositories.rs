@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-use kennel_policy::policy::{GitLevel, MountAccess, SearchScope};
+use kennel_policy::policy::{GitLevel, MountAccess, Precedence, SearchScope};
 
 use super::error::{ResolveError, system_error};
 use super::globs::{BehindLink, Glob, Links};
@@ -110,14 +110,30 @@ impl<'a> Resolver<'a> {
         // this very path: then it is a tie, which has to be known to be decided.
         let opposed =
             || self.is_opposed(list, path) || allowed.contains(&(list.opposite(), path.to_path_buf()));
+        // Where a tie shows what both lists name, a folder that covers this may be shown again.
+        let reopened = || {
+            self.files.precedence == Precedence::DenyWrite
+                && list == List::DenyRead
+                && path.ancestors().skip(1).take_while(|above| above.starts_with(prefix)).any(|above| {
+                    self.is_opposed(list, above) || allowed.contains(&(list.opposite(), above.to_path_buf()))
+                })
+        };
         // Nor is all said about a link: what it leads to is denied as well. A glob that is about whole folders means these.
         let leads_on = || list.denies() && !rule.pattern.as_path().ends_with("**") && is_link(path);
-        if path.parent().is_some_and(|above| self.covered(list, above)) && !opposed() && !leads_on() {
+        let meant = |found: &Found| !glob.pattern.is_of_folders() || found.kind == Kind::Folder;
+        if path.parent().is_some_and(|above| self.covered(list, above))
+            && !opposed()
+            && !leads_on()
+            && !reopened()
+            && !self.is_without_exceptions(rule)
+        {
             return Ok(denied);
         }
         let reason = describe(list, rule);
         match locate_below(prefix, path).map_err(system_error(&reason, path))? {
+            Below::Found(found) if !meant(&found) => return Ok(None),
             Below::Found(found) => {
+                let place = found.path.clone();
                 // A glob that reaches into what kennel provides is about the sandbox's own.
                 match self.meaning(list, &found.path, Some(found.identity.device)) {
                     Meaning::Ordinary => {
@@ -129,18 +145,25 @@ impl<'a> Resolver<'a> {
                     Meaning::Hide => self.say(List::DenyRead, found, reason),
                     Meaning::Own | Meaning::Refused(_) => {}
                 }
+                self.note_hidden(rule, &place);
             }
             // An earlier run may have made it: what an allow list matches is never a link.
             Below::Link(_) if !list.denies() => {}
             Below::Link(link) => {
+                let found = locate(path).map_err(system_error(&reason, path))?;
+                if matches!(&found, Location::Found(found) if !meant(found)) {
+                    return Ok(None);
+                }
                 let told: Reason = reason.clone().into();
                 self.linked.push(Linked { path: link.clone(), list, rule: told.clone() });
                 self.loose.push(UnmountableRule { path: link, list, rule: told, link: true });
-                if let Location::Found(found) = locate(path).map_err(system_error(&reason, path))?
+                if let Location::Found(found) = found
                     && self.meaning(list, &found.path, Some(found.identity.device)) == Meaning::Ordinary
                 {
-                    self.denied.push((list, found.path.clone(), rule));
+                    let place = found.path.clone();
+                    self.denied.push((list, place.clone(), rule));
                     self.say(list, found, reason);
+                    self.note_hidden(rule, &place);
                 }
             }
             Below::Forbidden if list.denies() => self.deny_shut_folder(list, rule, reason, path)?,

@@ -32,7 +32,7 @@ impl Resolver<'_> {
         if mounts.is_empty() {
             return Ok(());
         }
-        let mut denied: Vec<(List, Found, Reason)> = Vec::new();
+        let mut denied: Vec<(List, Found, Reason, bool)> = Vec::new();
         let mut absent: Vec<UnmountableRule> = Vec::new();
         for (path, said) in self.said.iter() {
             let Some(found) = &said.found else { continue };
@@ -43,7 +43,7 @@ impl Resolver<'_> {
                     if let Ok(Some(same)) = locate_plain(&other)
                         && same.identity == found.identity
                     {
-                        denied.push((list, same, second(rule)));
+                        denied.push((list, same, second(rule), said.always_hidden));
                     }
                 }
             }
@@ -61,12 +61,14 @@ impl Resolver<'_> {
                 }
             }
         }
-        for (list, found, rule) in denied {
+        for (list, found, rule, always) in denied {
             // What a rule names itself is no second path.
             let named = self.said.get(&found.path).is_some_and(|said| said.found.is_some());
             let path = found.path.clone();
             self.say(list, found, rule);
-            self.at(&path).second_path |= !named;
+            let said = self.at(&path);
+            said.second_path |= !named;
+            said.always_hidden |= always;
         }
         self.loose.extend(absent);
         Ok(())

@@ -246,7 +246,7 @@ pub static SECTIONS: &[Section] = &[
                 }),
                 default: "specific",
                 tighten: Tighten::No,
-                doc: "Which rule wins: the most specific one, or any deny_write; with deny-write, allow_read also wins a tie with deny_read.",
+                doc: "Which rule wins: the most specific one, or any deny_write; with deny-write, allow_read also wins a tie with deny_read, and paths that allow_write names show in hidden folders.",
             },
             Key {
                 name: "git",

@@ -77,6 +77,24 @@ impl Base {
         }
     }
 
+    /// The folders that a text starts from, and what of it is relative to them.
+    pub(crate) fn places<'t>(
+        &self,
+        text: &'t OsStr,
+        sense: Sense,
+    ) -> Result<Vec<(PathBuf, &'t OsStr)>, ValueError> {
+        if text.as_encoded_bytes().contains(&0) {
+            return Err(ValueError::path(text, PatternError::Nul));
+        }
+        match self.split(text)? {
+            Start::Folder(rest) if rest.has_root() => Ok(vec![(PathBuf::from("/"), rest.as_os_str())]),
+            Start::Folder(rest) => Ok(vec![(self.folder.clone(), rest.as_os_str())]),
+            Start::Home(rest) => {
+                Ok(self.homes(sense)?.map(|home| (home.to_path_buf(), rest.as_os_str())).collect())
+            }
+        }
+    }
+
     /// The paths of a text in which every character but a leading `~` means itself.
     pub(crate) fn literals(&self, text: &OsStr, sense: Sense) -> Result<Vec<PathPattern>, ValueError> {
         if text.as_encoded_bytes().contains(&0) {

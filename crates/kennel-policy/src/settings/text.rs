@@ -36,6 +36,17 @@ pub enum ValueError {
         /// What is wrong with it.
         error: PatternError,
     },
+    /// A string that is not what belongs there.
+    #[error("`{text}` must be {expected}")]
+    Unfit {
+        /// What was written.
+        text: String,
+        /// What belongs there.
+        expected: String,
+    },
+    /// A deny that matches nothing.
+    #[error("`{0}` ends in a slash, so as a pattern it can match no path; write it without the slash")]
+    InertGlob(String),
     /// A `~` and no home.
     #[error("`~` means the home folder, but neither HOME nor the user database says where it is")]
     NoHome,

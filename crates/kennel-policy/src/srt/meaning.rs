@@ -23,7 +23,9 @@ pub struct Surroundings {
     pub folder: PathBuf,
     /// The caller's home.
     pub home: Option<PathBuf>,
-    /// The folder for temporary files that the host shares with the sandbox, and whether it is there.
+    /// Where the caller's variables want temporary files.
+    pub wanted_tmp: Option<PathBuf>,
+    /// The folder for temporary files that the host shares with every sandbox.
     pub shared_tmp: PathBuf,
     /// Whether `shared_tmp` is there.
     pub shared_tmp_exists: bool,
@@ -37,6 +39,7 @@ impl SrtSettings {
     /// Adds what a file says that was merely found in the working directory: what it takes away, and nothing else.
     pub fn tighten(&mut self, found: SrtSettings) {
         self.deny_read.extend(found.deny_read);
+        self.credentials.extend(found.credentials);
         self.deny_write.extend(found.deny_write);
         self.denied.extend(found.denied);
         self.unset.extend(found.unset);
@@ -77,9 +80,15 @@ impl SrtSettings {
         for name in ALWAYS_WRITABLE {
             if let Some(home) = &around.home {
                 let path = home.join(name);
-                let denied = self.deny_read.iter().any(|entry| entry.covers(&path));
-                let shown = self.allow_read.iter().any(|entry| entry.covers(&path));
-                if !denied || shown {
+                // An explicit deny wins over what nobody asked for, unless what it hides was opened again.
+                let reopened = |deny: &Entry| {
+                    let opens = |allow: &&Entry| {
+                        !allow.is_glob && deny.covers(&allow.path) && path.starts_with(&allow.path)
+                    };
+                    self.allow_read.iter().any(|allow| opens(&allow))
+                };
+                let hidden = self.deny_read.iter().any(|deny| deny.covers(&path) && !reopened(deny));
+                if !hidden && !self.credentials.iter().any(|deny| deny.covers(&path)) {
                     allow_write.push(opened(&path));
                 }
             }
@@ -90,6 +99,7 @@ impl SrtSettings {
         FilePolicy {
             // What is not there yet can be made, and is hidden from the next sandbox on.
             deny_read: rules(&self.deny_read, Missing::Ignore, Follow::Yes),
+            hide: rules(&self.credentials, Missing::Ignore, Follow::Yes),
             allow_read: rules(&self.allow_read, Missing::Skip, Follow::Yes),
             allow_write,
             deny_write,
@@ -137,9 +147,19 @@ impl SrtSettings {
     fn environment(&self, around: &Surroundings) -> EnvironmentPolicy {
         let mut set: Vec<(OsString, OsString)> = vec![("SANDBOX_RUNTIME".into(), "1".into())];
         if !self.files_open {
-            // Every sandbox has a /dev/shm of its own, so there is always a place to write.
-            let tmp = if around.shared_tmp_exists { &around.shared_tmp } else { Path::new("/dev/shm") };
+            // Where the caller says. Otherwise every sandbox has a /dev/shm of its own, so there is always a place to write.
+            let tmp = match &around.wanted_tmp {
+                Some(wanted) => wanted,
+                None if around.shared_tmp_exists => around.shared_tmp.as_path(),
+                None => Path::new("/dev/shm"),
+            };
             set.push(("TMPDIR".into(), tmp.into()));
+        }
+        for (name, port) in [
+            ("CLAUDE_CODE_HOST_HTTP_PROXY_PORT", self.http_proxy_port),
+            ("CLAUDE_CODE_HOST_SOCKS_PROXY_PORT", self.socks_proxy_port),
+        ] {
+            set.extend(port.map(|port| (name.into(), port.to_string().into())));
         }
         let mut count = around.git_config_count;
         let folders = self.safe_directories.iter().flat_map(|folder| [folder.clone(), format!("{folder}/*")]);
@@ -158,8 +178,7 @@ impl SrtSettings {
 impl Entry {
     /// Whether it speaks of this path or of a folder above it.
     fn covers(&self, path: &Path) -> bool {
-        path.ancestors()
-            .any(|above| above == self.path || self.glob.as_ref().is_some_and(|glob| glob.matches(above)))
+        path.ancestors().any(|above| self.path == above || self.globs.iter().any(|glob| glob.matches(above)))
     }
 }
 
@@ -183,7 +202,7 @@ enum Follow {
 
 fn rules(entries: &[Entry], missing: Missing, follow: Follow) -> Vec<PathRule> {
     let mut rules = Vec::new();
-    for Entry { path, glob, origin } in entries {
+    for Entry { path, globs, is_glob, origin } in entries {
         let rule = |pattern, missing| PathRule {
             pattern,
             missing,
@@ -193,9 +212,9 @@ fn rules(entries: &[Entry], missing: Missing, follow: Follow) -> Vec<PathRule> {
             origin: origin.clone(),
         };
         // A text that reads as a glob names a path too, but only one that is there.
-        let missing = if glob.is_some() { Missing::Ignore } else { missing };
+        let missing = if *is_glob { Missing::Ignore } else { missing };
         rules.push(rule(PathPattern::literal(path), missing));
-        rules.extend(glob.clone().map(|glob| rule(glob, missing)));
+        rules.extend(globs.iter().map(|glob| rule(glob.clone(), missing)));
     }
     rules
 }

@@ -1,11 +1,12 @@
 //! From the text of a settings file to [`SrtSettings`].
 
 use std::ffi::{OsStr, OsString};
+use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
 
-use super::{Entry, SrtSettings};
-use crate::domain::{HostRule, ListKind};
-use crate::pattern::{PathPattern, PatternError};
+use super::{Entry, SrtSettings, glob, hosts, schema};
+use crate::domain::{HostPattern, HostRule, HostRuleError, ListKind};
+use crate::pattern::PathPattern;
 use crate::policy::{Origin, ProxyAddress};
 use crate::printed::show;
 use crate::settings::tree::{self, Fault, Node, Value};
@@ -83,6 +84,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn document(&mut self, root: &Node<'_>) -> Result<(), Fault> {
+        schema::check(root)?;
         let root = Table::of("the file", root)?;
         self.network(&Table::of("network", root.required("network")?)?)?;
         self.filesystem(&Table::of("filesystem", root.required("filesystem")?)?)?;
@@ -97,14 +99,8 @@ impl Reader<'_> {
         }
         self.settings.weaker = root.boolean("enableWeakerNestedSandbox")?;
         self.settings.nested_namespaces = root.boolean("allowNestedUserNamespaces")?;
-        if let Some(node) = root.get("mandatoryDenySearchDepth") {
-            let depth = match &node.value {
-                Value::Number(text) => text.parse().ok().filter(|depth| (1..=10).contains(depth)),
-                _ => None,
-            };
-            let expected = "a whole number from 1 to 10";
-            self.settings.search_depth =
-                depth.ok_or_else(|| wrong_type("mandatoryDenySearchDepth", expected, node))?;
+        if let Some(depth) = root.number("mandatoryDenySearchDepth") {
+            self.settings.search_depth = depth;
         }
         self.no_effect(&root, NO_EFFECT);
         Ok(())
@@ -127,13 +123,13 @@ impl Reader<'_> {
             self.settings.denied.push(rule);
         }
         for item in network.list("deniedResolvedAddresses")? {
-            let rule = self.host(&network.name("deniedResolvedAddresses"), item, ListKind::Deny)?;
+            let rule = self.address(&network.name("deniedResolvedAddresses"), item)?;
             self.settings.denied.push(rule);
         }
         self.settings.unix_sockets = self.entries(network, "allowUnixSockets", Required::No)?;
         self.settings.all_unix_sockets = network.boolean("allowAllUnixSockets")?;
-        self.settings.http_proxy_port = network.port("httpProxyPort")?;
-        self.settings.socks_proxy_port = network.port("socksProxyPort")?;
+        self.settings.http_proxy_port = network.port("httpProxyPort");
+        self.settings.socks_proxy_port = network.port("socksProxyPort");
         if let Some(node) = network.get("parentProxy") {
             self.parent_proxy(&Table::of("network.parentProxy", node)?)?;
         }
@@ -148,7 +144,7 @@ impl Reader<'_> {
         if let (Some(http), Some(https)) = (http, https)
             && http != https
         {
-            return Err(refused(
+            return Err(refused_value(
                 &parent.name,
                 parent.node,
                 "kennel uses one parent proxy for both HTTP and HTTPS",
@@ -173,33 +169,48 @@ impl Reader<'_> {
         let masked = "kennel does not put secrets into requests yet; use mode \"deny\"";
         for item in credentials.list("files")? {
             let file = Table::of("credentials.files", item)?;
+            self.check_mask(&file)?;
             match file.word("mode", &["deny", "mask"])? {
                 "deny" => {
                     let path = file.required("path")?;
                     let entries = self.entry("credentials.files.path", path, Sense::Deny)?;
-                    self.settings.deny_read.extend(entries);
+                    self.settings.credentials.extend(entries);
                 }
-                _ => return Err(refused("credentials.files with mode \"mask\"", item, masked)),
+                _ => return Err(refused_value("credentials.files with mode \"mask\"", item, masked)),
             }
         }
         for item in credentials.list("envVars")? {
             let variable = Table::of("credentials.envVars", item)?;
+            self.check_mask(&variable)?;
             match variable.word("mode", &["deny", "mask"])? {
                 "deny" => {
                     let name = variable.required("name")?;
                     let text = text_of("credentials.envVars.name", name)?;
-                    if text.is_empty()
-                        || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-                    {
-                        let error = ValueError::Name(show(text.as_bytes()));
-                        return Err(value("credentials.envVars.name", name, error));
-                    }
                     self.settings.unset.push(OsString::from(text));
                 }
-                _ => return Err(refused("credentials.envVars with mode \"mask\"", item, masked)),
+                _ => return Err(refused_value("credentials.envVars with mode \"mask\"", item, masked)),
             }
         }
         not_served(credentials, NOT_SERVED_CREDENTIALS)
+    }
+
+    /// What says how a credential is masked has to make sense, whether it is masked or not.
+    fn check_mask(&self, credential: &Table<'_, '_>) -> Result<(), Fault> {
+        if let (Some(claims), None) = (credential.get("maskClaims"), credential.get("decode")) {
+            let why = "it names claims of a decoded value; set decode as well";
+            return Err(refused_value(&credential.name("maskClaims"), claims, why));
+        }
+        for item in credential.list("injectHosts")? {
+            let name = credential.name("injectHosts");
+            let rule = self.host(&name, item, ListKind::Allow)?;
+            if rule.port.is_some() {
+                return Err(refused_value(&name, item, "a credential is for a host, whatever the port"));
+            }
+            if !self.settings.allowed.iter().any(|allowed| allowed.host.covers(&rule.host)) {
+                return Err(refused_value(&name, item, "network.allowedDomains does not allow this host"));
+            }
+        }
+        Ok(())
     }
 
     fn entries(
@@ -212,6 +223,8 @@ impl Reader<'_> {
             Required::Yes => table.required_list(key)?,
             Required::No => table.list(key)?,
         };
+        // Only the list of sockets can have one.
+        let items = items.iter().filter(|item| !matches!(&item.value, Value::Text(text) if text.is_empty()));
         let name = table.name(key);
         let sense = if key.starts_with("deny") { Sense::Deny } else { Sense::Allow };
         let mut entries = Vec::new();
@@ -237,51 +250,103 @@ impl Reader<'_> {
             _ => return Err(wrong_type(name, expected, item)),
         };
         let error = |error| value(name, item, error);
-        // `dir/**` is `dir`: what is said of a folder is said of all that is in it.
-        let plain = if literal { text.as_ref() } else { text.trim_end_matches("/**") };
-        let plain = if plain.is_empty() && !text.is_empty() { "/" } else { plain };
+        if sense == Sense::Deny && !literal && !self.settings.files_open && is_inert(text) {
+            return Err(error(ValueError::InertGlob(show(text.as_bytes()))));
+        }
         // There a `$` means itself. Who denies `$HOME/…` means the home, though, and it costs nothing to deny both.
-        let itself = format!("./{plain}");
-        let of_home = plain.starts_with('$') && below_home(Path::new(plain)).is_some();
+        let itself = format!("./{text}");
+        let of_home = text.starts_with('$') && below_home(Path::new(text.as_ref())).is_some();
+        // And so does the `~` of `~name`.
+        let other_home = text.starts_with('~') && !matches!(text.as_bytes(), [_] | [_, b'/', ..]);
         let texts = match (of_home, sense) {
-            (true, Sense::Deny) => vec![plain, &itself],
+            (true, Sense::Deny) => vec![text.as_ref(), &itself],
             (true, Sense::Allow) => vec![itself.as_str()],
-            (false, _) => vec![plain],
+            (false, _) if other_home => vec![itself.as_str()],
+            (false, _) => vec![text.as_ref()],
         };
         let mut entries = Vec::new();
         for text in texts {
-            let is_glob = !literal && text.contains(['*', '?', '[']);
-            let mut globs =
-                if is_glob { self.globs(text, sense).map_err(error)? } else { Vec::new() }.into_iter();
-            for path in self.base.literals(OsStr::new(text), sense).map_err(error)? {
-                let (path, origin) = (lexical(path.as_path()), self.origin(item));
-                entries.push(Entry { path, glob: globs.next().flatten(), origin });
-            }
+            entries.extend(self.meanings(text, literal, sense, &self.origin(item)).map_err(error)?);
         }
         Ok(entries)
     }
 
-    /// A text as a glob, for each home; `None` where it makes none, and only names the path.
-    fn globs(&self, text: &str, sense: Sense) -> Result<Vec<Option<PathPattern>>, ValueError> {
-        match self.base.globs(OsStr::new(text), sense) {
-            Ok(patterns) => Ok(patterns.into_iter().map(Some).collect()),
-            Err(ValueError::Path { error: PatternError::ParentInGlob, .. }) => {
-                let literals = self.base.literals(OsStr::new(text), sense)?;
-                let parse = |path: PathPattern| PathPattern::parse(lexical(path.as_path())).ok();
-                Ok(literals.into_iter().map(parse).collect())
+    /// What a text means, for each home.
+    fn meanings(
+        &self,
+        text: &str,
+        literal: bool,
+        sense: Sense,
+        origin: &Origin,
+    ) -> Result<Vec<Entry>, ValueError> {
+        // `dir/**` is `dir`: what is said of a folder is said of all that is in it.
+        let plain = if literal { text } else { text.trim_end_matches("/**") };
+        let whole_folders = plain.len() < text.len();
+        let plain = if plain.is_empty() && !text.is_empty() { "/" } else { plain };
+        let is_glob = !literal && plain.contains(glob::SPECIAL);
+        let path_error = |error| ValueError::Path { text: show(text.as_bytes()), error };
+        let mut entries = Vec::new();
+        for (folder, rest) in self.base.places(OsStr::new(plain), sense)? {
+            let rest = rest.to_str().unwrap_or_default();
+            let path = lexical(&folder.join(rest));
+            if !is_glob {
+                entries.push(Entry { path, globs: Vec::new(), is_glob, origin: origin.clone() });
+                continue;
             }
-            // Brackets that spell no set mean themselves.
-            Err(ValueError::Path { error: PatternError::OpenSet | PatternError::EmptyRange(_), .. }) => {
-                Ok(Vec::new())
+            // A relative text is folded before it is looked at; in another one a `..` behind a star is a name that nothing has. What is
+            // denied is folded all the same: that can only deny more.
+            let relative = !plain.starts_with(['/', '~']);
+            let mut from_first = rest.split('/').skip_while(|name| !name.contains(glob::SPECIAL));
+            let goes_up = from_first.any(|name| name == "..");
+            if goes_up && !relative && sense == Sense::Allow {
+                continue;
             }
-            Err(error) => Err(error),
+            let (folder, rest) = folded(&folder, rest);
+            // A glob that ends in a slash matches nothing, unless the slash went with the folding.
+            let inert = plain.ends_with('/') && !relative;
+            // srt looks for nothing below the root itself. An allow is not to be wider than there.
+            let from_root = sense == Sense::Allow && starts_at_root(&folder, &rest);
+            let globs = match inert || from_root {
+                true => Vec::new(),
+                false => glob::patterns(&folder, &rest, sense).map_err(path_error)?,
+            };
+            let mut globs = globs;
+            if whole_folders {
+                globs = globs.into_iter().map(PathPattern::of_folders).collect();
+                // What is in them is hidden with them; but where a link in them leads is denied as well.
+                if sense == Sense::Deny && !inert {
+                    let within = format!("{rest}/**/*");
+                    globs.extend(glob::patterns(&folder, &within, sense).map_err(path_error)?);
+                }
+            }
+            entries.push(Entry { path, globs, is_glob, origin: origin.clone() });
         }
+        Ok(entries)
     }
 
     fn host(&self, name: &str, item: &Node<'_>, list: ListKind) -> Result<HostRule, Fault> {
         let text = text_of(name, item)?;
-        let rule = HostRule::parse(text, list).map_err(|error| value(name, item, error.into()))?;
-        Ok(rule.from_origin(self.origin(item)))
+        let rule = hosts::spelled(text, list).and_then(|text| HostRule::parse(&text, list));
+        Ok(rule.map_err(|error| value(name, item, error.into()))?.from_origin(self.origin(item)))
+    }
+
+    /// An address or a network, of which any address can be given.
+    fn address(&self, name: &str, item: &Node<'_>) -> Result<HostRule, Fault> {
+        let text = text_of(name, item)?;
+        let rule = match HostRule::parse(text, ListKind::Deny) {
+            Err(HostRuleError::HostBits { network, .. }) => HostRule::parse(&network, ListKind::Deny),
+            rule => rule,
+        };
+        let rule = rule.map_err(|error| value(name, item, error.into()))?;
+        match (&rule.host, rule.port) {
+            // `10.1` and its like are addresses to a resolver, and here a mistake.
+            (HostPattern::Ip(_) | HostPattern::Net(..), None)
+                if text.split('/').next().is_some_and(|address| address.parse::<IpAddr>().is_ok()) =>
+            {
+                Ok(rule.from_origin(self.origin(item)))
+            }
+            _ => Err(value(name, item, HostRuleError::Network(show(text.as_bytes())).into())),
+        }
     }
 
     fn no_effect(&mut self, table: &Table<'_, '_>, keys: &[&str]) {
@@ -339,13 +404,16 @@ impl<'n, 'i> Table<'n, 'i> {
         }
     }
 
-    fn port(&self, key: &str) -> Result<Option<u16>, Fault> {
-        let Some(node) = self.get(key) else { return Ok(None) };
-        let port = match &node.value {
-            Value::Number(text) => text.parse().ok().filter(|port| *port != 0),
+    /// A number that the schema has seen.
+    fn number(&self, key: &str) -> Option<u32> {
+        match &self.get(key)?.value {
+            Value::Number(text) => schema::whole(text),
             _ => None,
-        };
-        port.map(Some).ok_or_else(|| wrong_type(&self.name(key), "a port from 1 to 65535", node))
+        }
+    }
+
+    fn port(&self, key: &str) -> Option<u16> {
+        self.number(key).and_then(|port| port.try_into().ok())
     }
 
     fn list(&self, key: &str) -> Result<&'n [Node<'i>], Fault> {
@@ -388,26 +456,56 @@ fn not_served(table: &Table<'_, '_>, keys: &[(&str, &'static str)]) -> Result<()
         let says_nothing = match &node.value {
             Value::Bool(value) => !value,
             Value::List(items) => items.is_empty(),
+            Value::Table(entries) => entries.is_empty() && *key == "sigv4",
             _ => false,
         };
         if !says_nothing {
-            return Err(refused(&table.name(key), node, why));
+            return Err(refused_value(&table.name(key), node, why));
         }
     }
     Ok(())
 }
 
-fn refused(key: &str, node: &Node<'_>, why: &str) -> Fault {
+pub(super) fn refused_value(key: &str, node: &Node<'_>, why: &str) -> Fault {
     Fault { at: node.at, problem: Problem::NotServed { key: key.to_owned(), why: why.to_owned() } }
 }
 
-fn wrong_type(key: &str, expected: &str, node: &Node<'_>) -> Fault {
+pub(super) fn wrong_type(key: &str, expected: &str, node: &Node<'_>) -> Fault {
     let (key, expected) = (key.to_owned(), expected.to_owned());
     Fault { at: node.at, problem: Problem::Type { key, expected, found: node.value.kind() } }
 }
 
 fn value(key: &str, node: &Node<'_>, error: ValueError) -> Fault {
     Fault { at: node.at, problem: Problem::Value { key: key.to_owned(), error } }
+}
+
+/// Whether a glob ends in a slash that stays there: no path has one.
+fn is_inert(text: &str) -> bool {
+    text.ends_with('/') && text.contains(glob::SPECIAL) && text.starts_with(['/', '~'])
+}
+
+/// A folder and a text below it, without `.`, `..` and repeated slashes in the text.
+fn folded(folder: &Path, text: &str) -> (PathBuf, String) {
+    let mut folder = lexical(folder);
+    let mut names: Vec<&str> = Vec::new();
+    for name in text.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => {
+                if names.pop().is_none() {
+                    folder.pop();
+                }
+            }
+            name => names.push(name),
+        }
+    }
+    (folder, names.join("/"))
+}
+
+/// Whether no folder is named before the first special character.
+fn starts_at_root(folder: &Path, text: &str) -> bool {
+    let first = text.split('/').next().unwrap_or_default();
+    folder == Path::new("/") && first.contains(glob::SPECIAL)
 }
 
 /// Without `..`, by the text alone: that is how srt reads a path.

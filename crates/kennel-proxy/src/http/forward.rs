@@ -376,10 +376,11 @@ pub(super) async fn out(gate: &Gate, target: &Target, kept: Option<Upstream>) ->
         return Ok(Upstream { reused: true, ..kept });
     }
     let times = gate.settings().times;
-    let wire = connect::request(&route, times).await.map_err(|error| Page::unreachable(&error, &name))?;
+    let wire =
+        connect::request(&route, target, times).await.map_err(|error| Page::unreachable(&error, &name))?;
     let parent = match route {
         Route::Parent(parent, _) => Some(parent),
-        Route::Direct(_) => None,
+        Route::Direct(_) | Route::Socks(_) => None,
     };
     Ok(Upstream { target: target.clone(), wire, parent, reused: false })
 }

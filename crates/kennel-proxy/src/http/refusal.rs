@@ -7,6 +7,7 @@ use kennel_policy::printed::Ascii;
 use crate::gate::{Denial, Refusal};
 use crate::http::head::{Field, HeadError, Response};
 use crate::resolver::ResolveError;
+use crate::rules::DenyReason;
 
 /// A whole answer of the proxy itself.
 pub(crate) struct Page {
@@ -22,12 +23,16 @@ pub(crate) struct Page {
 impl Page {
     pub(crate) fn denied(denial: &Denial) -> Self {
         let allowed = "the sandbox's network policy does not allow it";
-        Page {
-            status: 403,
-            phrase: format!("Blocked by kennel: {denial}"),
-            code: "blocked-by-allowlist",
-            text: format!("kennel blocked this connection: {denial}; {allowed}."),
-        }
+        let why = format!("kennel blocked this connection: {denial}; {allowed}.");
+        // Agents look for the first words, which are srt's, to tell a refusal from a failure.
+        let (code, text) = match denial.reason {
+            DenyReason::Address(..) | DenyReason::DeniedAddress(_) => (
+                "blocked-by-sandbox-runtime",
+                format!("Connection to {} blocked\n{why}", Ascii(&denial.target)),
+            ),
+            _ => ("blocked-by-allowlist", format!("Connection blocked by network allowlist\n{why}")),
+        };
+        Page { status: 403, phrase: format!("Blocked by kennel: {denial}"), code, text }
     }
 
     pub(crate) fn refused(refusal: &Refusal, target: &str) -> Self {

@@ -89,6 +89,9 @@ impl Backend for Linux {
             network,
             watch: Watch { count, ticker, questions, show },
         })?;
+        if let Some(gate) = &mut gate {
+            gate.follow_control();
+        }
         pipes.terminal = terminal.map(Terminal::new).transpose()?;
         Ok(Running { supervisor, gate, alone, advice, not_enforced, pipes })
     }

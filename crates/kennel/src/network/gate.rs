@@ -161,9 +161,17 @@ impl SandboxNetwork {
         }))
     }
 
-    /// Takes new rules from these lines, from the moment the gate opens.
+    /// Takes new rules from these lines, from [`Self::follow_control`] on.
     pub(crate) fn obey(&mut self, lines: ControlLines) {
         self.control = Some(lines);
+    }
+
+    /// Starts to read new rules. They hold for the first client, and whoever sends them hears of mistakes at once, though the
+    /// gate itself opens only when somebody wants to get out. Starts a thread, so PID 1 has to be there.
+    pub(crate) fn follow_control(&mut self) {
+        if let (Some(lines), Some(control)) = (self.control.take(), self.control()) {
+            lines.follow(control);
+        }
     }
 
     /// Handle to change the rules; `None` without rules.
@@ -217,10 +225,6 @@ impl SandboxNetwork {
                     doors.relays.extend(greeting.map(|greeting| (socket, port, greeting)));
                 }
             }
-        }
-        // Before the first client is served: what was said earlier holds for it.
-        if let (Some(lines), Some(control)) = (self.control.take(), self.control()) {
-            lines.follow(control);
         }
         let opened = match alone {
             true => self.gate.open(doors),

@@ -60,6 +60,9 @@ mod linux {
         pub(crate) fn obey(&mut self, _: ControlLines) {
             match self.0 {}
         }
+        pub(crate) fn follow_control(&mut self) {
+            match self.0 {}
+        }
         pub(crate) fn control(&self) -> Option<NetworkControl> {
             match self.0 {}
         }
