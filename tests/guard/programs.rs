@@ -141,11 +141,11 @@ fn a_program_that_is_not_dumpable_is_held_and_not_hindered() {
 
 /// The kernel takes one listener per process, and a sandbox inside has its outer one's.
 #[test]
-fn a_guarded_sandbox_inside_a_guarded_one_is_refused_with_the_reason() {
+fn a_sandbox_inside_a_guarded_one_needs_names_that_the_outer_guard_keeps() {
     let project = Project::denying(&[".git", ".bashrc"]);
     // Its /proc cannot be written, so the inner one has Landlock and the filter only.
     let inner = format!(
-        "{} run --no-settings --best-effort --allow-write {top} --deny-write {top}/.bashrc -- true",
+        "{} run --no-settings --best-effort --allow-write {top} --deny-write {top}/.profile -- true",
         kennel_tests::kennel_bin().display(),
         top = text(&project.at("")).trim_end_matches('/')
     );
@@ -154,9 +154,10 @@ fn a_guarded_sandbox_inside_a_guarded_one_is_refused_with_the_reason() {
         return skipped("no sandbox inside a sandbox without Landlock");
     }
     assert!(
-        told.clone().expect_code(125).stderr.contains("a guarded sandbox cannot run inside a guarded one"),
+        told.clone().expect_code(125).stderr.contains("there is no second guard"),
         "{told:?}"
     );
-    // One whose rules need no guard is welcome.
-    run_sh(project.flags(), &inner.replace("/.bashrc -- true", "/../absent -- true")).ok();
+    // One whose rules need no guard is welcome, and so is one whose names the outer guard keeps.
+    run_sh(project.flags(), &inner.replace("/.profile -- true", "/../absent -- true")).ok();
+    run_sh(project.flags(), &inner.replace("/.profile -- true", "/.bashrc -- true")).ok();
 }

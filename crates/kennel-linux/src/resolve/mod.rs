@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kennel_init::plan::Identity;
-use kennel_policy::policy::{NestedNamespaces, NetworkMode, Policy, ReadModel};
+use kennel_policy::policy::{NestedNamespaces, NetworkMode, Policy, Precedence, ReadModel};
 
 use created::MissingFolders;
 pub use error::ResolveError;
@@ -232,19 +232,17 @@ pub fn resolve(
         let (rule, path) = ("workdir".into(), path.clone());
         return Err(ResolveError::Unfit { rule, path, what: "does not exist inside: a rule hides it" });
     }
-    // A hidden folder is there all the same, empty or with what is shown in it, and a command can start in it, unless the policy
-    // names others instead.
+    // A hidden folder is there all the same, empty or with what is shown in it, and srt's commands start in it.
     let is_there = |path: &Path| {
-        points.iter().any(|point| match point.state {
-            State::Hidden { kind } => kind == Kind::Folder && point.path == path,
-            State::Host { .. } => point.path.starts_with(path),
-            State::Device(_) | State::Fresh(_) => false,
-        })
+        files.precedence == Precedence::DenyWrite
+            && points.iter().any(|point| match point.state {
+                State::Hidden { kind } => kind == Kind::Folder && point.path == path,
+                State::Host { .. } => point.path.starts_with(path),
+                State::Device(_) | State::Fresh(_) => false,
+            })
     };
-    let instead = &policy.process.start_instead;
-    let fits = |path: &PathBuf| visible(&points, path) || (instead.is_empty() && is_there(path));
-    let workdir = workdir.filter(fits).or_else(|| {
-        let instead = instead.iter().filter_map(|path| match locate(path) {
+    let workdir = workdir.filter(|path| visible(&points, path) || is_there(path)).or_else(|| {
+        let instead = policy.process.start_instead.iter().filter_map(|path| match locate(path) {
             Ok(Location::Found(found)) if found.kind == Kind::Folder => Some(found.path),
             _ => None,
         });
