@@ -11,6 +11,8 @@ const PATIENCE: Duration = Duration::from_secs(150);
 /// The terminal. It ends with the value, and what runs in it gets SIGHUP.
 pub struct Screen {
     socket: PathBuf,
+    /// Where the command's exit code is, once it has ended.
+    code: PathBuf,
     /// Ends of lines that are questions, and what is typed then.
     answers: &'static [(&'static str, &'static str)],
 }
@@ -22,7 +24,7 @@ impl Screen {
         command: &Command,
         answers: &'static [(&'static str, &'static str)],
     ) -> Screen {
-        let screen = Screen { socket: folder.join("tmux"), answers };
+        let screen = Screen { socket: folder.join("tmux"), code: folder.join("code"), answers };
         let mut tmux = screen.tmux(["-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "60"]);
         if let Some(place) = command.get_current_dir() {
             tmux.arg("-c").arg(place);
@@ -35,6 +37,8 @@ impl Screen {
             word.push(value.unwrap_or_default());
             tmux.arg(word);
         }
+        // tmux 3.3 does not always notice that its child has ended: the shell writes the code down.
+        tmux.args(["sh", "-c", r#"code=$1; shift; "$@"; echo $? > "$code""#, "sh"]).arg(&screen.code);
         tmux.arg(command.get_program()).args(command.get_args());
         tmux.args([";", "set", "-g", "remain-on-exit", "on", ";", "set", "-g", "status", "off"]);
         let end = tmux.output().expect("tmux can be started");
@@ -64,12 +68,10 @@ impl Screen {
             .collect()
     }
 
-    /// The exit code of the command, once it has ended; 128 and the signal when one ended it. The window can be dead for a
-    /// moment before tmux knows of what.
+    /// The exit code of the command, once it has ended; 128 and the signal when one ended it.
     pub fn ended(&self) -> Option<i32> {
-        let state = self.said(["display-message", "-p", "#{pane_dead_status},#{pane_dead_signal}"]);
-        let (code, signal) = state.trim().split_once(',')?;
-        code.parse().ok().or_else(|| signal.parse::<i32>().ok().map(|signal| 128 + signal))
+        let code = std::fs::read_to_string(&self.code).ok()?;
+        code.strip_suffix('\n')?.parse().ok()
     }
 
     /// Types.
