@@ -153,10 +153,7 @@ fn a_sandbox_inside_a_guarded_one_needs_names_that_the_outer_guard_keeps() {
     if told.stderr.contains("no Landlock") {
         return skipped("no sandbox inside a sandbox without Landlock");
     }
-    assert!(
-        told.clone().expect_code(125).stderr.contains("there is no second guard"),
-        "{told:?}"
-    );
+    assert!(told.clone().expect_code(125).stderr.contains("there is no second guard"), "{told:?}");
     // One whose rules need no guard is welcome, and so is one whose names the outer guard keeps.
     run_sh(project.flags(), &inner.replace("/.profile -- true", "/../absent -- true")).ok();
     run_sh(project.flags(), &inner.replace("/.profile -- true", "/.bashrc -- true")).ok();
