@@ -58,6 +58,8 @@ fn the_rules_hold_in_namespaces_of_the_commands_own() {
         ("a mount in it", "ok", "ok"),
         ("a root of its own", "ok", "ok"),
         ("a container in it", "ok", "ok"),
+        // Who has a cgroup namespace can mount the cgroup file system, and lift limits there.
+        ("a container with a view of cgroups", "ok", "fails"),
     ];
     let world =
         World { told: Told::Srt(SETTINGS), make, tries: TRIES, differences: &works, disk_differs: &[] };
