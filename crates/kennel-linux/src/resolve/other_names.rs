@@ -6,17 +6,20 @@
 //! written, and denied as well. What lies elsewhere is left: no run could have made it.
 
 use std::collections::HashSet;
+use std::io;
 use std::os::unix::fs::DirEntryExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kennel_policy::policy::OtherNames;
 
 use super::error::{ResolveError, system_error};
-use super::locate::{Found, locate_plain};
+use super::locate::{Found, Location, is_own, locate};
 use super::path_rules::{List, Resolver};
 use super::walk::WalkError;
 use super::{Kind, Reason};
 
+/// What is being done.
+const SEARCH: &str = "other names of denied files may be in it";
 /// In folders with more names than this nobody can say that there is no other.
 const MOST: usize = 500_000;
 
@@ -51,9 +54,16 @@ impl Resolver<'_> {
             return Ok(());
         }
         let numbers: HashSet<u64> = denied.iter().map(|denied| denied.file.identity.inode).collect();
-        for path in self.names_of(&numbers)? {
-            let found = locate_plain(&path).map_err(system_error("other names of denied files", &path))?;
-            let Some(found) = found else { continue };
+        let (names, mut shut) = self.names_of(&numbers)?;
+        for path in names {
+            let found = match locate(&path).map_err(system_error(SEARCH, &path))? {
+                Location::Found(found) => found,
+                Location::Missing(_) => continue,
+                Location::Forbidden => {
+                    shut.extend(path.parent().map(Path::to_path_buf));
+                    continue;
+                }
+            };
             let same = denied
                 .iter()
                 .find(|denied| denied.file.identity == found.identity && denied.file.path != found.path);
@@ -63,17 +73,31 @@ impl Resolver<'_> {
                 self.say(*list, found, reason);
             }
         }
+        // An earlier run may have shut a folder with such a name in it, and this one could open it again.
+        for folder in shut.into_iter().filter(|folder| is_own(folder)) {
+            if let Location::Found(found) = locate(&folder).map_err(system_error(SEARCH, &folder))? {
+                self.say(List::DenyRead, found, SEARCH);
+            }
+        }
         Ok(())
     }
 
-    /// The paths in writable folders at which files with these numbers lie.
-    fn names_of(&self, numbers: &HashSet<u64>) -> Result<Vec<PathBuf>, ResolveError> {
+    /// The paths in writable folders at which files with these numbers lie, and the folders that nobody may list.
+    fn names_of(&self, numbers: &HashSet<u64>) -> Result<(Vec<PathBuf>, Vec<PathBuf>), ResolveError> {
         let roots =
             self.said.iter().filter(|(path, said)| said.allow_write.is_some() && path.parent().is_some());
         let mut folders: Vec<PathBuf> = roots.map(|(path, _)| path.to_path_buf()).collect();
-        let (mut names, mut seen) = (Vec::new(), 0);
+        let (mut names, mut shut, mut seen) = (Vec::new(), Vec::new(), 0);
         while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let entries = match std::fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    shut.push(folder);
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            for entry in entries.flatten() {
                 seen += 1;
                 match entry.file_type() {
                     Ok(kind) if kind.is_dir() => folders.push(entry.path()),
@@ -87,6 +111,6 @@ impl Resolver<'_> {
                 return Err(WalkError::TooWide(folder, MOST).into());
             }
         }
-        Ok(names)
+        Ok((names, shut))
     }
 }
