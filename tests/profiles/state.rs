@@ -37,7 +37,6 @@ const COMMANDS: &[(&str, &str)] = &[
     ("claude", ".claude/routines/x.md"),
     ("claude", ".claude/scheduled_tasks.json"),
     ("claude", ".claude/statusline-command.sh"),
-    ("claude", ".claude/backups/.claude.json.backup.1"),
     ("claude", ".claude.json"),
     ("codex", ".codex/config.toml"),
     ("codex", ".codex/hooks.json"),
@@ -72,6 +71,7 @@ const COMMANDS: &[(&str, &str)] = &[
 const OF_SESSIONS: &[(&str, &str)] = &[
     ("claude", ".claude/shell-snapshots"),
     ("claude", ".claude/session-env"),
+    ("claude", ".claude/backups"),
     ("codex", ".codex/tmp"),
     ("codex", ".codex/shell_snapshots"),
     ("opencode", ".cache/opencode"),
