@@ -66,6 +66,8 @@ fn a_command_started_in_the_background_stops_for_input_and_gets_it_with_fg() {
         shown.contains("Stopped")
     });
     screen.line("fg");
+    // What is typed before `fg` has the shell's line goes to the shell.
+    screen.wait_until("the job's name", |shown| shown.contains("fg\n$K run -- cat"));
     screen.line("hello-there");
     screen.wait_until("the line and cat's copy", |shown| {
         shown.lines().filter(|line| *line == "hello-there").count() == 2
