@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -59,7 +60,8 @@ pub struct Servers {
 impl Drop for Servers {
     fn drop(&mut self) {
         for child in &mut self.children {
-            let _ = child.kill();
+            // SAFETY: a signal to a group whose first process is our child, and has not been waited for.
+            unsafe { libc::kill(-child.id().cast_signed(), libc::SIGKILL) };
             let _ = child.wait();
         }
     }
@@ -159,7 +161,9 @@ impl Servers {
         let log = self.folder.join(format!("{name}.log"));
         let Ok(output) = File::create(&log) else { return };
         let Ok(errors) = output.try_clone() else { return };
-        match command.stdin(Stdio::null()).stdout(output).stderr(errors).current_dir(&self.folder).spawn() {
+        // A group of its own: some servers have workers, which outlive a master that is killed.
+        command.process_group(0).stdin(Stdio::null()).stdout(output).stderr(errors).current_dir(&self.folder);
+        match command.spawn() {
             Ok(child) => self.children.push(child),
             Err(error) => return skipped(&format!("{name}: {error}")),
         }

@@ -279,9 +279,10 @@ impl Reader<'_> {
         sense: Sense,
         origin: &Origin,
     ) -> Result<Vec<Entry>, ValueError> {
-        // `dir/**` is `dir`: what is said of a folder is said of all that is in it. Only once: `dir/**/**` is a glob.
+        // `dir/**` is `dir`: what is said of a folder is said of all that is in it. Only once: `dir/**/**` is a glob, for all
+        // that is in it.
         let plain = if literal { text } else { text.strip_suffix("/**").unwrap_or(text) };
-        let whole_folders = plain.len() < text.len();
+        let whole_folders = plain.len() < text.len() && !plain.ends_with("**");
         let plain = if plain.is_empty() && !text.is_empty() { "/" } else { plain };
         let is_glob = !literal && plain.contains(glob::SPECIAL);
         let path_error = |error| ValueError::Path { text: show(text.as_bytes()), error };
