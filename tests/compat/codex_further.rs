@@ -279,6 +279,25 @@ fn the_other_names_of_a_denied_file_stop_nothing_and_are_denied_in_the_workspace
     }
 }
 
+/// Root looks into every folder; an ordinary user does not, but can open its own again from inside.
+#[test]
+fn the_other_names_of_a_denied_file_are_denied_in_folders_that_an_earlier_run_shut() {
+    if !installed(&["bash"]) {
+        return;
+    }
+    let makes: [fn(&Place); 4] = [
+        |place| drop(place.host("mkdir sub; echo secret > a.key; ln a.key sub/copy; chmod 0000 sub")),
+        |place| drop(place.host("mkdir sub; echo secret > a.key; ln a.key sub/copy; chmod 0100 sub")),
+        |place| drop(place.host("mkdir sub; echo secret > a.key; ln a.key sub/copy; chmod 0300 sub")),
+        |place| drop(place.host("mkdir sub; echo secret > a.key; ln a.key sub/copy; chmod 0400 sub")),
+    ];
+    let profile = profile(&[ALL, WORK, &entry("TOP/work/a.key", "deny")], "restricted");
+    for make in makes {
+        let (kennel, _) = both(make, &profile, &[], "chmod 755 sub; cat sub/copy; echo done");
+        assert!(!kennel.contains("secret") && kennel.contains("done"), "{kennel}");
+    }
+}
+
 /// Codex offers to run a command anew, without a sandbox, if what failed says one of these.
 const DENIED: [&str; 3] = ["Operation not permitted", "Permission denied", "EACCES"];
 
