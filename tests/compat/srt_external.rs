@@ -1,35 +1,23 @@
 //! Proxies that take the place of srt's own: nothing gets past them.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 
 use kennel_tests::{program, skipped};
 
-use crate::world::{Place, Which, run, srt};
+use crate::world::{Place, Which, run, serve, srt};
 
 /// A proxy that answers in the place of every host, in HTTP and in SOCKS, and says for which.
 fn proxy() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback");
-    let port = listener.local_addr().expect("it has one").port();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || answer(stream));
-        }
-    });
-    port
+    serve(answer)
 }
 
 /// A server of the host's, which nobody is to reach without a proxy.
 fn server() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback");
-    let port = listener.local_addr().expect("it has one").port();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let _ = head(&mut stream);
-            let _ = say(&mut stream, "direct");
-        }
-    });
-    port
+    serve(|mut stream| {
+        let _ = head(&mut stream);
+        let _ = say(&mut stream, "direct");
+    })
 }
 
 fn say(stream: &mut TcpStream, text: &str) -> std::io::Result<()> {

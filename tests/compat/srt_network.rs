@@ -1,22 +1,15 @@
 //! srt's network rules, by a server on the host's loopback that its address lets through.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 
 use kennel_tests::{program, skipped};
 
-use crate::world::{Place, Which, installed, run, srt};
+use crate::world::{Place, Which, installed, run, serve, srt};
 
 /// A server that answers everything with the request's first line and host.
 fn server() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback");
-    let port = listener.local_addr().expect("it has one").port();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || answer(stream));
-        }
-    });
-    port
+    serve(answer)
 }
 
 fn answer(mut stream: TcpStream) {

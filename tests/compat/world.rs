@@ -1,6 +1,7 @@
 //! A tree, settings, and tries: made twice and compared.
 
 use std::collections::BTreeMap;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -220,6 +221,18 @@ fn script(tries: &[Try]) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     let lines = tries.iter().map(|(name, line)| format!("try {} {}\n", quoted(name), quoted(line)));
     PRELUDE.to_owned() + &lines.collect::<String>()
+}
+
+/// A server on the host's loopback, and its port.
+pub fn serve<T: 'static>(answer: fn(TcpStream) -> T) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback");
+    let port = listener.local_addr().expect("it has one").port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || drop(answer(stream)));
+        }
+    });
+    port
 }
 
 /// The words that came of it.

@@ -328,6 +328,10 @@ fn thousands_of_globs_neither_hold_a_start_nor_go_unheard() {
     settings(20_000, &|number| format!("/**/secret-{number}"));
     let told = run().expect_code(125);
     assert!(told.stderr.contains("20000 globs, and at most 4096 are supported\nhelp: "), "{}", told.stderr);
+    // Of each of these there are two readings.
+    settings(40_000, &|number| format!("[{number}]*"));
+    let told = run().expect_code(125);
+    assert!(told.stderr.contains("40000 globs, and at most 4096 are supported\nhelp: "), "{}", told.stderr);
 }
 
 #[test]

@@ -82,3 +82,21 @@ fn an_agent_that_fails_at_once_is_told_with_the_state_that_was_closed() {
     program(&home, "codex", 1);
     assert_eq!(ran(home.kennel(["run", "--"]).arg(&codex)).expect_code(1).stderr, "");
 }
+
+/// Only where kennel protects in its place.
+#[test]
+fn an_agents_own_sandbox_is_turned_off_only_where_this_one_protects_instead() {
+    let home = Home::new();
+    let codex = home.scratch.write("bin/codex", "#!/bin/sh\necho \"$@\"\n");
+    std::fs::set_permissions(&codex, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let called = |flags: &[&str]| {
+        let mut command = home.kennel(["run", "--profile"]);
+        let told = ran(command.args(flags).arg("--").arg(&codex).arg("exec")).ok();
+        (told.stdout.contains("danger-full-access"), told.stderr.contains("kennel: note: codex runs with"))
+    };
+    assert_eq!(called(&["codex"]), (true, true));
+    assert_eq!(called(&["codex", "--quiet"]), (true, false));
+    for flags in [&["codex", "--net", "host"][..], &["codex", "--best-effort"], &["agent"], &["claude"]] {
+        assert_eq!(called(flags), (false, false), "{flags:?}");
+    }
+}

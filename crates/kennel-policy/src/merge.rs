@@ -386,7 +386,6 @@ fn policy(settings: Settings) -> Policy {
         files: FilePolicy {
             reads,
             deny_read: rules(files.deny_read, Missing::Skip),
-            hide: Vec::new(),
             allow_read: rules(files.allow_read, missing_read),
             // A place to write that is not there is a typing mistake, or will be noticed as lost output.
             allow_write: rules(files.allow_write, Missing::Error),
@@ -470,6 +469,7 @@ fn rules(entries: Vec<PathEntry>, missing: Missing) -> Vec<PathRule> {
     let rule = |entry: PathEntry| PathRule {
         follow_link: true,
         lenient: false,
+        without_exceptions: false,
         look: SearchScope::Everywhere,
         pattern: entry.pattern,
         missing: entry.missing.unwrap_or(missing),

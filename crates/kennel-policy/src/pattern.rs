@@ -33,7 +33,7 @@ pub use set::{Alive, PatternMatches, PatternSet};
 /// assert_eq!(secrets.literal_prefix(), Path::new("/srv"));
 /// # Ok::<(), kennel_policy::pattern::PatternError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathPattern {
     path: PathBuf,
     prefix: PathBuf,
@@ -69,7 +69,7 @@ pub enum PatternError {
 }
 
 /// One component of a pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Segment {
     /// `**`
     AnyDepth,
@@ -78,7 +78,7 @@ enum Segment {
 }
 
 /// One piece of a component with special characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Token {
     Unit(Unit),
     /// `?`
@@ -183,13 +183,19 @@ impl PathPattern {
     /// ```
     #[must_use]
     pub fn to_text(&self) -> OsString {
+        self.text_with(OsStr::to_owned)
+    }
+
+    /// The text of a pattern, with components that have special characters written by `write`.
+    fn text_with(&self, write: impl Fn(&OsStr) -> OsString) -> OsString {
         let names = self.path.components().filter(|part| *part != Component::RootDir);
         let mut text = OsString::new();
         for (name, segment) in names.zip(&self.segments) {
             text.push("/");
             match segment {
                 Segment::Literal(_) => text.push(said_literally(name.as_os_str())),
-                Segment::AnyDepth | Segment::Glob(_) => text.push(name),
+                Segment::AnyDepth => text.push(name),
+                Segment::Glob(_) => text.push(write(name.as_os_str())),
             }
         }
         if text.is_empty() { "/".into() } else { text }
@@ -260,17 +266,7 @@ impl PathPattern {
         if !self.segments.iter().any(has_set) {
             return None;
         }
-        let names = self.path.components().filter(|part| *part != Component::RootDir);
-        let mut text = OsString::new();
-        for (name, segment) in names.zip(&self.segments) {
-            text.push("/");
-            match segment {
-                Segment::Literal(_) => text.push(said_literally(name.as_os_str())),
-                Segment::AnyDepth => text.push(name),
-                Segment::Glob(_) => text.push(with_text_brackets(name.as_os_str())),
-            }
-        }
-        let pattern = PathPattern::parse(text).ok()?;
+        let pattern = PathPattern::parse(self.text_with(with_text_brackets)).ok()?;
         Some(PathPattern { only_folders: self.only_folders, ..pattern })
     }
 

@@ -45,8 +45,6 @@ pub struct FilePolicy {
     pub reads: ReadModel,
     /// Hidden, with everything below.
     pub deny_read: Vec<PathRule>,
-    /// Hidden, with everything below, whatever other rules show of it: no exception is made to these.
-    pub hide: Vec<PathRule>,
     /// Readable: exceptions to `deny_read`, or the list itself under [`ReadModel::Listed`].
     pub allow_read: Vec<PathRule>,
     /// Writable, with everything below.
@@ -87,7 +85,6 @@ impl Default for FilePolicy {
         FilePolicy {
             reads: ReadModel::Open,
             deny_read: Vec::new(),
-            hide: Vec::new(),
             allow_read: Vec::new(),
             allow_write: Vec::new(),
             deny_write: Vec::new(),
@@ -206,6 +203,8 @@ pub struct PathRule {
     /// Whether an allow that cannot be applied safely is left out, instead of being an error: what other programs' settings
     /// say was not written for kennel.
     pub lenient: bool,
+    /// Whether a deny of reading holds whatever other rules show.
+    pub without_exceptions: bool,
     /// Where a glob looks, and where git repositories are looked for in what the rule opens for writing.
     pub look: SearchScope,
     /// Where the rule came from.
@@ -333,6 +332,14 @@ pub struct NetworkPolicy {
     pub relays: Vec<Relay>,
     /// How connections fail that lead out of a sandbox without a network.
     pub no_network: NoNetwork,
+}
+
+impl NetworkPolicy {
+    /// Whether something outside the sandbox has to serve its network.
+    #[must_use]
+    pub fn needs_gate(&self) -> bool {
+        self.mode == NetworkMode::AllowList || !self.publish.is_empty() || !self.relays.is_empty()
+    }
 }
 
 impl Default for NetworkPolicy {

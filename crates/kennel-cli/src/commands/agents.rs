@@ -111,6 +111,7 @@ mod tests {
             missing: Missing::Error,
             follow_link: true,
             lenient: false,
+            without_exceptions: false,
             look: Default::default(),
             origin: Origin("here".to_owned()),
         }

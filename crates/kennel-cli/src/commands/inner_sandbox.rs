@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::Path;
 
 use kennel_policy::merge::Merged;
-use kennel_policy::policy::NestedNamespaces;
+use kennel_policy::policy::{NestedNamespaces, NetworkMode, Policy};
 
 use super::{policy, say};
 use crate::flags::RunArgs;
@@ -36,14 +36,17 @@ const CLAUDE: Switch = Switch {
 /// No settings of an agent's are longer.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The command of a run; that of an agent under its own profile with the agent's own sandbox turned off. Whoever asks for
-/// sandboxes in the sandbox wants it.
+/// The command of a run; that of an agent under its own profile with the agent's own sandbox turned off. It is left on for whoever
+/// allows sandboxes in the sandbox, and where kennel may protect less than the agent's own would: with the host's network, and
+/// with best effort.
 pub fn without(args: &RunArgs, merged: &Merged, cwd: &Path) -> Vec<OsString> {
     let mut command = args.command.clone();
     let name = command.first().and_then(|first| Path::new(first).file_name()).map(OsStr::to_owned);
     let under_its_profile =
         merged.profiles.iter().any(|profile| name.as_deref() == Some(OsStr::new(profile)));
-    if !under_its_profile || merged.policy.process.nested != NestedNamespaces::Denied {
+    let Policy { process, network, best_effort, .. } = &merged.policy;
+    let protects_less = *best_effort || network.mode == NetworkMode::Host;
+    if !under_its_profile || process.nested != NestedNamespaces::Denied || protects_less {
         return command;
     }
     let home = policy::Lazy::default().base(cwd).home;

@@ -218,8 +218,9 @@ impl<'a> Judge<'a> {
     fn ask(&mut self, caller: Caller, path: PathArgument) -> Result<Ruling<'a>, Ruling<'a>> {
         let mut text = caller.path(path.address, &mut self.first)?;
         let mut below = Vec::new();
-        loop {
-            let Some((way, name)) = walk::split(text) else { return Ok(Ruling::Continue) };
+        // No more of a path can be missing than follows an anchor.
+        while below.len() < self.grounds.absent.depth() {
+            let Some((way, name)) = walk::split(text) else { break };
             match walk::spot(caller, path.start(), text, false) {
                 Ok(spot) if self.grounds.absent.keeps(&spot, &below)? => {
                     return Ok(Ruling::refuse(libc::EROFS));
@@ -230,6 +231,7 @@ impl<'a> Judge<'a> {
             }
             text = way;
         }
+        Ok(Ruling::Continue)
     }
 
     /// A second name for a file.

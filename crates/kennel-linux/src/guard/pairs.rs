@@ -45,12 +45,15 @@ pub struct PairCall {
 pub fn make(listener: &Listener, id: u64, caller: Caller, call: PairCall) -> Answer {
     match make_pair(listener, id, caller, call) {
         Ok(()) => Answer::Done,
-        Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::FAULT)) => {
-            Answer::Refuse(errno.raw_os_error())
-        }
-        Err(errno @ (Errno::INVAL | Errno::OPNOTSUPP | Errno::PROTONOSUPPORT)) => {
-            Answer::Refuse(errno.raw_os_error())
-        }
+        Err(
+            errno @ (Errno::MFILE
+            | Errno::NFILE
+            | Errno::NOMEM
+            | Errno::FAULT
+            | Errno::INVAL
+            | Errno::OPNOTSUPP
+            | Errno::PROTONOSUPPORT),
+        ) => Answer::Refuse(errno.raw_os_error()),
         // What keeps the guard from making one is nothing that the caller could do something about.
         Err(_) => Answer::Refuse(libc::EPERM),
     }

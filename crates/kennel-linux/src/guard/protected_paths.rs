@@ -170,6 +170,12 @@ impl ProtectedPaths {
         Ok(None)
     }
 
+    /// How many components the longest of the paths has below its anchor.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.guarded.iter().map(|guarded| guarded.rest.len()).max().unwrap_or(0)
+    }
+
     /// Whether nothing can come into being at the path that starts with `spot` and goes on with `below`.
     ///
     /// # Errors

@@ -67,7 +67,6 @@ impl<'a> Resolver<'a> {
     pub(super) fn globs(&mut self) -> Result<Vec<Glob<'a>>, ResolveError> {
         let files = self.files;
         let lists = [
-            (List::DenyRead, &files.hide),
             (List::DenyRead, &files.deny_read),
             (List::AllowRead, &files.allow_read),
             (List::AllowWrite, &files.allow_write),
@@ -75,13 +74,20 @@ impl<'a> Resolver<'a> {
         ];
         let all = lists.iter().flat_map(|(list, rules)| rules.iter().map(|rule| (*list, rule)));
         let all: Vec<(List, &PathRule)> = all.filter(|(_, rule)| rule.pattern.is_glob()).collect();
+        // Those of other programs' settings count only as far as there is something to match.
+        let counted = all.iter().filter(|(_, rule)| rule.missing != Missing::Ignore).count();
+        if counted > MOST_GLOBS {
+            return Err(ResolveError::TooManyGlobs { count: counted, most: MOST_GLOBS });
+        }
+        let known: HashSet<(List, &PathPattern)> =
+            all.iter().map(|(list, rule)| (*list, &rule.pattern)).collect();
         let mut patterns: Vec<(List, &PathRule, Cow<'a, PathPattern>)> =
             all.iter().map(|(list, rule)| (*list, *rule, Cow::Borrowed(&rule.pattern))).collect();
         // Who denies `*/[id]` may mean a folder of that name: a deny that matches nothing for its spelling protects nobody.
         for (list, rule) in all.iter().filter(|(list, _)| list.denies()) {
             if let Some(text) = rule.pattern.with_brackets_as_text()
                 && text.is_glob()
-                && !all.iter().any(|(other, same)| other == list && same.pattern == text)
+                && !known.contains(&(*list, &text))
             {
                 patterns.push((*list, rule, Cow::Owned(text)));
             }
@@ -107,7 +113,8 @@ impl<'a> Resolver<'a> {
             }
             globs.push(Glob { list, rule, pattern });
         }
-        if globs.len() > MOST_GLOBS {
+        // Each deny may stand for two.
+        if globs.len() > 2 * MOST_GLOBS {
             return Err(ResolveError::TooManyGlobs { count: globs.len(), most: MOST_GLOBS });
         }
         Ok(globs)

@@ -183,6 +183,7 @@ pub fn resolve(
         kernel: KernelMounts::default(),
         asked_of_own: Vec::new(),
         written: Vec::new(),
+        hides_always: false,
         missing_folders,
         pending: Vec::new(),
     };
@@ -193,7 +194,6 @@ pub fn resolve(
     }
     resolver.create_missing(policy)?;
     resolver.zones();
-    resolver.list(List::DenyRead, &files.hide)?;
     resolver.list(List::DenyRead, &files.deny_read)?;
     resolver.list(List::AllowRead, &files.allow_read)?;
     resolver.list(List::AllowWrite, &files.allow_write)?;

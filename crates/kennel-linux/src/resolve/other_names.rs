@@ -5,23 +5,16 @@
 //! anything under the name of another program. There the other names are looked for where they matter most, in what can be
 //! written, and denied as well. What lies elsewhere is left: no run could have made it.
 
-use std::collections::HashSet;
-use std::io;
-use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 
+use kennel_policy::pattern::PathPattern;
 use kennel_policy::policy::OtherNames;
 
 use super::error::{ResolveError, system_error};
-use super::locate::{Found, Location, is_own, locate};
-use super::path_rules::{List, Resolver};
-use super::walk::WalkError;
+use super::locate::{Below, Found, locate_below, shut_folder};
+use super::path_rules::{List, Resolver, shown};
+use super::walk::{self, Search, Seen, What};
 use super::{Kind, Reason};
-
-/// What is being done.
-const SEARCH: &str = "other names of denied files may be in it";
-/// In folders with more names than this nobody can say that there is no other.
-const MOST: usize = 500_000;
 
 /// A denied file that has other names.
 struct Denied {
@@ -53,64 +46,41 @@ impl Resolver<'_> {
         if denied.is_empty() {
             return Ok(());
         }
-        let numbers: HashSet<u64> = denied.iter().map(|denied| denied.file.identity.inode).collect();
-        let (names, mut shut) = self.names_of(&numbers)?;
-        for path in names {
-            let found = match locate(&path).map_err(system_error(SEARCH, &path))? {
-                Location::Found(found) => found,
-                Location::Missing(_) => continue,
-                Location::Forbidden => {
-                    shut.extend(path.parent().map(Path::to_path_buf));
-                    continue;
-                }
-            };
-            let same = denied
-                .iter()
-                .find(|denied| denied.file.identity == found.identity && denied.file.path != found.path);
-            if let Some(Denied { list, rule, file }) = same {
-                let reason =
-                    format!("{rule}, of which it is another name: {}", super::path_rules::shown(&file.path));
+        for (path, found) in self.names_in_writable_folders()? {
+            let same = |denied: &&Denied| denied.file.identity == found.identity && denied.file.path != path;
+            if let Some(Denied { list, rule, file }) = denied.iter().find(same) {
+                let reason = format!("{rule}, of which it is another name: {}", shown(&file.path));
                 self.say(*list, found, reason);
-            }
-        }
-        // An earlier run may have shut a folder with such a name in it, and this one could open it again.
-        for folder in shut.into_iter().filter(|folder| is_own(folder)) {
-            if let Location::Found(found) = locate(&folder).map_err(system_error(SEARCH, &folder))? {
-                self.say(List::DenyRead, found, SEARCH);
+            } else if found.kind == Kind::Folder {
+                self.say(List::DenyRead, found, "other names of denied files may be in it");
             }
         }
         Ok(())
     }
 
-    /// The paths in writable folders at which files with these numbers lie, and the folders that nobody may list.
-    fn names_of(&self, numbers: &HashSet<u64>) -> Result<(Vec<PathBuf>, Vec<PathBuf>), ResolveError> {
-        let roots =
-            self.said.iter().filter(|(path, said)| said.allow_write.is_some() && path.parent().is_some());
-        let mut folders: Vec<PathBuf> = roots.map(|(path, _)| path.to_path_buf()).collect();
-        let (mut names, mut shut, mut seen) = (Vec::new(), Vec::new(), 0);
-        while let Some(folder) = folders.pop() {
-            let entries = match std::fs::read_dir(&folder) {
-                Ok(entries) => entries,
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    shut.push(folder);
-                    continue;
-                }
-                Err(_) => continue,
+    /// All files in folders that can be written; and those folders that nobody can look through now, but the sandbox may.
+    fn names_in_writable_folders(&self) -> Result<Vec<(PathBuf, Found)>, ResolveError> {
+        const SEARCH: &str = "other names of denied files";
+        let roots: Vec<&Path> =
+            self.said.iter().filter(|(_, said)| said.allow_write.is_some()).map(|(path, _)| path).collect();
+        let everything: Vec<PathPattern> =
+            roots.iter().filter_map(|root| PathPattern::parse_in(root, "**").ok()).collect();
+        let mut names = Vec::new();
+        for Seen { path, what } in walk::walk(&Search::of(&everything.iter().collect::<Vec<_>>()))?.seen {
+            let (index, is_whole) = match what {
+                What::Match(index) => (index, false),
+                What::PerhapsBelow(index) => (index, true),
+                _ => continue,
             };
-            for entry in entries.flatten() {
-                seen += 1;
-                match entry.file_type() {
-                    Ok(kind) if kind.is_dir() => folders.push(entry.path()),
-                    Ok(kind) if !kind.is_symlink() && numbers.contains(&entry.ino()) => {
-                        names.push(entry.path());
-                    }
-                    _ => {}
-                }
-            }
-            if seen > MOST {
-                return Err(WalkError::TooWide(folder, MOST).into());
-            }
+            let found = match locate_below(everything[index].literal_prefix(), &path)
+                .map_err(system_error(SEARCH, &path))?
+            {
+                Below::Found(found) if is_whole == (found.kind == Kind::Folder) => Some(found),
+                Below::Forbidden => shut_folder(&path).map_err(system_error(SEARCH, &path))?,
+                Below::Found(_) | Below::Link(_) | Below::Gone => None,
+            };
+            names.extend(found.map(|found| (found.path.clone(), found)));
         }
-        Ok((names, shut))
+        Ok(names)
     }
 }

@@ -128,6 +128,8 @@ pub(super) struct Resolver<'a> {
     pub(super) asked_of_own: Vec<(PathBuf, Reason)>,
     /// Files to make, and what they hold.
     pub(super) written: Vec<(PathBuf, Vec<u8>)>,
+    /// Whether a path is always hidden.
+    pub(super) hides_always: bool,
     /// Whether folders that rules want are made.
     pub(super) missing_folders: MissingFolders,
     /// Those that a run would make.
@@ -319,15 +321,11 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    /// Whether nothing makes an exception to a rule.
-    pub(super) fn is_without_exceptions(&self, rule: &PathRule) -> bool {
-        self.files.hide.as_ptr_range().contains(&std::ptr::from_ref(rule))
-    }
-
     /// Takes note that a rule to which there are no exceptions hides a path.
     pub(super) fn note_hidden(&mut self, rule: &PathRule, path: &Path) {
-        if self.is_without_exceptions(rule) {
+        if rule.without_exceptions {
             self.at(path).always_hidden = true;
+            self.hides_always = true;
         }
     }
 
@@ -446,7 +444,7 @@ impl<'a> Resolver<'a> {
     pub(super) fn verdict(&self, path: &Path) -> PathAccess<'_> {
         let mut opened = false;
         let mut read = None;
-        if !self.files.hide.is_empty() {
+        if self.hides_always {
             let hidden = |said: &PathRules| said.always_hidden;
             let rule =
                 self.said.upwards(path).filter(|said| hidden(said)).find_map(|said| said.deny_read.as_ref());

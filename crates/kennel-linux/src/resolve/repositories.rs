@@ -125,7 +125,7 @@ impl<'a> Resolver<'a> {
             && !opposed()
             && !leads_on()
             && !reopened()
-            && !self.is_without_exceptions(rule)
+            && !rule.without_exceptions
         {
             return Ok(denied);
         }

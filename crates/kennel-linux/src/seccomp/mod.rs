@@ -173,9 +173,11 @@ fn sockets(wish: &FilterSpec) -> Rule {
         tests.push((family(libc::AF_INET), FilterAction::Allow));
         tests.push((family(libc::AF_INET6), FilterAction::Allow));
         if wish.nested_namespaces {
-            // Sandboxes inside arrange their own networks, also with netfilter. A packet socket has a protocol of this number too.
+            // Sandboxes inside arrange their own networks, also with netfilter. Other families have protocols of this number too;
+            // what is left of families without another bit than netlink's is netlink, and 0, which is none.
             let netfilter = vec![libc::NETLINK_NETFILTER.cast_unsigned()];
-            tests.push((family(libc::AF_PACKET), EAFNOSUPPORT));
+            let not_netlink = !libc::AF_NETLINK.cast_unsigned();
+            tests.push((Test::AnyBit { argument: 0, bits: not_netlink }, EAFNOSUPPORT));
             tests.push((Test::OneOf { argument: 2, mask: u32::MAX, values: netfilter }, FilterAction::Allow));
         }
         tests.push((Test::AnyBit { argument: 2, bits: u32::MAX }, EPERM));

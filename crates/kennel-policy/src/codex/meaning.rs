@@ -178,5 +178,6 @@ impl Place {
 }
 
 fn rule(pattern: PathPattern, missing: Missing, look: SearchScope, why: &str) -> PathRule {
-    PathRule { pattern, missing, follow_link: true, lenient: true, look, origin: Origin(why.to_owned()) }
+    let origin = Origin(why.to_owned());
+    PathRule { pattern, missing, follow_link: true, lenient: true, without_exceptions: false, look, origin }
 }

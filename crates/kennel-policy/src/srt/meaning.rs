@@ -96,10 +96,12 @@ impl SrtSettings {
         let mut deny_write = rules(&self.deny_write, Missing::Skip, Follow::Yes);
         let settings = around.settings_files.iter().map(|file| implied(file, "the settings themselves"));
         deny_write.extend(settings);
+        // What is not there yet can be made, and is hidden from the next sandbox on.
+        let mut deny_read = rules(&self.credentials, Missing::Ignore, Follow::Yes);
+        deny_read.iter_mut().for_each(|rule| rule.without_exceptions = true);
+        deny_read.extend(rules(&self.deny_read, Missing::Ignore, Follow::Yes));
         FilePolicy {
-            // What is not there yet can be made, and is hidden from the next sandbox on.
-            deny_read: rules(&self.deny_read, Missing::Ignore, Follow::Yes),
-            hide: rules(&self.credentials, Missing::Ignore, Follow::Yes),
+            deny_read,
             allow_read: rules(&self.allow_read, Missing::Skip, Follow::Yes),
             allow_write,
             deny_write,
@@ -208,6 +210,7 @@ fn rules(entries: &[Entry], missing: Missing, follow: Follow) -> Vec<PathRule> {
             missing,
             follow_link: follow == Follow::Yes,
             lenient: true,
+            without_exceptions: false,
             look: if follow == Follow::No { SearchScope::InWorkdir } else { SearchScope::Everywhere },
             origin: origin.clone(),
         };
@@ -225,6 +228,7 @@ fn implied(path: &Path, why: &str) -> PathRule {
         missing: Missing::Skip,
         follow_link: true,
         lenient: true,
+        without_exceptions: false,
         look: SearchScope::Everywhere,
         origin: Origin(why.to_owned()),
     }

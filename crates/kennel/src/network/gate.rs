@@ -18,7 +18,7 @@ use kennel_linux::holder::{Holder, holder};
 use kennel_linux::network::{NetworkPlan, SocketRole, TaggedSockets};
 use kennel_policy::domain::HostRule;
 use kennel_policy::outcome::{NetworkDecision, NetworkUse, Program};
-use kennel_policy::policy::{NetworkMode, NetworkPolicy, Policy, Relay};
+use kennel_policy::policy::{NetworkMode, Policy, Relay};
 use kennel_proxy::{
     Answer, Ask, Credentials, External, Gate, OpenGate, Question, Rules, Settings, Transport, Unlisted, Who,
 };
@@ -96,7 +96,7 @@ impl SandboxNetwork {
         environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
     ) -> Result<Option<NetworkPlan>, NetworkError> {
         let wanted = &policy.network;
-        if !needs_a_gate(wanted) {
+        if !wanted.needs_gate() {
             return Ok(None);
         }
         parents::parents(wanted, environment)?;
@@ -113,7 +113,7 @@ impl SandboxNetwork {
     ) -> Result<Option<SandboxNetwork>, NetworkError> {
         let wanted = &policy.network;
         let listed = wanted.mode == NetworkMode::AllowList;
-        if !needs_a_gate(wanted) {
+        if !wanted.needs_gate() {
             return Ok(None);
         }
         let (mut published, mut outside) = (Vec::new(), TaggedSockets::new());
@@ -260,11 +260,6 @@ impl SandboxNetwork {
             },
         }
     }
-}
-
-/// Whether anything of this network is served on this side.
-fn needs_a_gate(network: &NetworkPolicy) -> bool {
-    network.mode == NetworkMode::AllowList || !network.publish.is_empty() || !network.relays.is_empty()
 }
 
 /// What the inside takes itself for.

@@ -24,7 +24,7 @@ mod linux {
 
     use kennel_linux::network::{NetworkPlan, TaggedSockets};
     use kennel_policy::outcome::NetworkUse;
-    use kennel_policy::policy::{NetworkMode, Policy};
+    use kennel_policy::policy::Policy;
 
     use crate::network::Published;
     use crate::{AskAboutHosts, ControlLines, NetworkControl, Result, SandboxError};
@@ -46,11 +46,7 @@ mod linux {
             _: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
             _: Option<&AskAboutHosts>,
         ) -> Result<Option<SandboxNetwork>> {
-            let network = &policy.network;
-            if network.mode != NetworkMode::AllowList
-                && network.publish.is_empty()
-                && network.relays.is_empty()
-            {
+            if !policy.network.needs_gate() {
                 return Ok(None);
             }
             let lacking = "an allow list of hosts, published ports and a managed proxy require a network gate, but kennel was built without one (feature `network`)";
