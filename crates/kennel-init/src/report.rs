@@ -2,6 +2,9 @@
 
 use crate::role::DescriptorRole;
 
+/// The step number under which init reports that its id maps were refused.
+pub const ID_MAPS: u32 = u32::MAX;
+
 /// From init to the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {

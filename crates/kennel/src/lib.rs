@@ -45,6 +45,7 @@ mod stdio;
 mod supervisor_thread;
 #[cfg(all(target_os = "linux", feature = "tokio"))]
 pub mod tokio;
+mod zygote;
 
 pub use builder::SandboxBuilder;
 pub use child::Child;
@@ -66,6 +67,7 @@ pub use result::ExecutionResult;
 pub use running::Running;
 pub use sandbox::Sandbox;
 pub use stdio::Stdio;
+pub use zygote::Zygote;
 
 /// Asking the user on the terminal that a command runs on.
 pub mod terminal {

@@ -13,6 +13,7 @@ pub mod flag {
     pub const FILES: u64 = 0x400;
     pub const PIDFD: u64 = 0x1000;
     pub const VFORK: u64 = 0x4000;
+    pub const PARENT: u64 = 0x8000;
     pub const NEWNS: u64 = 0x0002_0000;
     pub const NEWCGROUP: u64 = 0x0200_0000;
     pub const NEWUTS: u64 = 0x0400_0000;

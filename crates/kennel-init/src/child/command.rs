@@ -112,7 +112,7 @@ fn keep_only(reader: &mut Reader, own: [i32; 2]) -> Result<()> {
     }
 }
 
-fn close_between(first: u32, last: u32) -> Result<()> {
+pub(super) fn close_between(first: u32, last: u32) -> Result<()> {
     match sys::close_range(first, last) {
         // Before 5.9.
         Err(Errno::ENOSYS) => {

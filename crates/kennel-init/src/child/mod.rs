@@ -27,6 +27,7 @@ pub mod sys;
 pub mod tag;
 mod terminal;
 pub mod wire;
+pub mod zygote;
 
 use crate::report::Report;
 use hold::Hold;

@@ -55,6 +55,14 @@ pub fn pair_maker(user: BorrowedFd, network: BorrowedFd) -> Result<Init, LaunchE
     start(&here, [user, network, network], &[], Group::Callers, Some(c"pair"))
 }
 
+/// Starts init's program as a zygote.
+pub(super) fn zygote() -> Result<Init, LaunchError> {
+    let ids = IdMaps::of_caller(kennel_policy::policy::UserMode::Self_);
+    let here = Launch { namespaces: 0, ids: &ids, cgroup: None };
+    let nothing = std::fs::File::open("/dev/null")?;
+    start(&here, [nothing.as_fd(); 3], &[], Group::Callers, Some(c"zygote"))
+}
+
 fn start(
     launch: &Launch,
     stdio: [BorrowedFd; 3],

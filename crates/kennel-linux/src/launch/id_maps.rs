@@ -32,6 +32,11 @@ impl IdMaps {
         IdMaps { user: line(user), group: line(group) }
     }
 
+    /// What is written to `uid_map` and `gid_map`.
+    pub(super) fn texts(&self) -> (&[u8], &[u8]) {
+        (&self.user, &self.group)
+    }
+
     /// Writes the maps of this process, which has just been born into its namespace.
     ///
     /// Allocates nothing; may run in a vfork child.

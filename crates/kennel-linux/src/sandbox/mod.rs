@@ -315,6 +315,15 @@ fn launch_program(
         let is_open = rustix::io::fcntl_getfd(own).is_ok();
         *stream = other.or(is_open.then_some(own)).unwrap_or(nothing.as_fd());
     }
+    // What is attached to this process's terminal has to be its own child from the start, and a descriptor that is kept has
+    // its number only here.
+    if !attached
+        && keep.is_empty()
+        && how.namespaces != 0
+        && let Some(zygote) = launch::zygote::current()
+    {
+        return zygote.launch(how, streams);
+    }
     // Whoever is to lead a session cannot lead a group.
     match attached && !around.session {
         true => launch::exec::launch_apart(how, streams, keep),

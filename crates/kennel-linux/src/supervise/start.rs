@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use kennel_init::encode::encode_opening;
 use kennel_init::plan::{Command, Plan, Planned, Step};
-use kennel_init::report::{Order, Report};
+use kennel_init::report::{ID_MAPS, Order, Report};
 use kennel_policy::policy::Limits;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
@@ -18,7 +18,6 @@ use crate::clock::timespec;
 use crate::describe::{describe_step, show};
 use crate::guard::{Asks, GuardAssumptions, GuardError, Namespaces, Rules};
 use crate::handback::LastLook;
-use crate::launch::copy::ID_MAPS;
 use crate::link;
 use crate::resolve::known::Handback;
 

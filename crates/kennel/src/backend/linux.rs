@@ -3,8 +3,10 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use kennel_linux::guard::Rules;
+use kennel_linux::launch::zygote;
 use kennel_linux::plan::Plan;
 use kennel_linux::resolve::created::missing_folders;
 pub use kennel_linux::sandbox::InheritedMemory;
@@ -41,6 +43,15 @@ pub(crate) struct Linux;
 
 impl Backend for Linux {
     type Running = Running;
+    type Zygote = Arc<zygote::Zygote>;
+
+    fn start_zygote() -> Result<Self::Zygote> {
+        zygote::start().map_err(|error| sandbox::Error::from(error).into())
+    }
+
+    fn zygote_pid(zygote: &Self::Zygote) -> Option<u32> {
+        zygote.pid().map(i32::cast_unsigned)
+    }
 
     fn check() -> Result<()> {
         Ok(())

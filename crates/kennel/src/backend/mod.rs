@@ -27,6 +27,15 @@ pub(crate) trait Backend {
     /// One that runs.
     type Running: Attend;
 
+    /// What sandboxes are cloned from, by many threads.
+    type Zygote: Clone + std::fmt::Debug + Send + Sync;
+
+    /// Starts what sandboxes are cloned from.
+    fn start_zygote() -> Result<Self::Zygote>;
+
+    /// Its process.
+    fn zygote_pid(zygote: &Self::Zygote) -> Option<u32>;
+
     /// Whether jobs can run here at all.
     fn check() -> Result<()>;
 

@@ -24,6 +24,15 @@ fn unsupported() -> SandboxError {
 
 impl Backend for Unsupported {
     type Running = Infallible;
+    type Zygote = Infallible;
+
+    fn start_zygote() -> Result<Infallible> {
+        Err(unsupported())
+    }
+
+    fn zygote_pid(zygote: &Infallible) -> Option<u32> {
+        match *zygote {}
+    }
 
     fn check() -> Result<()> {
         Err(unsupported())
