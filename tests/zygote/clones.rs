@@ -52,7 +52,7 @@ pub fn cloning(_: &[OsString]) -> i32 {
     signal(id, libc::SIGSTOP);
     eventually("the zygote stands", || stat(id, 3).filter(|state| state == "T"));
     let (sender, receiver) = channel();
-    std::thread::spawn(move || sender.send(plain().spawn("sleep", &["60"])));
+    std::thread::spawn(move || drop(sender.send(plain().spawn("sleep", &["60"]))));
     assert!(receiver.recv_timeout(Duration::from_millis(400)).is_err(), "it waits for the zygote");
     signal(id, libc::SIGCONT);
     let mut child = receiver.recv().expect("the thread ends").expect("it starts");

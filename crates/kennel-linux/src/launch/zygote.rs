@@ -106,7 +106,9 @@ impl Zygote {
             Some(Ok(answered)) => answered,
             // It has died, or was killed: whatever it was asked last, nobody has heard of.
             Some(Err(_)) | None => {
-                process.take().map(end);
+                if let Some(dead) = process.take() {
+                    end(dead);
+                }
                 let fresh = process.insert(exec::zygote()?);
                 ask(&fresh.link, &request, &fds)?
             }

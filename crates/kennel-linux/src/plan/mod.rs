@@ -3,6 +3,7 @@
 mod devices;
 mod environment;
 mod files;
+pub mod late;
 mod no_network;
 mod proxy_variables;
 
