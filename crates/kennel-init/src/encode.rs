@@ -55,8 +55,18 @@ impl Writer {
 /// The bytes of a plan's opening.
 #[must_use]
 pub fn encode_opening(opening: &[Planned]) -> Vec<u8> {
+    encode_part(opening)
+}
+
+/// The bytes of the steps that come after [`Step::Later`].
+#[must_use]
+pub fn encode_late(steps: &[Planned]) -> Vec<u8> {
+    encode_part(steps)
+}
+
+fn encode_part(steps: &[Planned]) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(1024));
-    encode_steps(&mut out, opening);
+    encode_steps(&mut out, steps);
     out.0
 }
 
@@ -205,6 +215,8 @@ fn encode_step(out: &mut Writer, step: &Step) {
         Step::Filter { program, listener, awaits } => {
             out.u8(tag::FILTER).bytes(program).u8(u8::from(*listener)).u8(u8::from(*awaits))
         }
+        Step::Later => out.u8(tag::LATER),
+        Step::TakeDescriptors { numbers } => out.u8(tag::TAKE_DESCRIPTORS).numbers(numbers.iter().copied()),
     };
 }
 

@@ -12,7 +12,7 @@ pub use crate::child::sys::Identity;
 pub use crate::role::SocketRole;
 
 /// All that init does before the command runs, and the command: three parts, sent one by one. The first two can be performed
-/// before the third is known.
+/// before the third is known. Where the set-up ends in [`Step::Later`], a further part with steps comes before the command.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Plan {
     /// Performed first: what needs nothing of the host's disk. Init does it while its controller plans the rest.
@@ -279,6 +279,14 @@ pub enum Step {
         listener: bool,
         /// Wait until the controller says that it has taken hold of the paths it will be asked about.
         awaits: bool,
+    },
+    /// Report that the sandbox is ready, wait for a further part with steps, and perform it. The last step of a sandbox that
+    /// is prepared before its command is known.
+    Later,
+    /// Receive descriptors over the link, and put them at these numbers. They come in one message.
+    TakeDescriptors {
+        /// Which numbers, in the order of the descriptors.
+        numbers: Vec<u32>,
     },
 }
 

@@ -24,6 +24,8 @@ pub enum Report {
     },
     /// The opening is being performed: it is time to send the rest.
     Begun,
+    /// The sandbox is ready; the steps that come late and the command are waited for.
+    Ready,
     /// The set-up is done and the command is about to be executed.
     Starting,
     /// The command runs.
@@ -160,6 +162,7 @@ impl Report {
             Report::TimedOut { used } => message(14, [0, 0, used.cpu_user, used.cpu_system, used.peak]),
             Report::Ended { used } => message(15, [0, 0, used.cpu_user, used.cpu_system, used.peak]),
             Report::TriedNetwork => message(20, []),
+            Report::Ready => message(24, []),
         }
     }
 
@@ -185,6 +188,7 @@ impl Report {
             14 => Report::TimedOut { used },
             15 => Report::Ended { used },
             20 => Report::TriedNetwork,
+            24 => Report::Ready,
             _ => return None,
         })
     }

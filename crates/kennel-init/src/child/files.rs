@@ -119,7 +119,13 @@ impl Setup<'_> {
         }
     }
 
-    pub(super) fn change_dir(&self, fields: &mut Reader) -> Result<()> {
+    pub(super) fn change_dir(&mut self, fields: &mut Reader) -> Result<()> {
+        // In a late part the path may lead through links that somebody made inside: none of them may lead to the store, by
+        // way of /proc/self/fd. The steps that use it come before.
+        if self.before > 0 {
+            self.store = None;
+            self.folder = Folder::none();
+        }
         sys::chdir(fields.string()?)
     }
 }

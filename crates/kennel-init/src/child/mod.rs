@@ -12,6 +12,7 @@ pub mod clone;
 pub mod command;
 pub mod files;
 mod hold;
+mod late;
 pub mod mend;
 pub mod mounts;
 pub mod network;
@@ -90,6 +91,8 @@ pub struct Setup<'a> {
     held: *mut i32,
     /// The step being performed, counted within its part.
     index: usize,
+    /// How many steps this value has performed in parts before this one.
+    before: usize,
     /// The sandbox's terminal, once there is one.
     terminal: Option<Terminal>,
     /// Whether this kernel lacks mount_setattr (before 5.12).
@@ -105,7 +108,8 @@ pub struct Setup<'a> {
 /// Performs the plan that arrives over `link`, starts its command and stays until it ends.
 ///
 /// The plan comes in three parts. The controller sends the second, the set-up, when it has looked at the disk; by then the
-/// first, which needs nothing of the disk, is mostly done. The third is the command, which the set-up does not depend on.
+/// first, which needs nothing of the disk, is mostly done. The third is the command, which the set-up does not depend on. A
+/// sandbox that is prepared ahead of its command gets a further part with steps in between.
 ///
 /// # Safety
 /// This must be a process of its own, with a single thread, that the caller has given up: it never returns. The
@@ -135,7 +139,8 @@ pub unsafe fn run(link: i32, inherited: InheritedMemory) -> ! {
         fail(link, step, errno);
     }
     let main = receive(link, helper.count());
-    let (past, terminal) = match perform(main.reader(), link, &helper) {
+    let mut late = None;
+    let Performed { past, terminal, link } = match perform(main.reader(), link, &helper, &mut late) {
         Ok(performed) => performed,
         Err((step, errno)) => fail(link, step, errno),
     };
@@ -157,6 +162,9 @@ pub unsafe fn run(link: i32, inherited: InheritedMemory) -> ! {
         opening.wipe();
         main.wipe();
         last.wipe();
+        if let Some(late) = late {
+            late.wipe();
+        }
     }
     let (used, hold) = (sys::Usage::default(), Hold::none());
     Reaper { command, terminal, deadline, hold, owes_stop: false, link, own_network, used }.serve()
@@ -180,50 +188,71 @@ fn begin(reader: &mut Reader) -> Result<usize> {
     reader.count()
 }
 
-/// Goes through the steps of the main part while `aside` takes care of the opening's. Returns how many steps there were,
-/// the opening's included, and the terminal, if one of them made it; an error names the step.
-fn perform(
-    mut reader: Reader,
+/// What is there when all steps are done.
+struct Performed {
+    /// How many steps there were, the opening's included.
+    past: u32,
+    /// The terminal, if one of them made it.
+    terminal: Option<Terminal>,
+    /// The link, which may have another number by now.
+    link: i32,
+}
+
+/// Goes through the steps of the main part while `helper` takes care of the opening's, and through those of a late part, which
+/// is put into `late`. An error names the step.
+fn perform<'a>(
+    mut reader: Reader<'a>,
     link: i32,
     helper: &NetworkHelper,
-) -> core::result::Result<(u32, Option<Terminal>), (u32, Errno)> {
+    late: &'a mut Option<orders::Part>,
+) -> core::result::Result<Performed, (u32, Errno)> {
     let done = helper.count();
     let step_count = begin(&mut reader).map_err(|errno| (done, errno))?;
     let root = sys::openat2(sys::AT_FDCWD, c"/", sys::open::PATH | sys::open::DIRECTORY, 0, 0)
         .map_err(|errno| (done, errno))?;
-    let folder = files::Folder::none();
-    let held = core::ptr::null_mut();
-    let part = reader;
-    let mut setup = Setup {
-        link,
-        root,
-        over_host: false,
-        store: None,
-        folder,
-        held,
-        index: 0,
-        terminal: None,
-        remount: false,
-        one_by_one: false,
-        part,
-        step_count,
-    };
+    let mut setup = Setup::new(link, root, reader, step_count);
+    let mut late = Some(late);
+    let mut past = done + step_count as u32;
     for index in 0..step_count {
         setup.index = index;
         let at = done + index as u32;
         match reader.step() {
             Ok((tag::ENTER_NETWORK, _)) => helper.enter()?,
+            Ok((tag::LATER, _)) => {
+                helper.entered().map_err(|errno| (at, errno))?;
+                let late = late.take().ok_or((at, Errno::EPROTO))?;
+                let part = setup.await_part().map_err(|errno| (at, errno))?;
+                past = setup.perform_late(late.insert(part).reader(), past)?;
+            }
             Ok((tag, fields)) => setup.step(tag, fields).map_err(|errno| (at, errno))?,
             Err(errno) => return Err((at, errno)),
         }
     }
-    let past = done + step_count as u32;
     // Or the command would find itself in the network that PID 1 was born in.
     helper.entered().map_err(|errno| (past, errno))?;
-    Ok((past, setup.terminal))
+    Ok(Performed { past, terminal: setup.terminal, link: setup.link })
 }
 
-impl Setup<'_> {
+impl<'a> Setup<'a> {
+    /// Nothing is built yet.
+    fn new(link: i32, root: Fd, part: Reader<'a>, step_count: usize) -> Setup<'a> {
+        Setup {
+            link,
+            root,
+            over_host: false,
+            store: None,
+            folder: files::Folder::none(),
+            held: core::ptr::null_mut(),
+            index: 0,
+            before: 0,
+            terminal: None,
+            remount: false,
+            one_by_one: false,
+            part,
+            step_count,
+        }
+    }
+
     fn step(&mut self, tag: u8, mut fields: Reader) -> Result<()> {
         match tag {
             tag::PRIVATE_MOUNTS => mounts::make_private(),
@@ -258,6 +287,7 @@ impl Setup<'_> {
             tag::LANDLOCK => restrict::landlock(&mut fields, self.root.raw()),
             tag::DROP_CAPABILITIES => restrict::drop_capabilities(),
             tag::FILTER => restrict::filter(&mut fields, self.link),
+            tag::TAKE_DESCRIPTORS => self.take_descriptors(&mut fields),
             _ => Err(Errno::EPROTO),
         }
     }

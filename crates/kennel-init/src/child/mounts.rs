@@ -76,7 +76,7 @@ impl Setup<'_> {
         let store = self.store.as_ref().ok_or(Errno::EPROTO)?;
         // Each cover is a file of its own, named by its step.
         let mut buffer = [0; 24];
-        let name = number(self.index as u64, 10, &mut buffer);
+        let name = number((self.before + self.index) as u64, 10, &mut buffer);
         let flags = open::WRONLY | open::CREAT | open::EXCL;
         let file = sys::openat2(store.raw(), name, flags, 0o444, resolve::NO_SYMLINKS)?;
         sys::write_all(file.raw(), contents)?;

@@ -41,6 +41,8 @@ pub const OWN_CGROUPS: u8 = 36;
 pub const TERMINAL: u8 = 37;
 pub const DEVICE_STREAM: u8 = 38;
 pub const INPUT_FILE: u8 = 39;
+pub const LATER: u8 = 50;
+pub const TAKE_DESCRIPTORS: u8 = 51;
 
 /// `Access` of a bind.
 pub const ACCESS_READ: u8 = 0;

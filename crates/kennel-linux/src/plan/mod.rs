@@ -175,8 +175,7 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
         steps.add(Step::Hostname { name: c_string(OsStr::new(name), "the host name")? }, "hostname");
     }
     devices::terminal(&mut steps, basis.caller);
-    let workdir = resolved.workdir.as_deref().unwrap_or(Path::new("/"));
-    steps.add(Step::ChangeDir { path: c_path(workdir)? }, "the working directory");
+    steps.0.push(working_directory(resolved.workdir.as_deref().unwrap_or(Path::new("/")))?);
     limits(&mut steps, policy, basis.rlimits);
     if opened {
         // Before the cgroup: who made the network does not count against a limit on processes.
@@ -234,6 +233,23 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
         steps.add(Step::Filter { program, listener: asks, awaits: must_ask }, reason);
     }
     Ok(steps.0)
+}
+
+/// The step that goes to where the command starts.
+///
+/// # Errors
+/// When the path cannot be passed to the kernel.
+pub fn working_directory(path: &Path) -> Result<Planned, PlanError> {
+    Ok(Planned { step: Step::ChangeDir { path: c_path(path)? }, reason: "the working directory".to_owned() })
+}
+
+/// The steps for streams that are the sandbox's own, where it stands already.
+#[must_use]
+pub fn late_streams(caller: &Caller) -> Vec<Planned> {
+    let mut steps = Steps::default();
+    devices::streams(&mut steps, caller);
+    devices::terminal(&mut steps, caller);
+    steps.0
 }
 
 /// Without a network of its own, an allow list leaves the proxy's port and no other. Landlock knows TCP since Linux 6.7.

@@ -11,7 +11,7 @@ use kennel_init::child::clone::flag;
 use kennel_init::plan::{Command, Plan, Planned, Step};
 use kennel_policy::policy::{NetworkMode, Policy, SeccompProfile};
 
-use super::{Error, Show, refuse_folder, system};
+use super::{Error, Show, system};
 use crate::cgroup::{Cgroup, CgroupError, Controller, ControllerSet};
 use crate::guard::{GuardAssumptions, Rules, outer};
 use crate::host;
@@ -70,6 +70,22 @@ pub fn each_variable(environment: &Environment) -> impl Iterator<Item = (&OsStr,
     environment.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
 }
 
+/// How far a sandbox is brought.
+#[derive(Clone, Copy)]
+pub(super) enum Goal<'a> {
+    /// Until this command runs.
+    Command(&'a Wanted),
+    /// Until it is ready for one.
+    Ready,
+}
+
+/// A sandbox that has come as far as it was to.
+pub(super) struct Staged {
+    pub(super) running: Running,
+    pub(super) plan: Plan,
+    pub(super) tier: Tier,
+}
+
 /// How the limits on the whole sandbox are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Counting {
@@ -99,9 +115,6 @@ impl Request {
             return Err(Error::NotEnforced(
                 "the policy requires an allow list of hosts, but there is no network gate".into(),
             ));
-        }
-        for fd in &policy.process.keep_fds {
-            refuse_folder(*fd)?;
         }
         let counting = match (limits::need_cgroup(&policy.limits), count) {
             (true, _) => Counting::Cgroup,
@@ -186,7 +199,12 @@ impl Prepared {
     pub fn plan(&self, tier: Tier, wanted: &Wanted) -> Result<Plan, PlanError> {
         let opening = opening(&self.request.policy, tier, self.request.network.as_ref());
         let steps = self.set_up(&opening, tier)?;
-        Ok(Plan { opening, steps, command: self.command(tier, wanted)? })
+        Ok(Plan { opening, steps, command: self.command(tier, wanted, &self.request.policy, &self.caller)? })
+    }
+
+    /// The policy that was looked at.
+    pub(super) fn policy(&self) -> &Arc<Policy> {
+        &self.request.policy
     }
 
     fn set_up(&self, opening: &[Planned], tier: Tier) -> Result<Vec<Planned>, PlanError> {
@@ -205,43 +223,55 @@ impl Prepared {
         set_up(!opening.is_empty(), &basis)
     }
 
-    fn command(&self, tier: Tier, wanted: &Wanted) -> Result<Command, PlanError> {
-        let Request { policy, network, .. } = &self.request;
+    /// The command, with the variables, the limits and the descriptors that `policy` gives it. It may say other than the
+    /// sandbox's about these.
+    pub(super) fn command(
+        &self,
+        tier: Tier,
+        wanted: &Wanted,
+        policy: &Policy,
+        caller: &Caller,
+    ) -> Result<Command, PlanError> {
+        let network = &self.request.network;
         let added = network.as_ref().map_or(&[][..], |network| &network.variables);
         let defaults = network.as_ref().map_or(&[][..], |network| &network.defaults);
         let mut variables = environment(policy, each_variable(&wanted.environment), added, defaults);
         if tier == Tier::LandlockOnly {
             self.share_the_hosts_network(&mut variables);
         }
-        command(policy, &self.caller, &wanted.words, &variables)
+        command(policy, caller, &wanted.words, &variables)
     }
 
     /// What the controller guards while the sandbox runs.
+    pub(super) fn guarded(&self) -> &Rules {
+        &self.resolved.guard
+    }
+
+    /// The same.
     #[must_use]
     pub fn into_guarded(self) -> Rules {
         self.resolved.guard
     }
 
-    /// Starts it on the best tier that this host gives: the full one, or with best effort the next. `born` is PID 1 for
-    /// the full one, and `launch` makes others; `show` is shown the plan before it is performed, and again for another
-    /// tier. Returns what is not enforced.
+    /// Brings it to its goal on the best tier that this host gives: the full one, or with best effort the next. `early` is PID 1
+    /// for the full one, and `launch` makes others; `show` is shown the plan before it is performed, and again for another
+    /// tier.
     ///
     /// # Errors
     /// When there is no sandbox; nothing is left of it then.
-    pub fn start(
-        mut self,
+    pub(super) fn start(
+        &mut self,
         early: Result<EarlyInit, Error>,
-        wanted: &Wanted,
+        goal: Goal,
         mut launch: impl FnMut(&Launch) -> Result<Init, LaunchError>,
         mut show: Option<&mut Show>,
-    ) -> Result<(Running, Vec<String>), Error> {
+    ) -> Result<Staged, Error> {
         let mut tier = Tier::Full;
         let mut first = Some(early);
         loop {
             let early = first.take().unwrap_or_else(|| self.request.launch_early(tier, &mut launch));
-            let error = match early.and_then(|early| self.start_on(tier, early, wanted, show.as_deref_mut()))
-            {
-                Ok(running) => return Ok((running, self.not_enforced(tier))),
+            let error = match early.and_then(|early| self.start_on(tier, early, goal, show.as_deref_mut())) {
+                Ok((running, plan)) => return Ok(Staged { running, plan, tier }),
                 Err(error) => error,
             };
             let request = &mut self.request;
@@ -298,13 +328,21 @@ impl Prepared {
         &self,
         tier: Tier,
         early: EarlyInit,
-        wanted: &Wanted,
+        goal: Goal,
         show: Option<&mut Show>,
-    ) -> Result<Running, Error> {
+    ) -> Result<(Running, Plan), Error> {
         let EarlyInit { mut running, opening, cgroup } = early;
         let policy = &self.request.policy;
-        let steps = self.set_up(&opening, tier)?;
-        let plan = Plan { opening, steps, command: self.command(tier, wanted)? };
+        let mut steps = self.set_up(&opening, tier)?;
+        let command = match goal {
+            Goal::Command(wanted) => self.command(tier, wanted, policy, &self.caller)?,
+            Goal::Ready => {
+                let reason = "prepared before its command is known".to_owned();
+                steps.push(Planned { step: Step::Later, reason });
+                Command::default()
+            }
+        };
+        let plan = Plan { opening, steps, command };
         if let Some(show) = show {
             show(&plan, &self.resolved.guard);
         }
@@ -312,9 +350,14 @@ impl Prepared {
         if let Err(error) = self.get_going(tier, &mut running, &plan, cgroup) {
             return Err(running.told_failure(&plan).map_or(error, Error::Start));
         }
-        running.command(&plan.command, &policy.limits);
-        running.await_start(&plan)?;
-        Ok(running)
+        match goal {
+            Goal::Command(_) => {
+                running.command(&plan.command, &policy.limits);
+                running.await_start(&plan)?;
+            }
+            Goal::Ready => running.await_ready(&plan)?,
+        }
+        Ok((running, plan))
     }
 
     /// Has the set-up performed, with all that it waits for.
@@ -354,7 +397,8 @@ impl Prepared {
         Ok(())
     }
 
-    fn not_enforced(&self, tier: Tier) -> Vec<String> {
+    /// What is not enforced on this tier; nothing is said of it unless best effort was asked for.
+    pub(super) fn not_enforced(&self, tier: Tier) -> Vec<String> {
         let mut list: Vec<String> = Vec::new();
         let mut lacks = |what: &str| list.push(what.to_owned());
         match tier {

@@ -46,6 +46,11 @@ impl GuardState {
         Ok(())
     }
 
+    /// The command starts now: a moment for short ones begins.
+    pub fn command_starts(&mut self) {
+        self.begin = self.begin.map(|_| Instant::now() + SHORT_RUN);
+    }
+
     /// Takes the namespaces in which names are covered.
     pub fn hold(&mut self, namespaces: Namespaces) {
         self.namespaces = Some(namespaces);

@@ -76,7 +76,20 @@ pub struct Running {
     /// Init has closed its end of the link and is on its way out.
     link_ended: bool,
     timed_out: bool,
+    /// Everything inside has ended, but for an init that has reported it and is on its way out.
+    inside_gone: bool,
     reaped: bool,
+}
+
+/// What is left of a sandbox whose outcome was told as soon as init had reported it: init's last moments, and the cgroup.
+/// Dropping it waits for the one and removes the other. Its descriptor is ready to read when that takes no waiting.
+#[derive(Debug)]
+pub struct Remains(Running);
+
+impl AsFd for Remains {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.pidfd()
+    }
 }
 
 impl Running {
@@ -101,6 +114,7 @@ impl Running {
             tried_network: false,
             link_ended: false,
             timed_out: false,
+            inside_gone: false,
             reaped: false,
         }
     }
@@ -198,6 +212,11 @@ impl Running {
     /// Kills everything inside.
     pub fn kill(&self) {
         kill(&self.init.pidfd, &self.init.link, self.init.namespaced);
+    }
+
+    /// Whether init has told how it ended, which is the last that it does: nothing else inside is left then.
+    fn has_reported_end(&self) -> bool {
+        self.used.is_some()
     }
 
     /// Kills and waits until nothing is left.

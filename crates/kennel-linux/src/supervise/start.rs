@@ -1,10 +1,11 @@
 //! From a PID 1 that was born to a command that runs.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use kennel_init::encode::encode_opening;
+use kennel_init::encode::{encode_late, encode_opening};
 use kennel_init::plan::{Command, Plan, Planned, Step};
 use kennel_init::report::{ID_MAPS, Order, Report};
 use kennel_policy::policy::Limits;
@@ -96,6 +97,7 @@ impl Running {
     /// Sends the command, and starts the clock. Everything that a step of the set-up waits for has to be sent before.
     pub fn command(&mut self, command: &Command, limits: &Limits) {
         self.started = Instant::now();
+        self.guard_state.command_starts();
         self.deadline = limits.wall_time.and_then(|limit| self.started.checked_add(limit));
         self.cpu_time = limits.cpu_time;
         let _ = link::send_part(&self.init.link, &command.encode());
@@ -194,6 +196,36 @@ impl Running {
             }
         }
         None
+    }
+
+    /// Sends the steps that come late.
+    pub fn set_up_late(&self, steps: &[Planned]) {
+        let _ = link::send_part(&self.init.link, &encode_late(steps));
+    }
+
+    /// Sends the descriptors of one [`kennel_init::plan::Step::TakeDescriptors`], in the order of their numbers.
+    pub fn hand_over(&self, fds: &[BorrowedFd]) {
+        let _ = link::send_descriptors(&self.init.link, fds);
+    }
+
+    /// Waits until init is ready for the steps that come late, and for the command.
+    ///
+    /// # Errors
+    /// When a step failed; nothing is left of the sandbox then.
+    pub fn await_ready(&mut self, plan: &Plan) -> Result<(), StartError> {
+        let error = loop {
+            match self.receive() {
+                Ok(Some(Report::Ready)) => return Ok(()),
+                Ok(Some(Report::Failed { step, errno })) => {
+                    break step_error(plan, step, io::Error::from_raw_os_error(errno));
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break StartError::Gone,
+                Err(error) => break StartError::Link(error),
+            }
+        };
+        self.end();
+        Err(error)
     }
 
     /// Waits until the command runs.

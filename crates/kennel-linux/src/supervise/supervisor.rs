@@ -11,13 +11,13 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::Running;
 use super::carry::Carried;
 use super::readiness::{Interest, Readiness};
 use super::signals::{PipeSignalHeld, Signals, WritesFailQuietly};
 use super::streams::Streams;
 use super::terminal::{Questions, Terminal};
 use super::ticker::Ticker;
+use super::{Remains, Running};
 use crate::clock::timespec;
 use crate::network::TaggedSockets;
 use crate::reap::reap;
@@ -46,6 +46,9 @@ pub struct WaitOptions {
     pub adopts_orphans: bool,
     /// Keeps failing writes from killing this process.
     pub quietly: Option<WritesFailQuietly>,
+    /// Tell the outcome as soon as init has reported the end, rather than when init has ended too. Everything else inside has
+    /// by then. [`Supervisor::into_remains`] is what is left to be seen to.
+    pub at_report: bool,
 }
 
 /// What came of a turn.
@@ -64,7 +67,7 @@ pub struct Supervisor {
     running: Running,
     options: WaitOptions,
     begun: bool,
-    /// What the kernel counted for PID 1, once it has ended.
+    /// What the kernel counted for PID 1, once it has ended, or reported the end of everything else.
     reaped: Option<libc::rusage>,
     readiness: Option<Readiness>,
 }
@@ -96,6 +99,12 @@ impl Supervisor {
     /// Ends everything inside. The next turns tell when it is done.
     pub fn end(&mut self) {
         self.running.end_as_ordered();
+    }
+
+    /// What is left when the outcome has been told. Before that, dropping it ends the sandbox.
+    #[must_use]
+    pub fn into_remains(self) -> Remains {
+        Remains(self.running)
     }
 
     /// What was captured of the command's output; to be taken at the end.
@@ -242,6 +251,12 @@ impl Supervisor {
             running.reaped = true;
             running.inside_ended(options);
         }
+        if options.at_report && reaped.is_none() && running.has_reported_end() {
+            // What init itself used is not asked for, because it has reported what all others did.
+            // SAFETY: plain numbers, for which zero is a value.
+            *reaped = Some(unsafe { std::mem::zeroed() });
+            running.inside_ended(options);
+        }
         if let Some(usage) = reaped.as_ref().filter(|_| !running.still_carries(options)) {
             let truncated = options.streams.as_ref().is_some_and(Streams::truncated)
                 || options.carried.as_ref().is_some_and(Carried::truncated);
@@ -264,12 +279,12 @@ impl Supervisor {
         let Supervisor { running, options, .. } = self;
         let mut fds = Vec::with_capacity(16);
         // Once it has been reaped it would keep the loop spinning while the rest is carried.
-        if !running.reaped {
+        if !running.inside_gone {
             fds.push(Interest::new(&running.init.pidfd, PollFlags::IN));
         }
         let link = fds.len();
         // A link that has ended is always ready, and would keep the loop spinning while init exits.
-        if !running.link_ended && !running.reaped {
+        if !running.link_ended && !running.inside_gone {
             fds.push(Interest::new(&running.init.link, PollFlags::IN));
         }
         let signals = fds.len();

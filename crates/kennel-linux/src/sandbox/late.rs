@@ -1,0 +1,219 @@
+//! A sandbox that is prepared before its command is known, and the command that is started in it later.
+//!
+//! Preparing does everything but what belongs to the command: namespaces, mounts, network, cgroup, Landlock, capabilities,
+//! filter and guard. The streams, the working directory, the arguments and the variables come late, in a further part of the
+//! plan. PID 1 is born with /dev/null as its standard streams and none of the caller's descriptors, and gets the command's over
+//! the link.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kennel_init::child::sys::MOST_FDS;
+use kennel_init::plan::{Plan, Planned, Step};
+use kennel_policy::policy::Policy;
+
+use super::{
+    Arranged, Birth, Error, Given, Goal, Launcher, Network, NetworkSides, Prepared, Request, Staged, Started,
+    Wanted, Watch, around, nothing_thrice, refuse_folder, system,
+};
+use crate::plan::{Caller, Tier, late_streams, working_directory};
+use crate::resolve::created::MissingFolders;
+use crate::supervise::{Running, WaitOptions};
+
+/// A sandbox to be prepared, with all that this takes.
+pub struct Preparation {
+    /// What is allowed.
+    pub policy: Arc<Policy>,
+    /// The caller's working directory.
+    pub cwd: PathBuf,
+    /// How PID 1 is made.
+    pub birth: Birth,
+    /// The network, where it is filtered.
+    pub network: Option<Network>,
+    /// Count what is used even if nothing limits it.
+    pub count: bool,
+}
+
+/// A sandbox that is ready for its command. Dropping it leaves nothing behind.
+#[derive(Debug)]
+pub struct Ready {
+    prepared: Prepared,
+    running: Running,
+    plan: Plan,
+    tier: Tier,
+    serves: bool,
+}
+
+/// A command, and what comes with it when it is started in a sandbox that is ready.
+pub struct Late {
+    /// The sandbox's policy, or a copy that says otherwise about variables, time, output and kept descriptors. What else it says
+    /// is not looked at.
+    pub policy: Arc<Policy>,
+    /// What is to run.
+    pub wanted: Wanted,
+    /// Where it starts, inside; where the sandbox would start one unless said.
+    pub workdir: Option<PathBuf>,
+    /// Where the standard streams lead.
+    pub streams: Given,
+    /// Steps to be performed before those of the streams.
+    pub first: Vec<Planned>,
+    /// Steps to be performed after all others.
+    pub last: Vec<Planned>,
+    /// What the caller wants to know meanwhile.
+    pub watch: Watch,
+    /// Tell the outcome as soon as init has reported it ([`WaitOptions::at_report`]).
+    pub at_report: bool,
+}
+
+impl Ready {
+    /// Prepares a sandbox.
+    ///
+    /// # Errors
+    /// When there is no sandbox; nothing is left of it then.
+    pub fn prepare(preparation: Preparation) -> Result<Ready, Error> {
+        let Preparation { policy, cwd, birth, network, count } = preparation;
+        let network = NetworkSides::of(network);
+        let request = Request::new(policy, network.plan, count)?;
+        let nothing = nothing_thrice().map_err(system("opening /dev/null"))?;
+        let launcher = Launcher {
+            birth: &birth,
+            around: around(Some(&nothing), &[const { None }; 3], false),
+            attached: false,
+            keep: &[],
+        };
+        let early = request.launch_early(Tier::Full, &mut |how| launcher.launch(how));
+        let mut prepared = Prepared::new(request, &cwd, Caller::without_streams(), MissingFolders::Create)?;
+        let Staged { mut running, plan, tier } =
+            prepared.start(early, Goal::Ready, |how| launcher.launch(how), None)?;
+        running.watch_too(if running.namespaced() { network.outside } else { network.shared });
+        Ok(Ready { prepared, running, plan, tier, serves: network.serves })
+    }
+
+    /// The policy that it was prepared for.
+    #[must_use]
+    pub fn policy(&self) -> &Arc<Policy> {
+        self.prepared.policy()
+    }
+
+    /// PID 1's pid in this process's namespace.
+    #[must_use]
+    pub fn init_pid(&self) -> i32 {
+        self.running.init_pid()
+    }
+
+    /// Starts a command in it.
+    ///
+    /// # Errors
+    /// When a late step fails or the command cannot be executed; nothing is left of the sandbox then.
+    pub fn start(self, late: Late) -> Result<Started, Error> {
+        let Ready { prepared, mut running, mut plan, tier, serves } = self;
+        let Late { policy, wanted, workdir, streams, first, last, mut watch, at_report } = late;
+        let arranged = LateStreams::new(&policy, streams)?;
+        plan.command = prepared.command(tier, &wanted, &policy, &arranged.caller)?;
+        let mut steps = first;
+        steps.extend(arranged.steps());
+        if let Some(path) = &workdir {
+            steps.push(working_directory(path)?);
+        }
+        steps.extend(last);
+        running.set_up_late(&steps);
+        arranged.send(&running);
+        plan.steps.extend(steps);
+        if let Some(show) = watch.show.as_deref_mut() {
+            show(&plan, prepared.guarded());
+        }
+        let signals = arranged.streams.take_signals()?;
+        running.command(&plan.command, &policy.limits);
+        running.await_start(&plan)?;
+        let options = WaitOptions { serves, signals, at_report, ..WaitOptions::default() };
+        Ok(arranged.streams.attend(running, watch, options, prepared.not_enforced(tier)))
+    }
+}
+
+/// Ready to read when PID 1 has ended before its time.
+impl AsFd for Ready {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.running.pidfd()
+    }
+}
+
+/// The streams of a command that comes late, and how they get inside.
+pub(super) struct LateStreams {
+    pub(super) streams: Arranged,
+    pub(super) caller: Caller,
+    /// What is sent over the link, and which numbers it gets.
+    sent: Vec<(u32, OwnedFd)>,
+}
+
+impl LateStreams {
+    /// # Errors
+    /// When one of them would lead past the rules, or the system has no descriptors left.
+    pub(super) fn new(policy: &Policy, streams: Given) -> Result<LateStreams, Error> {
+        let mut streams = Arranged::new(policy, streams, true)?;
+        let mut caller = std::mem::take(&mut streams.standard.caller);
+        let ends = std::mem::take(&mut streams.standard.ends);
+        let given = match streams.given.take() {
+            Some(given) => given.map(Some),
+            None => [const { None }; 3],
+        };
+        let own = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+        let mut sent = Vec::new();
+        for (number, ((end, given), own)) in (0..).zip(ends.into_iter().zip(given).zip(own)) {
+            if caller.arranges(number) {
+                continue;
+            }
+            let fd = match end.or(given) {
+                Some(fd) => fd,
+                None => own.try_clone_to_owned().map_err(system("copying a standard stream"))?,
+            };
+            sent.push((number, fd));
+        }
+        for number in &policy.process.keep_fds {
+            refuse_folder(*number)?;
+            if caller.arranges(*number) {
+                continue;
+            }
+            // SAFETY: it was found open right before; a number that is not any more makes the call fail.
+            let kept = unsafe { BorrowedFd::borrow_raw(number.cast_signed()) };
+            sent.push((*number, kept.try_clone_to_owned().map_err(system("copying a kept descriptor"))?));
+        }
+        // PID 1 has the sandbox's own /dev/null there already.
+        caller.devices.retain(|(name, _)| *name != "null");
+        Ok(LateStreams { streams, caller, sent })
+    }
+
+    /// The steps that put them where they belong.
+    pub(super) fn steps(&self) -> Vec<Planned> {
+        let mut steps: Vec<Planned> = Vec::new();
+        for some in self.sent.chunks(MOST_FDS) {
+            let numbers = some.iter().map(|(number, _)| *number).collect();
+            let reason = "the command's streams, and the descriptors that it keeps".to_owned();
+            steps.push(Planned { step: Step::TakeDescriptors { numbers }, reason });
+        }
+        steps.extend(late_streams(&self.caller));
+        steps
+    }
+
+    /// Sends what [`LateStreams::steps`] take, in the same order.
+    pub(super) fn send(&self, running: &Running) {
+        for some in self.sent.chunks(MOST_FDS) {
+            let fds: Vec<_> = some.iter().map(|(_, fd)| fd.as_fd()).collect();
+            running.hand_over(&fds);
+        }
+    }
+}
+
+impl Caller {
+    /// What a sandbox is prepared with: its own /dev/null in the place of all three streams.
+    fn without_streams() -> Caller {
+        Caller { devices: vec![("null", vec![0, 1, 2])], ..Caller::default() }
+    }
+
+    /// Whether something of the sandbox's own takes the place of this descriptor.
+    fn arranges(&self, number: u32) -> bool {
+        let terminal = self.tty.iter().flat_map(|tty| &tty.streams);
+        let devices = self.devices.iter().flat_map(|(_, streams)| streams);
+        terminal.chain(devices).any(|own| *own == number)
+    }
+}

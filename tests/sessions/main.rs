@@ -1,0 +1,7 @@
+//! Sandboxes that stand before their commands are known.
+
+mod late;
+
+kennel_tests::roles! {
+    "low-numbers-caller" => late::low_numbers,
+}
