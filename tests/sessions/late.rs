@@ -45,6 +45,7 @@ fn late(policy: &Arc<Policy>, words: &[&str], streams: Given) -> Late {
         last: Vec::new(),
         watch: Watch::default(),
         at_report: true,
+        silently: false,
     }
 }
 

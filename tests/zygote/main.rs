@@ -1,6 +1,7 @@
-//! The zygote that sandboxes are cloned from. A process has one at most, so each test is a program of its own.
+//! The zygote that sandboxes are cloned from, and pools of sandboxes that wait for their commands. A process has one at most, so each test is a program of its own.
 
 mod clones;
+mod pools;
 
 kennel_tests::roles! {
     "cloning" => clones::cloning,
@@ -12,4 +13,12 @@ kennel_tests::roles! {
     "letting-go" => clones::letting_go,
     "owning" => clones::owning,
     "limited" => clones::limited,
+    "pool-late" => pools::late,
+    "pool-once" => pools::once,
+    "pool-changing" => pools::changing,
+    "pool-failing" => pools::failing,
+    "pool-losing" => pools::losing,
+    "pool-limited" => pools::limited,
+    "pool-networked" => pools::networked,
+    "pool-refused" => pools::refused,
 }

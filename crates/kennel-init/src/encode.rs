@@ -107,7 +107,7 @@ impl Command {
             Terminal::Foreground => tag::TERMINAL_FOREGROUND,
         });
         let limit = self.time_limit.map_or(0, |limit| limit.as_nanos().max(1));
-        out.u64(u64::try_from(limit).unwrap_or(0));
+        out.u64(u64::try_from(limit).unwrap_or(0)).u8(u8::from(self.starts_silently));
         out.numbers(self.keep.iter().map(|fd| fd.cast_unsigned()));
         out.strings(&self.candidates).strings(&self.arguments).strings(&self.environment);
         out.0

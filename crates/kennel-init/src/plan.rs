@@ -336,6 +336,8 @@ pub struct Command {
     pub time_limit: Option<Duration>,
     /// Descriptors above 2 that the command gets.
     pub keep: Vec<i32>,
+    /// Whether init says nothing when the command starts, and only how it ends, or why it could not be started.
+    pub starts_silently: bool,
 }
 
 /// How the command stands to the sandbox's terminal, whose session is init's.

@@ -8,7 +8,7 @@ use kennel_policy::policy::{EnvironmentBase, EnvironmentPolicy};
 use kennel_policy::settings::{ValueError, name, variable};
 
 use crate::job::{Hooks, Job, Streams};
-use crate::{Child, ExecutionResult, Result, Sandbox, SandboxError, Stdio};
+use crate::{Child, ExecutionResult, Pool, Result, Sandbox, SandboxError, Stdio};
 
 /// A command to run in a sandbox, created by [`Sandbox::command`].
 ///
@@ -21,6 +21,7 @@ use crate::{Child, ExecutionResult, Result, Sandbox, SandboxError, Stdio};
 #[derive(Debug)]
 pub struct Command<'s> {
     sandbox: &'s Sandbox,
+    pool: Option<&'s Pool>,
     words: Vec<OsString>,
     clear: bool,
     /// Changes to variables, in order; `None` removes one.
@@ -55,6 +56,7 @@ impl<'s> Command<'s> {
     pub(crate) fn new(sandbox: &'s Sandbox, program: &OsStr) -> Command<'s> {
         Command {
             sandbox,
+            pool: None,
             words: vec![program.to_owned()],
             clear: false,
             variables: Variables::default(),
@@ -63,6 +65,10 @@ impl<'s> Command<'s> {
             streams: [const { None }; 3],
             terminal: None,
         }
+    }
+
+    pub(crate) fn pooled(sandbox: &'s Sandbox, pool: &'s Pool, program: &OsStr) -> Command<'s> {
+        Command { pool: Some(pool), ..Command::new(sandbox, program) }
     }
 
     /// Adds an argument.
@@ -233,6 +239,7 @@ impl<'s> Command<'s> {
         }
         let mut job = Job::new(policy, self.words.clone());
         job.streams = streams;
+        job.pool = self.pool.map(Pool::native);
         job.hooks = Hooks { count: extras.count_usage, ask: extras.ask.clone(), ..Hooks::default() };
         Ok(job)
     }

@@ -37,6 +37,8 @@ pub struct Job {
     pub hooks: Hooks,
     /// Set where PID 1 is to be a clone of this process.
     pub(crate) memory: Option<InheritedMemory>,
+    /// Where a sandbox may wait that was prepared for it.
+    pub(crate) pool: Option<<Native as Backend>::Pool>,
     /// Whether this process has no other children.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux's backend asks"))]
     pub(crate) alone: bool,
@@ -120,6 +122,7 @@ impl Job {
             streams: Streams::Attached,
             hooks: Hooks::default(),
             memory: None,
+            pool: None,
             alone: false,
         }
     }

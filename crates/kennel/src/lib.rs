@@ -33,6 +33,7 @@ mod executor;
 pub mod home;
 pub mod job;
 mod network;
+mod pool;
 pub mod profiles;
 mod pty;
 #[cfg(test)]
@@ -62,6 +63,7 @@ pub use kennel_policy::policy::{
     GitLevel, NetworkMode, OnReplace, Policy, Precedence, ReadModel, SeccompProfile, TmpMode, UnixSockets,
 };
 pub use network::Published;
+pub use pool::Pool;
 pub use pty::Terminal;
 pub use result::ExecutionResult;
 pub use running::Running;

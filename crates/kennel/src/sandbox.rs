@@ -42,9 +42,13 @@ impl Sandbox {
     }
 
     pub(crate) fn new(policy: Policy, extras: Extras) -> Result<Sandbox> {
+        Sandbox::of(Arc::new(policy), extras)
+    }
+
+    pub(crate) fn of(policy: Arc<Policy>, extras: Extras) -> Result<Sandbox> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Native::check()?;
-        Ok(Sandbox { id: NEXT.fetch_add(1, Ordering::Relaxed), policy: Arc::new(policy), extras })
+        Ok(Sandbox { id: NEXT.fetch_add(1, Ordering::Relaxed), policy, extras })
     }
 
     /// A sandbox with this configuration.

@@ -35,6 +35,10 @@ impl Zygote {
         Ok(Zygote { native: Native::start_zygote()? })
     }
 
+    pub(crate) fn native(&self) -> &<Native as Backend>::Zygote {
+        &self.native
+    }
+
     /// Its process; `None` while it is being replaced.
     #[must_use]
     pub fn id(&self) -> Option<u32> {

@@ -40,7 +40,7 @@ pub(super) fn start(
 ) -> Result<(i32, Option<u64>)> {
     let reader = &mut part;
     reader.magic()?;
-    let (stand, limit) = (reader.u8()?, reader.u64()?);
+    let (stand, limit, silent) = (reader.u8()?, reader.u64()?, reader.u8()? != 0);
     let tty = terminal.map_or(-1, Terminal::raw);
     keep_only(reader, [link, tty])?;
     let deadline = (limit != 0).then(|| sys::now().saturating_add(limit));
@@ -64,7 +64,9 @@ pub(super) fn start(
     };
     let stack = sys::map_memory(STACK)?;
     // If this process is killed from here on, the command may have run.
-    sys::send(link, &Report::Starting.encode())?;
+    if !silent {
+        sys::send(link, &Report::Starting.encode())?;
+    }
     // SAFETY: the stack is fresh; `become_command` never returns and keeps to raw calls; `launch` outlives the
     // child's use of it, because CLONE_VFORK holds this thread until the exec or the exit.
     let pid = unsafe { vfork_on_stack(stack.add(STACK), become_command, (&raw mut launch).cast()) }?;
@@ -72,7 +74,9 @@ pub(super) fn start(
         let _ = sys::send(link, &Report::NotExecuted { candidate, errno }.encode());
         sys::exit(1);
     }
-    sys::send(link, &Report::Started.encode())?;
+    if !silent {
+        sys::send(link, &Report::Started.encode())?;
+    }
     Ok((pid, deadline))
 }
 

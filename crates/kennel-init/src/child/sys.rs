@@ -50,6 +50,8 @@ pub mod nr {
     pub const RT_SIGTIMEDWAIT: usize = 128;
     pub const IOCTL: usize = 16;
     pub const GETPID: usize = 39;
+    pub const GETEUID: usize = 107;
+    pub const GETEGID: usize = 108;
     pub const SOCKET: usize = 41;
     pub const SOCKETPAIR: usize = 53;
     pub const SENDTO: usize = 44;
@@ -112,6 +114,8 @@ pub mod nr {
     pub const RT_SIGTIMEDWAIT: usize = 137;
     pub const IOCTL: usize = 29;
     pub const GETPID: usize = 172;
+    pub const GETEUID: usize = 175;
+    pub const GETEGID: usize = 177;
     pub const SOCKET: usize = 198;
     pub const SOCKETPAIR: usize = 199;
     pub const SENDTO: usize = 206;
@@ -911,6 +915,17 @@ pub unsafe fn unmap((start, end): (usize, usize)) {
 /// Leaves for a fresh network namespace.
 pub fn unshare_network() -> Result<()> {
     call!(nr::UNSHARE, super::clone::flag::NEWNET).map(drop)
+}
+
+/// Leaves for a fresh user namespace.
+pub fn unshare_user() -> Result<()> {
+    call!(nr::UNSHARE, super::clone::flag::NEWUSER).map(drop)
+}
+
+/// The effective user and group of this process.
+pub fn own_ids() -> [u32; 2] {
+    // Neither call can fail.
+    [call!(nr::GETEUID).unwrap_or(0) as u32, call!(nr::GETEGID).unwrap_or(0) as u32]
 }
 
 /// Leaves for a cgroup namespace that begins at the cgroups that this process is in.

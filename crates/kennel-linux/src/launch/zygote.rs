@@ -96,6 +96,7 @@ impl Zygote {
         let request = Request {
             namespaces: launch.namespaces,
             cgroup: launch.cgroup.is_some(),
+            network: false,
             user: padded(user)?,
             group: padded(group)?,
         };
@@ -114,10 +115,10 @@ impl Zygote {
             }
         };
         match answered {
-            (Answer::Cloned(pid), Some(pidfd)) => {
+            (Answer::Cloned { pid, .. }, Some(pidfd)) => {
                 Ok(Init { pid, pidfd, link: ours, namespaced: launch.namespaces & flag::NEWPID != 0 })
             }
-            (Answer::Cloned(_), None) => Err(LaunchError::Prepare(io::ErrorKind::InvalidData.into())),
+            (Answer::Cloned { .. }, None) => Err(LaunchError::Prepare(io::ErrorKind::InvalidData.into())),
             (Answer::Refused(errno), _) => Err(LaunchError::Clone(io::Error::from_raw_os_error(errno))),
         }
     }

@@ -369,6 +369,7 @@ pub fn command(
         terminal: caller.terminal,
         time_limit: policy.limits.wall_time,
         keep: policy.process.keep_fds.iter().filter_map(|fd| i32::try_from(*fd).ok()).collect(),
+        starts_silently: false,
     })
 }
 

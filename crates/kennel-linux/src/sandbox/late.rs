@@ -6,19 +6,22 @@
 //! the link.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kennel_init::child::sys::MOST_FDS;
 use kennel_init::plan::{Plan, Planned, Step};
-use kennel_policy::policy::Policy;
+use kennel_policy::policy::{FilePolicy, NetworkMode, Policy, UnixSockets};
 
+use super::ground::Ground;
 use super::{
     Arranged, Birth, Error, Given, Goal, Launcher, Network, NetworkSides, Prepared, Request, Staged, Started,
     Wanted, Watch, around, nothing_thrice, refuse_folder, system,
 };
+use crate::mounts::MountWatch;
 use crate::plan::{Caller, Tier, late_streams, working_directory};
 use crate::resolve::created::MissingFolders;
+use crate::resolve::{Found, Location, locate, resolve};
 use crate::supervise::{Running, WaitOptions};
 
 /// A sandbox to be prepared, with all that this takes.
@@ -43,6 +46,11 @@ pub struct Ready {
     plan: Plan,
     tier: Tier,
     serves: bool,
+    mounts: MountWatch,
+    cwd: PathBuf,
+    /// What was found where a command starts.
+    start: Option<Found>,
+    ground: Ground,
 }
 
 /// A command, and what comes with it when it is started in a sandbox that is ready.
@@ -64,6 +72,8 @@ pub struct Late {
     pub watch: Watch,
     /// Tell the outcome as soon as init has reported it ([`WaitOptions::at_report`]).
     pub at_report: bool,
+    /// Do not wait until the command runs: a turn tells if it does not ([`Turn::NotStarted`](crate::supervise::Turn)).
+    pub silently: bool,
 }
 
 impl Ready {
@@ -73,6 +83,7 @@ impl Ready {
     /// When there is no sandbox; nothing is left of it then.
     pub fn prepare(preparation: Preparation) -> Result<Ready, Error> {
         let Preparation { policy, cwd, birth, network, count } = preparation;
+        let mounts = MountWatch::new().map_err(system("watching the mount table"))?;
         let network = NetworkSides::of(network);
         let request = Request::new(policy, network.plan, count)?;
         let nothing = nothing_thrice().map_err(system("opening /dev/null"))?;
@@ -84,10 +95,13 @@ impl Ready {
         };
         let early = request.launch_early(Tier::Full, &mut |how| launcher.launch(how));
         let mut prepared = Prepared::new(request, &cwd, Caller::without_streams(), MissingFolders::Create)?;
+        // Before anything is mounted on it.
+        let ground = Ground::of(prepared.points());
         let Staged { mut running, plan, tier } =
             prepared.start(early, Goal::Ready, |how| launcher.launch(how), None)?;
         running.watch_too(if running.namespaced() { network.outside } else { network.shared });
-        Ok(Ready { prepared, running, plan, tier, serves: network.serves })
+        let start = located(prepared.policy().process.workdir.as_deref().unwrap_or(&cwd));
+        Ok(Ready { prepared, running, plan, tier, serves: network.serves, mounts, cwd, start, ground })
     }
 
     /// The policy that it was prepared for.
@@ -102,15 +116,40 @@ impl Ready {
         self.running.init_pid()
     }
 
+    /// Looks at the disk again for a caller in `cwd`. Returns where a command starts now, if everything else is as it was when
+    /// this was prepared; `None` if it is not, or PID 1 has ended. `policy` is that of the sandbox, or a copy that says otherwise
+    /// about the command.
+    ///
+    /// # Errors
+    /// When the policy does not fit the disk any more.
+    pub fn looks_the_same(&self, policy: &Policy, cwd: &Path) -> Result<Option<Option<PathBuf>>, Error> {
+        if self.mounts.has_changed() || self.running.has_ended() {
+            return Ok(None);
+        }
+        let (then, place) = (self.prepared.policy(), policy.process.workdir.as_deref().unwrap_or(cwd));
+        if names_no_files(policy)
+            && policy.process.workdir == then.process.workdir
+            && (self.cwd == cwd || policy.process.workdir.is_some())
+            && self.start.is_some()
+            && self.start == located(place)
+        {
+            return Ok(Some(self.prepared.workdir()));
+        }
+        let now = resolve(policy, cwd, MissingFolders::Create)?;
+        let same = self.prepared.resolved_as(&now) && self.ground == Ground::of(&now.points);
+        Ok(same.then_some(now.workdir))
+    }
+
     /// Starts a command in it.
     ///
     /// # Errors
     /// When a late step fails or the command cannot be executed; nothing is left of the sandbox then.
     pub fn start(self, late: Late) -> Result<Started, Error> {
-        let Ready { prepared, mut running, mut plan, tier, serves } = self;
-        let Late { policy, wanted, workdir, streams, first, last, mut watch, at_report } = late;
+        let Ready { prepared, mut running, mut plan, tier, serves, .. } = self;
+        let Late { policy, wanted, workdir, streams, first, last, mut watch, at_report, silently } = late;
         let arranged = LateStreams::new(&policy, streams)?;
         plan.command = prepared.command(tier, &wanted, &policy, &arranged.caller)?;
+        plan.command.starts_silently = silently;
         let mut steps = first;
         steps.extend(arranged.steps());
         if let Some(path) = &workdir {
@@ -125,9 +164,27 @@ impl Ready {
         }
         let signals = arranged.streams.take_signals()?;
         running.command(&plan.command, &policy.limits);
-        running.await_start(&plan)?;
+        match silently {
+            true => running.leave_to_start(plan),
+            false => running.await_start(&plan)?,
+        }
         let options = WaitOptions { serves, signals, at_report, ..WaitOptions::default() };
         Ok(arranged.streams.attend(running, watch, options, prepared.not_enforced(tier)))
+    }
+}
+
+/// Whether nothing in a policy is about files of the host's: then only the mount table, and where the command starts, can look
+/// different. The kernel's own files of which a sandbox shows copies (how many processors there are) count as fixed.
+fn names_no_files(policy: &Policy) -> bool {
+    policy.files == FilePolicy::default()
+        && policy.network.mode != NetworkMode::AllowList
+        && policy.network.unix_sockets != UnixSockets::Listed
+}
+
+fn located(path: &Path) -> Option<Found> {
+    match locate(path) {
+        Ok(Location::Found(found)) => Some(found),
+        _ => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The main line: from a policy to the outcome.
 
+mod ground;
 pub mod late;
 mod prepared;
 

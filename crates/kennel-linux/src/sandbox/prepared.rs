@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kennel_init::child::clone::flag;
@@ -21,7 +21,7 @@ use crate::limits;
 use crate::network::NetworkPlan;
 use crate::plan::{Basis, Caller, PlanError, Tier, command, environment, opening, set_up};
 use crate::resolve::created::MissingFolders;
-use crate::resolve::{Resolved, resolve};
+use crate::resolve::{Point, Resolved, resolve};
 use crate::supervise::{Refused, Running, StartError};
 
 /// What is known of a sandbox before the disk has been looked at; enough for PID 1 to be born.
@@ -240,6 +240,26 @@ impl Prepared {
             self.share_the_hosts_network(&mut variables);
         }
         command(policy, caller, &wanted.words, &variables)
+    }
+
+    /// Where what the sandbox may do changes.
+    pub(super) fn points(&self) -> &[Point] {
+        &self.resolved.points
+    }
+
+    /// Where a command starts.
+    pub(super) fn workdir(&self) -> Option<PathBuf> {
+        self.resolved.workdir.clone()
+    }
+
+    /// Whether the disk looked the same, but for where a command starts.
+    pub(super) fn resolved_as(&self, now: &Resolved) -> bool {
+        let Resolved { points, links, covers, guard, handback, workdir: _, written, kernel_state, nested } =
+            now;
+        let then = &self.resolved;
+        (&then.points, &then.links, &then.covers) == (points, links, covers)
+            && (&then.guard, &then.handback) == (guard, handback)
+            && (&then.written, &then.kernel_state, then.nested) == (written, kernel_state, *nested)
     }
 
     /// What the controller guards while the sandbox runs.

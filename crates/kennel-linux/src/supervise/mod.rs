@@ -24,6 +24,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use kennel_init::plan::Plan;
 use kennel_init::report::{Report, Used};
 use kennel_init::role::DescriptorRole;
 use rustix::event::{PollFd, PollFlags};
@@ -73,6 +74,10 @@ pub struct Running {
     used: Option<Used>,
     /// Something inside tried to reach a network that is not there.
     tried_network: bool,
+    /// The plan of a command that starts silently, to tell what went wrong by.
+    silent: Option<Box<Plan>>,
+    /// Why such a command does not run.
+    not_started: Option<StartError>,
     /// Init has closed its end of the link and is on its way out.
     link_ended: bool,
     timed_out: bool,
@@ -112,6 +117,8 @@ impl Running {
             last_look: None,
             used: None,
             tried_network: false,
+            silent: None,
+            not_started: None,
             link_ended: false,
             timed_out: false,
             inside_gone: false,
@@ -177,7 +184,10 @@ impl Running {
                 self.used = Some(used);
             }
             Report::Ended { used } => self.used = Some(used),
-            _ => {}
+            report => {
+                let error = self.silent.as_ref().and_then(|plan| start::start_error(plan, report));
+                self.not_started = error.or(self.not_started.take());
+            }
         }
         Ok(())
     }
@@ -207,6 +217,13 @@ impl Running {
     /// Sends a signal to the command's process group, through PID 1.
     pub fn signal(&self, signal: Signal) {
         let _ = rustix::process::pidfd_send_signal(&self.init.pidfd, signal);
+    }
+
+    /// Whether PID 1 has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let mut gone = [PollFd::new(&self.init.pidfd, PollFlags::IN)];
+        rustix::event::poll(&mut gone, Some(&timespec(Duration::ZERO))) != Ok(0)
     }
 
     /// Kills everything inside.

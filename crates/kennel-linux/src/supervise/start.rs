@@ -228,6 +228,11 @@ impl Running {
         Err(error)
     }
 
+    /// Goes on without waiting until the command runs, which starts silently: should it not start, a later turn tells why.
+    pub fn leave_to_start(&mut self, plan: Plan) {
+        self.silent = Some(Box::new(plan));
+    }
+
     /// Waits until the command runs.
     ///
     /// # Errors
@@ -243,26 +248,12 @@ impl Running {
                 Ok(Some(Report::Started)) => return Ok(()),
                 // Killed right after: the command may have run, so this is an end, not a failure to start.
                 Ok(None) if starting => return Ok(()),
-                Ok(Some(Report::Failed { step, errno })) => {
-                    self.end();
-                    return Err(step_error(plan, step, io::Error::from_raw_os_error(errno)));
+                Ok(Some(report)) => {
+                    if let Some(error) = start_error(plan, report) {
+                        self.end();
+                        return Err(error);
+                    }
                 }
-                Ok(Some(Report::NotExecuted { candidate, errno })) => {
-                    self.end();
-                    let tried = plan.command.candidates.get(candidate as usize);
-                    let name = plan.command.arguments.first();
-                    let not_found = errno == libc::ENOENT;
-                    let command = if not_found { name } else { tried.or(name) };
-                    let command = command.map(|name| show(name.as_bytes())).unwrap_or_default();
-                    let source = match errno {
-                        libc::ELIBACC => {
-                            io::Error::other("the interpreter that it names does not exist inside")
-                        }
-                        errno => io::Error::from_raw_os_error(errno),
-                    };
-                    return Err(StartError::NotExecuted { command, source });
-                }
-                Ok(Some(_)) => {}
                 Ok(None) => {
                     self.end();
                     return Err(StartError::Gone);
@@ -273,6 +264,26 @@ impl Running {
                 }
             }
         }
+    }
+}
+
+/// What a report says of a command that does not run; `None` for reports of other things.
+pub(super) fn start_error(plan: &Plan, report: Report) -> Option<StartError> {
+    match report {
+        Report::Failed { step, errno } => Some(step_error(plan, step, io::Error::from_raw_os_error(errno))),
+        Report::NotExecuted { candidate, errno } => {
+            let tried = plan.command.candidates.get(candidate as usize);
+            let name = plan.command.arguments.first();
+            let not_found = errno == libc::ENOENT;
+            let command = if not_found { name } else { tried.or(name) };
+            let command = command.map(|name| show(name.as_bytes())).unwrap_or_default();
+            let source = match errno {
+                libc::ELIBACC => io::Error::other("the interpreter that it names does not exist inside"),
+                errno => io::Error::from_raw_os_error(errno),
+            };
+            Some(StartError::NotExecuted { command, source })
+        }
+        _ => None,
     }
 }
 

@@ -17,7 +17,7 @@ use super::signals::{PipeSignalHeld, Signals, WritesFailQuietly};
 use super::streams::Streams;
 use super::terminal::{Questions, Terminal};
 use super::ticker::Ticker;
-use super::{Remains, Running};
+use super::{Remains, Running, StartError};
 use crate::clock::timespec;
 use crate::network::TaggedSockets;
 use crate::reap::reap;
@@ -58,6 +58,8 @@ pub enum Turn {
     GoesOn,
     /// The first client knocks at one of these sockets, which the caller has to serve from now on.
     Knocked(TaggedSockets),
+    /// A command that was to start silently could not be started, and nothing is left.
+    NotStarted(StartError),
     /// Everything has ended.
     Ended(Box<Outcome>),
 }
@@ -127,7 +129,7 @@ impl Supervisor {
     /// As [`Supervisor::wait`].
     pub fn on_ready(&mut self) -> io::Result<Turn> {
         let turn = self.turn(false)?;
-        if !matches!(turn, Turn::Ended(_))
+        if !matches!(turn, Turn::Ended(_) | Turn::NotStarted(_))
             && let Err(error) = self.update_readiness()
         {
             // Nobody would be told of what happens next.
@@ -213,6 +215,10 @@ impl Supervisor {
         if ready.link {
             while let Some(report) = running.receive_now()? {
                 running.hear(report, options)?;
+            }
+            if let Some(error) = running.not_started.take() {
+                running.end();
+                return Ok(Turn::NotStarted(error));
             }
         }
         match ready.guard {

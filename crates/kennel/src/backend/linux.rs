@@ -1,9 +1,12 @@
 //! Linux: where a job, the sandbox of kennel-linux and the network gate meet.
 
+mod pool;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use kennel_linux::guard::Rules;
 use kennel_linux::launch::zygote;
@@ -11,9 +14,9 @@ use kennel_linux::plan::Plan;
 use kennel_linux::resolve::created::missing_folders;
 pub use kennel_linux::sandbox::InheritedMemory;
 use kennel_linux::sandbox::{self, Birth, Given, Network, Started, Wanted, Watch, each_variable};
+use kennel_linux::supervise::Turn;
 use kennel_linux::supervise::streams;
 use kennel_linux::supervise::ticker::Ticker;
-use kennel_linux::supervise::{Supervisor, Turn};
 use kennel_policy::host::Finding;
 use kennel_policy::outcome::Outcome;
 use kennel_policy::policy::Policy;
@@ -21,9 +24,11 @@ use kennel_policy::printed::show;
 use rustix::process::Signal;
 
 use super::{Attend, Backend};
-use crate::job::{Hooks, Job, PlannedStep, Streams};
+use crate::job::{self, Hooks, Job, PlannedStep, Streams, UsageSink};
 use crate::network::{Published, SandboxNetwork};
+use crate::pool::PoolKind;
 use crate::stdio::{Handle, Leads, Pipes};
+use crate::terminal::Questions;
 use crate::{NetworkControl, Result, SandboxError, Stdio, Terminal, Usage};
 
 /// Bytes captured of each output stream unless the policy says how many.
@@ -57,54 +62,21 @@ impl Backend for Linux {
         Ok(())
     }
 
-    fn start(job: Job) -> Result<Running> {
-        let Job { policy, command, environment, cwd, streams, hooks, memory, alone: only_child } = job;
-        let Hooks { count, audience, questions, show, control, ask, published, advice } = hooks;
-        let alone = matches!(streams, Streams::Attached);
-        // Before anything else is opened: a descriptor of kennel's own must never pass for one of the caller's streams.
-        let streams = streams.taken()?;
-        let _low = LowNumbers::occupied()?;
-        let (streams, mut pipes) = given(streams, &policy)?;
-        if let Some(why) = control.as_ref().and_then(|lines| lines.reachable(&policy)) {
-            return Err(SandboxError::Setup(why.into()));
+    type Pool = Arc<pool::Pool>;
+
+    fn start_pool(zygote: &Self::Zygote, kind: PoolKind) -> Result<Self::Pool> {
+        Ok(Arc::new(pool::Pool::start(Arc::clone(zygote), kind)?))
+    }
+
+    fn pool_ready(pool: &Self::Pool) -> usize {
+        pool.ready()
+    }
+
+    fn start(mut job: Job) -> Result<Running> {
+        if let Some(pool) = job.pool.take() {
+            return pool.start_job(job);
         }
-        let mut gate = SandboxNetwork::new(&policy, each_variable(&environment), ask.as_ref())?;
-        if let Some(gate) = &mut gate {
-            if let Some(lines) = control {
-                gate.obey(lines);
-            }
-            let asked = gate.published().iter().zip(&policy.network.publish);
-            let chosen = asked.filter(|(_, asked)| asked.host == 0).map(|(published, _)| published);
-            published.iter().for_each(|tell| chosen.clone().for_each(tell));
-        }
-        let network = gate.as_mut().map(|gate| {
-            let (shared, outside) = gate.take_outside();
-            Network { plan: gate.take_plan(), outside, shared }
-        });
-        let show = show.map(|mut show| {
-            Box::new(move |plan: &Plan, rules: &Rules| show(&steps(plan, rules))) as Box<sandbox::Show>
-        });
-        let ticker = audience.map(|(audience, every)| Ticker::new(audience, every));
-        let birth = match memory {
-            // SAFETY: what the caller of `Job::clone_this_process` promised.
-            Some(memory) => unsafe { Birth::copy(memory) },
-            None if only_child => Birth::only_child(),
-            None => Birth::program(),
-        };
-        let Started { supervisor, not_enforced, terminal } = sandbox::start(sandbox::Job {
-            policy,
-            wanted: Wanted { words: command, environment },
-            cwd,
-            streams,
-            birth,
-            network,
-            watch: Watch { count, ticker, questions, show },
-        })?;
-        if let Some(gate) = &mut gate {
-            gate.follow_control();
-        }
-        pipes.terminal = terminal.map(Terminal::new).transpose()?;
-        Ok(Running { supervisor, gate, alone, advice, not_enforced, pipes })
+        start(job)
     }
 
     fn plan(job: Job) -> Result<Vec<PlannedStep>> {
@@ -132,6 +104,70 @@ impl Backend for Linux {
     fn findings(trial: impl FnOnce() -> std::result::Result<(), String>) -> Vec<Finding> {
         kennel_linux::host::findings(trial)
     }
+}
+
+/// Starts a job in a sandbox of its own.
+fn start(job: Job) -> Result<Running> {
+    let Job { policy, command, environment, cwd, streams, hooks, memory, alone: only_child, pool: _ } = job;
+    let Hooks { count, audience, questions, show, control, ask, published, advice } = hooks;
+    let alone = matches!(streams, Streams::Attached);
+    // Before anything else is opened: a descriptor of kennel's own must never pass for one of the caller's streams.
+    let streams = streams.taken()?;
+    let _low = LowNumbers::occupied()?;
+    let (streams, mut pipes) = given(streams, &policy)?;
+    if let Some(why) = control.as_ref().and_then(|lines| lines.reachable(&policy)) {
+        return Err(SandboxError::Setup(why.into()));
+    }
+    let mut gate = SandboxNetwork::new(&policy, each_variable(&environment), ask.as_ref())?;
+    if let Some(gate) = &mut gate {
+        if let Some(lines) = control {
+            gate.obey(lines);
+        }
+        let asked = gate.published().iter().zip(&policy.network.publish);
+        let chosen = asked.filter(|(_, asked)| asked.host == 0).map(|(published, _)| published);
+        published.iter().for_each(|tell| chosen.clone().for_each(tell));
+    }
+    let network = gate.as_mut().map(network_of);
+    let birth = match memory {
+        // SAFETY: what the caller of `Job::clone_this_process` promised.
+        Some(memory) => unsafe { Birth::copy(memory) },
+        None if only_child => Birth::only_child(),
+        None => Birth::program(),
+    };
+    let Started { supervisor, not_enforced, terminal } = sandbox::start(sandbox::Job {
+        policy,
+        wanted: Wanted { words: command, environment },
+        cwd,
+        streams,
+        birth,
+        network,
+        watch: watch(count, audience, questions, show),
+    })?;
+    if let Some(gate) = &mut gate {
+        gate.follow_control();
+    }
+    pipes.terminal = terminal.map(Terminal::new).transpose()?;
+    let supervisor = pool::Attended::alone(supervisor);
+    Ok(Running { supervisor, gate, alone, advice, not_enforced, pipes })
+}
+
+/// What is made inside for a gate, and what it serves besides.
+fn network_of(gate: &mut SandboxNetwork) -> Network {
+    let (shared, outside) = gate.take_outside();
+    Network { plan: gate.take_plan(), outside, shared }
+}
+
+fn watch(
+    count: bool,
+    audience: Option<(Box<dyn UsageSink>, Duration)>,
+    questions: Option<Questions>,
+    show: Option<Box<job::Show>>,
+) -> Watch {
+    let show = show.map(|mut show| {
+        Box::new(move |plan: &Plan, rules: &Rules| show(&steps(plan, rules))) as Box<sandbox::Show>
+    });
+    let ticker = audience.map(|(audience, every)| Ticker::new(audience, every));
+    Watch { count, ticker, questions, show }
 }
 
 /// The steps of a plan and what is guarded, each with the reason for it.
@@ -251,7 +287,7 @@ impl LowNumbers {
 /// A sandbox that runs, and the gate of its network.
 #[derive(Debug)]
 pub(crate) struct Running {
-    supervisor: Supervisor,
+    supervisor: pool::Attended,
     gate: Option<SandboxNetwork>,
     /// Whether this process has no other sandbox.
     alone: bool,
@@ -263,9 +299,10 @@ pub(crate) struct Running {
 impl Running {
     /// The one place where a sandbox and its gate are put together: it opens with the first client, and in the end what it
     /// decided becomes a part of the outcome.
-    fn follow(&mut self, turn: Turn) -> Option<Outcome> {
-        match turn {
+    fn follow(&mut self, turn: Turn) -> Result<Option<Outcome>> {
+        Ok(match turn {
             Turn::GoesOn => None,
+            Turn::NotStarted(error) => return Err(sandbox::Error::from(error).into()),
             Turn::Knocked(doors) => {
                 if self.alone {
                     // PID 1 was cloned before, so what is inside keeps the limit that the caller has.
@@ -282,19 +319,19 @@ impl Running {
                 outcome.network = self.gate.as_ref().map(|gate| gate.used(self.advice)).unwrap_or_default();
                 Some(*outcome)
             }
-        }
+        })
     }
 }
 
 impl Attend for Running {
     fn turn(&mut self) -> Result<Option<Outcome>> {
         let turn = self.supervisor.wait()?;
-        Ok(self.follow(turn))
+        self.follow(turn)
     }
 
     fn on_ready(&mut self) -> Result<Option<Outcome>> {
         let turn = self.supervisor.on_ready()?;
-        Ok(self.follow(turn))
+        self.follow(turn)
     }
 
     fn descriptor(&mut self) -> Result<BorrowedFd<'_>> {

@@ -10,6 +10,7 @@ use kennel_policy::outcome::Outcome;
 
 use crate::job::{Job, PlannedStep};
 use crate::network::Published;
+use crate::pool::PoolKind;
 use crate::stdio::{Handle, Pipes};
 use crate::{NetworkControl, Result, Usage};
 
@@ -32,6 +33,15 @@ pub(crate) trait Backend {
 
     /// Starts what sandboxes are cloned from.
     fn start_zygote() -> Result<Self::Zygote>;
+
+    /// Sandboxes that are prepared ahead.
+    type Pool: Clone + std::fmt::Debug + Send + Sync;
+
+    /// Starts to prepare sandboxes.
+    fn start_pool(zygote: &Self::Zygote, kind: PoolKind) -> Result<Self::Pool>;
+
+    /// How many wait for a job.
+    fn pool_ready(pool: &Self::Pool) -> usize;
 
     /// Its process.
     fn zygote_pid(zygote: &Self::Zygote) -> Option<u32>;

@@ -8,6 +8,7 @@ use kennel_policy::outcome::Outcome;
 use super::{Attend, Backend};
 use crate::job::{Job, PlannedStep};
 use crate::network::Published;
+use crate::pool::PoolKind;
 use crate::stdio::{Handle, Pipes};
 use crate::{NetworkControl, Result, SandboxError, Usage};
 
@@ -28,6 +29,16 @@ impl Backend for Unsupported {
 
     fn start_zygote() -> Result<Infallible> {
         Err(unsupported())
+    }
+
+    type Pool = Infallible;
+
+    fn start_pool(zygote: &Infallible, _: PoolKind) -> Result<Infallible> {
+        match *zygote {}
+    }
+
+    fn pool_ready(pool: &Infallible) -> usize {
+        match *pool {}
     }
 
     fn zygote_pid(zygote: &Infallible) -> Option<u32> {
