@@ -8,6 +8,7 @@
 pub mod carry;
 mod end;
 mod guard_state;
+pub mod idle;
 mod job;
 pub mod meter;
 mod readiness;
@@ -38,6 +39,7 @@ use crate::link::{self, Received};
 use crate::network::TaggedSockets;
 use crate::reap::reap;
 use guard_state::GuardState;
+use idle::Busy;
 use job::Job;
 use kennel_policy::outcome::Ended;
 use meter::Meter;
@@ -79,6 +81,10 @@ pub struct Running {
     /// Everything inside has ended, but for an init that has reported it and is on its way out.
     inside_gone: bool,
     reaped: bool,
+    /// Whether this is a command of a session, and init its leader: a child of the session's PID 1, not of this process.
+    leads: bool,
+    /// Keeps the session from counting as idle.
+    busy: Option<Busy>,
 }
 
 /// What is left of a sandbox whose outcome was told as soon as init had reported it: init's last moments, and the cgroup.
@@ -116,6 +122,8 @@ impl Running {
             timed_out: false,
             inside_gone: false,
             reaped: false,
+            leads: false,
+            busy: None,
         }
     }
 
@@ -198,6 +206,10 @@ impl Running {
         self.init.namespaced.then(|| self.init.pidfd.try_clone().ok()).flatten()
     }
 
+    pub(crate) fn link(&self) -> &OwnedFd {
+        &self.init.link
+    }
+
     /// Refers to PID 1; ready to read when everything inside has ended.
     #[must_use]
     pub fn pidfd(&self) -> BorrowedFd<'_> {
@@ -223,6 +235,10 @@ impl Running {
     fn end(&mut self) {
         if !self.reaped {
             self.kill();
+            if self.leads {
+                // Somebody inside may have stopped it.
+                self.signal(Signal::CONT);
+            }
             // An init that does not come to its end (it may be stopped) is made to.
             let mut gone = [PollFd::new(&self.init.pidfd, PollFlags::IN)];
             let until = Instant::now() + PATIENCE;
