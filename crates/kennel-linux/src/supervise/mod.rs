@@ -21,7 +21,7 @@ pub mod terminal;
 pub mod ticker;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -154,10 +154,10 @@ impl Running {
         self.init.namespaced
     }
 
-    /// PID 1's pid in this process's namespace.
+    /// PID 1's pid in this process's namespace; a leader's, of which only its descriptor came; 0 if it has ended.
     #[must_use]
     pub fn init_pid(&self) -> i32 {
-        self.init.pid
+        if self.leads { pid_behind(&self.init.pidfd) } else { self.init.pid }
     }
 
     fn start_guard(&mut self) {
@@ -307,6 +307,14 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// The process that a pidfd refers to, as /proc shows it.
+fn pid_behind(pidfd: &OwnedFd) -> i32 {
+    let info =
+        std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).unwrap_or_default();
+    let pid = info.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok());
+    pid.filter(|pid| *pid > 0).unwrap_or(0)
 }
 
 /// Kills everything inside: with PID 1 gone the kernel leaves nothing. Without a PID namespace init has to do it: the

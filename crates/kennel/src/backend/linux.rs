@@ -10,7 +10,9 @@ use kennel_linux::launch::zygote;
 use kennel_linux::plan::Plan;
 use kennel_linux::resolve::created::missing_folders;
 pub use kennel_linux::sandbox::InheritedMemory;
-use kennel_linux::sandbox::{self, Birth, Given, Network, Started, Wanted, Watch, each_variable};
+use kennel_linux::sandbox::{
+    self, Birth, Given, Late, Network, Preparation, Started, Wanted, Watch, each_variable,
+};
 use kennel_linux::supervise::streams;
 use kennel_linux::supervise::ticker::Ticker;
 use kennel_linux::supervise::{Supervisor, Turn};
@@ -20,11 +22,11 @@ use kennel_policy::policy::Policy;
 use kennel_policy::printed::show;
 use rustix::process::Signal;
 
-use super::{Attend, Backend};
-use crate::job::{Hooks, Job, PlannedStep, Streams};
+use super::{Attend, Backend, Lasting};
+use crate::job::{Environment, Hooks, Job, PlannedStep, Streams};
 use crate::network::{Published, SandboxNetwork};
 use crate::stdio::{Handle, Leads, Pipes};
-use crate::{NetworkControl, Result, SandboxError, Stdio, Terminal, Usage};
+use crate::{AskAboutHosts, ControlLines, NetworkControl, Result, SandboxError, Stdio, Terminal, Usage};
 
 /// Bytes captured of each output stream unless the policy says how many.
 const CAPTURED: u64 = 64 << 20;
@@ -58,29 +60,17 @@ impl Backend for Linux {
     }
 
     fn start(job: Job) -> Result<Running> {
-        let Job { policy, command, environment, cwd, streams, hooks, memory, alone: only_child } = job;
+        if job.session.is_some() {
+            return start_in_session(job);
+        }
+        let Job { policy, command, environment, cwd, streams, hooks, memory, alone: only_child, .. } = job;
         let Hooks { count, audience, questions, show, control, ask, published, advice } = hooks;
         let alone = matches!(streams, Streams::Attached);
         // Before anything else is opened: a descriptor of kennel's own must never pass for one of the caller's streams.
         let streams = streams.taken()?;
         let _low = LowNumbers::occupied()?;
         let (streams, mut pipes) = given(streams, &policy)?;
-        if let Some(why) = control.as_ref().and_then(|lines| lines.reachable(&policy)) {
-            return Err(SandboxError::Setup(why.into()));
-        }
-        let mut gate = SandboxNetwork::new(&policy, each_variable(&environment), ask.as_ref())?;
-        if let Some(gate) = &mut gate {
-            if let Some(lines) = control {
-                gate.obey(lines);
-            }
-            let asked = gate.published().iter().zip(&policy.network.publish);
-            let chosen = asked.filter(|(_, asked)| asked.host == 0).map(|(published, _)| published);
-            published.iter().for_each(|tell| chosen.clone().for_each(tell));
-        }
-        let network = gate.as_mut().map(|gate| {
-            let (shared, outside) = gate.take_outside();
-            Network { plan: gate.take_plan(), outside, shared }
-        });
+        let (mut gate, network) = gate(&policy, &environment, control, ask, published)?;
         let show = show.map(|mut show| {
             Box::new(move |plan: &Plan, rules: &Rules| show(&steps(plan, rules))) as Box<sandbox::Show>
         });
@@ -105,6 +95,26 @@ impl Backend for Linux {
         }
         pipes.terminal = terminal.map(Terminal::new).transpose()?;
         Ok(Running { supervisor, gate, alone, advice, not_enforced, pipes })
+    }
+
+    type Session = sandbox::Session;
+
+    fn start_session(job: Job, lasting: Lasting) -> Result<(sandbox::Session, Running)> {
+        let Job { policy, environment, cwd, hooks, .. } = job;
+        let Hooks { count, control, ask, published, advice, .. } = hooks;
+        let _low = LowNumbers::occupied()?;
+        let (mut gate, network) = gate(&policy, &environment, control, ask, published)?;
+        let Lasting { timeout, idle } = lasting;
+        let (session, started) = sandbox::Session::start(
+            Preparation { policy, cwd, birth: Birth::program(), network, count },
+            sandbox::Lasting { timeout, idle },
+        )?;
+        if let Some(gate) = &mut gate {
+            gate.follow_control();
+        }
+        let Started { supervisor, not_enforced, .. } = started;
+        let pipes = Pipes::default();
+        Ok((session, Running { supervisor, gate, alone: false, advice, not_enforced, pipes }))
     }
 
     fn plan(job: Job) -> Result<Vec<PlannedStep>> {
@@ -132,6 +142,56 @@ impl Backend for Linux {
     fn findings(trial: impl FnOnce() -> std::result::Result<(), String>) -> Vec<Finding> {
         kennel_linux::host::findings(trial)
     }
+}
+
+/// Starts a command in the session of its job.
+fn start_in_session(job: Job) -> Result<Running> {
+    let Job { policy, command, environment, workdir, streams, hooks, session, .. } = job;
+    let Hooks { audience, advice, .. } = hooks;
+    let session = session.ok_or_else(|| SandboxError::Internal("a job without a session".into()))?;
+    let streams = streams.taken()?;
+    let _low = LowNumbers::occupied()?;
+    let (streams, mut pipes) = given(streams, &policy)?;
+    let ticker = audience.map(|(audience, every)| Ticker::new(audience, every));
+    let Started { supervisor, not_enforced, terminal } = session.command(Late {
+        policy,
+        wanted: Wanted { words: command, environment },
+        workdir,
+        streams,
+        first: Vec::new(),
+        last: Vec::new(),
+        watch: Watch { ticker, ..Watch::default() },
+        at_report: true,
+    })?;
+    pipes.terminal = terminal.map(Terminal::new).transpose()?;
+    Ok(Running { supervisor, gate: None, alone: false, advice, not_enforced, pipes })
+}
+
+/// The gate of a network, where the policy has one, and what the sandbox needs of it.
+fn gate(
+    policy: &Policy,
+    environment: &Environment,
+    control: Option<ControlLines>,
+    ask: Option<AskAboutHosts>,
+    tell: Option<fn(&Published)>,
+) -> Result<(Option<SandboxNetwork>, Option<Network>)> {
+    if let Some(why) = control.as_ref().and_then(|lines| lines.reachable(policy)) {
+        return Err(SandboxError::Setup(why.into()));
+    }
+    let mut gate = SandboxNetwork::new(policy, each_variable(environment), ask.as_ref())?;
+    if let Some(gate) = &mut gate {
+        if let Some(lines) = control {
+            gate.obey(lines);
+        }
+        let asked = gate.published().iter().zip(&policy.network.publish);
+        let chosen = asked.filter(|(_, asked)| asked.host == 0).map(|(published, _)| published);
+        tell.iter().for_each(|tell| chosen.clone().for_each(tell));
+    }
+    let network = gate.as_mut().map(|gate| {
+        let (shared, outside) = gate.take_outside();
+        Network { plan: gate.take_plan(), outside, shared }
+    });
+    Ok((gate, network))
 }
 
 /// The steps of a plan and what is guarded, each with the reason for it.
