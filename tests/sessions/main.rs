@@ -1,5 +1,6 @@
 //! Sandboxes that stand before their commands are known.
 
+mod commands;
 mod late;
 
 kennel_tests::roles! {

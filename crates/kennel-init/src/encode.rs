@@ -217,6 +217,7 @@ fn encode_step(out: &mut Writer, step: &Step) {
         }
         Step::Later => out.u8(tag::LATER),
         Step::TakeDescriptors { numbers } => out.u8(tag::TAKE_DESCRIPTORS).numbers(numbers.iter().copied()),
+        Step::Session { layer } => out.u8(tag::SESSION).u64(*layer),
     };
 }
 

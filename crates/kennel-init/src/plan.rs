@@ -288,6 +288,13 @@ pub enum Step {
         /// Which numbers, in the order of the descriptors.
         numbers: Vec<u32>,
     },
+    /// Report that the sandbox is ready, and run any number of commands in it, each by a leader of its own. The last step of a
+    /// session.
+    Session {
+        /// The file rights of the Landlock layer that each command gets, which allows all of them everywhere: commands in
+        /// different layers can neither trace each other nor look at each other's descriptors. 0 for none.
+        layer: u64,
+    },
 }
 
 /// A name to cover again in a sandbox that runs, because the host has put something else there.

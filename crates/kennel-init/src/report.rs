@@ -111,6 +111,9 @@ pub enum Order {
     Release,
     /// End everything inside, and report what it has used.
     End,
+    /// Of a session: run a command. One end of a fresh socket pair travels with this message, and everything about the command
+    /// goes over that.
+    Command,
 }
 
 /// How long a message is.
@@ -205,6 +208,7 @@ impl Order {
             Order::Hold => message(4, []),
             Order::Release => message(5, []),
             Order::End => message(6, []),
+            Order::Command => message(10, []),
         }
     }
 
@@ -219,6 +223,7 @@ impl Order {
             4 => Some(Order::Hold),
             5 => Some(Order::Release),
             6 => Some(Order::End),
+            10 => Some(Order::Command),
             _ => None,
         }
     }

@@ -84,6 +84,7 @@ pub fn describe_step(step: &Step) -> String {
             format!("filter system calls ({} instructions){asks}", program.len() / 8)
         }
         Step::Later => "wait for the steps that come with the command".into(),
+        Step::Session { .. } => "run the commands of the session".into(),
         Step::TakeDescriptors { numbers } => format!("take {} from the controller", stream_names(numbers)),
     }
 }

@@ -3,14 +3,16 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use kennel_policy::policy::{EnvironmentBase, EnvironmentPolicy};
 use kennel_policy::settings::{ValueError, name, variable};
 
 use crate::job::{Hooks, Job, Streams};
-use crate::{Child, ExecutionResult, Pool, Result, Sandbox, SandboxError, Stdio};
+use crate::{Child, ExecutionResult, Pool, Result, Sandbox, SandboxError, Session, Stdio};
 
-/// A command to run in a sandbox, created by [`Sandbox::command`].
+/// A command to run in a sandbox of its own, created by [`Sandbox::command`], or in a session, created by
+/// [`Session::command`].
 ///
 /// ```
 /// let sandbox = kennel::Sandbox::builder().build()?;
@@ -20,8 +22,7 @@ use crate::{Child, ExecutionResult, Pool, Result, Sandbox, SandboxError, Stdio};
 /// ```
 #[derive(Debug)]
 pub struct Command<'s> {
-    sandbox: &'s Sandbox,
-    pool: Option<&'s Pool>,
+    place: Place<'s>,
     words: Vec<OsString>,
     clear: bool,
     /// Changes to variables, in order; `None` removes one.
@@ -30,6 +31,19 @@ pub struct Command<'s> {
     input: Option<Input>,
     streams: [Option<Stdio>; 3],
     terminal: Option<(u16, u16)>,
+    timeout: Option<Duration>,
+    max_output: Option<u64>,
+}
+
+/// Where a command runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'s> {
+    /// In a fresh sandbox.
+    Sandbox(&'s Sandbox),
+    /// In one that was prepared for it.
+    Pool(&'s Pool),
+    /// Beside the others of a session.
+    Session(&'s Session),
 }
 
 /// Variables and their values, which may be secrets.
@@ -53,10 +67,9 @@ impl std::fmt::Debug for Input {
 }
 
 impl<'s> Command<'s> {
-    pub(crate) fn new(sandbox: &'s Sandbox, program: &OsStr) -> Command<'s> {
+    pub(crate) fn new(place: Place<'s>, program: &OsStr) -> Command<'s> {
         Command {
-            sandbox,
-            pool: None,
+            place,
             words: vec![program.to_owned()],
             clear: false,
             variables: Variables::default(),
@@ -64,11 +77,9 @@ impl<'s> Command<'s> {
             input: None,
             streams: [const { None }; 3],
             terminal: None,
+            timeout: None,
+            max_output: None,
         }
-    }
-
-    pub(crate) fn pooled(sandbox: &'s Sandbox, pool: &'s Pool, program: &OsStr) -> Command<'s> {
-        Command { pool: Some(pool), ..Command::new(sandbox, program) }
     }
 
     /// Adds an argument.
@@ -118,6 +129,27 @@ impl<'s> Command<'s> {
     /// command is started.
     pub fn current_dir(&mut self, folder: impl AsRef<Path>) -> &mut Self {
         self.folder = Some(folder.as_ref().to_owned());
+        self
+    }
+
+    /// Kills the command and all that it started after this time. A shorter limit of the sandbox stays.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let sandbox = kennel::Sandbox::builder().build()?;
+    /// let result = sandbox.command("sleep").arg("60").timeout(Duration::from_millis(100)).output()?;
+    /// assert!(result.killed_by_timeout);
+    /// # Ok::<(), kennel::SandboxError>(())
+    /// ```
+    pub fn timeout(&mut self, limit: Duration) -> &mut Self {
+        self.timeout = Some(limit);
+        self
+    }
+
+    /// Captures no more than so many bytes of each output stream. A lower limit of the sandbox stays.
+    pub fn max_output(&mut self, bytes: u64) -> &mut Self {
+        self.max_output = Some(bytes);
         self
     }
 
@@ -225,7 +257,11 @@ impl<'s> Command<'s> {
     }
 
     fn job(&self, streams: Streams) -> Result<Job> {
-        let Sandbox { policy, extras, .. } = self.sandbox;
+        let (policy, extras) = match self.place {
+            Place::Sandbox(Sandbox { policy, extras, .. }) => (policy, Some(extras)),
+            Place::Pool(pool) => (&pool.sandbox().policy, Some(&pool.sandbox().extras)),
+            Place::Session(session) => (session.policy(), None),
+        };
         let mut policy = Arc::clone(policy);
         if self.clear {
             Arc::make_mut(&mut policy).environment.base = EnvironmentBase::Clear;
@@ -234,13 +270,30 @@ impl<'s> Command<'s> {
             change(&mut Arc::make_mut(&mut policy).environment, key, value.as_deref())
                 .map_err(|error| SandboxError::ConfigValidation(format!("env: {error}").into()))?;
         }
-        if let Some(folder) = &self.folder {
-            Arc::make_mut(&mut policy).process.workdir = Some(std::path::absolute(folder)?);
+        if let Some(limit) = self.timeout {
+            let own = &mut Arc::make_mut(&mut policy).limits.wall_time;
+            *own = Some(own.map_or(limit, |own| own.min(limit)));
+        }
+        if let Some(bytes) = self.max_output {
+            let own = &mut Arc::make_mut(&mut policy).limits.output;
+            *own = Some(own.map_or(bytes, |own| own.min(bytes)));
+        }
+        let folder = self.folder.as_ref().map(std::path::absolute).transpose()?;
+        if let (Some(folder), Place::Sandbox(_) | Place::Pool(_)) = (&folder, self.place) {
+            Arc::make_mut(&mut policy).process.workdir = Some(folder.clone());
         }
         let mut job = Job::new(policy, self.words.clone());
         job.streams = streams;
-        job.pool = self.pool.map(Pool::native);
-        job.hooks = Hooks { count: extras.count_usage, ask: extras.ask.clone(), ..Hooks::default() };
+        match self.place {
+            Place::Session(session) => {
+                (job.session, job.workdir) = (Some(Arc::clone(session.native())), folder);
+            }
+            Place::Pool(pool) => job.pool = Some(pool.native()),
+            Place::Sandbox(_) => {}
+        }
+        if let Some(extras) = extras {
+            job.hooks = Hooks { count: extras.count_usage, ask: extras.ask.clone(), ..Hooks::default() };
+        }
         Ok(job)
     }
 }

@@ -41,6 +41,7 @@ mod public_api;
 mod result;
 mod running;
 mod sandbox;
+mod session;
 pub mod settings_file;
 mod stdio;
 mod supervisor_thread;
@@ -68,6 +69,7 @@ pub use pty::Terminal;
 pub use result::ExecutionResult;
 pub use running::Running;
 pub use sandbox::Sandbox;
+pub use session::{Session, SessionBuilder};
 pub use stdio::Stdio;
 pub use zygote::Zygote;
 

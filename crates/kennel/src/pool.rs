@@ -8,6 +8,7 @@ use kennel_policy::policy::Policy;
 
 use crate::backend::{Backend, Native};
 use crate::builder::Extras;
+use crate::command::Place;
 use crate::{Command, ExecutionResult, Result, Sandbox, SandboxError, Zygote};
 
 /// Sandboxes that wait for their commands, made by [`Zygote::pool`]. A command that is handed to the pool starts about as
@@ -88,7 +89,7 @@ impl Pool {
     /// Prepares a command, as [`Sandbox::command`] does.
     #[must_use]
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command<'_> {
-        Command::pooled(&self.sandbox, self, program.as_ref())
+        Command::new(Place::Pool(self), program.as_ref())
     }
 
     /// Runs a command to its end and captures its output. It reads an empty standard input.
@@ -103,6 +104,10 @@ impl Pool {
     #[must_use]
     pub fn ready(&self) -> usize {
         Native::pool_ready(&self.native)
+    }
+
+    pub(crate) fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
     }
 
     pub(crate) fn native(&self) -> <Native as Backend>::Pool {

@@ -9,6 +9,7 @@ use kennel_policy::policy::Policy;
 
 use crate::backend::{Backend, Native};
 use crate::builder::Extras;
+use crate::command::Place;
 use crate::settings_file;
 use crate::{Child, Command, ExecutionResult, Result, SandboxBuilder, SandboxConfig, Stdio};
 
@@ -120,7 +121,7 @@ impl Sandbox {
     /// ```
     #[must_use]
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command<'_> {
-        Command::new(self, program.as_ref())
+        Command::new(Place::Sandbox(self), program.as_ref())
     }
 
     /// Runs a command to its end and captures its output. It reads an empty standard input.

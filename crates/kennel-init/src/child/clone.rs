@@ -98,6 +98,18 @@ pub unsafe fn vfork_on_stack(stack_end: *mut u8, entry: Entry, argument: *mut u8
     }
 }
 
+/// [`clone_on_stack`] for a child that shares this process's memory and runs beside it, by the old call, as
+/// [`vfork_on_stack`].
+///
+/// # Safety
+/// As [`clone_on_stack`]; `stack_end` is the upper end of the stack. What the child uses of this process's memory must be
+/// nobody else's until it has ended.
+pub unsafe fn beside_on_stack(stack_end: *mut u8, entry: Entry, argument: *mut u8) -> Result<i32> {
+    const SIGCHLD: u64 = 17;
+    // SAFETY: flags and a stack, as the call takes them; the rest is the caller's promise.
+    unsafe { enter(nr::CLONE, (flag::VM | SIGCHLD) as usize, stack_end as usize, 0, entry, argument) }
+}
+
 /// Makes a clone call; the child calls `entry` on its fresh stack.
 ///
 /// # Safety

@@ -1,6 +1,7 @@
 //! What comes after the sandbox is ready: a further part with steps, and descriptors that were not there at birth.
 
 use super::files::Folder;
+use super::memory::Memory;
 use super::orders::Part;
 use super::sys::{self, Errno, Fd, MOST_FDS, Result};
 use super::wire::Reader;
@@ -9,9 +10,9 @@ use crate::report::Report;
 
 impl<'a> Setup<'a> {
     /// Reports that everything so far is done, and waits for the part with the rest.
-    pub(super) fn await_part(&self) -> Result<Part> {
+    pub(super) fn await_part(&self, memory: &Memory) -> Result<Part> {
         sys::send(self.link, &Report::Ready.encode())?;
-        Part::receive(self.link)
+        Part::receive(self.link, memory)
     }
 
     /// Performs the steps of a late part, the first of which counts as step `done`; an error names the step. Returns how many

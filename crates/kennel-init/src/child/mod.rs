@@ -13,6 +13,7 @@ pub mod command;
 pub mod files;
 mod hold;
 mod late;
+mod memory;
 pub mod mend;
 pub mod mounts;
 pub mod network;
@@ -23,6 +24,7 @@ pub mod pair;
 pub mod reaper;
 pub mod remount;
 pub mod restrict;
+pub mod session;
 mod streams;
 pub mod sys;
 pub mod tag;
@@ -32,6 +34,7 @@ pub mod zygote;
 
 use crate::report::Report;
 use hold::Hold;
+use memory::Memory;
 use network_helper::NetworkHelper;
 use reaper::Reaper;
 use sys::{Errno, Fd, Result};
@@ -125,7 +128,8 @@ pub unsafe fn run(link: i32, inherited: InheritedMemory) -> ! {
     let umask = sys::umask(0);
     // SAFETY: the caller's own promise.
     unsafe { inherited.give_up() };
-    let opening = receive(link, 0);
+    let memory = Memory::of_init();
+    let opening = receive(link, 0, &memory);
     let mut steps = opening.reader();
     let helper = match begin(&mut steps) {
         Ok(count) => NetworkHelper::new(steps, count, link),
@@ -138,36 +142,68 @@ pub unsafe fn run(link: i32, inherited: InheritedMemory) -> ! {
     if let Err((step, errno)) = helper.meanwhile() {
         fail(link, step, errno);
     }
-    let main = receive(link, helper.count());
+    let main = receive(link, helper.count(), &memory);
     let mut late = None;
-    let Performed { past, terminal, link } = match perform(main.reader(), link, &helper, &mut late) {
+    let performed = match perform(main.reader(), link, &helper, &memory, &mut late) {
         Ok(performed) => performed,
         Err((step, errno)) => fail(link, step, errno),
     };
+    let link = performed.link;
     // Last, because a process that is not dumpable owns nothing in /proc any more. From here on neither ptrace nor
     // /proc/1/mem nor a core dump shows what PID 1 holds.
     const PR_SET_DUMPABLE: usize = 4;
     if let Err(errno) = sys::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) {
-        fail(link, past, errno);
+        fail(link, performed.past, errno);
+    }
+    let own_network = helper.count() > 0;
+    if let Some(layer) = performed.session {
+        // SAFETY: neither is read any more.
+        unsafe {
+            opening.wipe();
+            main.wipe();
+        }
+        session::serve(link, layer, umask)
     }
     reaper::adopt_orphans();
-    let last = receive(link, past);
-    let (command, deadline) = match command::start(last.reader(), link, terminal.as_ref(), umask) {
-        Ok(started) => started,
-        Err(errno) => fail(link, past, errno),
-    };
-    let own_network = helper.count() > 0;
-    // SAFETY: nothing of the plan is used from here on.
-    unsafe {
-        opening.wipe();
-        main.wipe();
-        last.wipe();
-        if let Some(late) = late {
-            late.wipe();
+    Leading { link, past: performed.past, terminal: performed.terminal, umask, own_network, leads: false }
+        .lead(&memory, [Some(opening), Some(main), late])
+}
+
+/// A process that is about to start a command and to look after it: init, or the leader of a command of a session.
+struct Leading {
+    /// The socket to the controller.
+    link: i32,
+    /// How many steps have been performed.
+    past: u32,
+    /// The terminal, if one of them made it.
+    terminal: Option<Terminal>,
+    /// The caller's mask of permissions.
+    umask: u32,
+    /// Whether the network is the sandbox's own, and nobody else's inside.
+    own_network: bool,
+    /// Whether this is the leader of a command of a session.
+    leads: bool,
+}
+
+impl Leading {
+    /// Takes the part with the command, starts it and stays until it ends. `parts` have been performed.
+    fn lead(self, memory: &Memory, parts: [Option<orders::Part>; 3]) -> ! {
+        let Leading { link, past, terminal, umask, own_network, leads } = self;
+        let last = receive(link, past, memory);
+        let how = command::How { link, umask, leads };
+        let (command, deadline) = match command::start(last.reader(), &how, terminal.as_ref(), memory) {
+            Ok(started) => started,
+            Err(errno) => fail(link, past, errno),
+        };
+        // SAFETY: nothing of the plan is used from here on, and the child that used it has executed its program.
+        unsafe {
+            parts.into_iter().flatten().for_each(|part| part.wipe());
+            last.wipe();
+            memory.give_back();
         }
+        let (used, hold) = (sys::Usage::default(), Hold::none());
+        Reaper { command, terminal, deadline, hold, owes_stop: false, link, own_network, leads, used }.serve()
     }
-    let (used, hold) = (sys::Usage::default(), Hold::none());
-    Reaper { command, terminal, deadline, hold, owes_stop: false, link, own_network, used }.serve()
 }
 
 fn fail(link: i32, step: u32, Errno(errno): Errno) -> ! {
@@ -175,8 +211,8 @@ fn fail(link: i32, step: u32, Errno(errno): Errno) -> ! {
     sys::exit(1)
 }
 
-fn receive(link: i32, done: u32) -> orders::Part {
-    match orders::Part::receive(link) {
+fn receive(link: i32, done: u32, memory: &Memory) -> orders::Part {
+    match orders::Part::receive(link, memory) {
         Ok(part) => part,
         Err(errno) => fail(link, done, errno),
     }
@@ -196,6 +232,8 @@ struct Performed {
     terminal: Option<Terminal>,
     /// The link, which may have another number by now.
     link: i32,
+    /// Set where any number of commands are to be run: the Landlock layer of each, if there is one.
+    session: Option<Option<Fd>>,
 }
 
 /// Goes through the steps of the main part while `helper` takes care of the opening's, and through those of a late part, which
@@ -204,6 +242,7 @@ fn perform<'a>(
     mut reader: Reader<'a>,
     link: i32,
     helper: &NetworkHelper,
+    memory: &Memory,
     late: &'a mut Option<orders::Part>,
 ) -> core::result::Result<Performed, (u32, Errno)> {
     let done = helper.count();
@@ -212,7 +251,7 @@ fn perform<'a>(
         .map_err(|errno| (done, errno))?;
     let mut setup = Setup::new(link, root, reader, step_count);
     let mut late = Some(late);
-    let mut past = done + step_count as u32;
+    let (mut past, mut session) = (done + step_count as u32, None);
     for index in 0..step_count {
         setup.index = index;
         let at = done + index as u32;
@@ -221,8 +260,11 @@ fn perform<'a>(
             Ok((tag::LATER, _)) => {
                 helper.entered().map_err(|errno| (at, errno))?;
                 let late = late.take().ok_or((at, Errno::EPROTO))?;
-                let part = setup.await_part().map_err(|errno| (at, errno))?;
+                let part = setup.await_part(memory).map_err(|errno| (at, errno))?;
                 past = setup.perform_late(late.insert(part).reader(), past)?;
+            }
+            Ok((tag::SESSION, mut fields)) => {
+                session = Some(session::layer(&mut fields, &setup.root).map_err(|errno| (at, errno))?);
             }
             Ok((tag, fields)) => setup.step(tag, fields).map_err(|errno| (at, errno))?,
             Err(errno) => return Err((at, errno)),
@@ -230,7 +272,7 @@ fn perform<'a>(
     }
     // Or the command would find itself in the network that PID 1 was born in.
     helper.entered().map_err(|errno| (past, errno))?;
-    Ok(Performed { past, terminal: setup.terminal, link: setup.link })
+    Ok(Performed { past, terminal: setup.terminal, link: setup.link, session })
 }
 
 impl<'a> Setup<'a> {

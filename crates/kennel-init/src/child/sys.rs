@@ -169,6 +169,7 @@ pub mod nr_common {
     pub const FSOPEN: usize = 430;
     pub const FSCONFIG: usize = 431;
     pub const FSMOUNT: usize = 432;
+    pub const PIDFD_OPEN: usize = 434;
     pub const CLONE3: usize = 435;
     pub const CLOSE_RANGE: usize = 436;
     pub const OPENAT2: usize = 437;
@@ -596,8 +597,8 @@ pub fn landlock_allow_port(rules: &Fd, port: u16, access: u64) -> Result<()> {
     call!(nr_common::LANDLOCK_ADD_RULE, rules.0, 2, rule.as_ptr(), 0).map(drop)
 }
 
-pub fn landlock_restrict(rules: &Fd) -> Result<()> {
-    call!(nr_common::LANDLOCK_RESTRICT_SELF, rules.0, 0).map(drop)
+pub fn landlock_restrict(rules: i32) -> Result<()> {
+    call!(nr_common::LANDLOCK_RESTRICT_SELF, rules, 0).map(drop)
 }
 
 /// Installs a filter of classic BPF instructions (8 bytes each). With `listener`, returns its notification fd.
@@ -754,6 +755,11 @@ pub fn kill(pid: i32, signal: i32) -> Result<()> {
 
 pub fn getpid() -> i32 {
     call!(nr::GETPID).map_or(0, |pid| pid as i32)
+}
+
+/// A descriptor that refers to a process.
+pub fn pidfd_open(pid: i32) -> Result<Fd> {
+    call!(nr_common::PIDFD_OPEN, pid, 0).map(|fd| Fd(fd as i32))
 }
 
 pub fn setpgid(pid: i32, group: i32) -> Result<()> {

@@ -113,7 +113,7 @@ pub fn try_namespaces() -> Result<(), LaunchError> {
 }
 
 /// A pair of sockets that keep message boundaries: the controller's end and init's.
-fn link() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn link() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 

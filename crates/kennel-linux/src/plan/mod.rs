@@ -313,7 +313,6 @@ fn doors(steps: &mut Steps, network: &NetworkPlan) {
 }
 
 fn limits(steps: &mut Steps, policy: &Policy, rlimits: &[(u32, u64)]) {
-    const RLIMIT_CPU: u32 = 0;
     const RLIMIT_FSIZE: u32 = 1;
     const RLIMIT_CORE: u32 = 4;
     const RLIMIT_NOFILE: u32 = 7;
@@ -332,11 +331,25 @@ fn limits(steps: &mut Steps, policy: &Policy, rlimits: &[(u32, u64)]) {
     if let Some(bytes) = policy.limits.file_size {
         limit(RLIMIT_FSIZE, bytes, bytes, "limits.file_size");
     }
-    if let Some(time) = policy.limits.cpu_time {
-        // At the soft limit SIGXCPU, which a program can catch; a second later SIGKILL, which it cannot.
-        let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
-        limit(RLIMIT_CPU, seconds, seconds + 1, "limits.cpu_time");
-    }
+    steps.0.extend(cpu_limit(policy));
+}
+
+/// The limit on the CPU time of each process, if there is one.
+#[must_use]
+pub fn cpu_limit(policy: &Policy) -> Option<Planned> {
+    let time = policy.limits.cpu_time?;
+    // At the soft limit SIGXCPU, which a program can catch; a second later SIGKILL, which it cannot.
+    let soft = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    let step = Step::Limit { resource: RLIMIT_CPU, soft, hard: soft + 1 };
+    Some(Planned { step, reason: "limits.cpu_time".to_owned() })
+}
+
+/// The kernel's number of the limit on CPU time.
+const RLIMIT_CPU: u32 = 0;
+
+/// Takes the limit on CPU time out of a set-up: PID 1 of a session would use it up for all of its commands.
+pub fn without_cpu_limit(steps: &mut Vec<Planned>) {
+    steps.retain(|planned| !matches!(planned.step, Step::Limit { resource: RLIMIT_CPU, .. }));
 }
 
 /// What is started at the end: these words with these variables.

@@ -18,8 +18,9 @@ use super::{
     Arranged, Birth, Error, Given, Goal, Launcher, Network, NetworkSides, Prepared, Request, Staged, Started,
     Wanted, Watch, around, nothing_thrice, refuse_folder, system,
 };
+use crate::link;
 use crate::mounts::MountWatch;
-use crate::plan::{Caller, Tier, late_streams, working_directory};
+use crate::plan::{Caller, PlanError, Tier, late_streams, working_directory};
 use crate::resolve::created::MissingFolders;
 use crate::resolve::{Found, Location, locate, resolve};
 use crate::supervise::{Running, WaitOptions};
@@ -41,11 +42,11 @@ pub struct Preparation {
 /// A sandbox that is ready for its command. Dropping it leaves nothing behind.
 #[derive(Debug)]
 pub struct Ready {
-    prepared: Prepared,
-    running: Running,
+    pub(super) prepared: Prepared,
+    pub(super) running: Running,
     plan: Plan,
-    tier: Tier,
-    serves: bool,
+    pub(super) tier: Tier,
+    pub(super) serves: bool,
     mounts: MountWatch,
     cwd: PathBuf,
     /// What was found where a command starts.
@@ -82,23 +83,23 @@ impl Ready {
     /// # Errors
     /// When there is no sandbox; nothing is left of it then.
     pub fn prepare(preparation: Preparation) -> Result<Ready, Error> {
+        Ready::prepare_for(preparation, Goal::Ready)
+    }
+
+    pub(super) fn prepare_for(preparation: Preparation, goal: Goal) -> Result<Ready, Error> {
         let Preparation { policy, cwd, birth, network, count } = preparation;
         let mounts = MountWatch::new().map_err(system("watching the mount table"))?;
         let network = NetworkSides::of(network);
         let request = Request::new(policy, network.plan, count)?;
         let nothing = nothing_thrice().map_err(system("opening /dev/null"))?;
-        let launcher = Launcher {
-            birth: &birth,
-            around: around(Some(&nothing), &[const { None }; 3], false),
-            attached: false,
-            keep: &[],
-        };
+        let around = around(Some(&nothing), &[const { None }; 3], false);
+        let launcher = Launcher { birth: &birth, around, attached: false, keep: &[] };
         let early = request.launch_early(Tier::Full, &mut |how| launcher.launch(how));
         let mut prepared = Prepared::new(request, &cwd, Caller::without_streams(), MissingFolders::Create)?;
         // Before anything is mounted on it.
         let ground = Ground::of(prepared.points());
         let Staged { mut running, plan, tier } =
-            prepared.start(early, Goal::Ready, |how| launcher.launch(how), None)?;
+            prepared.start(early, goal, |how| launcher.launch(how), None)?;
         running.watch_too(if running.namespaced() { network.outside } else { network.shared });
         let start = located(prepared.policy().process.workdir.as_deref().unwrap_or(&cwd));
         Ok(Ready { prepared, running, plan, tier, serves: network.serves, mounts, cwd, start, ground })
@@ -150,14 +151,9 @@ impl Ready {
         let arranged = LateStreams::new(&policy, streams)?;
         plan.command = prepared.command(tier, &wanted, &policy, &arranged.caller)?;
         plan.command.starts_silently = silently;
-        let mut steps = first;
-        steps.extend(arranged.steps());
-        if let Some(path) = &workdir {
-            steps.push(working_directory(path)?);
-        }
-        steps.extend(last);
+        let steps = arranged.late_part(first, workdir.as_deref(), last)?;
         running.set_up_late(&steps);
-        arranged.send(&running);
+        arranged.send(running.link());
         plan.steps.extend(steps);
         if let Some(show) = watch.show.as_deref_mut() {
             show(&plan, prepared.guarded());
@@ -240,8 +236,24 @@ impl LateStreams {
         Ok(LateStreams { streams, caller, sent })
     }
 
+    /// All steps that come late, in their order.
+    pub(super) fn late_part(
+        &self,
+        first: Vec<Planned>,
+        workdir: Option<&Path>,
+        last: Vec<Planned>,
+    ) -> Result<Vec<Planned>, PlanError> {
+        let mut steps = first;
+        steps.extend(self.steps());
+        if let Some(path) = workdir {
+            steps.push(working_directory(path)?);
+        }
+        steps.extend(last);
+        Ok(steps)
+    }
+
     /// The steps that put them where they belong.
-    pub(super) fn steps(&self) -> Vec<Planned> {
+    fn steps(&self) -> Vec<Planned> {
         let mut steps: Vec<Planned> = Vec::new();
         for some in self.sent.chunks(MOST_FDS) {
             let numbers = some.iter().map(|(number, _)| *number).collect();
@@ -253,10 +265,11 @@ impl LateStreams {
     }
 
     /// Sends what [`LateStreams::steps`] take, in the same order.
-    pub(super) fn send(&self, running: &Running) {
+    pub(super) fn send(&self, link: &OwnedFd) {
         for some in self.sent.chunks(MOST_FDS) {
             let fds: Vec<_> = some.iter().map(|(_, fd)| fd.as_fd()).collect();
-            running.hand_over(&fds);
+            // An init that is gone is noticed where its report is waited for.
+            let _ = link::send_descriptors(link, &fds);
         }
     }
 }

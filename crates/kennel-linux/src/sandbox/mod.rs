@@ -3,6 +3,7 @@
 mod ground;
 pub mod late;
 mod prepared;
+pub mod session;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -29,6 +30,7 @@ use crate::supervise::{Running, StartError, Supervisor, WaitOptions};
 pub use late::{Late, Preparation, Ready};
 pub use prepared::{Environment, Prepared, Request, Wanted, each_variable};
 use prepared::{Goal, Staged};
+pub use session::{Lasting, Session};
 
 /// Why there is no sandbox.
 #[derive(Debug, thiserror::Error)]

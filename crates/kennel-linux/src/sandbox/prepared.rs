@@ -15,14 +15,17 @@ use super::{Error, Show, system};
 use crate::cgroup::{Cgroup, CgroupError, Controller, ControllerSet};
 use crate::guard::{GuardAssumptions, Rules, outer};
 use crate::host;
-use crate::landlock::Abi;
+use crate::landlock::{self, Abi};
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
 use crate::limits;
 use crate::network::NetworkPlan;
-use crate::plan::{Basis, Caller, PlanError, Tier, command, environment, opening, set_up};
+use crate::plan::{Basis, Caller, PlanError, Tier, command, environment, opening, set_up, without_cpu_limit};
 use crate::resolve::created::MissingFolders;
 use crate::resolve::{Point, Resolved, resolve};
 use crate::supervise::{Refused, Running, StartError};
+
+const NO_SESSION: &str = "a session needs namespaces, which this host denies\n\
+                          help: see `kennel doctor`, or run each command in a sandbox of its own";
 
 /// What is known of a sandbox before the disk has been looked at; enough for PID 1 to be born.
 #[derive(Debug)]
@@ -77,6 +80,8 @@ pub(super) enum Goal<'a> {
     Command(&'a Wanted),
     /// Until it is ready for one.
     Ready,
+    /// Until it is ready for any number of them.
+    Session,
 }
 
 /// A sandbox that has come as far as it was to.
@@ -361,6 +366,18 @@ impl Prepared {
                 steps.push(Planned { step: Step::Later, reason });
                 Command::default()
             }
+            Goal::Session => {
+                // Without namespaces nobody would be left to end what a killed leader leaves.
+                if tier == Tier::LandlockOnly {
+                    return Err(Error::NotEnforced(NO_SESSION.into()));
+                }
+                without_cpu_limit(&mut steps);
+                // Who may make namespaces may mount in them, which Landlock forbids.
+                let layer = if self.resolved.nested { 0 } else { landlock::harmless_layer(self.abi) };
+                let reason = "a session: commands come one by one".to_owned();
+                steps.push(Planned { step: Step::Session { layer }, reason });
+                Command::default()
+            }
         };
         let plan = Plan { opening, steps, command };
         if let Some(show) = show {
@@ -375,7 +392,7 @@ impl Prepared {
                 running.command(&plan.command, &policy.limits);
                 running.await_start(&plan)?;
             }
-            Goal::Ready => running.await_ready(&plan)?,
+            Goal::Ready | Goal::Session => running.await_ready(&plan)?,
         }
         Ok((running, plan))
     }

@@ -267,6 +267,7 @@ impl Running {
     /// Everything inside has ended; what it has written may still be on its way.
     pub(super) fn inside_ended(&mut self, options: &mut WaitOptions) {
         self.inside_gone = true;
+        self.busy = None;
         if let Some(streams) = &mut options.streams {
             streams.drain();
         }

@@ -8,6 +8,7 @@
 pub mod carry;
 mod end;
 mod guard_state;
+pub mod idle;
 mod job;
 pub mod meter;
 mod readiness;
@@ -20,7 +21,7 @@ pub mod terminal;
 pub mod ticker;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,7 @@ use crate::link::{self, Received};
 use crate::network::TaggedSockets;
 use crate::reap::reap;
 use guard_state::GuardState;
+use idle::Busy;
 use job::Job;
 use kennel_policy::outcome::Ended;
 use meter::Meter;
@@ -84,6 +86,10 @@ pub struct Running {
     /// Everything inside has ended, but for an init that has reported it and is on its way out.
     inside_gone: bool,
     reaped: bool,
+    /// Whether this is a command of a session, and init its leader: a child of the session's PID 1, not of this process.
+    leads: bool,
+    /// Keeps the session from counting as idle.
+    busy: Option<Busy>,
 }
 
 /// What is left of a sandbox whose outcome was told as soon as init had reported it: init's last moments, and the cgroup.
@@ -123,6 +129,8 @@ impl Running {
             timed_out: false,
             inside_gone: false,
             reaped: false,
+            leads: false,
+            busy: None,
         }
     }
 
@@ -153,10 +161,10 @@ impl Running {
         self.init.namespaced
     }
 
-    /// PID 1's pid in this process's namespace.
+    /// PID 1's pid in this process's namespace; a leader's, of which only its descriptor came; 0 if it has ended.
     #[must_use]
     pub fn init_pid(&self) -> i32 {
-        self.init.pid
+        if self.leads { pid_behind(&self.init.pidfd) } else { self.init.pid }
     }
 
     fn start_guard(&mut self) {
@@ -208,6 +216,10 @@ impl Running {
         self.init.namespaced.then(|| self.init.pidfd.try_clone().ok()).flatten()
     }
 
+    pub(crate) fn link(&self) -> &OwnedFd {
+        &self.init.link
+    }
+
     /// Refers to PID 1; ready to read when everything inside has ended.
     #[must_use]
     pub fn pidfd(&self) -> BorrowedFd<'_> {
@@ -240,6 +252,10 @@ impl Running {
     fn end(&mut self) {
         if !self.reaped {
             self.kill();
+            if self.leads {
+                // Somebody inside may have stopped it.
+                self.signal(Signal::CONT);
+            }
             // An init that does not come to its end (it may be stopped) is made to.
             let mut gone = [PollFd::new(&self.init.pidfd, PollFlags::IN)];
             let until = Instant::now() + PATIENCE;
@@ -308,6 +324,14 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// The process that a pidfd refers to, as /proc shows it.
+fn pid_behind(pidfd: &OwnedFd) -> i32 {
+    let info =
+        std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).unwrap_or_default();
+    let pid = info.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok());
+    pid.filter(|pid| *pid > 0).unwrap_or(0)
 }
 
 /// Kills everything inside: with PID 1 gone the kernel leaves nothing. Without a PID namespace init has to do it: the

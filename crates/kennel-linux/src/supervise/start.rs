@@ -1,25 +1,29 @@
 //! From a PID 1 that was born to a command that runs.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use kennel_init::child::session::NO_LEADER;
 use kennel_init::encode::{encode_late, encode_opening};
 use kennel_init::plan::{Command, Plan, Planned, Step};
 use kennel_init::report::{ID_MAPS, Order, Report};
 use kennel_policy::policy::Limits;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
+use rustix::net::RecvFlags;
 use rustix::process::Pid;
 
 use super::Running;
+use super::idle::Busy;
 use crate::cgroup::{Cgroup, CgroupError};
 use crate::clock::timespec;
 use crate::describe::{describe_step, show};
 use crate::guard::{Asks, GuardAssumptions, GuardError, Namespaces, Rules};
 use crate::handback::LastLook;
-use crate::link;
+use crate::launch::Init;
+use crate::link::{self, Received};
 use crate::resolve::known::Handback;
 
 /// Why a sandbox did not get as far as its command.
@@ -61,6 +65,15 @@ pub enum StartError {
     /// There is no guard.
     #[error(transparent)]
     Guard(#[from] GuardError),
+    /// There is no leader for a command of a session.
+    #[error(
+        "starting a process to look after the command: {0}\n\
+         help: a session runs up to 256 commands at a time, and each counts as one more process against `limits.pids`"
+    )]
+    NoLeader(#[source] io::Error),
+    /// There is no session any more.
+    #[error("starting a command: the session has ended")]
+    SessionEnded,
     /// Talking to init failed.
     #[error("waiting for the sandbox: {0}")]
     Link(#[source] io::Error),
@@ -203,11 +216,6 @@ impl Running {
         let _ = link::send_part(&self.init.link, &encode_late(steps));
     }
 
-    /// Sends the descriptors of one [`kennel_init::plan::Step::TakeDescriptors`], in the order of their numbers.
-    pub fn hand_over(&self, fds: &[BorrowedFd]) {
-        let _ = link::send_descriptors(&self.init.link, fds);
-    }
-
     /// Waits until init is ready for the steps that come late, and for the command.
     ///
     /// # Errors
@@ -271,25 +279,75 @@ impl Running {
 pub(super) fn start_error(plan: &Plan, report: Report) -> Option<StartError> {
     match report {
         Report::Failed { step, errno } => Some(step_error(plan, step, io::Error::from_raw_os_error(errno))),
-        Report::NotExecuted { candidate, errno } => {
-            let tried = plan.command.candidates.get(candidate as usize);
-            let name = plan.command.arguments.first();
-            let not_found = errno == libc::ENOENT;
-            let command = if not_found { name } else { tried.or(name) };
-            let command = command.map(|name| show(name.as_bytes())).unwrap_or_default();
-            let source = match errno {
-                libc::ELIBACC => io::Error::other("the interpreter that it names does not exist inside"),
-                errno => io::Error::from_raw_os_error(errno),
-            };
-            Some(StartError::NotExecuted { command, source })
-        }
+        Report::NotExecuted { candidate, errno } => Some(not_executed(&plan.command, candidate, errno)),
         _ => None,
     }
+}
+
+impl Running {
+    /// Ends it after so long.
+    pub fn lasts(&mut self, limit: Option<Duration>) {
+        self.started = Instant::now();
+        self.deadline = limit.and_then(|limit| self.started.checked_add(limit));
+    }
+
+    /// Waits until the leader that has the other end of `link` has started the command of `plan`. What the two need was sent at
+    /// `started`.
+    ///
+    /// # Errors
+    /// When a step failed or the command could not be executed; nothing is left of it then.
+    pub(crate) fn of_leader(
+        link: OwnedFd,
+        plan: &Plan,
+        started: Instant,
+        limits: &Limits,
+        busy: Busy,
+    ) -> Result<Running, StartError> {
+        let mut terminal = None;
+        loop {
+            match link::receive(&link, RecvFlags::empty()).map_err(StartError::Link)? {
+                Received::Report(Some(Report::Started), mut fds) => {
+                    let Some(pidfd) = fds.pop() else { return Err(StartError::SessionEnded) };
+                    let mut running = Running::new(Init { pid: 0, pidfd, link, namespaced: false });
+                    running.started = started;
+                    running.deadline = limits.wall_time.and_then(|limit| started.checked_add(limit));
+                    running.cpu_time = limits.cpu_time;
+                    (running.terminal, running.busy, running.leads) = (terminal, Some(busy), true);
+                    return Ok(running);
+                }
+                Received::Report(Some(Report::Descriptor { .. }), mut fds) => terminal = fds.pop(),
+                Received::Report(Some(Report::Failed { step, errno }), _) => {
+                    return Err(step_error(plan, step, io::Error::from_raw_os_error(errno)));
+                }
+                Received::Report(Some(Report::NotExecuted { candidate, errno }), _) => {
+                    return Err(not_executed(&plan.command, candidate, errno));
+                }
+                Received::Report(..) => {}
+                Received::End => return Err(StartError::SessionEnded),
+            }
+        }
+    }
+}
+
+fn not_executed(command: &Command, candidate: u32, errno: i32) -> StartError {
+    let tried = command.candidates.get(candidate as usize);
+    let name = command.arguments.first();
+    let not_found = errno == libc::ENOENT;
+    let command = if not_found { name } else { tried.or(name) };
+    let command = command.map(|name| show(name.as_bytes())).unwrap_or_default();
+    let source = match errno {
+        libc::ELIBACC => io::Error::other("the interpreter that it names does not exist inside"),
+        errno => io::Error::from_raw_os_error(errno),
+    };
+    StartError::NotExecuted { command, source }
 }
 
 fn step_error(plan: &Plan, index: u32, source: io::Error) -> StartError {
     if index == ID_MAPS {
         return StartError::IdMaps(source);
+    }
+    if index == NO_LEADER {
+        return StartError::NoLeader(source);
     }
     let step = plan.step(index).map(|planned| &planned.step);
     if let (Some(Step::Filter { listener: true, .. }), Some(libc::EBUSY)) = (step, source.raw_os_error()) {

@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use super::carry::Carried;
+use super::idle::Idle;
 use super::readiness::{Interest, Readiness};
 use super::signals::{PipeSignalHeld, Signals, WritesFailQuietly};
 use super::streams::Streams;
@@ -49,6 +50,8 @@ pub struct WaitOptions {
     /// Tell the outcome as soon as init has reported the end, rather than when init has ended too. Everything else inside has
     /// by then. [`Supervisor::into_remains`] is what is left to be seen to.
     pub at_report: bool,
+    /// Of a session: how long nothing may go on in it.
+    pub idle: Option<Idle>,
 }
 
 /// What came of a turn.
@@ -261,6 +264,8 @@ impl Supervisor {
             // What init itself used is not asked for, because it has reported what all others did.
             // SAFETY: plain numbers, for which zero is a value.
             *reaped = Some(unsafe { std::mem::zeroed() });
+            // A leader is waited for by the PID 1 of its session.
+            running.reaped |= running.leads;
             running.inside_ended(options);
         }
         if let Some(usage) = reaped.as_ref().filter(|_| !running.still_carries(options)) {
@@ -270,6 +275,10 @@ impl Supervisor {
         }
         if reaped.is_none() && running.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             running.deadline = None;
+            running.time_is_up();
+        }
+        if reaped.is_none() && options.idle.as_ref().is_some_and(Idle::is_over) {
+            options.idle = None;
             running.time_is_up();
         }
         running.mind_times(options)?;
@@ -335,6 +344,7 @@ impl Supervisor {
             of_questions,
             of_terminal,
             of_ticker,
+            options.idle.as_ref().map(Idle::next),
         ];
         Interests { fds, from, next: times.into_iter().flatten().min() }
     }

@@ -13,7 +13,9 @@ use kennel_linux::launch::zygote;
 use kennel_linux::plan::Plan;
 use kennel_linux::resolve::created::missing_folders;
 pub use kennel_linux::sandbox::InheritedMemory;
-use kennel_linux::sandbox::{self, Birth, Given, Network, Started, Wanted, Watch, each_variable};
+use kennel_linux::sandbox::{
+    self, Birth, Given, Late, Network, Preparation, Started, Wanted, Watch, each_variable,
+};
 use kennel_linux::supervise::Turn;
 use kennel_linux::supervise::streams;
 use kennel_linux::supervise::ticker::Ticker;
@@ -23,13 +25,13 @@ use kennel_policy::policy::Policy;
 use kennel_policy::printed::show;
 use rustix::process::Signal;
 
-use super::{Attend, Backend};
-use crate::job::{self, Hooks, Job, PlannedStep, Streams, UsageSink};
+use super::{Attend, Backend, Lasting};
+use crate::job::{self, Environment, Hooks, Job, PlannedStep, Streams, UsageSink};
 use crate::network::{Published, SandboxNetwork};
 use crate::pool::PoolKind;
 use crate::stdio::{Handle, Leads, Pipes};
 use crate::terminal::Questions;
-use crate::{NetworkControl, Result, SandboxError, Stdio, Terminal, Usage};
+use crate::{AskAboutHosts, ControlLines, NetworkControl, Result, SandboxError, Stdio, Terminal, Usage};
 
 /// Bytes captured of each output stream unless the policy says how many.
 const CAPTURED: u64 = 64 << 20;
@@ -73,10 +75,34 @@ impl Backend for Linux {
     }
 
     fn start(mut job: Job) -> Result<Running> {
-        if let Some(pool) = job.pool.take() {
-            return pool.start_job(job);
+        if job.session.is_some() {
+            return start_in_session(job);
         }
-        start(job)
+        match job.pool.take() {
+            Some(pool) => pool.start_job(job),
+            None => start(job),
+        }
+    }
+
+    type Session = sandbox::Session;
+
+    fn start_session(job: Job, lasting: Lasting) -> Result<(sandbox::Session, Running)> {
+        let Job { policy, environment, cwd, hooks, .. } = job;
+        let Hooks { count, control, ask, published, advice, .. } = hooks;
+        let _low = LowNumbers::occupied()?;
+        let (mut gate, network) = gate(&policy, &environment, control, ask, published)?;
+        let Lasting { timeout, idle } = lasting;
+        let (session, started) = sandbox::Session::start(
+            Preparation { policy, cwd, birth: Birth::program(), network, count },
+            sandbox::Lasting { timeout, idle },
+        )?;
+        if let Some(gate) = &mut gate {
+            gate.follow_control();
+        }
+        let Started { supervisor, not_enforced, .. } = started;
+        let pipes = Pipes::default();
+        let supervisor = pool::Attended::alone(supervisor);
+        Ok((session, Running { supervisor, gate, alone: false, advice, not_enforced, pipes }))
     }
 
     fn plan(job: Job) -> Result<Vec<PlannedStep>> {
@@ -108,26 +134,14 @@ impl Backend for Linux {
 
 /// Starts a job in a sandbox of its own.
 fn start(job: Job) -> Result<Running> {
-    let Job { policy, command, environment, cwd, streams, hooks, memory, alone: only_child, pool: _ } = job;
+    let Job { policy, command, environment, cwd, streams, hooks, memory, alone: only_child, .. } = job;
     let Hooks { count, audience, questions, show, control, ask, published, advice } = hooks;
     let alone = matches!(streams, Streams::Attached);
     // Before anything else is opened: a descriptor of kennel's own must never pass for one of the caller's streams.
     let streams = streams.taken()?;
     let _low = LowNumbers::occupied()?;
     let (streams, mut pipes) = given(streams, &policy)?;
-    if let Some(why) = control.as_ref().and_then(|lines| lines.reachable(&policy)) {
-        return Err(SandboxError::Setup(why.into()));
-    }
-    let mut gate = SandboxNetwork::new(&policy, each_variable(&environment), ask.as_ref())?;
-    if let Some(gate) = &mut gate {
-        if let Some(lines) = control {
-            gate.obey(lines);
-        }
-        let asked = gate.published().iter().zip(&policy.network.publish);
-        let chosen = asked.filter(|(_, asked)| asked.host == 0).map(|(published, _)| published);
-        published.iter().for_each(|tell| chosen.clone().for_each(tell));
-    }
-    let network = gate.as_mut().map(network_of);
+    let (mut gate, network) = gate(&policy, &environment, control, ask, published)?;
     let birth = match memory {
         // SAFETY: what the caller of `Job::clone_this_process` promised.
         Some(memory) => unsafe { Birth::copy(memory) },
@@ -151,10 +165,28 @@ fn start(job: Job) -> Result<Running> {
     Ok(Running { supervisor, gate, alone, advice, not_enforced, pipes })
 }
 
-/// What is made inside for a gate, and what it serves besides.
-fn network_of(gate: &mut SandboxNetwork) -> Network {
-    let (shared, outside) = gate.take_outside();
-    Network { plan: gate.take_plan(), outside, shared }
+/// Starts a command in the session of its job.
+fn start_in_session(job: Job) -> Result<Running> {
+    let Job { policy, command, environment, workdir, streams, hooks, session, .. } = job;
+    let Hooks { count, audience, advice, .. } = hooks;
+    let session = session.ok_or_else(|| SandboxError::Internal("a job without a session".into()))?;
+    let streams = streams.taken()?;
+    let _low = LowNumbers::occupied()?;
+    let (streams, mut pipes) = given(streams, &policy)?;
+    let Started { supervisor, not_enforced, terminal } = session.command(Late {
+        policy,
+        wanted: Wanted { words: command, environment },
+        workdir,
+        streams,
+        first: Vec::new(),
+        last: Vec::new(),
+        watch: watch(count, audience, None, None),
+        at_report: true,
+        silently: false,
+    })?;
+    pipes.terminal = terminal.map(Terminal::new).transpose()?;
+    let supervisor = pool::Attended::alone(supervisor);
+    Ok(Running { supervisor, gate: None, alone: false, advice, not_enforced, pipes })
 }
 
 fn watch(
@@ -168,6 +200,33 @@ fn watch(
     });
     let ticker = audience.map(|(audience, every)| Ticker::new(audience, every));
     Watch { count, ticker, questions, show }
+}
+
+/// The gate of a network, where the policy has one, and what the sandbox needs of it.
+fn gate(
+    policy: &Policy,
+    environment: &Environment,
+    control: Option<ControlLines>,
+    ask: Option<AskAboutHosts>,
+    tell: Option<fn(&Published)>,
+) -> Result<(Option<SandboxNetwork>, Option<Network>)> {
+    if let Some(why) = control.as_ref().and_then(|lines| lines.reachable(policy)) {
+        return Err(SandboxError::Setup(why.into()));
+    }
+    let mut gate = SandboxNetwork::new(policy, each_variable(environment), ask.as_ref())?;
+    if let Some(gate) = &mut gate {
+        if let Some(lines) = control {
+            gate.obey(lines);
+        }
+        let asked = gate.published().iter().zip(&policy.network.publish);
+        let chosen = asked.filter(|(_, asked)| asked.host == 0).map(|(published, _)| published);
+        tell.iter().for_each(|tell| chosen.clone().for_each(tell));
+    }
+    let network = gate.as_mut().map(|gate| {
+        let (shared, outside) = gate.take_outside();
+        Network { plan: gate.take_plan(), outside, shared }
+    });
+    Ok((gate, network))
 }
 
 /// The steps of a plan and what is guarded, each with the reason for it.

@@ -5,6 +5,8 @@ mod linux;
 #[cfg(not(target_os = "linux"))]
 mod unsupported;
 
+use std::time::Duration;
+
 use kennel_policy::host::Finding;
 use kennel_policy::outcome::Outcome;
 
@@ -22,6 +24,15 @@ pub(crate) use linux::{Linux as Native, held, terminal};
 pub use unsupported::InheritedMemory;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use unsupported::{Unsupported as Native, held, terminal};
+
+/// How long a session lasts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lasting {
+    /// At most so long.
+    pub(crate) timeout: Option<Duration>,
+    /// Until no command has run for so long.
+    pub(crate) idle: Option<Duration>,
+}
 
 /// A system that runs jobs.
 pub(crate) trait Backend {
@@ -46,10 +57,16 @@ pub(crate) trait Backend {
     /// Its process.
     fn zygote_pid(zygote: &Self::Zygote) -> Option<u32>;
 
+    /// A sandbox for many commands, which can be started from any thread.
+    type Session: std::fmt::Debug + Send + Sync;
+
+    /// Starts one, and what attends to it. The command and the streams of the job are not looked at.
+    fn start_session(job: Job, lasting: Lasting) -> Result<(Self::Session, Self::Running)>;
+
     /// Whether jobs can run here at all.
     fn check() -> Result<()>;
 
-    /// Starts a job.
+    /// Starts a job, in its session if it has one.
     fn start(job: Job) -> Result<Self::Running>;
 
     /// What starting it would do, step by step.

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use kennel_policy::host::{Finding, State};
 use kennel_policy::outcome::Outcome;
 
-use super::{Attend, Backend};
+use super::{Attend, Backend, Lasting};
 use crate::job::{Job, PlannedStep};
 use crate::network::Published;
 use crate::pool::PoolKind;
@@ -43,6 +43,12 @@ impl Backend for Unsupported {
 
     fn zygote_pid(zygote: &Infallible) -> Option<u32> {
         match *zygote {}
+    }
+
+    type Session = Infallible;
+
+    fn start_session(_: Job, _: Lasting) -> Result<(Infallible, Infallible)> {
+        Err(unsupported())
     }
 
     fn check() -> Result<()> {

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use kennel_linux::launch::zygote::Zygote;
 use kennel_linux::mounts::MountWatch;
-use kennel_linux::sandbox::{Birth, Late, Preparation, Ready, Started, Wanted, each_variable};
+use kennel_linux::sandbox::{Birth, Late, Preparation, Ready, Started, Wanted};
 use kennel_linux::supervise::{Remains, Supervisor, signals};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use super::{LowNumbers, Running, given, network_of, start, watch};
+use super::{LowNumbers, Running, gate, given, start, watch};
 use crate::job::{Environment, Hooks, Job, Streams};
 use crate::network::SandboxNetwork;
 use crate::pool::PoolKind;
@@ -227,12 +227,12 @@ impl Shared {
         let PoolKind { policy, extras, .. } = &self.kind;
         let environment: Environment =
             std::env::vars_os().map(|(name, value)| (name.into(), value.into())).collect();
-        let mut gate = SandboxNetwork::new(policy, each_variable(&environment), extras.ask.as_ref())?;
+        let (gate, network) = gate(policy, &environment, None, extras.ask.clone(), None)?;
         let ready = Ready::prepare(Preparation {
             policy: Arc::clone(policy),
             cwd: std::env::current_dir().unwrap_or_else(|_| "/".into()),
             birth: Birth::program(),
-            network: gate.as_mut().map(network_of),
+            network,
             count: extras.count_usage,
         })?;
         Ok(Entry { ready, gate, made: Instant::now() })
