@@ -134,7 +134,7 @@ fn control_c_on_a_terminal_ends_its_command_and_no_other() {
     let session = session();
     let mut other = session.command("sleep").arg("20").terminal(24, 80).spawn().unwrap();
     let mut one =
-        session.command("sh").args(["-c", "echo ready; sleep 20"]).terminal(24, 80).spawn().unwrap();
+        session.command("sh").args(["-c", "echo ready; exec sleep 20"]).terminal(24, 80).spawn().unwrap();
     let mut terminal = one.terminal.take().unwrap();
     let mut shown = [0; 64];
     let length = terminal.read(&mut shown).unwrap();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kennel_linux::sandbox::{Birth, Error, Given, Late, Preparation, Ready, Started, Wanted, Watch};
+use kennel_linux::sandbox::{Birth, Error, Fit, Given, Late, Preparation, Ready, Started, Wanted, Watch};
 use kennel_linux::supervise::Turn;
 use kennel_linux::supervise::streams::Streams;
 use kennel_policy::outcome::{Ended, Outcome};
@@ -67,7 +67,7 @@ fn finish(mut started: Started) -> (Outcome, String) {
 }
 
 fn ran(ready: Ready, late: Late) -> (Outcome, String) {
-    finish(ready.start(late).unwrap())
+    finish(ready.start(Fit::default(), late).unwrap())
 }
 
 #[test]
@@ -138,7 +138,8 @@ fn devices_behind_the_streams_of_a_late_command_are_the_sandboxs_own() {
 fn a_late_command_has_a_terminal_of_the_sandboxs_own() {
     let policy = policy("");
     let words = ["sh", "-c", "tty; stty size; ps -o tty= -p $$"];
-    let mut started = prepared(&policy).start(late(&policy, &words, Given::Terminal(33, 77))).unwrap();
+    let mut started =
+        prepared(&policy).start(Fit::default(), late(&policy, &words, Given::Terminal(33, 77))).unwrap();
     let terminal = started.terminal.take().unwrap();
     let (outcome, _) = finish(started);
     let mut shown = [0; 4096];
@@ -199,11 +200,13 @@ fn no_folder_and_no_handle_of_a_path_passes_late() {
     for fd in [folder, handle] {
         let mut with = Arc::clone(&policy);
         Arc::make_mut(&mut with).process.keep_fds = vec![fd.as_raw_fd().cast_unsigned()];
-        let kept = prepared(&policy).start(late(&with, &["true"], captured(None))).unwrap_err();
+        let kept =
+            prepared(&policy).start(Fit::default(), late(&with, &["true"], captured(None))).unwrap_err();
         let Given::Streams { mut ends, captured } = captured(None) else { unreachable!() };
         ends[0] = fd;
-        let stream =
-            prepared(&policy).start(late(&policy, &["true"], Given::Streams { ends, captured })).unwrap_err();
+        let stream = prepared(&policy)
+            .start(Fit::default(), late(&policy, &["true"], Given::Streams { ends, captured }))
+            .unwrap_err();
         for error in [kept, stream] {
             assert!(matches!(&error, Error::NotEnforced(why) if why.contains("bypass")), "{error}");
         }
@@ -219,7 +222,7 @@ fn a_late_command_starts_where_it_is_told() {
     assert_eq!(PathBuf::from(output.trim_end()), scratch.path().canonicalize().unwrap());
     let mut nowhere = late(&policy, &["pwd"], captured(None));
     nowhere.workdir = Some("/nowhere at all".into());
-    let error = prepared(&policy).start(nowhere).unwrap_err().to_string();
+    let error = prepared(&policy).start(Fit::default(), nowhere).unwrap_err().to_string();
     assert!(
         error.starts_with("change to '/nowhere at all': No such file")
             || error.starts_with("change to /nowhere at all: No such file"),
@@ -230,7 +233,9 @@ fn a_late_command_starts_where_it_is_told() {
 #[test]
 fn a_late_command_that_cannot_be_executed_is_an_error() {
     let policy = policy("");
-    let error = prepared(&policy).start(late(&policy, &["no-such-program"], captured(None))).unwrap_err();
+    let error = prepared(&policy)
+        .start(Fit::default(), late(&policy, &["no-such-program"], captured(None)))
+        .unwrap_err();
     assert!(error.to_string().starts_with("executing no-such-program: No such file"), "{error}");
 }
 
@@ -249,7 +254,9 @@ fn the_clock_of_a_late_command_starts_with_it() {
 fn the_outcome_comes_when_everything_inside_but_init_is_gone() {
     let (policy, sleep) = (policy(""), unique_sleep());
     let script = format!("setsid sleep {sleep} & sleep {sleep} & exit 7");
-    let mut started = prepared(&policy).start(late(&policy, &["sh", "-c", &script], captured(None))).unwrap();
+    let mut started = prepared(&policy)
+        .start(Fit::default(), late(&policy, &["sh", "-c", &script], captured(None)))
+        .unwrap();
     let outcome = loop {
         if let Turn::Ended(outcome) = started.supervisor.wait().unwrap() {
             break outcome;
@@ -279,7 +286,9 @@ fn what_is_prepared_and_never_used_leaves_nothing() {
 fn a_late_command_that_is_given_up_leaves_nothing() {
     let (policy, sleep) = (policy(""), unique_sleep());
     let script = format!("setsid sleep {sleep} & sleep {sleep}");
-    let started = prepared(&policy).start(late(&policy, &["sh", "-c", &script], captured(None))).unwrap();
+    let started = prepared(&policy)
+        .start(Fit::default(), late(&policy, &["sh", "-c", &script], captured(None)))
+        .unwrap();
     drop(started);
     assert_eq!(processes_left_with(&sleep.to_string()), Vec::<String>::new());
 }

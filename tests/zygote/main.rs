@@ -21,4 +21,5 @@ kennel_tests::roles! {
     "pool-limited" => pools::limited,
     "pool-networked" => pools::networked,
     "pool-refused" => pools::refused,
+    "pool-workspaces" => pools::workspaces,
 }

@@ -292,3 +292,58 @@ pub fn refused(_: &[OsString]) -> i32 {
 fn a_pool_that_cannot_be_is_refused() {
     plays("pool-refused");
 }
+
+/// The role: each command brings a folder to work in.
+pub fn workspaces(_: &[OsString]) -> i32 {
+    let scratch = Scratch::new();
+    let secret = scratch.write("secret", "word");
+    let zygote = Zygote::start().expect("a zygote");
+    for listed in [false, true] {
+        let mut builder = plain().deny_read(&secret).git(GitLevel::HooksReadOnly).protect_dotfiles(true);
+        if listed {
+            builder = builder.reads(kennel::ReadModel::Listed);
+        }
+        let pool = zygote.workspace_pool(&builder.build().expect("a sandbox"), 3).expect("a pool");
+        fill(&pool, 3);
+        for place in ["one", "two", "deep/er/three"] {
+            let folder = scratch.dir(&format!("{place} {listed}"));
+            fs::create_dir_all(folder.join(".git/hooks")).expect("a folder");
+            for name in ["objects", "refs"] {
+                fs::create_dir_all(folder.join(".git").join(name)).expect("a folder");
+            }
+            fs::write(folder.join(".git/HEAD"), "ref: refs/heads/main\n").expect("a file");
+            let waiting = children();
+            let script = "pwd; echo done > result; echo x > .git/hooks/pre-commit; echo x > \"$0/../above\"; cat \"$1\"; \
+                 mount 2>/dev/null | grep -c x; ls \"$2\"";
+            let other = scratch.join("one false");
+            let mut command = pool.command("sh");
+            command.args(["-c", script]).arg(&folder).arg(&secret).arg(&other).workspace(&folder);
+            let result = command.output().expect("it runs");
+            assert!(result.stdout.starts_with(&format!("{}\n", folder.display())), "{result:?}");
+            assert_eq!(fs::read_to_string(folder.join("result")).expect("it was written"), "done\n");
+            assert!(!folder.join(".git/hooks/pre-commit").exists() && !folder.join("../above").exists());
+            assert!(!result.stdout.contains("word"), "{result:?}");
+            assert_eq!(
+                listed && place == "two",
+                listed && place == "two" && !result.stdout.contains("result")
+            );
+            // It was one of those that waited: they are fewer by one, and no other was made for it.
+            eventually("the pool is full again", || (pool.ready() == 3).then_some(()));
+            assert_eq!(waiting.difference(&children()).count(), 1, "{place}");
+        }
+        // Without one it is an ordinary sandbox.
+        assert!(pool.run("true", &[]).expect("it runs").success());
+        // A folder that holds what is hidden cannot be mounted late, and is protected all the same.
+        let result = pool.command("cat").arg(&secret).workspace(scratch.path()).output().expect("it runs");
+        assert!(!result.success() && result.stdout.is_empty(), "{result:?}");
+        let error =
+            pool.command("true").workspace(scratch.join("missing")).output().expect_err("there is none");
+        assert!(error.to_string().contains("missing"), "{error}");
+    }
+    0
+}
+
+#[test]
+fn a_workspace_is_mounted_into_a_sandbox_that_waited() {
+    plays("pool-workspaces");
+}

@@ -129,6 +129,11 @@ pub enum Step {
         /// Whether an earlier step covers the source, so that it has to be taken hold of before all others.
         early: bool,
     },
+    /// A folder of the host's is held, because it is about to be covered and late steps may bind from it.
+    HoldHost {
+        /// Where, on the host.
+        path: CString,
+    },
     /// A folder is hidden: in its place stands an empty one.
     MaskDir {
         /// Where, inside.

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kennel_policy::policy::{EnvironmentBase, EnvironmentPolicy};
+use kennel_policy::pattern::PathPattern;
+use kennel_policy::policy::{EnvironmentBase, EnvironmentPolicy, Missing, Origin, PathRule, SearchScope};
 use kennel_policy::settings::{ValueError, name, variable};
 
 use crate::job::{Hooks, Job, Streams};
@@ -28,6 +29,7 @@ pub struct Command<'s> {
     /// Changes to variables, in order; `None` removes one.
     variables: Variables,
     folder: Option<PathBuf>,
+    workspace: Option<PathBuf>,
     input: Option<Input>,
     streams: [Option<Stdio>; 3],
     terminal: Option<(u16, u16)>,
@@ -74,6 +76,7 @@ impl<'s> Command<'s> {
             clear: false,
             variables: Variables::default(),
             folder: None,
+            workspace: None,
             input: None,
             streams: [const { None }; 3],
             terminal: None,
@@ -150,6 +153,14 @@ impl<'s> Command<'s> {
     /// Captures no more than so many bytes of each output stream. A lower limit of the sandbox stays.
     pub fn max_output(&mut self, bytes: u64) -> &mut Self {
         self.max_output = Some(bytes);
+        self
+    }
+
+    /// A folder that the command may write to, on top of those that the sandbox has; it starts there, unless
+    /// [`Command::current_dir`] says otherwise. Git repositories in it, and whatever else the sandbox protects in writable
+    /// folders, are protected as if the folder had been listed. Not for sessions, whose folders are those that they started with.
+    pub fn workspace(&mut self, folder: impl AsRef<Path>) -> &mut Self {
+        self.workspace = Some(folder.as_ref().to_owned());
         self
     }
 
@@ -278,7 +289,24 @@ impl<'s> Command<'s> {
             let own = &mut Arc::make_mut(&mut policy).limits.output;
             *own = Some(own.map_or(bytes, |own| own.min(bytes)));
         }
-        let folder = self.folder.as_ref().map(std::path::absolute).transpose()?;
+        let mut folder = self.folder.as_ref().map(std::path::absolute).transpose()?;
+        if let Some(workspace) = &self.workspace {
+            if let Place::Session(_) = self.place {
+                let why = "workspace: the folders of a session are those that it started with\nhelp: list it for the sandbox of the session";
+                return Err(SandboxError::ConfigValidation(why.into()));
+            }
+            let workspace = std::path::absolute(workspace)?;
+            Arc::make_mut(&mut policy).files.allow_write.push(PathRule {
+                pattern: PathPattern::literal(&workspace),
+                missing: Missing::Error,
+                follow_link: true,
+                lenient: false,
+                without_exceptions: false,
+                look: SearchScope::Everywhere,
+                origin: Origin("workspace".into()),
+            });
+            folder.get_or_insert(workspace);
+        }
         if let (Some(folder), Place::Sandbox(_) | Place::Pool(_)) = (&folder, self.place) {
             Arc::make_mut(&mut policy).process.workdir = Some(folder.clone());
         }

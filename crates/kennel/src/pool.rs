@@ -45,6 +45,8 @@ pub(crate) struct PoolKind {
     pub(crate) extras: Extras,
     /// How many wait at most.
     pub(crate) size: usize,
+    /// Whether commands come with folders of their own.
+    pub(crate) workspaces: bool,
     /// How long one may wait for its command.
     pub(crate) longest_wait: Duration,
 }
@@ -63,6 +65,34 @@ impl Zygote {
     /// can have; when the system has no thread or descriptor left. A sandbox that cannot be prepared is not an error here, but
     /// for the command that would have had it.
     pub fn pool(&self, sandbox: &Sandbox, size: usize) -> Result<Pool> {
+        self.start_pool(sandbox, size, false)
+    }
+
+    /// The same for commands that come with a folder to work in ([`Command::workspace`]), each with its own. These sandboxes
+    /// have everything but the mounts of that folder, which are made when the command comes, and what has to be done after all
+    /// mounts: Landlock and the filter. A folder that lies above something that the sandbox hides, or below it, cannot be mounted
+    /// late; its command starts in a fresh sandbox.
+    ///
+    /// ```
+    /// let zygote = kennel::Zygote::start()?;
+    /// let sandbox = kennel::Sandbox::builder().build()?;
+    /// let pool = zygote.workspace_pool(&sandbox, 2)?;
+    /// # let folder = std::env::temp_dir().join(format!("kennel-doc-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// let result = pool.command("sh").args(["-c", "echo done > result"]).workspace(&folder).output()?;
+    /// assert!(result.success());
+    /// assert_eq!(std::fs::read_to_string(folder.join("result"))?, "done\n");
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Zygote::pool`].
+    pub fn workspace_pool(&self, sandbox: &Sandbox, size: usize) -> Result<Pool> {
+        self.start_pool(sandbox, size, true)
+    }
+
+    fn start_pool(&self, sandbox: &Sandbox, size: usize, workspaces: bool) -> Result<Pool> {
         if !(1..=LARGEST).contains(&size) {
             let why = format!("the size of a pool is from 1 to {LARGEST}, and not {size}");
             return Err(SandboxError::ConfigValidation(why.into()));
@@ -78,6 +108,7 @@ impl Zygote {
             policy: Arc::clone(&sandbox.policy),
             extras: sandbox.extras.clone(),
             size,
+            workspaces,
             longest_wait: LONGEST_WAIT,
         };
         let sandbox = Arc::new(Sandbox::of(Arc::clone(&sandbox.policy), sandbox.extras.clone())?);

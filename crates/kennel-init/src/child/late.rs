@@ -23,6 +23,7 @@ impl<'a> Setup<'a> {
         done: u32,
     ) -> core::result::Result<u32, (u32, Errno)> {
         self.before += self.step_count;
+        self.earlier = Some((self.part, self.step_count));
         self.step_count = begin(&mut reader).map_err(|errno| (done, errno))?;
         (self.part, self.held) = (reader, core::ptr::null_mut());
         for index in 0..self.step_count {

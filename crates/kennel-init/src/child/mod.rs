@@ -78,6 +78,9 @@ impl InheritedMemory {
     }
 }
 
+/// How many folders of the host's a sandbox holds for late steps.
+pub const MOST_HELD: usize = 8;
+
 /// PID 1's view of the plan and what it has built so far.
 pub struct Setup<'a> {
     /// The socket to the controller.
@@ -102,6 +105,10 @@ pub struct Setup<'a> {
     remount: bool,
     /// Whether writable trees hold mounts that must stay read-only.
     one_by_one: bool,
+    /// Folders of the host's that are covered, and from which late steps may bind.
+    host: [Option<(&'a core::ffi::CStr, Fd)>; MOST_HELD],
+    /// The steps of the part before this one, and how many.
+    earlier: Option<(Reader<'a>, usize)>,
     /// All steps of this part, for what looks ahead.
     part: Reader<'a>,
     /// How many.
@@ -290,12 +297,14 @@ impl<'a> Setup<'a> {
             terminal: None,
             remount: false,
             one_by_one: false,
+            host: [const { None }; MOST_HELD],
+            earlier: None,
             part,
             step_count,
         }
     }
 
-    fn step(&mut self, tag: u8, mut fields: Reader) -> Result<()> {
+    fn step(&mut self, tag: u8, mut fields: Reader<'a>) -> Result<()> {
         match tag {
             tag::PRIVATE_MOUNTS => mounts::make_private(),
             tag::HOST_ROOT => self.host_root(&mut fields),
@@ -329,6 +338,7 @@ impl<'a> Setup<'a> {
             tag::LANDLOCK => restrict::landlock(&mut fields, self.root.raw()),
             tag::DROP_CAPABILITIES => restrict::drop_capabilities(),
             tag::FILTER => restrict::filter(&mut fields, self.link),
+            tag::HOLD_HOST => self.hold_host(&mut fields),
             tag::TAKE_DESCRIPTORS => self.take_descriptors(&mut fields),
             _ => Err(Errno::EPROTO),
         }

@@ -43,6 +43,7 @@ pub const DEVICE_STREAM: u8 = 38;
 pub const INPUT_FILE: u8 = 39;
 pub const LATER: u8 = 50;
 pub const TAKE_DESCRIPTORS: u8 = 51;
+pub const HOLD_HOST: u8 = 58;
 pub const SESSION: u8 = 52;
 
 /// `Access` of a bind.

@@ -20,6 +20,42 @@ pub fn steps_ahead(steps: &[Planned]) -> usize {
     steps.iter().position(seals).unwrap_or(steps.len())
 }
 
+/// The folders of the host's that these steps cover, and from which a late step may bind. Where the root is made anew the host's
+/// tree is there until the end.
+#[must_use]
+pub fn covered_folders(steps: &[Planned]) -> Vec<Planned> {
+    if !steps.iter().any(|planned| matches!(planned.step, Step::HostRoot { .. })) {
+        return Vec::new();
+    }
+    let covered = steps.iter().filter_map(|planned| match &planned.step {
+        Step::Private { target, .. } | Step::Tmpfs { target, .. } => Some(target),
+        _ => None,
+    });
+    // What comes with kennel's own /dev is on the host's only by name.
+    let own = |path: &&std::ffi::CString| !path.to_bytes().starts_with(b"/dev");
+    let reason = "prepared before its command is known: what is bound late may come from here";
+    let step = |path: &std::ffi::CString| Planned {
+        step: Step::HoldHost { path: path.clone() },
+        reason: reason.to_owned(),
+    };
+    covered.filter(own).take(kennel_init::child::MOST_HELD).map(step).collect()
+}
+
+/// Whether all that is left can be bound, with these folders held: what else is covered cannot be reached any more.
+#[must_use]
+pub fn can_be_bound(left: &[Planned], held: &[Planned], root_anew: bool) -> bool {
+    left.iter().all(|planned| match &planned.step {
+        Step::Bind { source, early: true, .. } if !root_anew => held.iter().any(|held| match &held.step {
+            Step::HoldHost { path } => {
+                let rest = source.to_bytes().strip_prefix(path.to_bytes());
+                rest.is_some_and(|rest| rest.starts_with(b"/"))
+            }
+            _ => false,
+        }),
+        _ => true,
+    })
+}
+
 /// What is left of `job` after `done`; `None` if what was done does not belong to it.
 #[must_use]
 pub fn steps_left(done: &[Planned], job: &[Planned]) -> Option<Vec<Planned>> {

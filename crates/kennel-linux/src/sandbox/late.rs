@@ -18,11 +18,13 @@ use super::{
     Arranged, Birth, Error, Given, Goal, Launcher, Network, NetworkSides, Prepared, Request, Staged, Started,
     Wanted, Watch, around, nothing_thrice, refuse_folder, system,
 };
+use crate::cgroup::Cgroup;
 use crate::link;
 use crate::mounts::MountWatch;
+use crate::plan::late::{can_be_bound, steps_left};
 use crate::plan::{Caller, PlanError, Tier, late_streams, working_directory};
 use crate::resolve::created::MissingFolders;
-use crate::resolve::{Found, Location, locate, resolve};
+use crate::resolve::{Found, Location, Resolved, locate, resolve};
 use crate::supervise::{Running, WaitOptions};
 
 /// A sandbox to be prepared, with all that this takes.
@@ -52,6 +54,17 @@ pub struct Ready {
     /// What was found where a command starts.
     start: Option<Found>,
     ground: Ground,
+    /// Where its mounts can still become more: the cgroup that it is to enter.
+    halfway: Option<Option<(Cgroup, bool)>>,
+}
+
+/// How a job fits a sandbox that is ready. Without a look at the disk, the command starts where the sandbox would start one.
+#[derive(Debug, Default)]
+pub struct Fit {
+    /// Where its command starts.
+    workdir: Option<PathBuf>,
+    /// What is left to do, in a sandbox whose mounts can still become more.
+    rest: Option<(Resolved, Vec<Planned>)>,
 }
 
 /// A command, and what comes with it when it is started in a sandbox that is ready.
@@ -86,6 +99,14 @@ impl Ready {
         Ready::prepare_for(preparation, Goal::Ready)
     }
 
+    /// Prepares a sandbox as far as to its mounts, for jobs that show or open more than the policy says.
+    ///
+    /// # Errors
+    /// When there is no sandbox; nothing is left of it then.
+    pub fn prepare_halfway(preparation: Preparation) -> Result<Ready, Error> {
+        Ready::prepare_for(preparation, Goal::Halfway)
+    }
+
     pub(super) fn prepare_for(preparation: Preparation, goal: Goal) -> Result<Ready, Error> {
         let Preparation { policy, cwd, birth, network, count } = preparation;
         let mounts = MountWatch::new().map_err(system("watching the mount table"))?;
@@ -98,11 +119,23 @@ impl Ready {
         let mut prepared = Prepared::new(request, &cwd, Caller::without_streams(), MissingFolders::Create)?;
         // Before anything is mounted on it.
         let ground = Ground::of(prepared.points());
-        let Staged { mut running, plan, tier } =
+        let Staged { mut running, plan, tier, cgroup } =
             prepared.start(early, goal, |how| launcher.launch(how), None)?;
         running.watch_too(if running.namespaced() { network.outside } else { network.shared });
+        let halfway = matches!(goal, Goal::Halfway).then_some(cgroup);
         let start = located(prepared.policy().process.workdir.as_deref().unwrap_or(&cwd));
-        Ok(Ready { prepared, running, plan, tier, serves: network.serves, mounts, cwd, start, ground })
+        Ok(Ready {
+            prepared,
+            running,
+            plan,
+            tier,
+            serves: network.serves,
+            mounts,
+            cwd,
+            start,
+            ground,
+            halfway,
+        })
     }
 
     /// The policy that it was prepared for.
@@ -117,15 +150,18 @@ impl Ready {
         self.running.init_pid()
     }
 
-    /// Looks at the disk again for a caller in `cwd`. Returns where a command starts now, if everything else is as it was when
-    /// this was prepared; `None` if it is not, or PID 1 has ended. `policy` is that of the sandbox, or a copy that says otherwise
-    /// about the command.
+    /// Looks at the disk again for a caller in `cwd`. `None` if what this was prepared for is not as it was, or PID 1 has ended.
+    /// `policy` is that of the sandbox, or a copy that says otherwise about the command; where its mounts can still become more,
+    /// one that also shows or opens more.
     ///
     /// # Errors
     /// When the policy does not fit the disk any more.
-    pub fn looks_the_same(&self, policy: &Policy, cwd: &Path) -> Result<Option<Option<PathBuf>>, Error> {
+    pub fn fit(&self, policy: &Policy, cwd: &Path) -> Result<Option<Fit>, Error> {
         if self.mounts.has_changed() || self.running.has_ended() {
             return Ok(None);
+        }
+        if self.halfway.is_some() {
+            return self.fit_halfway(policy, cwd);
         }
         let (then, place) = (self.prepared.policy(), policy.process.workdir.as_deref().unwrap_or(cwd));
         if names_no_files(policy)
@@ -134,27 +170,59 @@ impl Ready {
             && self.start.is_some()
             && self.start == located(place)
         {
-            return Ok(Some(self.prepared.workdir()));
+            return Ok(Some(Fit { workdir: self.prepared.workdir(), rest: None }));
         }
         let now = resolve(policy, cwd, MissingFolders::Create)?;
         let same = self.prepared.resolved_as(&now) && self.ground == Ground::of(&now.points);
-        Ok(same.then_some(now.workdir))
+        Ok(same.then_some(Fit { workdir: now.workdir, rest: None }))
+    }
+
+    fn fit_halfway(&self, policy: &Policy, cwd: &Path) -> Result<Option<Fit>, Error> {
+        let now = resolve(policy, cwd, MissingFolders::Create)?;
+        let opened = !self.plan.opening.is_empty();
+        let job = self.prepared.set_up_of(policy, &now, opened, self.tier)?;
+        let held = |planned: &&Planned| matches!(planned.step, Step::HoldHost { .. });
+        let own = |planned: &&Planned| {
+            !matches!(planned.step, Step::HoldHost { .. } | Step::EnterNetwork | Step::Later)
+        };
+        let done: Vec<Planned> = self.plan.steps.iter().filter(own).cloned().collect();
+        let held: Vec<Planned> = self.plan.steps.iter().filter(held).cloned().collect();
+        let anew = done.iter().any(|planned| matches!(planned.step, Step::TmpfsRoot { .. }));
+        let left = steps_left(&done, &job).filter(|left| can_be_bound(left, &held, anew));
+        let same = self.ground == Ground::of(self.prepared.points());
+        Ok(left.filter(|_| same).map(|left| Fit { workdir: None, rest: Some((now, left)) }))
     }
 
     /// Starts a command in it.
     ///
     /// # Errors
     /// When a late step fails or the command cannot be executed; nothing is left of the sandbox then.
-    pub fn start(self, late: Late) -> Result<Started, Error> {
-        let Ready { prepared, mut running, mut plan, tier, serves, .. } = self;
-        let Late { policy, wanted, workdir, streams, first, last, mut watch, at_report, silently } = late;
+    pub fn start(self, fit: Fit, late: Late) -> Result<Started, Error> {
+        let Ready { mut prepared, mut running, mut plan, tier, serves, halfway, .. } = self;
+        let Late { policy, wanted, workdir, streams, mut first, last, mut watch, at_report, silently } = late;
+        let workdir = workdir.or(fit.workdir);
+        let finishes = fit.rest.is_some();
+        if let Some((resolved, left)) = fit.rest {
+            prepared.become_that_of(Arc::clone(&policy), resolved);
+            first.extend(left);
+        }
         let arranged = LateStreams::new(&policy, streams)?;
         plan.command = prepared.command(tier, &wanted, &policy, &arranged.caller)?;
         plan.command.starts_silently = silently;
         let steps = arranged.late_part(first, workdir.as_deref(), last)?;
-        running.set_up_late(&steps);
-        arranged.send(running.link());
+        let before = plan.steps.len();
         plan.steps.extend(steps);
+        let steps = &plan.steps[before..];
+        if finishes {
+            let send = |running: &Running| running.set_up_late(steps);
+            let cgroup = halfway.flatten();
+            if let Err(error) = prepared.get_going(tier, &mut running, steps, cgroup, send) {
+                return Err(running.told_failure(&plan).map_or(error, Error::Start));
+            }
+        } else {
+            running.set_up_late(steps);
+        }
+        arranged.send(running.link());
         if let Some(show) = watch.show.as_deref_mut() {
             show(&plan, prepared.guarded());
         }

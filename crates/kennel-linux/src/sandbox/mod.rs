@@ -27,7 +27,7 @@ use crate::supervise::streams::Streams;
 use crate::supervise::terminal::Questions;
 use crate::supervise::ticker::Ticker;
 use crate::supervise::{Running, StartError, Supervisor, WaitOptions};
-pub use late::{Late, Preparation, Ready};
+pub use late::{Fit, Late, Preparation, Ready};
 pub use prepared::{Environment, Prepared, Request, Wanted, each_variable};
 use prepared::{Goal, Staged};
 pub use session::{Lasting, Session};

@@ -19,6 +19,7 @@ use crate::landlock::{self, Abi};
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
 use crate::limits;
 use crate::network::NetworkPlan;
+use crate::plan::late::{covered_folders, steps_ahead};
 use crate::plan::{Basis, Caller, PlanError, Tier, command, environment, opening, set_up, without_cpu_limit};
 use crate::resolve::created::MissingFolders;
 use crate::resolve::{Point, Resolved, resolve};
@@ -80,6 +81,8 @@ pub(super) enum Goal<'a> {
     Command(&'a Wanted),
     /// Until it is ready for one.
     Ready,
+    /// Until its mounts stand, and can still become more.
+    Halfway,
     /// Until it is ready for any number of them.
     Session,
 }
@@ -89,6 +92,8 @@ pub(super) struct Staged {
     pub(super) running: Running,
     pub(super) plan: Plan,
     pub(super) tier: Tier,
+    /// The cgroup, if it has been made and is yet to be entered.
+    pub(super) cgroup: Option<(Cgroup, bool)>,
 }
 
 /// How the limits on the whole sandbox are kept.
@@ -213,19 +218,29 @@ impl Prepared {
     }
 
     fn set_up(&self, opening: &[Planned], tier: Tier) -> Result<Vec<Planned>, PlanError> {
-        let request = &self.request;
-        let basis = Basis {
-            policy: &request.policy,
-            resolved: &self.resolved,
+        let rlimits = self.request.stand_ins(tier).0;
+        set_up(!opening.is_empty(), &self.basis(&self.request.policy, &self.resolved, tier, &rlimits))
+    }
+
+    fn basis<'a>(
+        &'a self,
+        policy: &'a Policy,
+        resolved: &'a Resolved,
+        tier: Tier,
+        rlimits: &'a [(u32, u64)],
+    ) -> Basis<'a> {
+        let Request { counting, network, .. } = &self.request;
+        Basis {
+            policy,
+            resolved,
             caller: &self.caller,
             abi: self.abi,
             tier,
-            counted: request.counting.counted(),
-            rlimits: &request.stand_ins(tier).0,
-            network: request.network.as_ref(),
+            counted: counting.counted(),
+            rlimits,
+            network: network.as_ref(),
             asks: self.asks,
-        };
-        set_up(!opening.is_empty(), &basis)
+        }
     }
 
     /// The command, with the variables, the limits and the descriptors that `policy` gives it. It may say other than the
@@ -245,6 +260,25 @@ impl Prepared {
             self.share_the_hosts_network(&mut variables);
         }
         command(policy, caller, &wanted.words, &variables)
+    }
+
+    /// The set-up of a job with this policy on a disk that looks so now, in a sandbox that has entered its network.
+    pub(super) fn set_up_of(
+        &self,
+        policy: &Policy,
+        resolved: &Resolved,
+        opened: bool,
+        tier: Tier,
+    ) -> Result<Vec<Planned>, PlanError> {
+        let rlimits = self.request.stand_ins(tier).0;
+        let mut steps = set_up(opened, &self.basis(policy, resolved, tier, &rlimits))?;
+        steps.retain(|planned| planned.step != Step::EnterNetwork);
+        Ok(steps)
+    }
+
+    /// Becomes that of another policy, for what is left to do.
+    pub(super) fn become_that_of(&mut self, policy: Arc<Policy>, resolved: Resolved) {
+        (self.request.policy, self.resolved) = (policy, resolved);
     }
 
     /// Where what the sandbox may do changes.
@@ -296,7 +330,7 @@ impl Prepared {
         loop {
             let early = first.take().unwrap_or_else(|| self.request.launch_early(tier, &mut launch));
             let error = match early.and_then(|early| self.start_on(tier, early, goal, show.as_deref_mut())) {
-                Ok((running, plan)) => return Ok(Staged { running, plan, tier }),
+                Ok((running, plan, cgroup)) => return Ok(Staged { running, plan, tier, cgroup }),
                 Err(error) => error,
             };
             let request = &mut self.request;
@@ -355,13 +389,31 @@ impl Prepared {
         early: EarlyInit,
         goal: Goal,
         show: Option<&mut Show>,
-    ) -> Result<(Running, Plan), Error> {
+    ) -> Result<(Running, Plan, Option<(Cgroup, bool)>), Error> {
         let EarlyInit { mut running, opening, cgroup } = early;
         let policy = &self.request.policy;
         let mut steps = self.set_up(&opening, tier)?;
         let command = match goal {
             Goal::Command(wanted) => self.command(tier, wanted, policy, &self.caller)?,
             Goal::Ready => {
+                let reason = "prepared before its command is known".to_owned();
+                steps.push(Planned { step: Step::Later, reason });
+                Command::default()
+            }
+            Goal::Halfway => {
+                if tier == Tier::LandlockOnly || !has_mount_setattr() {
+                    return Err(Error::NotEnforced(NOT_HALFWAY.into()));
+                }
+                steps.truncate(steps_ahead(&steps));
+                let held = covered_folders(&steps);
+                let root = steps.iter().position(|one| matches!(one.step, Step::HostRoot { .. }));
+                // Before anything is mounted over it.
+                let at = root.map_or(steps.len(), |root| root + 1);
+                steps.splice(at..at, held);
+                if !opening.is_empty() {
+                    let reason = "a network of the sandbox's own".to_owned();
+                    steps.push(Planned { step: Step::EnterNetwork, reason });
+                }
                 let reason = "prepared before its command is known".to_owned();
                 steps.push(Planned { step: Step::Later, reason });
                 Command::default()
@@ -383,8 +435,14 @@ impl Prepared {
         if let Some(show) = show {
             show(&plan, &self.resolved.guard);
         }
+        if let Goal::Halfway = goal {
+            running.set_up(&plan);
+            running.await_ready(&plan)?;
+            return Ok((running, plan, cgroup));
+        }
         // An init that has given up cannot be worked with any more: what it says comes before what that led to.
-        if let Err(error) = self.get_going(tier, &mut running, &plan, cgroup) {
+        let send = |running: &Running| running.set_up(&plan);
+        if let Err(error) = self.get_going(tier, &mut running, &plan.steps, cgroup, send) {
             return Err(running.told_failure(&plan).map_or(error, Error::Start));
         }
         match goal {
@@ -392,18 +450,19 @@ impl Prepared {
                 running.command(&plan.command, &policy.limits);
                 running.await_start(&plan)?;
             }
-            Goal::Ready | Goal::Session => running.await_ready(&plan)?,
+            Goal::Ready | Goal::Session | Goal::Halfway => running.await_ready(&plan)?,
         }
-        Ok((running, plan))
+        Ok((running, plan, None))
     }
 
-    /// Has the set-up performed, with all that it waits for.
-    fn get_going(
+    /// Has `steps` performed, which `send` sends, with all that they wait for.
+    pub(super) fn get_going(
         &self,
         tier: Tier,
         running: &mut Running,
-        plan: &Plan,
+        steps: &[Planned],
         cgroup: Option<(Cgroup, bool)>,
+        send: impl FnOnce(&Running),
     ) -> Result<(), Error> {
         let policy = &self.request.policy;
         let assumptions = GuardAssumptions {
@@ -416,7 +475,7 @@ impl Prepared {
             running.hold_namespaces().map_err(system("opening the sandbox's namespaces"))?;
         }
         running.hold(self.resolved.handback.as_ref())?;
-        running.set_up(plan);
+        send(running);
         if self.request.counting.counted() {
             let cgroup = match cgroup {
                 None => self.request.cgroup()?.map(|cgroup| (cgroup, false)),
@@ -429,7 +488,7 @@ impl Prepared {
                 None | Some(Err(_)) => running.go().map_err(system("telling init to continue"))?,
             }
         }
-        let asks = plan.steps.iter().any(|one| matches!(one.step, Step::Filter { listener: true, .. }));
+        let asks = steps.iter().any(|one| matches!(one.step, Step::Filter { listener: true, .. }));
         running.guard(guard, assumptions, asks)?;
         Ok(())
     }
@@ -477,6 +536,17 @@ impl Prepared {
         }
         if self.request.policy.best_effort { list } else { Vec::new() }
     }
+}
+
+const NOT_HALFWAY: &str =
+    "a sandbox cannot be prepared for mounts that come later: this needs namespaces, and Linux 5.12";
+
+/// Since Linux 5.12. What stands in for it has to see all mounts at once.
+fn has_mount_setattr() -> bool {
+    // SAFETY: fails, because there is no such descriptor, before it looks at anything else.
+    let refused =
+        unsafe { libc::syscall(libc::SYS_mount_setattr, -1, c"".as_ptr(), 0, std::ptr::null::<u8>(), 0) };
+    refused != -1 || io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
 }
 
 fn namespaces_denied(error: &Error) -> bool {

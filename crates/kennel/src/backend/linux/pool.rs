@@ -5,14 +5,13 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use kennel_linux::launch::zygote::Zygote;
 use kennel_linux::mounts::MountWatch;
-use kennel_linux::sandbox::{Birth, Late, Preparation, Ready, Started, Wanted};
+use kennel_linux::sandbox::{Birth, Fit, Late, Preparation, Ready, Started, Wanted};
 use kennel_linux::supervise::{Remains, Supervisor, signals};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
@@ -83,7 +82,7 @@ impl Pool {
 
     /// Starts a job in a sandbox that waits, or in a fresh one.
     pub(super) fn start_job(self: Arc<Pool>, job: Job) -> Result<Running> {
-        let Some((entry, workdir)) = self.shared.take(&job) else { return start(job) };
+        let Some((entry, fit)) = self.shared.take(&job) else { return start(job) };
         let Entry { ready, gate, .. } = entry;
         let Job { policy, command, environment, streams, hooks, .. } = job;
         let Hooks { count, audience, questions, show, advice, .. } = hooks;
@@ -94,17 +93,20 @@ impl Pool {
         let streams = streams.taken()?;
         let _low = LowNumbers::occupied()?;
         let (streams, mut pipes) = given(streams, &policy)?;
-        let Started { supervisor, not_enforced, terminal } = ready.start(Late {
-            policy,
-            wanted: Wanted { words: command, environment },
-            workdir,
-            streams,
-            first: Vec::new(),
-            last: Vec::new(),
-            watch: watch(count, audience, questions, show),
-            at_report: true,
-            silently,
-        })?;
+        let Started { supervisor, not_enforced, terminal } = ready.start(
+            fit,
+            Late {
+                policy,
+                wanted: Wanted { words: command, environment },
+                workdir: None,
+                streams,
+                first: Vec::new(),
+                last: Vec::new(),
+                watch: watch(count, audience, questions, show),
+                at_report: true,
+                silently,
+            },
+        )?;
         // Not before: the next one can wait until this one runs, and as long as there are enough until it has ended.
         if self.shared.lock().ready.len() <= self.shared.kind.size / 2 {
             self.shared.wake();
@@ -137,8 +139,12 @@ impl Shared {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    /// A sandbox for this job, and where its command starts. What does not fit any more is left to the thread to end.
-    fn take(&self, job: &Job) -> Option<(Entry, Option<PathBuf>)> {
+    /// A sandbox for this job, and how it fits. What does not fit any more is left to the thread to end.
+    fn take(&self, job: &Job) -> Option<(Entry, Fit)> {
+        // Its mounts stand: they are for no other files.
+        if !self.kind.workspaces && job.policy.files != self.kind.policy.files {
+            return None;
+        }
         loop {
             let Some(entry) = self.lock().ready.pop_front() else {
                 self.wake();
@@ -146,9 +152,9 @@ impl Shared {
             };
             let young = entry.made.elapsed() < self.kind.longest_wait;
             // An error is told by the start of a fresh one.
-            let fits = entry.ready.looks_the_same(&job.policy, &job.cwd).ok().flatten().filter(|_| young);
-            match fits {
-                Some(workdir) => return Some((entry, workdir)),
+            let fit = entry.ready.fit(&job.policy, &job.cwd).ok().flatten().filter(|_| young);
+            match fit {
+                Some(fit) => return Some((entry, fit)),
                 None => self.lock().discarded.push(entry),
             }
         }
@@ -228,13 +234,17 @@ impl Shared {
         let environment: Environment =
             std::env::vars_os().map(|(name, value)| (name.into(), value.into())).collect();
         let (gate, network) = gate(policy, &environment, None, extras.ask.clone(), None)?;
-        let ready = Ready::prepare(Preparation {
+        let preparation = Preparation {
             policy: Arc::clone(policy),
             cwd: std::env::current_dir().unwrap_or_else(|_| "/".into()),
             birth: Birth::program(),
             network,
             count: extras.count_usage,
-        })?;
+        };
+        let ready = match self.kind.workspaces {
+            true => Ready::prepare_halfway(preparation)?,
+            false => Ready::prepare(preparation)?,
+        };
         Ok(Entry { ready, gate, made: Instant::now() })
     }
 }
