@@ -134,14 +134,15 @@ fn control_c_on_a_terminal_ends_its_command_and_no_other() {
     let session = session();
     let mut other = session.command("sleep").arg("20").terminal(24, 80).spawn().unwrap();
     let mut one =
-        session.command("sh").args(["-c", "echo ready; sleep 20"]).terminal(24, 80).spawn().unwrap();
+        session.command("sh").args(["-c", "echo ready; exec sleep 20"]).terminal(24, 80).spawn().unwrap();
     let mut terminal = one.terminal.take().unwrap();
     let mut shown = [0; 64];
     let length = terminal.read(&mut shown).unwrap();
     assert!(shown[..length].starts_with(b"ready"));
     terminal.write_all(b"\x03").unwrap();
     assert_eq!(one.wait().unwrap().signal, Some(2));
-    assert!(other.try_wait().unwrap().is_none());
+    let early = other.try_wait().unwrap();
+    assert!(early.is_none(), "{early:?}");
     other.kill();
 }
 
