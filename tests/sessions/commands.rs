@@ -141,7 +141,8 @@ fn control_c_on_a_terminal_ends_its_command_and_no_other() {
     assert!(shown[..length].starts_with(b"ready"));
     terminal.write_all(b"\x03").unwrap();
     assert_eq!(one.wait().unwrap().signal, Some(2));
-    assert!(other.try_wait().unwrap().is_none());
+    let early = other.try_wait().unwrap();
+    assert!(early.is_none(), "{early:?}");
     other.kill();
 }
 

@@ -124,12 +124,12 @@ impl Session {
     }
 
     fn try_start_leader(&mut self, link: &Fd) -> Result<()> {
-        let mut free = self.slots.iter_mut().find(|slot| slot.pid == 0);
-        if free.is_none() {
-            // One may have ended just now.
+        if !self.slots.iter().any(|slot| slot.pid == 0 && slot.start.memory != 0) {
+            // One that reported a moment ago may have ended.
             self.reap();
-            free = self.slots.iter_mut().find(|slot| slot.pid == 0);
         }
+        // Those at the front come first: they are the ones that have memory.
+        let free = self.slots.iter_mut().find(|slot| slot.pid == 0);
         let Slot { pid, start } = free.ok_or(Errno::EAGAIN)?;
         if start.memory == 0 {
             start.memory = sys::map_memory(STACK + STRETCH)? as usize;
