@@ -10,7 +10,8 @@ use crate::stage::Stage;
 use crate::who::Who;
 
 /// In the order in which they stand in the results.
-const BENCHMARKS: &[&str] = &["startup", "terminal", "library", "overhead", "globs", "network", "dropins"];
+const BENCHMARKS: &[&str] =
+    &["startup", "terminal", "library", "pool", "overhead", "globs", "network", "dropins"];
 
 /// Runs all, or those that are named. Only a run of all of them, in earnest, is written down.
 ///
