@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use kennel::Sandbox;
+use kennel::{Sandbox, Zygote};
 use kennel_bench::{Failure, programs};
 
 pub const LARGE_GIB: usize = 4;
@@ -17,12 +17,29 @@ const TRUE: &str = "/bin/true";
 pub enum Kind {
     /// A small program.
     Small,
+    /// One with a zygote.
+    SmallWithZygote,
     /// One with a large heap and many threads.
     Large,
+    /// One like that, which started its zygote before it grew.
+    LargeWithZygote,
 }
 
 impl Kind {
-    const ALL: [(Kind, &'static str); 2] = [(Kind::Small, "small"), (Kind::Large, "large")];
+    const ALL: [(Kind, &'static str); 4] = [
+        (Kind::Small, "small"),
+        (Kind::SmallWithZygote, "small-with-zygote"),
+        (Kind::Large, "large"),
+        (Kind::LargeWithZygote, "large-with-zygote"),
+    ];
+
+    fn is_large(self) -> bool {
+        matches!(self, Kind::Large | Kind::LargeWithZygote)
+    }
+
+    fn has_zygote(self) -> bool {
+        matches!(self, Kind::SmallWithZygote | Kind::LargeWithZygote)
+    }
 }
 
 /// What this process was started as, if it is a caller.
@@ -108,7 +125,8 @@ impl Orders {
 
 /// The life of a caller.
 pub fn serve(kind: Kind) -> Result<(), Failure> {
-    if kind == Kind::Large {
+    let _zygote = if kind.has_zygote() { Some(Zygote::start()?) } else { None };
+    if kind.is_large() {
         grow()?;
     }
     let starter = Starter::new()?;

@@ -36,12 +36,16 @@ fn ways() -> Vec<(&'static str, Kind, &'static str)> {
         ways.push(("bwrap", Kind::Small, "bwrap"));
     }
     ways.push(("Sandbox::run", Kind::Small, "sandbox"));
+    ways.push(("zygote", Kind::SmallWithZygote, "sandbox"));
     ways
 }
 
 /// The ways of a large caller, each beside the same of a small one.
-const LARGE: &[(&str, Kind, &str)] =
-    &[("large, plain", Kind::Large, "plain"), ("large, Sandbox::run", Kind::Large, "sandbox")];
+const LARGE: &[(&str, Kind, &str)] = &[
+    ("large, plain", Kind::Large, "plain"),
+    ("large, Sandbox::run", Kind::Large, "sandbox"),
+    ("large, zygote", Kind::LargeWithZygote, "sandbox"),
+];
 
 /// One at a time.
 fn starts() -> Result<(), Failure> {
