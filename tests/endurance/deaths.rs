@@ -32,7 +32,7 @@ impl Dice {
 }
 
 /// The role: a program with a zygote and sandboxes of each kind, some that stay and some that come and go. It says its
-/// zygote's number first, then a dot for each sandbox that ended well, until its input ends.
+/// zygote's number first, then a letter for each sandbox that ended well, until its input ends.
 pub fn host(arguments: &[OsString]) -> i32 {
     let (work, sleep) = (arguments[0].clone(), arguments[1].to_string_lossy().into_owned());
     let zygote = Zygote::start().expect("a zygote");
@@ -67,14 +67,37 @@ pub fn host(arguments: &[OsString]) -> i32 {
             }
         });
     }
+    // And from a pool.
+    let pool = zygote.pool(&sandbox(), 3).expect("a pool");
+    std::thread::spawn(move || {
+        loop {
+            if pool.run("sh", &["-c", "true & exit 3"]).is_ok_and(|result| result.exit_code == 3) {
+                let mut out = std::io::stdout().lock();
+                let _ = out.write_all(b"p\n").and_then(|()| out.flush());
+            }
+        }
+    });
     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
     // As a program ends that nobody kills.
     0
 }
 
-/// Waits for so many more dots; false when the program has ended.
-fn await_dots(lines: &mut std::io::Lines<BufReader<ChildStdout>>, count: usize) -> bool {
-    lines.by_ref().take(count).filter(|line| line.is_ok()).count() == count
+/// The ways in which the program starts sandboxes over and over.
+const WAYS: [&str; 2] = [".", "p"];
+
+/// Waits until some more sandboxes of each way have ended well; false when the program has ended.
+fn goes_on(lines: &mut std::io::Lines<BufReader<ChildStdout>>) -> bool {
+    let mut counts = [0; WAYS.len()];
+    for line in lines.map_while(Result::ok) {
+        for (count, _) in counts.iter_mut().zip(WAYS).filter(|(_, way)| *way == line) {
+            *count += 1;
+        }
+        // Some may have been on their way.
+        if counts.iter().all(|count| *count >= 5) {
+            return true;
+        }
+    }
+    false
 }
 
 /// One program, and one death.
@@ -118,7 +141,7 @@ fn one(
     }
     if kind != "controller" {
         // It goes on: sandboxes that are started after the death end well.
-        if !await_dots(&mut lines, 6) {
+        if !goes_on(&mut lines) {
             return wrong(&mut child, format!("the program ended after the death of a {kind}"));
         }
         if dice.throw(2) == 0 {

@@ -23,23 +23,40 @@ pub fn runner(arguments: &[OsString]) -> i32 {
         .deny_write("/var/tmp/kennel-test-absent")
         .build()
         .expect("a plain configuration");
+    let size = 8;
+    let pool = (way == "pool").then(|| {
+        let zygote = zygote.as_ref().expect("it has been started");
+        zygote.pool(&sandbox, size).expect("a pool")
+    });
     let once = |number: u32| {
         let word = number.to_string();
         match &*way {
+            "pool" => {
+                let result = pool.as_ref().expect("it has been made").run("echo", &[&word]);
+                assert_eq!(result.expect("it runs").stdout, format!("{word}\n"));
+            }
             "fresh" | "zygote" => {
                 assert_eq!(sandbox.run("echo", &[&word]).expect("it runs").stdout, format!("{word}\n"));
             }
             other => panic!("no way called {other}"),
         }
     };
+    // A pool that is full again holds what it held before.
+    let settle = || {
+        if let Some(pool) = &pool {
+            eventually("the pool is full", || (pool.ready() == size).then_some(()));
+        }
+    };
     (0..count.min(50)).for_each(&once);
+    settle();
     let (before, kernel_before, first_zygote) = (Holdings::now(zygote_pid()), of_the_kernel(), zygote_pid());
     let began = Instant::now();
     (0..count).for_each(&once);
     println!("{count} runs, {way}: {:?} each", began.elapsed() / count);
     assert_eq!(zygote_pid(), first_zygote, "it was never replaced");
-    // The last thread that was joined leaves /proc a moment later.
+    // The last thread that was joined leaves /proc a moment later; so does what is seen to in the background.
     let after = eventually("nothing has grown", || {
+        settle();
         let after = Holdings::now(zygote_pid());
         let grown = after.grown_since(&before);
         grown.iter().for_each(|what| println!("still: {what}"));
@@ -58,7 +75,7 @@ pub fn runner(arguments: &[OsString]) -> i32 {
             few.then(|| println!("the kernel's: {before:?} became {after:?}"))
         });
     }
-    drop(zygote);
+    drop((pool, zygote));
     assert_eq!(host.left(), Vec::<String>::new());
     assert_eq!(named_sockets(), Vec::<String>::new());
     0
@@ -78,4 +95,9 @@ fn thousands_in_a_row_without_a_zygote_grow_nothing() {
 #[test]
 fn thousands_in_a_row_with_a_zygote_grow_nothing() {
     nothing_grows("zygote", 300);
+}
+
+#[test]
+fn thousands_in_a_row_from_a_pool_grow_nothing() {
+    nothing_grows("pool", 300);
 }

@@ -5,11 +5,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use kennel::{Sandbox, Zygote};
+use kennel::{Pool, Sandbox, Zygote};
 use kennel_bench::{Failure, programs};
 
 pub const LARGE_GIB: usize = 4;
 pub const LARGE_THREADS: usize = 200;
+/// How many sandboxes a pool keeps ready.
+pub const POOL: usize = 16;
 const TRUE: &str = "/bin/true";
 
 /// What a caller is.
@@ -125,20 +127,27 @@ impl Orders {
 
 /// The life of a caller.
 pub fn serve(kind: Kind) -> Result<(), Failure> {
-    let _zygote = if kind.has_zygote() { Some(Zygote::start()?) } else { None };
+    let zygote = if kind.has_zygote() { Some(Zygote::start()?) } else { None };
     if kind.is_large() {
         grow()?;
     }
-    let starter = Starter::new()?;
-    let mut held = Vec::new();
+    let mut starter = Starter { sandbox: Sandbox::builder().build()?, pool: None };
+    let (mut held, mut prepared) = (Vec::new(), None);
     for order in io::stdin().lock().lines() {
         let order = order?;
         let words: Vec<&str> = order.split(' ').collect();
+        if let (Some(zygote), None, true) = (&zygote, &starter.pool, order.contains("pooled")) {
+            starter.pool = Some(zygote.pool(&starter.sandbox, POOL)?);
+        }
+        // What a pool does in the background after one run is not to meet the next, which is somebody else's.
+        starter.await_full_pool()?;
         let began = Instant::now();
         match words[..] {
             ["run", way] => {
                 starter.run(way)?;
-                println!("{}", began.elapsed().as_nanos());
+                let took = began.elapsed();
+                starter.await_full_pool()?;
+                println!("{}", took.as_nanos());
             }
             ["repeat", way, workers, span] => {
                 let span = Duration::from_millis(span.parse()?);
@@ -153,7 +162,15 @@ pub fn serve(kind: Kind) -> Result<(), Failure> {
                 }
                 println!("{}", began.elapsed().as_nanos());
             }
+            ["hold", "prepared", count] => {
+                let count = count.parse()?;
+                let zygote = zygote.as_ref().ok_or("there is no zygote")?;
+                let pool = prepared.insert(zygote.pool(&starter.sandbox, count)?);
+                await_ready(pool, count)?;
+                println!("{}", began.elapsed().as_nanos());
+            }
             ["hold", "nothing", _] => {
+                prepared = None;
                 held.iter().for_each(kennel::Child::kill);
                 for mut child in held.drain(..) {
                     child.wait()?;
@@ -169,11 +186,12 @@ pub fn serve(kind: Kind) -> Result<(), Failure> {
 /// Starts `/bin/true` by each of the ways.
 struct Starter {
     sandbox: Sandbox,
+    pool: Option<Pool>,
 }
 
 impl Starter {
-    fn new() -> Result<Starter, Failure> {
-        Ok(Starter { sandbox: Sandbox::builder().build()? })
+    fn await_full_pool(&self) -> Result<(), Failure> {
+        self.pool.as_ref().map_or(Ok(()), |pool| await_ready(pool, POOL))
     }
 
     fn run(&self, way: &str) -> Result<(), Failure> {
@@ -194,10 +212,24 @@ impl Starter {
                 captured(command)?
             }
             "sandbox" => self.sandbox.run(TRUE, &[])?.success(),
+            "pooled" => self.pool.as_ref().ok_or("there is no pool")?.run(TRUE, &[])?.success(),
             _ => return Err(format!("no such way: {way}").into()),
         };
         if success { Ok(()) } else { Err(format!("{TRUE} failed").into()) }
     }
+}
+
+fn await_ready(pool: &Pool, count: usize) -> Result<(), Failure> {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while pool.ready() < count {
+        if Instant::now() > deadline {
+            return Err(
+                format!("of {count} sandboxes only {} are ready after half a minute", pool.ready()).into()
+            );
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    Ok(())
 }
 
 fn repeat(starter: &Starter, way: &str, workers: usize, span: Duration) -> Result<(f64, f64), Failure> {

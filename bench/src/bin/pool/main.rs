@@ -37,6 +37,7 @@ fn ways() -> Vec<(&'static str, Kind, &'static str)> {
     }
     ways.push(("Sandbox::run", Kind::Small, "sandbox"));
     ways.push(("zygote", Kind::SmallWithZygote, "sandbox"));
+    ways.push(("pooled", Kind::SmallWithZygote, "pooled"));
     ways
 }
 
@@ -45,6 +46,7 @@ const LARGE: &[(&str, Kind, &str)] = &[
     ("large, plain", Kind::Large, "plain"),
     ("large, Sandbox::run", Kind::Large, "sandbox"),
     ("large, zygote", Kind::LargeWithZygote, "sandbox"),
+    ("large, pooled", Kind::LargeWithZygote, "pooled"),
 ];
 
 /// One at a time.

@@ -8,6 +8,26 @@ use crate::caller::{Caller, Kind, LARGE_GIB};
 
 /// What an idle sandbox takes that waits for its command.
 pub fn idle() -> Result<(), Failure> {
+    const COUNT: usize = 20;
+    let caller = Caller::start(Kind::SmallWithZygote)?;
+    let mut orders = caller.orders()?;
+    // What the first pool allocates once and for all is not its sandboxes'.
+    orders.hold("prepared", 2)?;
+    orders.hold("nothing", 0)?;
+    let (own, before) = (share(caller.pid()), below(caller.pid()));
+    orders.hold("prepared", COUNT)?;
+    let inside: Vec<u32> = below(caller.pid()).into_iter().filter(|pid| !before.contains(pid)).collect();
+    let shares: Option<Vec<u64>> = inside.iter().map(|pid| share(*pid)).collect();
+    println!("A pool of {COUNT} sandboxes that wait for their commands: {} processes.\n", inside.len());
+    match (shares, own, share(caller.pid())) {
+        (Some(shares), Some(before), Some(after)) => {
+            let each = |kilobytes: u64| kilobytes as f64 / COUNT as f64;
+            let of_caller = each(after.saturating_sub(before));
+            print!("{}", table::goal("PSS of one, in kB", each(shares.iter().sum()), 300.0));
+            println!("- what the caller's own PSS has grown by for one: {of_caller:.0} kB\n");
+        }
+        _ => println!("- PSS: only root may read it of PID 1\n"),
+    }
     Ok(())
 }
 
@@ -19,9 +39,10 @@ pub fn five_hundred() -> Result<(), Failure> {
     // What the first ones allocate once and for all is not theirs.
     orders.hold("sleepers", 2)?;
     orders.hold("nothing", 0)?;
-    let (own, available) = (share(caller.pid()), available());
+    let (own, available, before) = (share(caller.pid()), available(), below(caller.pid()));
+    let others = || below(caller.pid()).into_iter().filter(|pid| !before.contains(pid)).collect::<Vec<u32>>();
     let took = orders.hold("sleepers", count)?;
-    let inside = below(caller.pid());
+    let inside = others();
     let each = |kilobytes: u64| kilobytes as f64 / count as f64;
     println!("{count} sandboxes of `sleep` at once, started one after the other with a zygote.\n");
     println!(
@@ -47,7 +68,7 @@ pub fn five_hundred() -> Result<(), Failure> {
         _ => println!("- PSS: only root may read it of PID 1"),
     }
     let took = orders.hold("nothing", 0)?;
-    let left = below(caller.pid()).len();
+    let left = others().len();
     println!("- until all have ended: {:.2} s; processes left: {left}", took.as_secs_f64());
     if left == 0 { Ok(()) } else { Err(format!("{left} processes are left").into()) }
 }
