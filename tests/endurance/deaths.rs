@@ -67,6 +67,24 @@ pub fn host(arguments: &[OsString]) -> i32 {
             }
         });
     }
+    // In sessions: one goes on until it is killed, and then there is another.
+    {
+        let sandbox = sandbox.clone();
+        std::thread::spawn(move || {
+            loop {
+                let Ok(session) = sandbox().session() else { continue };
+                let _ = session.command("sh").args(["-c", &format!("setsid sleep {sleep} &")]).output();
+                let command = || session.run("sh", &["-c", &format!("true {IN_SESSION} & exit 3")]);
+                // A command that was killed itself says so, and the session goes on.
+                while let Ok(result) = command() {
+                    if result.exit_code == 3 {
+                        let mut out = std::io::stdout().lock();
+                        let _ = out.write_all(b"s\n").and_then(|()| out.flush());
+                    }
+                }
+            }
+        });
+    }
     // And from a pool.
     let pool = zygote.pool(&sandbox(), 3).expect("a pool");
     std::thread::spawn(move || {
@@ -82,8 +100,11 @@ pub fn host(arguments: &[OsString]) -> i32 {
     0
 }
 
+/// A word by which the commands of a session are known.
+const IN_SESSION: &str = "in-a-session";
+
 /// The ways in which the program starts sandboxes over and over.
-const WAYS: [&str; 2] = [".", "p"];
+const WAYS: [&str; 3] = [".", "p", "s"];
 
 /// Waits until some more sandboxes of each way have ended well; false when the program has ended.
 fn goes_on(lines: &mut std::io::Lines<BufReader<ChildStdout>>) -> bool {
@@ -122,7 +143,7 @@ fn one(
     let Some(zygote) = zygote else { return wrong(&mut child, "it started no zygote".into()) };
     std::thread::sleep(dice.moment(Duration::from_millis(250)));
     let controller = child.id();
-    let kinds = ["controller", "zygote", "helper", "PID 1", "command"];
+    let kinds = ["controller", "zygote", "helper", "PID 1", "command", "command of a session"];
     let kind = kinds[dice.throw(kinds.len())];
     let found = match kind {
         "controller" => vec![controller],
@@ -130,7 +151,8 @@ fn one(
         // There is none before a sandbox has run for a tenth of a second.
         "helper" => (0..200).find_map(|_| some_helpers(controller, zygote)).unwrap_or_default(),
         "PID 1" => children(controller).into_iter().filter(|pid| is_first_inside(*pid)).collect(),
-        _ => children(controller).into_iter().flat_map(children).collect(),
+        "command" => below(children(controller)),
+        _ => (0..200).find_map(|_| some_commands_of_a_session(controller)).unwrap_or_default(),
     };
     let victim = found.get(dice.throw(found.len())).copied();
     if let Some(victim) = victim {
@@ -162,6 +184,26 @@ fn some_helpers(controller: u32, zygote: u32) -> Option<Vec<u32>> {
         std::thread::sleep(Duration::from_millis(5));
     }
     (!found.is_empty()).then_some(found)
+}
+
+fn some_commands_of_a_session(controller: u32) -> Option<Vec<u32>> {
+    let is_one = |pid: &u32| {
+        fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| line.windows(IN_SESSION.len()).any(|word| word == IN_SESSION.as_bytes()))
+    };
+    let found: Vec<u32> = below(children(controller)).into_iter().filter(is_one).collect();
+    (!found.is_empty()).then_some(found)
+}
+
+/// Everything below these processes: commands, what leads them in a session, and what they have started.
+fn below(mut left: Vec<u32>) -> Vec<u32> {
+    let mut found = Vec::new();
+    while let Some(pid) = left.pop() {
+        let children = children(pid);
+        found.extend(&children);
+        left.extend(children);
+    }
+    found
 }
 
 /// Whether it is in the host's PID namespace, for all that this process can see.
@@ -212,7 +254,7 @@ pub fn killer(arguments: &[OsString]) -> i32 {
         wrong.push(format!("files: {before:?} became {:?}", scratch.listing()));
     }
     println!("{rounds} rounds, seed {seed}, killed: {hit:?}");
-    let every = ["controller", "zygote", "helper", "PID 1", "command"];
+    let every = ["controller", "zygote", "helper", "PID 1", "command", "command of a session"];
     if rounds >= 40 && !every.iter().all(|kind| hit.contains_key(kind)) {
         wrong.push("not every kind of process was hit".into());
     }

@@ -10,11 +10,12 @@ pub struct Holdings {
 }
 
 impl Holdings {
-    /// Those of this process and of its zygote, if it has one.
-    pub fn now(zygote: Option<u32>) -> Holdings {
+    /// Those of this process and of others: of its zygote, of the PID 1 of its session. Of PID 1 only root learns some of
+    /// it; to others that is nothing, before and after.
+    pub fn now(others: &[(&str, Option<u32>)]) -> Holdings {
         let mut counts = Vec::new();
-        let own = ("controller", std::process::id());
-        for (name, pid) in [Some(own), zygote.map(|pid| ("zygote", pid))].into_iter().flatten() {
+        let others = others.iter().filter_map(|(name, pid)| Some((*name, (*pid)?)));
+        for (name, pid) in [("controller", std::process::id())].into_iter().chain(others) {
             let mut add = |what: &str, count: u64| counts.push((format!("{what} of the {name}"), count));
             // Reading a folder takes a descriptor itself, each time.
             add("descriptors", entries(&format!("/proc/{pid}/fd")));

@@ -10,7 +10,7 @@ use kennel_tests::{eventually, ran_within, role};
 use crate::holdings::{Holdings, named_sockets, of_the_kernel};
 use crate::{patience, scaled};
 
-/// The role: runs many by one of the ways, and compares what it and its zygote hold before and after.
+/// The role: runs many by one of the ways, and compares what it, its zygote and its session hold before and after.
 pub fn runner(arguments: &[OsString]) -> i32 {
     let (way, count) = (arguments[0].to_string_lossy(), arguments[1].to_string_lossy());
     let count: u32 = count.parse().expect("a number");
@@ -28,6 +28,9 @@ pub fn runner(arguments: &[OsString]) -> i32 {
         let zygote = zygote.as_ref().expect("it has been started");
         zygote.pool(&sandbox, size).expect("a pool")
     });
+    let session = (way == "session").then(|| sandbox.session().expect("a session"));
+    let first_inside = session.as_ref().map(kennel::Session::id);
+    let holdings = || Holdings::now(&[("zygote", zygote_pid()), ("session", first_inside)]);
     let once = |number: u32| {
         let word = number.to_string();
         match &*way {
@@ -37,6 +40,10 @@ pub fn runner(arguments: &[OsString]) -> i32 {
             }
             "fresh" | "zygote" => {
                 assert_eq!(sandbox.run("echo", &[&word]).expect("it runs").stdout, format!("{word}\n"));
+            }
+            "session" => {
+                let session = session.as_ref().expect("it has been started");
+                assert_eq!(session.run("echo", &[&word]).expect("it runs").stdout, format!("{word}\n"));
             }
             other => panic!("no way called {other}"),
         }
@@ -49,7 +56,7 @@ pub fn runner(arguments: &[OsString]) -> i32 {
     };
     (0..count.min(50)).for_each(&once);
     settle();
-    let (before, kernel_before, first_zygote) = (Holdings::now(zygote_pid()), of_the_kernel(), zygote_pid());
+    let (before, kernel_before, first_zygote) = (holdings(), of_the_kernel(), zygote_pid());
     let began = Instant::now();
     (0..count).for_each(&once);
     println!("{count} runs, {way}: {:?} each", began.elapsed() / count);
@@ -57,7 +64,7 @@ pub fn runner(arguments: &[OsString]) -> i32 {
     // The last thread that was joined leaves /proc a moment later; so does what is seen to in the background.
     let after = eventually("nothing has grown", || {
         settle();
-        let after = Holdings::now(zygote_pid());
+        let after = holdings();
         let grown = after.grown_since(&before);
         grown.iter().for_each(|what| println!("still: {what}"));
         grown.is_empty().then_some(after)
@@ -75,7 +82,7 @@ pub fn runner(arguments: &[OsString]) -> i32 {
             few.then(|| println!("the kernel's: {before:?} became {after:?}"))
         });
     }
-    drop((pool, zygote));
+    drop((session, pool, zygote));
     assert_eq!(host.left(), Vec::<String>::new());
     assert_eq!(named_sockets(), Vec::<String>::new());
     0
@@ -100,4 +107,9 @@ fn thousands_in_a_row_with_a_zygote_grow_nothing() {
 #[test]
 fn thousands_in_a_row_from_a_pool_grow_nothing() {
     nothing_grows("pool", 300);
+}
+
+#[test]
+fn thousands_of_commands_in_one_session_grow_nothing() {
+    nothing_grows("session", 300);
 }

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use kennel::{Pool, Sandbox, Zygote};
+use kennel::{Pool, Sandbox, Session, Zygote};
 use kennel_bench::{Failure, programs};
 
 pub const LARGE_GIB: usize = 4;
@@ -131,13 +131,16 @@ pub fn serve(kind: Kind) -> Result<(), Failure> {
     if kind.is_large() {
         grow()?;
     }
-    let mut starter = Starter { sandbox: Sandbox::builder().build()?, pool: None };
+    let mut starter = Starter { sandbox: Sandbox::builder().build()?, pool: None, session: None };
     let (mut held, mut prepared) = (Vec::new(), None);
     for order in io::stdin().lock().lines() {
         let order = order?;
         let words: Vec<&str> = order.split(' ').collect();
         if let (Some(zygote), None, true) = (&zygote, &starter.pool, order.contains("pooled")) {
             starter.pool = Some(zygote.pool(&starter.sandbox, POOL)?);
+        }
+        if starter.session.is_none() && order.contains("session") {
+            starter.session = Some(starter.sandbox.session()?);
         }
         // What a pool does in the background after one run is not to meet the next, which is somebody else's.
         starter.await_full_pool()?;
@@ -187,6 +190,7 @@ pub fn serve(kind: Kind) -> Result<(), Failure> {
 struct Starter {
     sandbox: Sandbox,
     pool: Option<Pool>,
+    session: Option<Session>,
 }
 
 impl Starter {
@@ -213,6 +217,7 @@ impl Starter {
             }
             "sandbox" => self.sandbox.run(TRUE, &[])?.success(),
             "pooled" => self.pool.as_ref().ok_or("there is no pool")?.run(TRUE, &[])?.success(),
+            "session" => self.session.as_ref().ok_or("there is no session")?.run(TRUE, &[])?.success(),
             _ => return Err(format!("no such way: {way}").into()),
         };
         if success { Ok(()) } else { Err(format!("{TRUE} failed").into()) }

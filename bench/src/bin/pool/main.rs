@@ -38,6 +38,7 @@ fn ways() -> Vec<(&'static str, Kind, &'static str)> {
     ways.push(("Sandbox::run", Kind::Small, "sandbox"));
     ways.push(("zygote", Kind::SmallWithZygote, "sandbox"));
     ways.push(("pooled", Kind::SmallWithZygote, "pooled"));
+    ways.push(("in a session", Kind::SmallWithZygote, "session"));
     ways
 }
 
@@ -47,6 +48,7 @@ const LARGE: &[(&str, Kind, &str)] = &[
     ("large, Sandbox::run", Kind::Large, "sandbox"),
     ("large, zygote", Kind::LargeWithZygote, "sandbox"),
     ("large, pooled", Kind::LargeWithZygote, "pooled"),
+    ("large, in a session", Kind::LargeWithZygote, "session"),
 ];
 
 /// One at a time.
