@@ -30,6 +30,9 @@ pub fn bench(words: &[String]) -> Result<(), Failure> {
     if names.is_empty() || names.iter().any(|name| *name == "dropins") {
         peers::install();
     }
+    if names.is_empty() || names.iter().any(|name| *name == "pool") {
+        peers::install_sandlock();
+    }
     let stage = Stage::new()?;
     for name in ["kennel", "probe", "machine"].iter().chain(BENCHMARKS) {
         stage.add(&cargo::binary(&programs, name)?.path, name)?;
@@ -59,6 +62,9 @@ fn run(name: &str, who: Who, stage: &Stage, flags: &[&String]) -> Result<String,
     let mut command = who.command(&stage.path().join(name), &who.home(stage.path())?);
     if let Some(peers) = peers::folder() {
         command.env("KENNEL_PEERS", peers);
+    }
+    if let Some(sandlock) = peers::sandlock() {
+        command.env("KENNEL_SANDLOCK", sandlock);
     }
     let output = command.args(flags).stderr(std::process::Stdio::inherit()).output()?;
     let said = String::from_utf8(output.stdout)?;

@@ -6,12 +6,15 @@
 
 mod caller;
 mod memory;
+mod sandlock;
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use caller::{Caller, Kind};
 use kennel_bench::rounds::{Sample, Way, take_turns};
 use kennel_bench::{Failure, programs, quick, table};
+use sandlock::Sandlock;
 
 fn main() -> std::process::ExitCode {
     kennel_bench::run(pool)
@@ -61,11 +64,20 @@ fn starts() -> Result<(), Failure> {
         println!("SKIPPED: this machine has no room for callers of {} GiB\n", caller::LARGE_GIB);
     }
     let mut callers = Callers::default();
+    let sandlock = Sandlock::start().map(RefCell::new);
     let mut ways: Vec<Way> = Vec::new();
     for (name, kind, order) in &all {
         let mut orders = callers.get(*kind)?.orders()?;
         let run = move || Ok(Sample { time: orders.run(order)?, peak_memory: None });
         ways.push(Way::new(name, run));
+    }
+    if let Some(sandlock) = &sandlock {
+        for (name, way) in [("sandlock, run", "run"), ("sandlock, a clone", "clone")] {
+            let run = move || Ok(Sample { time: sandlock.borrow_mut().run(way)?, peak_memory: None });
+            ways.push(Way::new(name, run));
+        }
+    } else {
+        println!("SKIPPED: sandlock is not installed, or does not run here\n");
     }
     let rounds = if quick() { 20 } else { 1000 };
     take_turns(&mut ways, rounds)?;
