@@ -61,6 +61,10 @@ impl Setup<'_> {
     /// The open folder that holds `path`, and the name in it. `make` makes folders that are missing.
     pub(super) fn folder_of<'p>(&mut self, path: &'p CStr, make: bool) -> Result<(i32, &'p CStr)> {
         let (folder, name) = split(path)?;
+        // Nothing is ever mounted on it, so it need not be opened again.
+        if folder == b"/" {
+            return Ok((self.root.raw(), name));
+        }
         if let Some(fd) = self.folder.is(folder) {
             return Ok((fd, name));
         }
