@@ -27,6 +27,10 @@ pub unsafe fn launch(
     inherited: InheritedMemory,
     around: Surroundings,
 ) -> Result<Init, LaunchError> {
+    if launch.network {
+        // Or it would be the host's.
+        return Err(LaunchError::Prepare(std::io::ErrorKind::Unsupported.into()));
+    }
     let (ours, theirs) = link()?;
     let mut pidfd: i32 = -1;
     let mut args = CloneArgs {
@@ -56,7 +60,13 @@ pub unsafe fn launch(
         Ok(pid) => {
             // SAFETY: the kernel has just put a fresh descriptor there.
             let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-            Ok(Init { pid, pidfd, link: ours, namespaced: launch.namespaces & flag::NEWPID != 0 })
+            Ok(Init {
+                pid,
+                pidfd,
+                link: ours,
+                namespaced: launch.namespaces & flag::NEWPID != 0,
+                network: None,
+            })
         }
         Err(sys::Errno(errno)) => Err(LaunchError::Clone(std::io::Error::from_raw_os_error(errno))),
     }

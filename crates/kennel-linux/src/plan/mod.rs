@@ -155,6 +155,8 @@ pub struct Basis<'a> {
     pub network: Option<&'a NetworkPlan>,
     /// Whether the filter can ask the guard.
     pub asks: bool,
+    /// Whether PID 1 was born in the sandbox's own network.
+    pub born_in_network: bool,
 }
 
 /// The ordered steps of the set-up. `opened` says that an opening comes before.
@@ -177,6 +179,9 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
     devices::terminal(&mut steps, basis.caller);
     steps.0.push(working_directory(resolved.workdir.as_deref().unwrap_or(Path::new("/")))?);
     limits(&mut steps, policy, basis.rlimits);
+    if basis.born_in_network {
+        steps.add(Step::BornInNetwork, "a network of the sandbox's own");
+    }
     if opened {
         // Before the cgroup: who made the network does not count against a limit on processes.
         steps.add(Step::EnterNetwork, "a network of the sandbox's own");
