@@ -235,7 +235,9 @@ impl SandboxBuilder {
     /// not root is the caller outside, the others are the caller's subordinate ids.
     #[must_use]
     pub fn users<I: IntoIterator<Item: AsRef<str>>>(self, users: I) -> Self {
-        users.into_iter().fold(self, |builder, user| builder.say("process.users", user.as_ref().as_ref(), "users"))
+        users
+            .into_iter()
+            .fold(self, |builder, user| builder.say("process.users", user.as_ref().as_ref(), "users"))
     }
 
     /// Run without protections this host cannot enforce; the result lists them.

@@ -18,6 +18,7 @@ pub mod network;
 mod network_helper;
 pub mod orders;
 mod outbound;
+pub mod owners;
 pub mod pair;
 pub mod reaper;
 pub mod remount;
@@ -26,6 +27,7 @@ mod streams;
 pub mod sys;
 pub mod tag;
 mod terminal;
+mod users;
 pub mod wire;
 
 use crate::report::Report;
@@ -81,6 +83,8 @@ pub struct Setup<'a> {
     root: Fd,
     /// Whether that is the host's tree: then a source and a target of the same path are the same place.
     over_host: bool,
+    /// Whether what is made belongs to user 0, who is not this process.
+    root_owns: bool,
     /// Holds an empty folder `d` and an unreadable file `f` to bind over what is hidden, and the private folders.
     store: Option<Fd>,
     /// The folder that the last step worked in; the next often works in the same.
@@ -161,6 +165,18 @@ pub unsafe fn run(link: i32, inherited: InheritedMemory) -> ! {
     Reaper { command, terminal, deadline, hold, owes_stop: false, link, own_network, used }.serve()
 }
 
+/// [`run`] for a process whose id maps somebody else writes: it waits until they are.
+///
+/// # Safety
+/// As [`run`].
+pub unsafe fn run_when_mapped(link: i32, inherited: InheritedMemory) -> ! {
+    if orders::await_go(link).is_err() {
+        sys::exit(1);
+    }
+    // SAFETY: the caller's own promise.
+    unsafe { run(link, inherited) }
+}
+
 fn fail(link: i32, step: u32, Errno(errno): Errno) -> ! {
     let _ = sys::send(link, &Report::Failed { step, errno }.encode());
     sys::exit(1)
@@ -196,6 +212,7 @@ fn perform(
     let mut setup = Setup {
         link,
         root,
+        root_owns: false,
         over_host: false,
         store: None,
         folder,
@@ -223,6 +240,16 @@ fn perform(
 }
 
 impl Setup<'_> {
+    /// Goes over to the namespace of several users. What was held of the mounts before is gone: nobody is left in their
+    /// namespace, unless the controller holds it.
+    fn nest(&mut self, fields: &mut Reader) -> Result<()> {
+        users::nest(fields)?;
+        self.folder = files::Folder::none();
+        self.store = None;
+        self.root = sys::openat2(sys::AT_FDCWD, c"/", sys::open::PATH | sys::open::DIRECTORY, 0, 0)?;
+        Ok(())
+    }
+
     fn step(&mut self, tag: u8, mut fields: Reader) -> Result<()> {
         match tag {
             tag::PRIVATE_MOUNTS => mounts::make_private(),
@@ -256,6 +283,13 @@ impl Setup<'_> {
             tag::NO_NEW_PRIVILEGES => restrict::no_new_privileges(),
             tag::LANDLOCK => restrict::landlock(&mut fields, self.root.raw()),
             tag::DROP_CAPABILITIES => restrict::drop_capabilities(),
+            tag::ROOT_OWNS => {
+                self.root_owns = true;
+                Ok(())
+            }
+            tag::HOME => self.home(&mut fields),
+            tag::NEST_USERS => self.nest(&mut fields),
+            tag::LIMIT_CAPABILITIES => users::limit_capabilities(&mut fields),
             tag::FILTER => restrict::filter(&mut fields, self.link),
             _ => Err(Errno::EPROTO),
         }

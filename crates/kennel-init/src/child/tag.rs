@@ -41,6 +41,10 @@ pub const OWN_CGROUPS: u8 = 36;
 pub const TERMINAL: u8 = 37;
 pub const DEVICE_STREAM: u8 = 38;
 pub const INPUT_FILE: u8 = 39;
+pub const ROOT_OWNS: u8 = 70;
+pub const HOME: u8 = 71;
+pub const NEST_USERS: u8 = 72;
+pub const LIMIT_CAPABILITIES: u8 = 73;
 
 /// `Access` of a bind.
 pub const ACCESS_READ: u8 = 0;

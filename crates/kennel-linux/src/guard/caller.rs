@@ -98,12 +98,6 @@ impl Caller {
         rustix::fs::open(format!("/proc/{}/ns/net", self.tid), flags, Mode::empty())
     }
 
-    /// The thread's user namespace.
-    pub fn users(self) -> Result<OwnedFd, Errno> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        rustix::fs::open(format!("/proc/{}/ns/user", self.tid), flags, Mode::empty())
-    }
-
     /// The folder that a path relative to `folder` (a descriptor, or AT_FDCWD) starts from.
     pub fn folder(self, folder: i32) -> Result<OwnedFd, Errno> {
         if folder == libc::AT_FDCWD {

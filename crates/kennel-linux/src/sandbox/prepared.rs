@@ -23,6 +23,7 @@ use crate::plan::{Basis, Caller, PlanError, Tier, command, environment, opening,
 use crate::resolve::created::MissingFolders;
 use crate::resolve::{Resolved, resolve};
 use crate::supervise::{Refused, Running, StartError};
+use crate::users::UserMaps;
 
 /// What is known of a sandbox before the disk has been looked at; enough for PID 1 to be born.
 #[derive(Debug)]
@@ -108,7 +109,10 @@ impl Request {
             (false, true) => Counting::ForStats,
             (false, false) => Counting::None,
         };
-        let ids = IdMaps::of_caller(policy.process.user);
+        let ids = match policy.process.users.is_empty() {
+            true => IdMaps::of_caller(policy.process.user),
+            false => IdMaps::Several(UserMaps::of(&policy.process).map_err(LaunchError::Users)?),
+        };
         Ok(Request { policy, ids, counting, count, network })
     }
 
@@ -151,6 +155,13 @@ impl Request {
             Counting::Cgroup => limits::cgroup(&self.policy.limits, self.count).map(Some),
             Counting::ForStats => Ok(limits::counting_cgroup()),
             Counting::None | Counting::StandIns(_) => Ok(None),
+        }
+    }
+
+    fn several_users(&self) -> Option<&UserMaps> {
+        match &self.ids {
+            IdMaps::Several(maps) => Some(maps),
+            IdMaps::Caller { .. } => None,
         }
     }
 
@@ -201,6 +212,7 @@ impl Prepared {
             rlimits: &request.stand_ins(tier).0,
             network: request.network.as_ref(),
             asks: self.asks,
+            users: request.several_users(),
         };
         set_up(!opening.is_empty(), &basis)
     }
@@ -274,7 +286,8 @@ impl Prepared {
                 (Tier::Full | Tier::HostProc, error) if namespaces_denied(error) => Tier::LandlockOnly,
                 _ => return Err(error),
             };
-            if !request.policy.best_effort {
+            // Without namespaces there is one user.
+            if !request.policy.best_effort || request.several_users().is_some() {
                 return Err(explain(&error));
             }
         }
@@ -334,6 +347,10 @@ impl Prepared {
         let guard = &self.resolved.guard;
         if !guard.covered.is_empty() && tier != Tier::LandlockOnly {
             running.hold_namespaces().map_err(system("opening the sandbox's namespaces"))?;
+        }
+        if self.request.several_users().is_some() {
+            let roots = self.resolved.write_roots();
+            running.give_back_to_caller(&roots).map_err(system("holding what several users can write"))?;
         }
         running.hold(self.resolved.handback.as_ref())?;
         running.set_up(plan);

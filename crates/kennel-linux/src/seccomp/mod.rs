@@ -15,6 +15,7 @@ use kennel_policy::policy::{SeccompProfile, UnixSockets};
 
 const EPERM: FilterAction = FilterAction::Errno(libc::EPERM as u32);
 const ENOSYS: FilterAction = FilterAction::Errno(libc::ENOSYS as u32);
+const EPROTONOSUPPORT: FilterAction = FilterAction::Errno(libc::EPROTONOSUPPORT as u32);
 const EAFNOSUPPORT: FilterAction = FilterAction::Errno(libc::EAFNOSUPPORT as u32);
 
 /// What of a policy a filter depends on.
@@ -180,6 +181,9 @@ fn sockets(wish: &FilterSpec) -> Rule {
             tests.push((Test::AnyBit { argument: 0, bits: not_netlink }, EAFNOSUPPORT));
             tests.push((Test::OneOf { argument: 2, mask: u32::MAX, values: netfilter }, FilterAction::Allow));
         }
+        // A kernel without auditing says so, and PAM goes on. Told that it may not, it gives up if the user is root.
+        let audit = vec![libc::NETLINK_AUDIT.cast_unsigned()];
+        tests.push((Test::OneOf { argument: 2, mask: u32::MAX, values: audit }, EPROTONOSUPPORT));
         tests.push((Test::AnyBit { argument: 2, bits: u32::MAX }, EPERM));
         tests.push((family(libc::AF_NETLINK), FilterAction::Allow));
     }

@@ -10,6 +10,7 @@ mod end;
 mod guard_state;
 mod job;
 pub mod meter;
+mod owners;
 mod readiness;
 pub mod signals;
 pub mod standard;
@@ -41,6 +42,7 @@ use guard_state::GuardState;
 use job::Job;
 use kennel_policy::outcome::Ended;
 use meter::Meter;
+use owners::Owners;
 pub use start::{Refused, StartError};
 pub use supervisor::{Supervisor, Turn, WaitOptions};
 
@@ -69,6 +71,10 @@ pub struct Running {
     job: Job,
     /// The look at repositories that is due when nothing inside is left.
     last_look: Option<LastLook>,
+    /// Gives the caller what other users have left, when nothing inside is left.
+    owners: Option<Owners>,
+    /// What it could not do.
+    left_to_others: Option<String>,
     /// What init counted.
     used: Option<Used>,
     /// Something inside tried to reach a network that is not there.
@@ -97,6 +103,8 @@ impl Running {
             input: None,
             job: Job::default(),
             last_look: None,
+            owners: None,
+            left_to_others: None,
             used: None,
             tried_network: false,
             link_ended: false,

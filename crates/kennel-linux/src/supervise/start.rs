@@ -13,6 +13,7 @@ use rustix::io::retry_on_intr;
 use rustix::process::Pid;
 
 use super::Running;
+use super::owners::Owners;
 use crate::cgroup::{Cgroup, CgroupError};
 use crate::clock::timespec;
 use crate::describe::{describe_step, show};
@@ -20,6 +21,7 @@ use crate::guard::{Asks, GuardAssumptions, GuardError, Namespaces, Rules};
 use crate::handback::LastLook;
 use crate::launch::copy::ID_MAPS;
 use crate::link;
+use crate::resolve::Source;
 use crate::resolve::known::Handback;
 
 /// Why a sandbox did not get as far as its command.
@@ -133,6 +135,18 @@ impl Running {
     /// lets nobody look at it any more.
     pub fn hold_namespaces(&mut self) -> io::Result<()> {
         self.guard_state.hold(Namespaces::of(self.init.pid)?);
+        Ok(())
+    }
+
+    /// Has what other users make in these places be the caller's, when nothing inside is left. To be called before the plan is
+    /// sent.
+    ///
+    /// # Errors
+    /// When one is not what it was, or there is no helper to be had.
+    pub fn give_back_to_caller(&mut self, roots: &[&Source]) -> io::Result<()> {
+        if !roots.is_empty() {
+            self.owners = Some(Owners::start(&self.init, roots)?);
+        }
         Ok(())
     }
 
