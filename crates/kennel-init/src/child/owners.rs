@@ -15,9 +15,11 @@ use super::clone::flag;
 use super::sys::{self, Errno, Fd, Ownership, POLLIN, PollFd, Result, UNCHANGED, open};
 use crate::report::{LENGTH, Order, Report};
 
-/// What the controller passes, as the numbers of descriptors: the user namespace, and PID 1.
+/// What the controller passes, as the numbers of descriptors: the user namespace, PID 1, and the link by which the guard has
+/// calls made.
 const USER_NAMESPACE: i32 = 0;
 const INIT: i32 = 1;
+const CALLS: i32 = 2;
 
 /// The most folders that can be written.
 const MOST_ROOTS: usize = 1024;
@@ -48,9 +50,23 @@ fn serve(link: i32) -> Result<u32> {
     sys::enter_namespace(USER_NAMESPACE, flag::NEWUSER)?;
     let began = clock();
     let roots: *mut i32 = sys::map_memory(MOST_ROOTS * size_of::<i32>())?.cast();
+    let buffer = sys::map_memory(BUFFER)?;
     let mut count = 0;
+    let mut calls = CALLS;
     // Until the controller says go or is gone.
     loop {
+        let mut ready = [link, calls].map(|fd| PollFd { fd, events: POLLIN, revents: 0 });
+        match sys::poll(&mut ready) {
+            Err(Errno::EINTR) => continue,
+            other => other?,
+        };
+        if ready[1].revents != 0 {
+            // SAFETY: mapped, of this size, and borrowed only here.
+            let buffer = unsafe { core::slice::from_raw_parts_mut(buffer, BUFFER) };
+            // A guard that is gone is not waited for: poll passes over a negative number.
+            calls = if call(buffer).is_ok() { CALLS } else { -1 };
+            continue;
+        }
         let mut message = [0; LENGTH];
         let (length, fds) = match sys::recv_with_fds(link, &mut message) {
             Err(Errno::EINTR) => continue,
@@ -77,6 +93,113 @@ fn serve(link: i32) -> Result<u32> {
         walk.root(unsafe { *roots.add(at) })?;
     }
     Ok(walk.left)
+}
+
+/// A system call that the guard has made here, with the rights of this namespace's root: it looks where the caller may not.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// The kernel's number of it.
+    pub number: u32,
+    /// Whether it returns a descriptor, to be handed over.
+    pub makes_descriptor: bool,
+    /// Its arguments.
+    pub arguments: [Argument; 6],
+}
+
+/// An argument of such a call.
+#[derive(Clone, Copy, Debug)]
+pub enum Argument {
+    /// A number.
+    Value(u64),
+    /// One of the descriptors that come with the call.
+    Descriptor(u64),
+    /// A place in the bytes that come with it, and go back.
+    Offset(u64),
+    /// The path by which the kernel leads to one of the descriptors.
+    PathOfDescriptor(u64),
+}
+
+/// What came of it: what the kernel returned. The bytes follow.
+#[derive(Clone, Copy, Debug)]
+pub struct Reply(pub i64);
+
+impl Reply {
+    /// How long it is.
+    pub const LENGTH: usize = 8;
+
+    /// From what arrived.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Reply> {
+        Some(Reply(i64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?)))
+    }
+}
+
+impl Call {
+    const LENGTH: usize = 8 + 6 * 16;
+
+    /// As it travels, before the bytes that its arguments refer to.
+    #[must_use]
+    pub fn encode(&self) -> [u8; Self::LENGTH] {
+        let mut bytes = [0; Self::LENGTH];
+        bytes[..4].copy_from_slice(&self.number.to_ne_bytes());
+        bytes[4] = u8::from(self.makes_descriptor);
+        for (place, argument) in bytes[8..].chunks_exact_mut(16).zip(self.arguments) {
+            let (kind, value) = match argument {
+                Argument::Value(value) => (0, value),
+                Argument::Descriptor(index) => (1, index),
+                Argument::Offset(offset) => (2, offset),
+                Argument::PathOfDescriptor(index) => (3, index),
+            };
+            place[0] = kind;
+            place[8..].copy_from_slice(&u64::to_ne_bytes(value));
+        }
+        bytes
+    }
+}
+
+/// Makes the call that waits. The guard is the caller's own thread: what it asks for is not doubted.
+fn call(buffer: &mut [u8]) -> Result<()> {
+    let (length, fds) = sys::recv_with_fds(CALLS, buffer)?;
+    let (head, data) = buffer
+        .get_mut(..length)
+        .ok_or(Errno::EPROTO)?
+        .split_at_mut_checked(Call::LENGTH)
+        .ok_or(Errno::EPROTO)?;
+    let mut arguments = [0usize; 6];
+    let mut path = [0u8; 40];
+    for (argument, place) in arguments.iter_mut().zip(head[8..].chunks_exact(16)) {
+        let value = u64::from_ne_bytes(place[8..].try_into().map_err(|_| Errno::EPROTO)?) as usize;
+        let descriptor = || fds.get(value).and_then(Option::as_ref).map(Fd::raw).ok_or(Errno::EPROTO);
+        *argument = match place[0] {
+            0 => value,
+            1 => descriptor()? as usize,
+            2 if value <= data.len() => data.as_mut_ptr() as usize + value,
+            3 => {
+                const FOLDER: &[u8] = b"/proc/self/fd/";
+                let mut digits = [0; 24];
+                let digits = super::mounts::number(descriptor()? as u64, 10, &mut digits).to_bytes_with_nul();
+                path[..FOLDER.len()].copy_from_slice(FOLDER);
+                path[FOLDER.len()..FOLDER.len() + digits.len()].copy_from_slice(digits);
+                path.as_ptr() as usize
+            }
+            _ => return Err(Errno::EPROTO),
+        };
+    }
+    let number = u32::from_ne_bytes([head[0], head[1], head[2], head[3]]) as usize;
+    // SAFETY: the guard names calls that stay within the bytes it sends.
+    let returned = unsafe { sys::syscall(number, arguments) };
+    let made = (head[4] != 0).then_some(returned).and_then(Result::ok).map(|fd| Fd(fd as i32));
+    let reply = match returned {
+        Ok(value) => value as i64,
+        Err(Errno(errno)) => -i64::from(errno),
+    };
+    // Where the last argument was: right before the bytes.
+    head[Call::LENGTH - Reply::LENGTH..].copy_from_slice(&reply.to_ne_bytes());
+    let answer = &buffer[Call::LENGTH - Reply::LENGTH..length];
+    match made {
+        Some(fd) => sys::send_with_fd(CALLS, answer, fd.raw()),
+        None => sys::send(CALLS, answer).map(drop),
+    }
 }
 
 /// The time of day in seconds, as files have it; a little less, because they have it by a coarser clock.

@@ -56,11 +56,11 @@ pub fn pair_maker(user: BorrowedFd, network: BorrowedFd) -> Result<Init, LaunchE
 }
 
 /// Starts init's program as a helper that enters the namespace `user` of a sandbox, waits until its PID 1 has ended, and gives
-/// the caller what is left in the folders that it gets over the link. In a group of its own: it outlives this process.
-pub fn owners(user: BorrowedFd, init: BorrowedFd) -> Result<Init, LaunchError> {
+/// the caller what is left in the folders that it gets over the link; until then it makes the guard's `calls`. In a group of its own: it outlives this process.
+pub fn owners(user: BorrowedFd, init: BorrowedFd, calls: BorrowedFd) -> Result<Init, LaunchError> {
     let ids = IdMaps::of_caller(kennel_policy::policy::UserMode::Self_);
     let here = Launch { namespaces: 0, ids: &ids, cgroup: None };
-    start(&here, [user, init, init], &[], Group::Own, Some(c"owners"))
+    start(&here, [user, init, calls], &[], Group::Own, Some(c"owners"))
 }
 
 fn start(

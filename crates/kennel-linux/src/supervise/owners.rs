@@ -25,14 +25,16 @@ const PATIENCE: Duration = Duration::from_secs(150);
 pub struct Owners(Init);
 
 impl Owners {
-    /// Starts it for the sandbox of this PID 1, which has not come far.
+    /// Starts it for the sandbox of this PID 1, which has not come far. Returns also the link by which the guard has it make
+    /// calls.
     ///
     /// # Errors
     /// When there is no process to be had, or a root is not what it was.
-    pub fn start(init: &Init, roots: &[&Source]) -> io::Result<Owners> {
+    pub fn start(init: &Init, roots: &[&Source]) -> io::Result<(Owners, OwnedFd)> {
         let path = format!("/proc/{}/ns/user", init.pid);
         let users = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        let helper = launch::exec::owners(users.as_fd(), init.pidfd.as_fd())
+        let (ours, theirs) = link::pair()?;
+        let helper = launch::exec::owners(users.as_fd(), init.pidfd.as_fd(), theirs.as_fd())
             .map_err(|error| io::Error::other(error.to_string()))?;
         let owners = Owners(helper);
         for roots in roots.chunks(MOST_FDS) {
@@ -49,7 +51,7 @@ impl Owners {
                 _ => return Err(io::ErrorKind::InvalidData.into()),
             }
         }
-        Ok(owners)
+        Ok((owners, ours))
     }
 
     /// Has it do its work, now that nothing inside is left. Returns what could not be done.

@@ -144,9 +144,9 @@ impl Running {
     /// # Errors
     /// When one is not what it was, or there is no helper to be had.
     pub fn give_back_to_caller(&mut self, roots: &[&Source]) -> io::Result<()> {
-        if !roots.is_empty() {
-            self.owners = Some(Owners::start(&self.init, roots)?);
-        }
+        let (owners, calls) = Owners::start(&self.init, roots)?;
+        self.owners = Some(owners);
+        self.guard_state.hold_helper(calls);
         Ok(())
     }
 
