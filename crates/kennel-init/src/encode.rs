@@ -205,7 +205,7 @@ fn encode_step(out: &mut Writer, step: &Step) {
             }
             out
         }
-        Step::RootOwns => out.u8(tag::ROOT_OWNS),
+        Step::RootOwns { masks } => out.u8(tag::ROOT_OWNS).u32(masks.0).u32(masks.1),
         Step::Home { target, name, uid, gid } => {
             out.u8(tag::HOME).string(target).string(name).u32(*uid).u32(*gid)
         }

@@ -166,7 +166,11 @@ pub enum Step {
     /// The new root becomes `/` and the old one is gone.
     PivotRoot,
     /// From here on what is made in file systems of the sandbox's own belongs to user 0: with several users, init is another.
-    RootOwns,
+    RootOwns {
+        /// Who has what hidden files are covered with: somebody whom the command's namespace does not have, so that not even
+        /// its root opens it.
+        masks: (u32, u32),
+    },
     /// The home folder of one of several users: a fresh folder of the store that is its own.
     Home {
         /// Where, inside.

@@ -85,6 +85,8 @@ pub struct Setup<'a> {
     over_host: bool,
     /// Whether what is made belongs to user 0, who is not this process.
     root_owns: bool,
+    /// Who has what hides files, then.
+    masks: (u32, u32),
     /// Holds an empty folder `d` and an unreadable file `f` to bind over what is hidden, and the private folders.
     store: Option<Fd>,
     /// The folder that the last step worked in; the next often works in the same.
@@ -213,6 +215,7 @@ fn perform(
         link,
         root,
         root_owns: false,
+        masks: (0, 0),
         over_host: false,
         store: None,
         folder,
@@ -285,6 +288,7 @@ impl Setup<'_> {
             tag::DROP_CAPABILITIES => restrict::drop_capabilities(),
             tag::ROOT_OWNS => {
                 self.root_owns = true;
+                self.masks = (fields.u32()?, fields.u32()?);
                 Ok(())
             }
             tag::HOME => self.home(&mut fields),

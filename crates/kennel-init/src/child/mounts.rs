@@ -44,7 +44,9 @@ impl Setup<'_> {
         sys::mkdirat(store.raw(), c"d", 0o555)?;
         sys::mknod_file(store.raw(), c"f", 0)?;
         self.give_to_root(store.raw(), c"d")?;
-        self.give_to_root(store.raw(), c"f")?;
+        if self.root_owns {
+            sys::chown(store.raw(), c"f", self.masks.0, self.masks.1)?;
+        }
         // Attached, because a detached mount cannot be copied before Linux 6.15; a later step covers it.
         self.attach(&store, target)?;
         self.store = Some(store);

@@ -29,8 +29,8 @@ const ROOT: u64 = {
 
 /// To be added before anything is made.
 pub(super) fn root_owns(steps: &mut Steps, basis: &Basis) {
-    if basis.users.is_some() {
-        steps.add(Step::RootOwns, REASON);
+    if let Some(maps) = basis.users {
+        steps.add(Step::RootOwns { masks: maps.outsider() }, REASON);
     }
 }
 

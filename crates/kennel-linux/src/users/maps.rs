@@ -22,6 +22,13 @@ pub struct Extent {
     pub count: u32,
 }
 
+impl Extent {
+    /// The one for ids that only the namespace above the command's has.
+    fn is_outsider(&self) -> bool {
+        self.inside == OUTSIDER
+    }
+}
+
 /// The maps of a user namespace with several users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserMaps {
@@ -29,6 +36,8 @@ pub struct UserMaps {
     pub users: Vec<Extent>,
     /// Of gids.
     pub groups: Vec<Extent>,
+    /// Ids that exist only in the namespace above the command's, if one could be spared: a uid and a gid.
+    outsider: Option<(u32, u32)>,
     /// Whether this process may write them itself.
     pub(super) direct: bool,
     /// Who is mapped, for messages.
@@ -37,6 +46,8 @@ pub struct UserMaps {
 
 /// The ids inside that there are, if there are enough outside.
 const ALL: u32 = 65536;
+/// The id of the outsider, which no user can have.
+const OUTSIDER: u32 = u32::MAX - 1;
 /// The user that programs take for nobody.
 const NOBODY: u32 = 65534;
 /// Where a root without a line of its own looks for ids that nobody claims: above what systemd gives to containers, below
@@ -76,11 +87,21 @@ impl UserMaps {
                 line: format!("{}:{}:{ALL}", owner.name(), unclaimed(&text, SUGGESTED, ALL)),
             })
         };
-        let users =
+        let mut users =
             map(Which::Users, own.0, uid, process.users.iter().map(|user| user.uid).collect::<Vec<_>>())?;
-        let groups =
+        let mut groups =
             map(Which::Groups, own.1, gid, process.users.iter().map(|user| user.gid).collect::<Vec<_>>())?;
-        Ok(UserMaps { users, groups, direct, names })
+        let both = (users.pop_if(|extent| extent.is_outsider()), groups.pop_if(|extent| extent.is_outsider()));
+        let outsider = match both {
+            (Some(user), Some(group)) => {
+                let ids = (user.inside, group.inside);
+                users.push(user);
+                groups.push(group);
+                Some(ids)
+            }
+            _ => None,
+        };
+        Ok(UserMaps { users, groups, outsider, direct, names })
     }
 
     /// How many uids there are inside.
@@ -96,12 +117,18 @@ impl UserMaps {
         }
     }
 
-    /// The map of a namespace in one that has this map, in which every id is itself: the kernel wants each line to lie in one
+    /// Somebody who has what nobody inside is to open: an outsider, or root where none could be spared.
+    #[must_use]
+    pub fn outsider(&self) -> (u32, u32) {
+        self.outsider.unwrap_or((0, 0))
+    }
+
+    /// The map of a namespace in one that has this map, in which every id but the outsider's is itself: the kernel wants each line to lie in one
     /// line of the map above.
     #[must_use]
     pub fn identity(&self, which: Which) -> String {
         let same = |extent: &Extent| Extent { outside: extent.inside, ..*extent };
-        text(self.extents(which).iter().map(same))
+        text(self.extents(which).iter().filter(|extent| !extent.is_outsider()).map(same))
     }
 
     /// As the kernel reads it.
@@ -183,7 +210,8 @@ fn extents(own: u32, outside: u32, wanted: &[u32], ids: &[Ids]) -> Result<Vec<Ex
     let one = |id: &u32| Ids { start: *id, count: 1 };
     let pieces: Vec<Ids> = if total(ids) >= full {
         let low = without(vec![Ids { start: 0, count: ALL }], own);
-        low.into_iter().chain(high.iter().map(one)).collect()
+        let outsider = (total(ids) > full).then_some(Ids { start: OUTSIDER, count: 1 });
+        low.into_iter().chain(high.iter().map(one)).chain(outsider).collect()
     } else {
         // Those that are named first, then nobody, then from 0 up.
         let mut first = named.clone();
@@ -233,10 +261,11 @@ mod tests {
     #[test]
     fn a_full_range_has_every_id_and_one_of_them_is_the_caller() {
         let full = map(1000, &[0, 1000], &[(100_000, 65536)]).unwrap();
-        assert_eq!(full, "0 100000 1000, 1000 777 1, 1001 101000 64535, ");
-        assert_eq!(map(0, &[0], &[(100_000, 65536)]).unwrap(), "0 777 1, 1 100000 65535, ");
+        assert_eq!(full, "0 100000 1000, 1000 777 1, 1001 101000 64535, 4294967294 165535 1, ");
+        let root = map(0, &[0], &[(100_000, 65535)]).unwrap();
+        assert_eq!(root, "0 777 1, 1 100000 65535, ");
         let high = map(1000, &[0, 1000, 70_000], &[(100_000, 70_000)]).unwrap();
-        assert_eq!(high, "0 100000 1000, 1000 777 1, 1001 101000 64535, 70000 165535 1, ");
+        assert_eq!(high, "0 100000 1000, 1000 777 1, 1001 101000 64535, 70000 165535 1, 4294967294 165536 1, ");
     }
 
     #[test]
