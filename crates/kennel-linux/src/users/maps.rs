@@ -91,7 +91,8 @@ impl UserMaps {
             map(Which::Users, own.0, uid, process.users.iter().map(|user| user.uid).collect::<Vec<_>>())?;
         let mut groups =
             map(Which::Groups, own.1, gid, process.users.iter().map(|user| user.gid).collect::<Vec<_>>())?;
-        let both = (users.pop_if(|extent| extent.is_outsider()), groups.pop_if(|extent| extent.is_outsider()));
+        let both =
+            (users.pop_if(|extent| extent.is_outsider()), groups.pop_if(|extent| extent.is_outsider()));
         let outsider = match both {
             (Some(user), Some(group)) => {
                 let ids = (user.inside, group.inside);
@@ -265,7 +266,10 @@ mod tests {
         let root = map(0, &[0], &[(100_000, 65535)]).unwrap();
         assert_eq!(root, "0 777 1, 1 100000 65535, ");
         let high = map(1000, &[0, 1000, 70_000], &[(100_000, 70_000)]).unwrap();
-        assert_eq!(high, "0 100000 1000, 1000 777 1, 1001 101000 64535, 70000 165535 1, 4294967294 165536 1, ");
+        assert_eq!(
+            high,
+            "0 100000 1000, 1000 777 1, 1001 101000 64535, 70000 165535 1, 4294967294 165536 1, "
+        );
     }
 
     #[test]
