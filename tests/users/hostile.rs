@@ -92,8 +92,11 @@ for path in ('/proc/sys/kernel/core_pattern', '/proc/sys/kernel/hostname', '/pro
         print('SUCCEEDED open for writing', path)
     except OSError:
         pass
-os.kill(1, 9)
-os.kill(1, 15) if False else None
+for signal in (9, 15, 1, 2, 19):
+    try:
+        os.kill(1, signal)
+    except PermissionError:
+        pass
 print('mounts', len(mounts) > 5)
 "#;
 

@@ -34,13 +34,14 @@ struct Launch<'a> {
     failure: Option<(u32, Errno)>,
 }
 
-/// Starts the command, with this mask of permissions. Returns its pid, and when its time is up.
+/// Starts the command, with this mask of permissions. Returns its pid, when its time is up, and whether it is one of several
+/// users.
 pub(super) fn start(
     mut part: Reader,
     link: i32,
     terminal: Option<&Terminal>,
     umask: u32,
-) -> Result<(i32, Option<u64>)> {
+) -> Result<(i32, Option<u64>, bool)> {
     let reader = &mut part;
     reader.magic()?;
     let (stand, limit) = (reader.u8()?, reader.u64()?);
@@ -82,7 +83,7 @@ pub(super) fn start(
         sys::exit(1);
     }
     sys::send(link, &Report::Started.encode())?;
-    Ok((pid, deadline))
+    Ok((pid, deadline, user.is_some()))
 }
 
 /// Closes every descriptor but the standard three, those of `own` and those the command asked for.

@@ -152,10 +152,11 @@ pub unsafe fn run(link: i32, inherited: InheritedMemory) -> ! {
     }
     reaper::adopt_orphans();
     let last = receive(link, past);
-    let (command, deadline) = match command::start(last.reader(), link, terminal.as_ref(), umask) {
-        Ok(started) => started,
-        Err(errno) => fail(link, past, errno),
-    };
+    let (command, deadline, outside_only) =
+        match command::start(last.reader(), link, terminal.as_ref(), umask) {
+            Ok(started) => started,
+            Err(errno) => fail(link, past, errno),
+        };
     let own_network = helper.count() > 0;
     // SAFETY: nothing of the plan is used from here on.
     unsafe {
@@ -164,7 +165,8 @@ pub unsafe fn run(link: i32, inherited: InheritedMemory) -> ! {
         last.wipe();
     }
     let (used, hold) = (sys::Usage::default(), Hold::none());
-    Reaper { command, terminal, deadline, hold, owes_stop: false, link, own_network, used }.serve()
+    Reaper { command, terminal, deadline, hold, owes_stop: false, outside_only, link, own_network, used }
+        .serve()
 }
 
 /// [`run`] for a process whose id maps somebody else writes: it waits until they are.

@@ -21,6 +21,8 @@ use super::caller::Caller;
 use crate::clock::timespec;
 use crate::link;
 
+/// The kernel's number for the working directory.
+const AT_FDCWD: u64 = libc::AT_FDCWD as i64 as u64;
 /// A file system that does not answer holds the helper.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -89,6 +91,24 @@ pub fn openat(folder: impl AsFd, path: &CStr, flags: OFlags, mode: Mode) -> Resu
                 ],
             };
             opened(by_helper(refused, &call, &[folder.as_fd()], &mut path.to_bytes_with_nul().to_vec())?)
+        }
+        other => other,
+    }
+}
+
+/// Opens a file of /proc: what a process has there is closed to other users.
+pub fn open_proc(path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(refused @ Errno::ACCESS) => {
+            use Argument::{Offset, Value};
+            let (here, flags) = (Value(AT_FDCWD), Value(flags.bits().into()));
+            let call = Call {
+                number: libc::SYS_openat as u32,
+                makes_descriptor: true,
+                arguments: [here, Offset(0), flags, Value(0), Value(0), Value(0)],
+            };
+            let mut data = [path.as_bytes(), b"\0"].concat();
+            opened(by_helper(refused, &call, &[], &mut data)?)
         }
         other => other,
     }
@@ -224,7 +244,6 @@ pub fn chmod(file: impl AsFd, mode: Mode) -> Result<(), Errno> {
     match rustix::fs::chmodat(rustix::fs::CWD, path, mode, AtFlags::empty()) {
         Err(refused @ Errno::PERM) => {
             use Argument::{PathOfDescriptor, Value};
-            const AT_FDCWD: u64 = libc::AT_FDCWD as i64 as u64;
             let (file_mode, none) = (Value(mode.bits().into()), Value(0));
             let call = Call {
                 number: libc::SYS_fchmodat as u32,

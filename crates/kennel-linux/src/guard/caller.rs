@@ -11,6 +11,8 @@ use rustix::io::Errno;
 
 use super::listener::last_error;
 
+use super::as_root;
+
 /// The longest path that the kernel takes, with its NUL.
 pub const PATH_MAX: usize = 4096;
 const PAGE: u64 = 4096;
@@ -176,7 +178,7 @@ unsafe fn new_descriptor(returned: libc::c_long) -> Result<OwnedFd, Errno> {
 }
 
 fn open_path(path: &str) -> Result<OwnedFd, Errno> {
-    rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    as_root::open_proc(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC)
 }
 
 impl From<Errno> for Unreadable {

@@ -61,7 +61,7 @@ fn descriptor(caller: Caller, number: i32) -> Result<OwnedFd, Errno> {
         return caller.folder(number);
     }
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    match rustix::fs::open(format!("/proc/{}/fd/{number}", caller.tid()), flags, Mode::empty()) {
+    match as_root::open_proc(&format!("/proc/{}/fd/{number}", caller.tid()), flags) {
         Err(Errno::NOENT) => Err(Errno::BADF),
         other => other,
     }

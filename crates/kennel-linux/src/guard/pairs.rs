@@ -6,9 +6,9 @@
 //! and passes over addresses (`unix_seqpacket_sendmsg`). So who asks for the one gets the other. What differs: its type, if
 //! it is asked for; and that the end of one side is an end of file for the other.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use kennel_init::report::Report;
@@ -20,7 +20,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 
 use super::caller::Caller;
 use super::listener::{Answer, Listener};
-use super::{own, walk};
+use super::{as_root, own, walk};
 use crate::clock::timespec;
 use crate::launch;
 use crate::link::{self, Received};
@@ -92,8 +92,7 @@ fn make_pair(listener: &Listener, id: u64, caller: Caller, call: PairCall) -> Re
 
 fn memory(caller: Caller) -> Result<File, Errno> {
     let path = format!("/proc/{}/mem", caller.tid());
-    let opened = OpenOptions::new().write(true).custom_flags(OFlags::CLOEXEC.bits().cast_signed()).open(path);
-    opened.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    as_root::open_proc(&path, OFlags::WRONLY | OFlags::CLOEXEC).map(File::from)
 }
 
 fn write(memory: &File, address: u64, numbers: [i32; 2]) -> Result<(), Errno> {

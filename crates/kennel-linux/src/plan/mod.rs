@@ -232,6 +232,7 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
         writes_host: resolved.writes_host(),
         keeps_attributes: tier == Tier::LandlockOnly && !resolved.writes_host(),
         asks,
+        several_users: basis.users.is_some(),
     };
     let guarded = if asks { guard::filter_rules(&resolved.guard) } else { seccomp::Additions::default() };
     if let Some(program) = seccomp::filter(&wish, &guarded) {

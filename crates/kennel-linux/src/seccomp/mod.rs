@@ -36,6 +36,8 @@ pub struct FilterSpec {
     pub keeps_attributes: bool,
     /// Whether the filter can ask the guard.
     pub asks: bool,
+    /// Whether there is a root inside that has capabilities.
+    pub several_users: bool,
 }
 
 /// Sockets of the internet families.
@@ -80,6 +82,11 @@ fn table(wish: &FilterSpec) -> Option<Table> {
         deny(&mut table, calls::KERNEL_SURFACE);
         namespaces(&mut table, NEW_NAMESPACE | CLONE_NEWTIME);
         table.set(&[libc::SYS_personality], personalities());
+    }
+    if wish.several_users {
+        // Also where the profile would let them be made.
+        deny(&mut table, &[libc::SYS_setns]);
+        namespaces(&mut table, NEW_NAMESPACE | CLONE_NEWTIME);
     }
     if wish.nested_namespaces {
         let sandboxes: Vec<_> = calls::MOUNTS.iter().copied().chain([libc::SYS_setns]).collect();
@@ -220,6 +227,7 @@ mod tests {
             writes_host: true,
             keeps_attributes: false,
             asks: true,
+            several_users: false,
         }
     }
 

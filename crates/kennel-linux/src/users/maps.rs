@@ -73,7 +73,7 @@ impl UserMaps {
             wanted.push(0);
             let text = subordinate::text(which);
             let mut ids = owned(&text, &owner, outside);
-            let need = needed(own, &wanted);
+            let need = needed(own, &wanted).max(1);
             if direct && total(&ids) < need {
                 ids = available(&text, which, outside);
             }
