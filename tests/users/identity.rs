@@ -163,8 +163,7 @@ fn a_terminal_a_network_and_limits_work_for_several_users() {
     // The gate's sockets, the loopback and pairs of sockets belong to the namespace above.
     let python = "import socket,os\na,b=socket.socketpair(socket.AF_UNIX,socket.SOCK_DGRAM)\na.send(b'x')\nprint(b.recv(9))\n\
                   s=socket.socket(); s.bind(('127.0.0.1',8080)); s.listen(); c=socket.create_connection(('127.0.0.1',8080)); print('up')";
-    let script =
-        format!("python3 -c \"{python}\"; sleep 100 & echo");
+    let script = format!("python3 -c \"{python}\"; sleep 100 & echo");
     let ran = as_root(&["--allow-domain", "example.com", "--timeout", "20s"], &script).ok();
     assert_eq!(ran.stdout, "b'x'\nup\n\n");
 }

@@ -23,8 +23,8 @@ const CALLS: i32 = 2;
 
 /// The most folders that can be written.
 const MOST_ROOTS: usize = 1024;
-/// How deep a tree is gone through; a path has at most 2048 components.
-const MOST_LEVELS: usize = 4096;
+/// How deep a tree is gone through. Memory that is not reached is not used.
+const MOST_LEVELS: usize = 65536;
 /// How long the whole may take.
 const PATIENCE: u64 = 120 * 1_000_000_000;
 /// What the kernel shows for an id that has none inside.

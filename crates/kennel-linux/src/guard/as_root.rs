@@ -279,7 +279,7 @@ pub fn add_watch(
     }
 }
 
-/// Whether a process inside may change the mode of a file. With one user inside the kernel asks the guard's thread for the same
+/// Whether a process inside may change a file that the guard is to change for it. With one user inside the kernel asks the guard's thread for the same
 /// rights; with several, the guard is only one of them.
 pub fn may_change(caller: Caller, file: BorrowedFd) -> bool {
     const FOWNER: u64 = 1 << 3;

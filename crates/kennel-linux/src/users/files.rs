@@ -11,7 +11,8 @@ pub fn passwd(users: &[User], database: &str) -> String {
         let User { name, uid, gid } = user;
         text.push_str(&format!("{name}:*:{uid}:{gid}:{name}:{}:/bin/sh\n", user.home()));
     }
-    others(&mut text, database, users.iter().map(|user| (user.name.as_str(), user.uid)).collect());
+    let own: Vec<(&str, u32)> = users.iter().map(|user| (user.name.as_str(), user.uid)).collect();
+    others(&mut text, database, &own);
     text
 }
 
@@ -27,11 +28,11 @@ pub fn group(users: &[User], database: &str) -> String {
             groups.push((&user.name, user.gid));
         }
     }
-    others(&mut text, database, groups);
+    others(&mut text, database, &groups);
     text
 }
 
-fn others(text: &mut String, database: &str, own: Vec<(&str, u32)>) {
+fn others(text: &mut String, database: &str, own: &[(&str, u32)]) {
     for line in database.lines() {
         let mut fields = line.split(':');
         let (name, number) =
