@@ -38,9 +38,15 @@ impl<'a> Way<'a> {
     /// The middle of all times.
     #[must_use]
     pub fn median(&self) -> Duration {
+        self.percentile(50)
+    }
+
+    /// The time that so many of a hundred do not exceed.
+    #[must_use]
+    pub fn percentile(&self, percent: usize) -> Duration {
         let mut times: Vec<Duration> = self.samples.iter().map(|sample| sample.time).collect();
         times.sort_unstable();
-        times.get(times.len() / 2).copied().unwrap_or_default()
+        times.get(times.len() * percent / 100).copied().unwrap_or_default()
     }
 
     /// The shortest time.

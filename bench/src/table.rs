@@ -31,6 +31,26 @@ pub fn of(ways: &[Way], against: &[usize]) -> String {
     text
 }
 
+/// A table of all ways for which the slow runs matter: medians, 99th percentiles, and how both compare with those at
+/// `against`.
+#[must_use]
+pub fn with_tail(ways: &[Way], against: &[usize]) -> String {
+    let mut text = "| | median | p99 |".to_owned();
+    for &other in against {
+        let _ = write!(text, " × {0} | p99 × {0} |", ways[other].name);
+    }
+    text += &format!("\n{}|\n", "|---".repeat(3 + 2 * against.len()));
+    for way in ways {
+        let _ = write!(text, "| {} | {} | {} |", way.name, time(way.median()), time(way.percentile(99)));
+        for &other in against {
+            let tails = way.percentile(99).as_secs_f64() / ways[other].percentile(99).as_secs_f64();
+            let _ = write!(text, " {:.2} | {tails:.2} |", ratio(way, &ways[other]));
+        }
+        text.push('\n');
+    }
+    text
+}
+
 /// How many times as long `way` takes as `other`.
 #[must_use]
 pub fn ratio(way: &Way, other: &Way) -> f64 {
@@ -42,6 +62,13 @@ pub fn ratio(way: &Way, other: &Way) -> f64 {
 pub fn goal(what: &str, value: f64, limit: f64) -> String {
     let verdict = if value <= limit { "reached" } else { "missed" };
     format!("- {what}: {value:.2}, goal at most {limit}: {verdict}\n")
+}
+
+/// The same for what is to be large.
+#[must_use]
+pub fn goal_at_least(what: &str, value: f64, least: f64) -> String {
+    let verdict = if value >= least { "reached" } else { "missed" };
+    format!("- {what}: {value:.2}, goal at least {least}: {verdict}\n")
 }
 
 /// Three or four digits, in a unit that suits.

@@ -10,7 +10,8 @@ use crate::stage::Stage;
 use crate::who::Who;
 
 /// In the order in which they stand in the results.
-const BENCHMARKS: &[&str] = &["startup", "terminal", "library", "overhead", "globs", "network", "dropins"];
+const BENCHMARKS: &[&str] =
+    &["startup", "terminal", "library", "pool", "overhead", "globs", "network", "dropins"];
 
 /// Runs all, or those that are named. Only a run of all of them, in earnest, is written down.
 ///
@@ -28,6 +29,9 @@ pub fn bench(words: &[String]) -> Result<(), Failure> {
     programs.extend(cargo::build_release(&["kennel-cli"])?);
     if names.is_empty() || names.iter().any(|name| *name == "dropins") {
         peers::install();
+    }
+    if names.is_empty() || names.iter().any(|name| *name == "pool") {
+        peers::install_sandlock();
     }
     let stage = Stage::new()?;
     for name in ["kennel", "probe", "machine"].iter().chain(BENCHMARKS) {
@@ -58,6 +62,9 @@ fn run(name: &str, who: Who, stage: &Stage, flags: &[&String]) -> Result<String,
     let mut command = who.command(&stage.path().join(name), &who.home(stage.path())?);
     if let Some(peers) = peers::folder() {
         command.env("KENNEL_PEERS", peers);
+    }
+    if let Some(sandlock) = peers::sandlock() {
+        command.env("KENNEL_SANDLOCK", sandlock);
     }
     let output = command.args(flags).stderr(std::process::Stdio::inherit()).output()?;
     let said = String::from_utf8(output.stdout)?;

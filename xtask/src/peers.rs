@@ -68,6 +68,32 @@ pub fn by_npm(folder: &Path, wanted: &[(&str, &str)]) -> bool {
     ours && npm.status().is_ok_and(|end| end.success())
 }
 
+/// Another sandbox whose processes are clones of one, for `bench`: by pip, because it is a library for Python.
+const SANDLOCK: &str = "sandlock==0.9.0";
+
+/// The folder that it is installed in, if it is.
+pub fn sandlock() -> Option<PathBuf> {
+    let folder = Path::new(FOLDER).join("sandlock");
+    (is_ours(Path::new(FOLDER)) && folder.join("sandlock/__init__.py").exists()).then_some(folder)
+}
+
+/// Installs it. A failure is told, not returned: the comparison is then skipped.
+pub fn install_sandlock() {
+    let folder = Path::new(FOLDER);
+    if sandlock().is_some() {
+        return;
+    }
+    println!("installing {SANDLOCK}");
+    let ours = fs::create_dir(folder).is_ok() || is_ours(folder);
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries=1", "--no-deps"]);
+    pip.arg("--target").arg(folder.join("sandlock")).arg(SANDLOCK);
+    pip.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if !ours || !pip.status().is_ok_and(|end| end.success()) {
+        println!("note: pip could not install it; the comparison with it is skipped");
+    }
+}
+
 /// /proc/self belongs to the effective user of the process that looks.
 pub fn user() -> u32 {
     fs::metadata("/proc/self").map_or(u32::MAX, |process| process.uid())

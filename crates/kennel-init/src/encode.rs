@@ -55,8 +55,18 @@ impl Writer {
 /// The bytes of a plan's opening.
 #[must_use]
 pub fn encode_opening(opening: &[Planned]) -> Vec<u8> {
+    encode_part(opening)
+}
+
+/// The bytes of the steps that come after [`Step::Later`].
+#[must_use]
+pub fn encode_late(steps: &[Planned]) -> Vec<u8> {
+    encode_part(steps)
+}
+
+fn encode_part(steps: &[Planned]) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(1024));
-    encode_steps(&mut out, opening);
+    encode_steps(&mut out, steps);
     out.0
 }
 
@@ -97,7 +107,7 @@ impl Command {
             Terminal::Foreground => tag::TERMINAL_FOREGROUND,
         });
         let limit = self.time_limit.map_or(0, |limit| limit.as_nanos().max(1));
-        out.u64(u64::try_from(limit).unwrap_or(0));
+        out.u64(u64::try_from(limit).unwrap_or(0)).u8(u8::from(self.starts_silently));
         out.numbers(self.keep.iter().map(|fd| fd.cast_unsigned()));
         out.u8(u8::from(self.user.is_some()));
         if let Some(user) = self.user {
@@ -217,6 +227,10 @@ fn encode_step(out: &mut Writer, step: &Step) {
         Step::Filter { program, listener, awaits } => {
             out.u8(tag::FILTER).bytes(program).u8(u8::from(*listener)).u8(u8::from(*awaits))
         }
+        Step::HoldHost { path } => out.u8(tag::HOLD_HOST).string(path),
+        Step::Later => out.u8(tag::LATER),
+        Step::TakeDescriptors { numbers } => out.u8(tag::TAKE_DESCRIPTORS).numbers(numbers.iter().copied()),
+        Step::Session { layer } => out.u8(tag::SESSION).u64(*layer),
     };
 }
 

@@ -12,7 +12,7 @@ pub use crate::child::sys::Identity;
 pub use crate::role::SocketRole;
 
 /// All that init does before the command runs, and the command: three parts, sent one by one. The first two can be performed
-/// before the third is known.
+/// before the third is known. Where the set-up ends in [`Step::Later`], a further part with steps comes before the command.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Plan {
     /// Performed first: what needs nothing of the host's disk. Init does it while its controller plans the rest.
@@ -128,6 +128,11 @@ pub enum Step {
         access: Access,
         /// Whether an earlier step covers the source, so that it has to be taken hold of before all others.
         early: bool,
+    },
+    /// A folder of the host's is held, because it is about to be covered and late steps may bind from it.
+    HoldHost {
+        /// Where, on the host.
+        path: CString,
     },
     /// A folder is hidden: in its place stands an empty one.
     MaskDir {
@@ -312,6 +317,21 @@ pub enum Step {
         /// Wait until the controller says that it has taken hold of the paths it will be asked about.
         awaits: bool,
     },
+    /// Report that the sandbox is ready, wait for a further part with steps, and perform it. The last step of a sandbox that
+    /// is prepared before its command is known.
+    Later,
+    /// Receive descriptors over the link, and put them at these numbers. They come in one message.
+    TakeDescriptors {
+        /// Which numbers, in the order of the descriptors.
+        numbers: Vec<u32>,
+    },
+    /// Report that the sandbox is ready, and run any number of commands in it, each by a leader of its own. The last step of a
+    /// session.
+    Session {
+        /// The file rights of the Landlock layer that each command gets, which allows all of them everywhere: commands in
+        /// different layers can neither trace each other nor look at each other's descriptors. 0 for none.
+        layer: u64,
+    },
 }
 
 /// A name to cover again in a sandbox that runs, because the host has put something else there.
@@ -360,6 +380,8 @@ pub struct Command {
     pub time_limit: Option<Duration>,
     /// Descriptors above 2 that the command gets.
     pub keep: Vec<i32>,
+    /// Whether init says nothing when the command starts, and only how it ends, or why it could not be started.
+    pub starts_silently: bool,
     /// Which of several users it starts as.
     pub user: Option<CommandUser>,
 }

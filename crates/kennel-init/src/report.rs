@@ -2,6 +2,9 @@
 
 use crate::role::DescriptorRole;
 
+/// The step number under which init reports that its id maps were refused.
+pub const ID_MAPS: u32 = u32::MAX;
+
 /// From init to the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
@@ -21,6 +24,8 @@ pub enum Report {
     },
     /// The opening is being performed: it is time to send the rest.
     Begun,
+    /// The sandbox is ready; the steps that come late and the command are waited for.
+    Ready,
     /// The set-up is done and the command is about to be executed.
     Starting,
     /// The command runs.
@@ -106,6 +111,9 @@ pub enum Order {
     Release,
     /// End everything inside, and report what it has used.
     End,
+    /// Of a session: run a command. One end of a fresh socket pair travels with this message, and everything about the command
+    /// goes over that.
+    Command,
 }
 
 /// How long a message is.
@@ -157,6 +165,7 @@ impl Report {
             Report::TimedOut { used } => message(14, [0, 0, used.cpu_user, used.cpu_system, used.peak]),
             Report::Ended { used } => message(15, [0, 0, used.cpu_user, used.cpu_system, used.peak]),
             Report::TriedNetwork => message(20, []),
+            Report::Ready => message(24, []),
         }
     }
 
@@ -182,6 +191,7 @@ impl Report {
             14 => Report::TimedOut { used },
             15 => Report::Ended { used },
             20 => Report::TriedNetwork,
+            24 => Report::Ready,
             _ => return None,
         })
     }
@@ -198,6 +208,7 @@ impl Order {
             Order::Hold => message(4, []),
             Order::Release => message(5, []),
             Order::End => message(6, []),
+            Order::Command => message(10, []),
         }
     }
 
@@ -212,6 +223,7 @@ impl Order {
             4 => Some(Order::Hold),
             5 => Some(Order::Release),
             6 => Some(Order::End),
+            10 => Some(Order::Command),
             _ => None,
         }
     }

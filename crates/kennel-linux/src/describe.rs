@@ -87,6 +87,10 @@ pub fn describe_step(step: &Step) -> String {
             let asks = if *listener { "; the guard decides some" } else { "" };
             format!("filter system calls ({} instructions){asks}", program.len() / 8)
         }
+        Step::HoldHost { path } => format!("hold the host's {}", show(path.as_bytes())),
+        Step::Later => "wait for the steps that come with the command".into(),
+        Step::Session { .. } => "run the commands of the session".into(),
+        Step::TakeDescriptors { numbers } => format!("take {} from the controller", stream_names(numbers)),
     }
 }
 

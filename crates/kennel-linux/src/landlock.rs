@@ -171,6 +171,19 @@ pub fn step(abi: Abi, places: &[Place], ports: Option<&TcpPorts>, unix_sockets: 
     Some(Step::Landlock { attributes, paths, ports })
 }
 
+/// The rights of a layer that takes nothing away where it allows them everywhere: a domain of its own for whoever has one. 0
+/// without Landlock.
+#[must_use]
+pub fn harmless_layer(abi: Abi) -> u64 {
+    const MAKE_BLOCK: u64 = 1 << 11;
+    match abi {
+        Abi::None => 0,
+        Abi::V1 => MAKE_BLOCK,
+        // Which every layer denies that does not allow it, whether it names it or not.
+        _ => MAKE_BLOCK | REFER,
+    }
+}
+
 /// The step that only shuts signals and abstract sockets in; `None` for a kernel that cannot (before 6.12).
 #[must_use]
 pub fn scopes(abi: Abi) -> Option<Step> {

@@ -49,13 +49,22 @@ pub(crate) fn order_now(link: &OwnedFd, order: Order) -> io::Result<()> {
 
 /// Sends an order, and descriptors with it.
 pub(crate) fn order(link: &OwnedFd, order: Order, fds: &[BorrowedFd]) -> io::Result<()> {
+    send_with_fds(link, &order.encode(), fds)
+}
+
+/// Sends descriptors alone.
+pub(crate) fn send_descriptors(link: &OwnedFd, fds: &[BorrowedFd]) -> io::Result<()> {
+    // Without a byte there would be no message.
+    send_with_fds(link, &[0], fds)
+}
+
+fn send_with_fds(link: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let order = order.encode();
-    let parts = [io::IoSlice::new(&order)];
+    let parts = [io::IoSlice::new(bytes)];
     retry_on_intr(|| sendmsg(link, &parts, &mut control, SendFlags::NOSIGNAL))?;
     Ok(())
 }

@@ -2,8 +2,11 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::read::read_to_end;
 
@@ -13,6 +16,34 @@ use crate::read::read_to_end;
 /// When there is no /proc.
 pub fn table() -> io::Result<Vec<u8>> {
     read_to_end("/proc/self/mountinfo")
+}
+
+/// Notices that the table has changed.
+#[derive(Debug)]
+pub struct MountWatch(std::fs::File);
+
+impl MountWatch {
+    /// From now on.
+    ///
+    /// # Errors
+    /// When there is no /proc.
+    pub fn new() -> io::Result<MountWatch> {
+        std::fs::File::open("/proc/self/mountinfo").map(MountWatch)
+    }
+
+    /// Whether it has. What cannot be told counts as changed.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        let mut file = [PollFd::new(&self.0, PollFlags::PRI)];
+        poll(&mut file, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0)
+    }
+}
+
+/// Ready with `POLLPRI` when the table has changed.
+impl AsFd for MountWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
 
 /// One line of the table.

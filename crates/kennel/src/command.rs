@@ -3,14 +3,17 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use kennel_policy::policy::{EnvironmentBase, EnvironmentPolicy};
+use kennel_policy::pattern::PathPattern;
+use kennel_policy::policy::{EnvironmentBase, EnvironmentPolicy, Missing, Origin, PathRule, SearchScope};
 use kennel_policy::settings::{ValueError, name, variable};
 
 use crate::job::{Hooks, Job, Streams};
-use crate::{Child, ExecutionResult, Result, Sandbox, SandboxError, Stdio};
+use crate::{Child, ExecutionResult, Pool, Result, Sandbox, SandboxError, Session, Stdio};
 
-/// A command to run in a sandbox, created by [`Sandbox::command`].
+/// A command to run in a sandbox of its own, created by [`Sandbox::command`], or in a session, created by
+/// [`Session::command`].
 ///
 /// ```
 /// let sandbox = kennel::Sandbox::builder().build()?;
@@ -20,15 +23,29 @@ use crate::{Child, ExecutionResult, Result, Sandbox, SandboxError, Stdio};
 /// ```
 #[derive(Debug)]
 pub struct Command<'s> {
-    sandbox: &'s Sandbox,
+    place: Place<'s>,
     words: Vec<OsString>,
     clear: bool,
     /// Changes to variables, in order; `None` removes one.
     variables: Variables,
     folder: Option<PathBuf>,
+    workspace: Option<PathBuf>,
     input: Option<Input>,
     streams: [Option<Stdio>; 3],
     terminal: Option<(u16, u16)>,
+    timeout: Option<Duration>,
+    max_output: Option<u64>,
+}
+
+/// Where a command runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'s> {
+    /// In a fresh sandbox.
+    Sandbox(&'s Sandbox),
+    /// In one that was prepared for it.
+    Pool(&'s Pool),
+    /// Beside the others of a session.
+    Session(&'s Session),
 }
 
 /// Variables and their values, which may be secrets.
@@ -52,16 +69,19 @@ impl std::fmt::Debug for Input {
 }
 
 impl<'s> Command<'s> {
-    pub(crate) fn new(sandbox: &'s Sandbox, program: &OsStr) -> Command<'s> {
+    pub(crate) fn new(place: Place<'s>, program: &OsStr) -> Command<'s> {
         Command {
-            sandbox,
+            place,
             words: vec![program.to_owned()],
             clear: false,
             variables: Variables::default(),
             folder: None,
+            workspace: None,
             input: None,
             streams: [const { None }; 3],
             terminal: None,
+            timeout: None,
+            max_output: None,
         }
     }
 
@@ -112,6 +132,35 @@ impl<'s> Command<'s> {
     /// command is started.
     pub fn current_dir(&mut self, folder: impl AsRef<Path>) -> &mut Self {
         self.folder = Some(folder.as_ref().to_owned());
+        self
+    }
+
+    /// Kills the command and all that it started after this time. A shorter limit of the sandbox stays.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let sandbox = kennel::Sandbox::builder().build()?;
+    /// let result = sandbox.command("sleep").arg("60").timeout(Duration::from_millis(100)).output()?;
+    /// assert!(result.killed_by_timeout);
+    /// # Ok::<(), kennel::SandboxError>(())
+    /// ```
+    pub fn timeout(&mut self, limit: Duration) -> &mut Self {
+        self.timeout = Some(limit);
+        self
+    }
+
+    /// Captures no more than so many bytes of each output stream. A lower limit of the sandbox stays.
+    pub fn max_output(&mut self, bytes: u64) -> &mut Self {
+        self.max_output = Some(bytes);
+        self
+    }
+
+    /// A folder that the command may write to, on top of those that the sandbox has; it starts there, unless
+    /// [`Command::current_dir`] says otherwise. Git repositories in it, and whatever else the sandbox protects in writable
+    /// folders, are protected as if the folder had been listed. Not for sessions, whose folders are those that they started with.
+    pub fn workspace(&mut self, folder: impl AsRef<Path>) -> &mut Self {
+        self.workspace = Some(folder.as_ref().to_owned());
         self
     }
 
@@ -219,7 +268,11 @@ impl<'s> Command<'s> {
     }
 
     fn job(&self, streams: Streams) -> Result<Job> {
-        let Sandbox { policy, extras, .. } = self.sandbox;
+        let (policy, extras) = match self.place {
+            Place::Sandbox(Sandbox { policy, extras, .. }) => (policy, Some(extras)),
+            Place::Pool(pool) => (&pool.sandbox().policy, Some(&pool.sandbox().extras)),
+            Place::Session(session) => (session.policy(), None),
+        };
         let mut policy = Arc::clone(policy);
         if self.clear {
             Arc::make_mut(&mut policy).environment.base = EnvironmentBase::Clear;
@@ -228,12 +281,47 @@ impl<'s> Command<'s> {
             change(&mut Arc::make_mut(&mut policy).environment, key, value.as_deref())
                 .map_err(|error| SandboxError::ConfigValidation(format!("env: {error}").into()))?;
         }
-        if let Some(folder) = &self.folder {
-            Arc::make_mut(&mut policy).process.workdir = Some(std::path::absolute(folder)?);
+        if let Some(limit) = self.timeout {
+            let own = &mut Arc::make_mut(&mut policy).limits.wall_time;
+            *own = Some(own.map_or(limit, |own| own.min(limit)));
+        }
+        if let Some(bytes) = self.max_output {
+            let own = &mut Arc::make_mut(&mut policy).limits.output;
+            *own = Some(own.map_or(bytes, |own| own.min(bytes)));
+        }
+        let mut folder = self.folder.as_ref().map(std::path::absolute).transpose()?;
+        if let Some(workspace) = &self.workspace {
+            if let Place::Session(_) = self.place {
+                let why = "workspace: the folders of a session are those that it started with\nhelp: list it for the sandbox of the session";
+                return Err(SandboxError::ConfigValidation(why.into()));
+            }
+            let workspace = std::path::absolute(workspace)?;
+            Arc::make_mut(&mut policy).files.allow_write.push(PathRule {
+                pattern: PathPattern::literal(&workspace),
+                missing: Missing::Error,
+                follow_link: true,
+                lenient: false,
+                without_exceptions: false,
+                look: SearchScope::Everywhere,
+                origin: Origin("workspace".into()),
+            });
+            folder.get_or_insert(workspace);
+        }
+        if let (Some(folder), Place::Sandbox(_) | Place::Pool(_)) = (&folder, self.place) {
+            Arc::make_mut(&mut policy).process.workdir = Some(folder.clone());
         }
         let mut job = Job::new(policy, self.words.clone());
         job.streams = streams;
-        job.hooks = Hooks { count: extras.count_usage, ask: extras.ask.clone(), ..Hooks::default() };
+        match self.place {
+            Place::Session(session) => {
+                (job.session, job.workdir) = (Some(Arc::clone(session.native())), folder);
+            }
+            Place::Pool(pool) => job.pool = Some(pool.native()),
+            Place::Sandbox(_) => {}
+        }
+        if let Some(extras) = extras {
+            job.hooks = Hooks { count: extras.count_usage, ask: extras.ask.clone(), ..Hooks::default() };
+        }
         Ok(job)
     }
 }

@@ -35,8 +35,15 @@ pub struct Job {
     pub streams: Streams,
     /// Who has a say, and who is told something.
     pub hooks: Hooks,
+    /// The session that the command runs in, where it has no sandbox of its own.
+    pub(crate) session: Option<Arc<<Native as Backend>::Session>>,
+    /// Where it starts in its session, inside.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux's backend asks"))]
+    pub(crate) workdir: Option<PathBuf>,
     /// Set where PID 1 is to be a clone of this process.
     pub(crate) memory: Option<InheritedMemory>,
+    /// Where a sandbox may wait that was prepared for it.
+    pub(crate) pool: Option<<Native as Backend>::Pool>,
     /// Whether this process has no other children.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux's backend asks"))]
     pub(crate) alone: bool,
@@ -119,7 +126,10 @@ impl Job {
             cwd: "/".into(),
             streams: Streams::Attached,
             hooks: Hooks::default(),
+            session: None,
+            workdir: None,
             memory: None,
+            pool: None,
             alone: false,
         }
     }

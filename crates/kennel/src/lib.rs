@@ -33,6 +33,7 @@ mod executor;
 pub mod home;
 pub mod job;
 mod network;
+mod pool;
 pub mod profiles;
 mod pty;
 #[cfg(test)]
@@ -40,11 +41,13 @@ mod public_api;
 mod result;
 mod running;
 mod sandbox;
+mod session;
 pub mod settings_file;
 mod stdio;
 mod supervisor_thread;
 #[cfg(all(target_os = "linux", feature = "tokio"))]
 pub mod tokio;
+mod zygote;
 
 pub use builder::SandboxBuilder;
 pub use child::Child;
@@ -61,11 +64,14 @@ pub use kennel_policy::policy::{
     GitLevel, NetworkMode, OnReplace, Policy, Precedence, ReadModel, SeccompProfile, TmpMode, UnixSockets,
 };
 pub use network::Published;
+pub use pool::Pool;
 pub use pty::Terminal;
 pub use result::ExecutionResult;
 pub use running::Running;
 pub use sandbox::Sandbox;
+pub use session::{Session, SessionBuilder};
 pub use stdio::Stdio;
+pub use zygote::Zygote;
 
 /// Asking the user on the terminal that a command runs on.
 pub mod terminal {

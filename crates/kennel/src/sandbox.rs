@@ -9,6 +9,7 @@ use kennel_policy::policy::Policy;
 
 use crate::backend::{Backend, Native};
 use crate::builder::Extras;
+use crate::command::Place;
 use crate::settings_file;
 use crate::{Child, Command, ExecutionResult, Result, SandboxBuilder, SandboxConfig, Stdio};
 
@@ -42,9 +43,13 @@ impl Sandbox {
     }
 
     pub(crate) fn new(policy: Policy, extras: Extras) -> Result<Sandbox> {
+        Sandbox::of(Arc::new(policy), extras)
+    }
+
+    pub(crate) fn of(policy: Arc<Policy>, extras: Extras) -> Result<Sandbox> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Native::check()?;
-        Ok(Sandbox { id: NEXT.fetch_add(1, Ordering::Relaxed), policy: Arc::new(policy), extras })
+        Ok(Sandbox { id: NEXT.fetch_add(1, Ordering::Relaxed), policy, extras })
     }
 
     /// A sandbox with this configuration.
@@ -116,7 +121,7 @@ impl Sandbox {
     /// ```
     #[must_use]
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command<'_> {
-        Command::new(self, program.as_ref())
+        Command::new(Place::Sandbox(self), program.as_ref())
     }
 
     /// Runs a command to its end and captures its output. It reads an empty standard input.

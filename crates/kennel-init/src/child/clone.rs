@@ -13,6 +13,7 @@ pub mod flag {
     pub const FILES: u64 = 0x400;
     pub const PIDFD: u64 = 0x1000;
     pub const VFORK: u64 = 0x4000;
+    pub const PARENT: u64 = 0x8000;
     pub const NEWNS: u64 = 0x0002_0000;
     pub const NEWCGROUP: u64 = 0x0200_0000;
     pub const NEWUTS: u64 = 0x0400_0000;
@@ -95,6 +96,18 @@ pub unsafe fn vfork_on_stack(stack_end: *mut u8, entry: Entry, argument: *mut u8
     unsafe {
         enter(nr::CLONE, (flag::VM | flag::VFORK | SIGCHLD) as usize, stack_end as usize, 0, entry, argument)
     }
+}
+
+/// [`clone_on_stack`] for a child that shares this process's memory and runs beside it, by the old call, as
+/// [`vfork_on_stack`].
+///
+/// # Safety
+/// As [`clone_on_stack`]; `stack_end` is the upper end of the stack. What the child uses of this process's memory must be
+/// nobody else's until it has ended.
+pub unsafe fn beside_on_stack(stack_end: *mut u8, entry: Entry, argument: *mut u8) -> Result<i32> {
+    const SIGCHLD: u64 = 17;
+    // SAFETY: flags and a stack, as the call takes them; the rest is the caller's promise.
+    unsafe { enter(nr::CLONE, (flag::VM | SIGCHLD) as usize, stack_end as usize, 0, entry, argument) }
 }
 
 /// Makes a clone call; the child calls `entry` on its fresh stack.

@@ -6,6 +6,7 @@
 use core::ffi::CStr;
 
 use super::clone::vfork_on_stack;
+use super::memory::Memory;
 use super::sys::{self, Errno, Result};
 use super::tag;
 use super::terminal::{self, Terminal};
@@ -34,17 +35,28 @@ struct Launch<'a> {
     failure: Option<(u32, Errno)>,
 }
 
-/// Starts the command, with this mask of permissions. Returns its pid, when its time is up, and whether it is one of several
-/// users.
+/// How a command is started.
+pub(super) struct How {
+    /// The socket to the controller.
+    pub(super) link: i32,
+    /// The mask of permissions.
+    pub(super) umask: u32,
+    /// Whether this is the leader of a command of a session.
+    pub(super) leads: bool,
+}
+
+/// Starts the command. Returns its pid, when its time is up, and whether it is one of several users. What this takes comes from
+/// `memory`, and is not needed any more afterwards.
 pub(super) fn start(
     mut part: Reader,
-    link: i32,
+    how: &How,
     terminal: Option<&Terminal>,
-    umask: u32,
+    memory: &Memory,
 ) -> Result<(i32, Option<u64>, bool)> {
+    let How { link, umask, leads } = *how;
     let reader = &mut part;
     reader.magic()?;
-    let (stand, limit) = (reader.u8()?, reader.u64()?);
+    let (stand, limit, silent) = (reader.u8()?, reader.u64()?, reader.u8()? != 0);
     let tty = terminal.map_or(-1, Terminal::raw);
     keep_only(reader, [link, tty])?;
     let user = UserFields::read(reader)?;
@@ -54,8 +66,8 @@ pub(super) fn start(
     for _ in 0..candidate_count {
         reader.string()?;
     }
-    let arguments = pointers(reader, 1)?;
-    let environment = pointers(reader, 0)?;
+    let arguments = pointers(reader, 1, memory)?;
+    let environment = pointers(reader, 0, memory)?;
     let mut launch = Launch {
         candidates,
         candidate_count,
@@ -68,9 +80,11 @@ pub(super) fn start(
         die_with_init: sys::getpid() != 1,
         failure: None,
     };
-    let stack = sys::map_memory(STACK)?;
-    // If this process is killed from here on, the command may have run.
-    sys::send(link, &Report::Starting.encode())?;
+    let stack = memory.take(STACK)?;
+    // If this process is killed from here on, the command may have run. Who kills a leader ends the session.
+    if !leads && !silent {
+        sys::send(link, &Report::Starting.encode())?;
+    }
     // SAFETY: the stack is fresh; `become_command` never returns and keeps to raw calls; `launch` outlives the
     // child's use of it, because CLONE_VFORK holds this thread until the exec or the exit.
     let pid = unsafe { vfork_on_stack(stack.add(STACK), become_command, (&raw mut launch).cast()) }?;
@@ -82,7 +96,14 @@ pub(super) fn start(
         let _ = sys::send(link, &Report::NotExecuted { candidate, errno }.encode());
         sys::exit(1);
     }
-    sys::send(link, &Report::Started.encode())?;
+    let started = Report::Started.encode();
+    if leads {
+        // The controller has no other way to know this process.
+        let own = sys::pidfd_open(sys::getpid())?;
+        sys::send_with_fd(link, &started, own.raw())?;
+    } else if !silent {
+        sys::send(link, &started)?;
+    }
     Ok((pid, deadline, user.is_some()))
 }
 
@@ -122,7 +143,7 @@ fn keep_only(reader: &mut Reader, own: [i32; 2]) -> Result<()> {
     }
 }
 
-fn close_between(first: u32, last: u32) -> Result<()> {
+pub(super) fn close_between(first: u32, last: u32) -> Result<()> {
     match sys::close_range(first, last) {
         // Before 5.9.
         Err(Errno::ENOSYS) => {
@@ -134,14 +155,16 @@ fn close_between(first: u32, last: u32) -> Result<()> {
 }
 
 /// A null-terminated array of pointers to the strings that follow in `reader`, after `spare` free slots.
-fn pointers(reader: &mut Reader, spare: usize) -> Result<*mut *const u8> {
+fn pointers(reader: &mut Reader, spare: usize, memory: &Memory) -> Result<*mut *const u8> {
     let count = reader.count()?;
-    let array: *mut *const u8 = sys::map_memory((count + spare + 1) * size_of::<usize>())?.cast();
+    let array: *mut *const u8 = memory.take((count + spare + 1) * size_of::<usize>())?.cast();
     for index in 0..count {
         let string = reader.string()?;
-        // SAFETY: `array` has room for `spare + count + 1` pointers and is zeroed.
+        // SAFETY: `array` has room for `spare + count + 1` pointers.
         unsafe { *array.add(spare + index) = string.as_ptr().cast() };
     }
+    // SAFETY: the same.
+    unsafe { *array.add(spare + count) = core::ptr::null() };
     Ok(array)
 }
 

@@ -61,6 +61,10 @@ impl Setup<'_> {
     /// The open folder that holds `path`, and the name in it. `make` makes folders that are missing.
     pub(super) fn folder_of<'p>(&mut self, path: &'p CStr, make: bool) -> Result<(i32, &'p CStr)> {
         let (folder, name) = split(path)?;
+        // Nothing is ever mounted on it, so it need not be opened again.
+        if folder == b"/" {
+            return Ok((self.root.raw(), name));
+        }
         if let Some(fd) = self.folder.is(folder) {
             return Ok((fd, name));
         }
@@ -133,7 +137,13 @@ impl Setup<'_> {
         if self.root_owns { sys::chown(folder, name, 0, 0) } else { Ok(()) }
     }
 
-    pub(super) fn change_dir(&self, fields: &mut Reader) -> Result<()> {
+    pub(super) fn change_dir(&mut self, fields: &mut Reader) -> Result<()> {
+        // In a late part the path may lead through links that somebody made inside: none of them may lead to the store, by
+        // way of /proc/self/fd. The steps that use it come before.
+        if self.before > 0 {
+            self.store = None;
+            self.folder = Folder::none();
+        }
         sys::chdir(fields.string()?)
     }
 }

@@ -7,6 +7,7 @@
 //! nothing inside can see, signal or trace it; and it waits there already, because every moment until a name is covered
 //! again is one in which it can be read.
 
+use super::memory::Memory;
 use super::sys::{self, Errno, Fd, Result, mount, open, resolve};
 use super::wire::Reader;
 use super::{mounts, orders, tag};
@@ -45,7 +46,8 @@ fn serve(link: i32) -> core::result::Result<core::convert::Infallible, (u32, Err
     let _ = sys::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     let root = sys::openat2(sys::AT_FDCWD, c"/", open::PATH | open::DIRECTORY, 0, 0).map_err(whole)?;
     loop {
-        let part = match orders::Part::receive(link) {
+        let memory = Memory::of_helper();
+        let part = match orders::Part::receive(link, &memory) {
             // No controller, no sandbox.
             Err(Errno::ECANCELED) => sys::exit(0),
             other => other.map_err(whole)?,
@@ -58,7 +60,8 @@ fn serve(link: i32) -> core::result::Result<core::convert::Infallible, (u32, Err
             }
         }
         sys::send(link, &Report::Mended.encode()).map_err(whole)?;
-        part.give_back();
+        // SAFETY: nothing of the part is used any more.
+        unsafe { memory.give_back() };
     }
 }
 

@@ -12,6 +12,8 @@ pub mod clone;
 pub mod command;
 pub mod files;
 mod hold;
+mod late;
+mod memory;
 pub mod mend;
 pub mod mounts;
 pub mod network;
@@ -23,15 +25,18 @@ pub mod pair;
 pub mod reaper;
 pub mod remount;
 pub mod restrict;
+pub mod session;
 mod streams;
 pub mod sys;
 pub mod tag;
 mod terminal;
 mod users;
 pub mod wire;
+pub mod zygote;
 
 use crate::report::Report;
 use hold::Hold;
+use memory::Memory;
 use network_helper::NetworkHelper;
 use reaper::Reaper;
 use sys::{Errno, Fd, Result};
@@ -75,6 +80,9 @@ impl InheritedMemory {
     }
 }
 
+/// How many folders of the host's a sandbox holds for late steps.
+pub const MOST_HELD: usize = 8;
+
 /// PID 1's view of the plan and what it has built so far.
 pub struct Setup<'a> {
     /// The socket to the controller.
@@ -95,12 +103,18 @@ pub struct Setup<'a> {
     held: *mut i32,
     /// The step being performed, counted within its part.
     index: usize,
+    /// How many steps this value has performed in parts before this one.
+    before: usize,
     /// The sandbox's terminal, once there is one.
     terminal: Option<Terminal>,
     /// Whether this kernel lacks mount_setattr (before 5.12).
     remount: bool,
     /// Whether writable trees hold mounts that must stay read-only.
     one_by_one: bool,
+    /// Folders of the host's that are covered, and from which late steps may bind.
+    host: [Option<(&'a core::ffi::CStr, Fd)>; MOST_HELD],
+    /// The steps of the part before this one, and how many.
+    earlier: Option<(Reader<'a>, usize)>,
     /// All steps of this part, for what looks ahead.
     part: Reader<'a>,
     /// How many.
@@ -110,7 +124,8 @@ pub struct Setup<'a> {
 /// Performs the plan that arrives over `link`, starts its command and stays until it ends.
 ///
 /// The plan comes in three parts. The controller sends the second, the set-up, when it has looked at the disk; by then the
-/// first, which needs nothing of the disk, is mostly done. The third is the command, which the set-up does not depend on.
+/// first, which needs nothing of the disk, is mostly done. The third is the command, which the set-up does not depend on. A
+/// sandbox that is prepared ahead of its command gets a further part with steps in between.
 ///
 /// # Safety
 /// This must be a process of its own, with a single thread, that the caller has given up: it never returns. The
@@ -126,7 +141,8 @@ pub unsafe fn run(link: i32, inherited: InheritedMemory) -> ! {
     let umask = sys::umask(0);
     // SAFETY: the caller's own promise.
     unsafe { inherited.give_up() };
-    let opening = receive(link, 0);
+    let memory = Memory::of_init();
+    let opening = receive(link, 0, &memory);
     let mut steps = opening.reader();
     let helper = match begin(&mut steps) {
         Ok(count) => NetworkHelper::new(steps, count, link),
@@ -139,34 +155,81 @@ pub unsafe fn run(link: i32, inherited: InheritedMemory) -> ! {
     if let Err((step, errno)) = helper.meanwhile() {
         fail(link, step, errno);
     }
-    let main = receive(link, helper.count());
-    let (past, terminal) = match perform(main.reader(), link, &helper) {
+    let main = receive(link, helper.count(), &memory);
+    let mut late = None;
+    let performed = match perform(main.reader(), link, &helper, &memory, &mut late) {
         Ok(performed) => performed,
         Err((step, errno)) => fail(link, step, errno),
     };
+    let link = performed.link;
     // Last, because a process that is not dumpable owns nothing in /proc any more. From here on neither ptrace nor
     // /proc/1/mem nor a core dump shows what PID 1 holds.
     const PR_SET_DUMPABLE: usize = 4;
     if let Err(errno) = sys::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) {
-        fail(link, past, errno);
+        fail(link, performed.past, errno);
+    }
+    let own_network = helper.count() > 0;
+    if let Some(layer) = performed.session {
+        // SAFETY: neither is read any more.
+        unsafe {
+            opening.wipe();
+            main.wipe();
+        }
+        session::serve(link, layer, umask)
     }
     reaper::adopt_orphans();
-    let last = receive(link, past);
-    let (command, deadline, outside_only) =
-        match command::start(last.reader(), link, terminal.as_ref(), umask) {
-            Ok(started) => started,
-            Err(errno) => fail(link, past, errno),
-        };
-    let own_network = helper.count() > 0;
-    // SAFETY: nothing of the plan is used from here on.
-    unsafe {
-        opening.wipe();
-        main.wipe();
-        last.wipe();
-    }
-    let (used, hold) = (sys::Usage::default(), Hold::none());
-    Reaper { command, terminal, deadline, hold, owes_stop: false, outside_only, link, own_network, used }
+    Leading { link, past: performed.past, terminal: performed.terminal, umask, own_network, leads: false }
+        .lead(&memory, [Some(opening), Some(main), late])
+}
+
+/// A process that is about to start a command and to look after it: init, or the leader of a command of a session.
+struct Leading {
+    /// The socket to the controller.
+    link: i32,
+    /// How many steps have been performed.
+    past: u32,
+    /// The terminal, if one of them made it.
+    terminal: Option<Terminal>,
+    /// The caller's mask of permissions.
+    umask: u32,
+    /// Whether the network is the sandbox's own, and nobody else's inside.
+    own_network: bool,
+    /// Whether this is the leader of a command of a session.
+    leads: bool,
+}
+
+impl Leading {
+    /// Takes the part with the command, starts it and stays until it ends. `parts` have been performed.
+    fn lead(self, memory: &Memory, parts: [Option<orders::Part>; 3]) -> ! {
+        let Leading { link, past, terminal, umask, own_network, leads } = self;
+        let last = receive(link, past, memory);
+        let how = command::How { link, umask, leads };
+        let (command, deadline, outside_only) =
+            match command::start(last.reader(), &how, terminal.as_ref(), memory) {
+                Ok(started) => started,
+                Err(errno) => fail(link, past, errno),
+            };
+        // SAFETY: nothing of the plan is used from here on, and the child that used it has executed its program.
+        unsafe {
+            parts.into_iter().flatten().for_each(|part| part.wipe());
+            last.wipe();
+            memory.give_back();
+        }
+        let (used, hold) = (sys::Usage::default(), Hold::none());
+        Reaper {
+            command,
+            terminal,
+            deadline,
+            hold,
+            owes_stop: false,
+            outside_only,
+            link,
+            own_network,
+            leads,
+            used,
+        }
         .serve()
+    }
 }
 
 /// [`run`] for a process whose id maps somebody else writes: it waits until they are.
@@ -186,8 +249,8 @@ fn fail(link: i32, step: u32, Errno(errno): Errno) -> ! {
     sys::exit(1)
 }
 
-fn receive(link: i32, done: u32) -> orders::Part {
-    match orders::Part::receive(link) {
+fn receive(link: i32, done: u32, memory: &Memory) -> orders::Part {
+    match orders::Part::receive(link, memory) {
         Ok(part) => part,
         Err(errno) => fail(link, done, errno),
     }
@@ -199,52 +262,81 @@ fn begin(reader: &mut Reader) -> Result<usize> {
     reader.count()
 }
 
-/// Goes through the steps of the main part while `aside` takes care of the opening's. Returns how many steps there were,
-/// the opening's included, and the terminal, if one of them made it; an error names the step.
-fn perform(
-    mut reader: Reader,
+/// What is there when all steps are done.
+struct Performed {
+    /// How many steps there were, the opening's included.
+    past: u32,
+    /// The terminal, if one of them made it.
+    terminal: Option<Terminal>,
+    /// The link, which may have another number by now.
+    link: i32,
+    /// Set where any number of commands are to be run: the Landlock layer of each, if there is one.
+    session: Option<Option<Fd>>,
+}
+
+/// Goes through the steps of the main part while `helper` takes care of the opening's, and through those of a late part, which
+/// is put into `late`. An error names the step.
+fn perform<'a>(
+    mut reader: Reader<'a>,
     link: i32,
     helper: &NetworkHelper,
-) -> core::result::Result<(u32, Option<Terminal>), (u32, Errno)> {
+    memory: &Memory,
+    late: &'a mut Option<orders::Part>,
+) -> core::result::Result<Performed, (u32, Errno)> {
     let done = helper.count();
     let step_count = begin(&mut reader).map_err(|errno| (done, errno))?;
     let root = sys::openat2(sys::AT_FDCWD, c"/", sys::open::PATH | sys::open::DIRECTORY, 0, 0)
         .map_err(|errno| (done, errno))?;
-    let folder = files::Folder::none();
-    let held = core::ptr::null_mut();
-    let part = reader;
-    let mut setup = Setup {
-        link,
-        root,
-        root_owns: false,
-        masks: (0, 0),
-        over_host: false,
-        store: None,
-        folder,
-        held,
-        index: 0,
-        terminal: None,
-        remount: false,
-        one_by_one: false,
-        part,
-        step_count,
-    };
+    let mut setup = Setup::new(link, root, reader, step_count);
+    let mut late = Some(late);
+    let (mut past, mut session) = (done + step_count as u32, None);
     for index in 0..step_count {
         setup.index = index;
         let at = done + index as u32;
         match reader.step() {
             Ok((tag::ENTER_NETWORK, _)) => helper.enter()?,
+            Ok((tag::LATER, _)) => {
+                helper.entered().map_err(|errno| (at, errno))?;
+                let late = late.take().ok_or((at, Errno::EPROTO))?;
+                let part = setup.await_part(memory).map_err(|errno| (at, errno))?;
+                past = setup.perform_late(late.insert(part).reader(), past)?;
+            }
+            Ok((tag::SESSION, mut fields)) => {
+                session = Some(session::layer(&mut fields, &setup.root).map_err(|errno| (at, errno))?);
+            }
             Ok((tag, fields)) => setup.step(tag, fields).map_err(|errno| (at, errno))?,
             Err(errno) => return Err((at, errno)),
         }
     }
-    let past = done + step_count as u32;
     // Or the command would find itself in the network that PID 1 was born in.
     helper.entered().map_err(|errno| (past, errno))?;
-    Ok((past, setup.terminal))
+    Ok(Performed { past, terminal: setup.terminal, link: setup.link, session })
 }
 
-impl Setup<'_> {
+impl<'a> Setup<'a> {
+    /// Nothing is built yet.
+    fn new(link: i32, root: Fd, part: Reader<'a>, step_count: usize) -> Setup<'a> {
+        Setup {
+            link,
+            root,
+            over_host: false,
+            root_owns: false,
+            masks: (0, 0),
+            store: None,
+            folder: files::Folder::none(),
+            held: core::ptr::null_mut(),
+            index: 0,
+            before: 0,
+            terminal: None,
+            remount: false,
+            one_by_one: false,
+            host: [const { None }; MOST_HELD],
+            earlier: None,
+            part,
+            step_count,
+        }
+    }
+
     /// Goes over to the namespace of several users. What was held of the mounts before is gone: nobody is left in their
     /// namespace, unless the controller holds it.
     fn nest(&mut self, fields: &mut Reader) -> Result<()> {
@@ -255,7 +347,7 @@ impl Setup<'_> {
         Ok(())
     }
 
-    fn step(&mut self, tag: u8, mut fields: Reader) -> Result<()> {
+    fn step(&mut self, tag: u8, mut fields: Reader<'a>) -> Result<()> {
         match tag {
             tag::PRIVATE_MOUNTS => mounts::make_private(),
             tag::HOST_ROOT => self.host_root(&mut fields),
@@ -297,6 +389,8 @@ impl Setup<'_> {
             tag::NEST_USERS => self.nest(&mut fields),
             tag::LIMIT_CAPABILITIES => users::limit_capabilities(&mut fields),
             tag::FILTER => restrict::filter(&mut fields, self.link),
+            tag::HOLD_HOST => self.hold_host(&mut fields),
+            tag::TAKE_DESCRIPTORS => self.take_descriptors(&mut fields),
             _ => Err(Errno::EPROTO),
         }
     }

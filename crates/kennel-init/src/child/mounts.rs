@@ -5,7 +5,7 @@ use core::ffi::CStr;
 use super::files::place;
 use super::sys::{self, AT_FDCWD, Errno, Fd, Identity, Result, mount, open, resolve};
 use super::wire::Reader;
-use super::{Setup, remount, tag};
+use super::{MOST_HELD, Setup, remount, tag};
 use crate::report::Report;
 use crate::role::DescriptorRole;
 
@@ -18,7 +18,16 @@ pub(super) fn make_private() -> Result<()> {
 const SAFE: u64 = mount::ATTR_NOSUID | mount::ATTR_NODEV;
 pub(super) const READ_ONLY: u64 = mount::ATTR_RDONLY | SAFE;
 
-impl Setup<'_> {
+impl<'a> Setup<'a> {
+    /// Takes hold of a folder of the host's before it is covered.
+    pub(super) fn hold_host(&mut self, fields: &mut Reader<'a>) -> Result<()> {
+        let path = fields.string()?;
+        let folder = sys::openat2(AT_FDCWD, path, open::PATH | open::DIRECTORY, 0, resolve::NO_SYMLINKS)?;
+        let place = self.host.iter_mut().find(|place| place.is_none()).ok_or(Errno::EPROTO)?;
+        *place = Some((path, folder));
+        Ok(())
+    }
+
     /// Keeps the tree that this namespace was born with. Later steps mount over parts of it; those mounts, and the
     /// ones that are there already, cannot be taken off again by anyone inside: that needs CAP_SYS_ADMIN.
     pub(super) fn host_root(&mut self, fields: &mut Reader) -> Result<()> {
@@ -80,7 +89,7 @@ impl Setup<'_> {
         let store = self.store.as_ref().ok_or(Errno::EPROTO)?;
         // Each cover is a file of its own, named by its step.
         let mut buffer = [0; 24];
-        let name = number(self.index as u64, 10, &mut buffer);
+        let name = number((self.before + self.index) as u64, 10, &mut buffer);
         let flags = open::WRONLY | open::CREAT | open::EXCL;
         let file = sys::openat2(store.raw(), name, flags, 0o444, resolve::NO_SYMLINKS)?;
         sys::write_all(file.raw(), contents)?;
@@ -96,7 +105,7 @@ impl Setup<'_> {
         let on_itself = self.over_host && { *fields }.string()? == target;
         let (tree, found) = match self.held() {
             Some(tree) => (tree, None),
-            None => source(fields, access)?,
+            None => self.source(fields, access)?,
         };
         match access {
             tag::ACCESS_WRITE => self.make_writable(&tree)?,
@@ -133,12 +142,31 @@ impl Setup<'_> {
                 if self.held.is_null() {
                     self.held = sys::map_memory(self.step_count * size_of::<i32>())?.cast();
                 }
-                let (tree, _) = source(&mut fields, access)?;
+                let (tree, _) = self.source(&mut fields, access)?;
                 // SAFETY: `held` has room for one descriptor per step.
                 unsafe { *self.held.add(index) = tree.into_raw() };
             }
         }
         Ok(())
+    }
+
+    /// A copy of the tree that a bind names, if it is still what the planner saw, and what was found there, unless that is
+    /// covered by now.
+    fn source(&self, fields: &mut Reader, access: u8) -> Result<(Fd, Option<Fd>)> {
+        let (source, expected) = (fields.string()?, fields.identity()?);
+        let recursive = access != tag::ACCESS_DEVICE;
+        if expected == Identity::default() {
+            return Ok((sys::clone_tree(AT_FDCWD, source, recursive)?, None));
+        }
+        let strict = resolve::NO_SYMLINKS | resolve::NO_MAGICLINKS;
+        let held = self.host.iter().flatten().find_map(|(path, folder)| below(source, path, folder));
+        let (folder, path) = held.unwrap_or((AT_FDCWD, source));
+        let found = sys::openat2(folder, path, open::PATH | open::NOFOLLOW, 0, strict)?;
+        if sys::identity(found.raw())? != expected {
+            return Err(Errno::ESTALE);
+        }
+        let tree = sys::clone_tree(found.raw(), c"", recursive)?;
+        Ok((tree, held.is_none().then_some(found)))
     }
 
     fn held(&mut self) -> Option<Fd> {
@@ -247,27 +275,26 @@ impl Setup<'_> {
     }
 
     /// All mounts stand; what only a remount can do is done now.
-    pub(super) fn seal(&self) -> Result<()> {
+    pub(super) fn seal(&mut self) -> Result<()> {
+        // Nothing binds from the host after this.
+        self.host = [const { None }; MOST_HELD];
         if self.remount {
             remount::read_only(self.part, self.step_count)?;
         }
-        if self.one_by_one { remount::writable(self.part, self.step_count) } else { Ok(()) }
+        if self.one_by_one {
+            if let Some((part, count)) = self.earlier {
+                remount::writable(part, count)?;
+            }
+            remount::writable(self.part, self.step_count)?;
+        }
+        Ok(())
     }
 }
 
-/// A copy of the tree that a bind names, if it is still what the planner saw, and what was found there.
-fn source(fields: &mut Reader, access: u8) -> Result<(Fd, Option<Fd>)> {
-    let (source, expected) = (fields.string()?, fields.identity()?);
-    let recursive = access != tag::ACCESS_DEVICE;
-    if expected == Identity::default() {
-        return Ok((sys::clone_tree(AT_FDCWD, source, recursive)?, None));
-    }
-    let strict = resolve::NO_SYMLINKS | resolve::NO_MAGICLINKS;
-    let found = sys::openat2(AT_FDCWD, source, open::PATH | open::NOFOLLOW, 0, strict)?;
-    if sys::identity(found.raw())? != expected {
-        return Err(Errno::ESTALE);
-    }
-    Ok((sys::clone_tree(found.raw(), c"", recursive)?, Some(found)))
+/// Where `source` lies below a folder that is held: the folder, and the rest of the path.
+fn below<'s>(source: &'s CStr, path: &CStr, folder: &Fd) -> Option<(i32, &'s CStr)> {
+    let rest = source.to_bytes_with_nul().strip_prefix(path.to_bytes())?.strip_prefix(b"/")?;
+    Some((folder.raw(), CStr::from_bytes_with_nul(rest).ok()?))
 }
 
 /// Writes a number without the formatting machinery, which may panic and is large.

@@ -35,13 +35,13 @@ pub(super) fn make(mut steps: Reader, count: usize, link: i32) -> Made {
 }
 
 /// A descriptor of the network that this process is in, by way of a socket: /proc is changing meanwhile.
-fn this_network() -> Result<Fd> {
+pub(super) fn this_network() -> Result<Fd> {
     const SIOCGSKNS: usize = 0x894c;
     let socket = sys::socket(AF_INET, SOCK_DGRAM, 0)?;
     sys::ioctl(socket.raw(), SIOCGSKNS, 0).map(|fd| Fd(fd as i32))
 }
 
-fn loopback_up() -> Result<()> {
+pub(super) fn loopback_up() -> Result<()> {
     const SIOCSIFFLAGS: usize = 0x8914;
     const IFF_UP: u8 = 1;
     let socket = sys::socket(AF_INET, SOCK_DGRAM, 0)?;

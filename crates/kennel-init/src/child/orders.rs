@@ -1,6 +1,7 @@
 //! What the controller sends over the link before the command runs: the three parts of the plan, and whatever a step
 //! waits for.
 
+use super::memory::Memory;
 use super::sys::{self, Errno, Result};
 use super::wire::Reader;
 use crate::report::{self, Order};
@@ -18,15 +19,17 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Waits for a part. The end of the link means that the controller is gone.
-    pub(super) fn receive(link: i32) -> Result<Part> {
-        let mut part = Part { start: sys::map_memory(LENGTH + CHUNK)?, length: 0, mapped: LENGTH + CHUNK };
+    /// Waits for a part, for which `memory` has room. The end of the link means that the controller is gone.
+    pub(super) fn receive(link: i32, memory: &Memory) -> Result<Part> {
+        let mut part = Part { start: memory.take(LENGTH + CHUNK)?, length: 0, mapped: LENGTH + CHUNK };
         let mut received = part.fill(link, 0, LENGTH + CHUNK)?;
         let length = Reader::new(part.bytes(0, received)).u64()?;
         let length = usize::try_from(length).ok().and_then(|length| length.checked_add(LENGTH));
         part.length = length.ok_or(Errno::EPROTO)?;
         if part.length > part.mapped {
-            part = part.grow(received)?;
+            part = part.grow(received, memory)?;
+        } else {
+            memory.shrink(part.start, part.length);
         }
         while received < part.length {
             received += part.fill(link, received, part.length)?;
@@ -45,16 +48,17 @@ impl Part {
     /// # Safety
     /// Nothing may read it any more.
     pub(super) unsafe fn wipe(self) {
-        let words = (self.start.cast::<u64>(), self.length.div_ceil(size_of::<u64>()));
-        // SAFETY: mappings are whole pages, so that the last word is mapped too. Volatile, so that the loop is not
-        // dropped as a store that nobody reads.
-        unsafe { (0..words.1).for_each(|at| core::ptr::write_volatile(words.0.add(at), 0)) };
+        // SAFETY: the caller's promise.
+        unsafe { self.wipe_first(self.length) };
     }
 
-    /// Gives the memory back.
-    pub(super) fn give_back(self) {
-        // SAFETY: mapped by this value, which nothing borrows any more.
-        unsafe { sys::unmap((self.start as usize, self.start as usize + self.mapped)) };
+    /// # Safety
+    /// As [`Part::wipe`].
+    unsafe fn wipe_first(&self, bytes: usize) {
+        let words = (self.start.cast::<u64>(), bytes.div_ceil(size_of::<u64>()));
+        // SAFETY: memory comes in whole words, so that the last one is this part's too. Volatile, so that the loop is not
+        // dropped as a store that nobody reads.
+        unsafe { (0..words.1).for_each(|at| core::ptr::write_volatile(words.0.add(at), 0)) };
     }
 
     fn bytes(&self, from: usize, to: usize) -> &[u8] {
@@ -75,12 +79,12 @@ impl Part {
         }
     }
 
-    fn grow(self, received: usize) -> Result<Part> {
-        let larger = Part { start: sys::map_memory(self.length)?, length: self.length, mapped: self.length };
-        // SAFETY: two mappings of at least `received` bytes; the old one is used no more.
+    fn grow(self, received: usize, memory: &Memory) -> Result<Part> {
+        let larger = Part { start: memory.take(self.length)?, length: self.length, mapped: self.length };
+        // SAFETY: two stretches of at least `received` bytes; the old one is used no more.
         unsafe {
             core::ptr::copy_nonoverlapping(self.start, larger.start, received);
-            sys::unmap((self.start as usize, self.start as usize + self.mapped));
+            self.wipe_first(received);
         }
         Ok(larger)
     }

@@ -230,7 +230,7 @@ struct Walk {
 
 impl Walk {
     fn new(began: i64) -> Result<Walk> {
-        let (uid, gid) = sys::own_ids();
+        let [uid, gid] = sys::own_ids();
         let levels = sys::map_memory(MOST_LEVELS * size_of::<Level>())?.cast();
         let buffer = sys::map_memory(BUFFER)?;
         Ok(Walk { uid, gid, began, until: sys::now() + PATIENCE, left: 0, levels, buffer })

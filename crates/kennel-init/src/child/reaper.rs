@@ -3,17 +3,18 @@
 
 use super::hold::Hold;
 use super::outbound;
+use super::session;
 use super::sys::{self, AT_FDCWD, ChildState, Errno, Fd, POLLIN, PollFd, Usage, open};
 use super::terminal::Terminal;
 use crate::report::{LENGTH, Order, Report, Used};
 
-const CLD_EXITED: i32 = 1;
+pub(super) const CLD_EXITED: i32 = 1;
 const CLD_KILLED: i32 = 2;
 const CLD_DUMPED: i32 = 3;
-const CLD_STOPPED: i32 = 5;
-const SIGKILL: i32 = 9;
+pub(super) const CLD_STOPPED: i32 = 5;
+pub(super) const SIGKILL: i32 = 9;
 const SIGCHLD: i32 = 17;
-const SIGCONT: i32 = 18;
+pub(super) const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
 
 /// What PID 1 knows while the command runs.
@@ -33,6 +34,8 @@ pub(super) struct Reaper {
     pub(super) link: i32,
     /// Whether the network is the sandbox's own.
     pub(super) own_network: bool,
+    /// Whether this is the leader of a command of a session: what the command leaves goes on without it.
+    pub(super) leads: bool,
     /// What those that ended have used. Counted here, because the kernel's own count of this process's children has
     /// whoever made the network in it.
     pub(super) used: Usage,
@@ -109,7 +112,7 @@ impl Reaper {
                 }
             }
             Some(Order::End) => self.finish(|used| Report::Ended { used }),
-            Some(Order::Go | Order::Enter) | None => {}
+            Some(Order::Go | Order::Enter | Order::Command) | None => {}
         }
     }
 
@@ -144,6 +147,10 @@ impl Reaper {
         if child.pid != self.command {
             return;
         }
+        if self.leads && child.code != CLD_STOPPED {
+            // By itself: what it started in the background goes on, as PID 1's.
+            self.command = 0;
+        }
         match child.code {
             CLD_EXITED => self.finish(|used| Report::Exited { code: child.status, used }),
             CLD_KILLED | CLD_DUMPED => {
@@ -164,10 +171,11 @@ impl Reaper {
     /// Ends what is left inside, so that what it has used is counted too, and reports. Of what dies with PID 1 the kernel
     /// keeps no count.
     fn finish(&mut self, report: impl FnOnce(Used) -> Report) -> ! {
+        let mut code = 0;
         if sys::getpid() == 1 {
             self.end_all();
-        } else {
-            kill_descendants(|usage| self.used.add(usage));
+        } else if !(self.leads && self.command == 0) && !kill_descendants(|usage| self.used.add(usage)) {
+            code = session::LEFT_SOMETHING;
         }
         let report = report(self.used.report());
         let failed = !matches!(report, Report::Exited { code: 0, .. });
@@ -175,7 +183,7 @@ impl Reaper {
             let _ = sys::send(self.link, &Report::TriedNetwork.encode());
         }
         let _ = sys::send(self.link, &report.encode());
-        sys::exit(0)
+        sys::exit(code)
     }
 
     /// In a PID namespace, whose processes are all children of this one or of theirs.
@@ -197,7 +205,7 @@ impl Reaper {
 }
 
 impl Usage {
-    fn add(&mut self, other: &Usage) {
+    pub(super) fn add(&mut self, other: &Usage) {
         self.user += other.user;
         self.system += other.system;
         self.peak = self.peak.max(other.peak);
@@ -208,7 +216,7 @@ impl Usage {
         ((self.user + self.system) / 1000) as u32
     }
 
-    fn report(&self) -> Used {
+    pub(super) fn report(&self) -> Used {
         Used {
             cpu_user: (self.user / 1000) as u32,
             cpu_system: (self.system / 1000) as u32,
@@ -219,8 +227,8 @@ impl Usage {
 
 /// The end. In a PID namespace the kernel kills whatever is left as PID 1 goes; elsewhere it is done by hand.
 fn end(code: i32) -> ! {
-    if sys::getpid() != 1 {
-        kill_descendants(|_| {});
+    if sys::getpid() != 1 && !kill_descendants(|_| {}) {
+        sys::exit(session::LEFT_SOMETHING);
     }
     sys::exit(code)
 }
@@ -236,14 +244,14 @@ pub(super) fn adopt_orphans() {
 
 /// Without a PID namespace, for a subreaper with SIGCHLD blocked: kills children until none is left. Their orphans
 /// become children of this subreaper, so each round reaches one generation further down, and whoever forks in the
-/// meantime is found in the next. `count` is told what each has used.
-pub fn kill_descendants(mut count: impl FnMut(&Usage)) {
+/// meantime is found in the next. `count` is told what each has used. Returns whether none is left, as far as that can be known.
+pub fn kill_descendants(mut count: impl FnMut(&Usage)) -> bool {
     loop {
         let mut list = [0u8; 4096];
         let read = sys::openat(AT_FDCWD, c"/proc/thread-self/children", open::RDONLY)
             .and_then(|file| sys::read(file.raw(), &mut list));
         // Without a /proc nothing can be found; the command at least dies with this process.
-        let Ok(length) = read else { return };
+        let Ok(length) = read else { return matches!(sys::wait_any(), Err(Errno::ECHILD)) };
         for pid in list[..length].split(|byte| *byte == b' ') {
             let pid = pid.iter().fold(0i32, |pid, digit| pid.wrapping_mul(10) + i32::from(digit & 15));
             if pid > 1 {
@@ -252,7 +260,7 @@ pub fn kill_descendants(mut count: impl FnMut(&Usage)) {
         }
         loop {
             match sys::wait_any() {
-                Err(Errno::ECHILD) => return,
+                Err(Errno::ECHILD) => return true,
                 Ok(Some(child)) if child.code != CLD_STOPPED => count(&child.usage),
                 Ok(Some(_)) | Err(Errno::EINTR) => {}
                 // Nobody has ended yet: wait for the signal that says so, then look again.

@@ -33,7 +33,7 @@ pub(super) fn landlock(fields: &mut Reader, root: i32) -> Result<()> {
         let (port, access) = (fields.u32()?, fields.u64()?);
         sys::landlock_allow_port(&rules, port as u16, access)?;
     }
-    sys::landlock_restrict(&rules)
+    sys::landlock_restrict(rules.raw())
 }
 
 /// Lowers a limit of the user namespace that this process is in. A container may have made /proc/sys read-only, or hidden

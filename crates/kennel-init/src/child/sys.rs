@@ -50,6 +50,8 @@ pub mod nr {
     pub const RT_SIGTIMEDWAIT: usize = 128;
     pub const IOCTL: usize = 16;
     pub const GETPID: usize = 39;
+    pub const GETEUID: usize = 107;
+    pub const GETEGID: usize = 108;
     pub const SOCKET: usize = 41;
     pub const SOCKETPAIR: usize = 53;
     pub const SENDTO: usize = 44;
@@ -98,8 +100,6 @@ pub mod nr {
     pub const SETGROUPS: usize = 116;
     pub const SETRESUID: usize = 117;
     pub const SETRESGID: usize = 119;
-    pub const GETUID: usize = 102;
-    pub const GETGID: usize = 104;
     pub const FSTATFS: usize = 138;
 }
 
@@ -119,6 +119,8 @@ pub mod nr {
     pub const RT_SIGTIMEDWAIT: usize = 137;
     pub const IOCTL: usize = 29;
     pub const GETPID: usize = 172;
+    pub const GETEUID: usize = 175;
+    pub const GETEGID: usize = 177;
     pub const SOCKET: usize = 198;
     pub const SOCKETPAIR: usize = 199;
     pub const SENDTO: usize = 206;
@@ -167,8 +169,6 @@ pub mod nr {
     pub const SETGROUPS: usize = 159;
     pub const SETRESUID: usize = 147;
     pub const SETRESGID: usize = 149;
-    pub const GETUID: usize = 174;
-    pub const GETGID: usize = 176;
     pub const FSTATFS: usize = 44;
 }
 
@@ -179,6 +179,7 @@ pub mod nr_common {
     pub const FSOPEN: usize = 430;
     pub const FSCONFIG: usize = 431;
     pub const FSMOUNT: usize = 432;
+    pub const PIDFD_OPEN: usize = 434;
     pub const CLONE3: usize = 435;
     pub const CLOSE_RANGE: usize = 436;
     pub const OPENAT2: usize = 437;
@@ -386,11 +387,6 @@ pub fn set_user(uid: u32) -> Result<()> {
 /// Has this group in every respect.
 pub fn set_group(gid: u32) -> Result<()> {
     call!(nr::SETRESGID, gid, gid, gid).map(drop)
-}
-
-/// Who this process is: its uid and gid.
-pub fn own_ids() -> (u32, u32) {
-    (call!(nr::GETUID).map_or(UNCHANGED, |id| id as u32), call!(nr::GETGID).map_or(UNCHANGED, |id| id as u32))
 }
 
 /// Who owns what, and since when.
@@ -672,8 +668,8 @@ pub fn landlock_allow_port(rules: &Fd, port: u16, access: u64) -> Result<()> {
     call!(nr_common::LANDLOCK_ADD_RULE, rules.0, 2, rule.as_ptr(), 0).map(drop)
 }
 
-pub fn landlock_restrict(rules: &Fd) -> Result<()> {
-    call!(nr_common::LANDLOCK_RESTRICT_SELF, rules.0, 0).map(drop)
+pub fn landlock_restrict(rules: i32) -> Result<()> {
+    call!(nr_common::LANDLOCK_RESTRICT_SELF, rules, 0).map(drop)
 }
 
 /// Installs a filter of classic BPF instructions (8 bytes each). With `listener`, returns its notification fd.
@@ -830,6 +826,11 @@ pub fn kill(pid: i32, signal: i32) -> Result<()> {
 
 pub fn getpid() -> i32 {
     call!(nr::GETPID).map_or(0, |pid| pid as i32)
+}
+
+/// A descriptor that refers to a process.
+pub fn pidfd_open(pid: i32) -> Result<Fd> {
+    call!(nr_common::PIDFD_OPEN, pid, 0).map(|fd| Fd(fd as i32))
 }
 
 pub fn setpgid(pid: i32, group: i32) -> Result<()> {
@@ -1005,6 +1006,17 @@ pub fn unshare_network() -> Result<()> {
 /// Leaves for a copy of the mounts.
 pub fn unshare_mounts() -> Result<()> {
     call!(nr::UNSHARE, super::clone::flag::NEWNS).map(drop)
+}
+
+/// Leaves for a fresh user namespace.
+pub fn unshare_user() -> Result<()> {
+    call!(nr::UNSHARE, super::clone::flag::NEWUSER).map(drop)
+}
+
+/// The effective user and group of this process.
+pub fn own_ids() -> [u32; 2] {
+    // Neither call can fail.
+    [call!(nr::GETEUID).unwrap_or(0) as u32, call!(nr::GETEGID).unwrap_or(0) as u32]
 }
 
 /// Leaves for a cgroup namespace that begins at the cgroups that this process is in.

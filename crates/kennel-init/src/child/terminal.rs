@@ -67,6 +67,11 @@ impl Terminal {
         self.fd.raw()
     }
 
+    /// Its number, for whoever gives it another.
+    pub(super) fn number(&mut self) -> &mut i32 {
+        &mut self.fd.0
+    }
+
     /// Puts the group that had the foreground back there, or the command's.
     pub(super) fn enter_foreground(&mut self, command: i32) {
         if self.group() == Some(own_group()) {

@@ -413,7 +413,9 @@ impl Cgroup {
         stats
     }
 
-    fn read_stats(&self) -> FinalStats {
+    /// What was used so far.
+    #[must_use]
+    pub fn read_stats(&self) -> FinalStats {
         let mut stats = FinalStats::default();
         if let Some(leaf) = &self.unified {
             leaf.add_final(&mut stats);

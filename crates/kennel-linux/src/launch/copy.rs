@@ -4,12 +4,9 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
 use kennel_init::child::clone::{CloneArgs, clone_copy, flag};
 use kennel_init::child::{self, InheritedMemory, sys};
-use kennel_init::report::Report;
+use kennel_init::report::{ID_MAPS, Report};
 
 use super::{IdMaps, Init, Launch, LaunchError, link, raw};
-
-/// The step number under which the child reports that its id maps were refused.
-pub const ID_MAPS: u32 = u32::MAX;
 
 /// What PID 1 of a command line gets in place of the caller's.
 #[derive(Clone, Copy, Debug, Default)]

@@ -63,6 +63,14 @@ pub fn owners(user: BorrowedFd, init: BorrowedFd, calls: BorrowedFd) -> Result<I
     start(&here, [user, init, calls], &[], Group::Own, Some(c"owners"))
 }
 
+/// Starts init's program as a zygote.
+pub(super) fn zygote() -> Result<Init, LaunchError> {
+    let ids = IdMaps::of_caller(kennel_policy::policy::UserMode::Self_);
+    let here = Launch { namespaces: 0, ids: &ids, cgroup: None };
+    let nothing = std::fs::File::open("/dev/null")?;
+    start(&here, [nothing.as_fd(); 3], &[], Group::Callers, Some(c"zygote"))
+}
+
 fn start(
     launch: &Launch,
     stdio: [BorrowedFd; 3],

@@ -44,6 +44,14 @@ impl IdMaps {
         IdMaps::Caller { user: line(user), group: line(group) }
     }
 
+    /// What is written to `uid_map` and `gid_map`, where that is the caller alone.
+    pub(super) fn texts(&self) -> Option<(&[u8], &[u8])> {
+        match self {
+            IdMaps::Caller { user, group } => Some((user, group)),
+            IdMaps::Several(_) => None,
+        }
+    }
+
     /// Writes the maps of this process, which has just been born into its namespace, if it can do so itself. Whether it
     /// could: otherwise it has to wait until its controller says go.
     ///

@@ -1,13 +1,15 @@
-//! Making PID 1: the clone into the new namespaces, by one of two ways.
+//! Making PID 1: the clone into the new namespaces, by one of three ways.
 //!
 //! [`copy`] clones this process and calls init's code in the child: the quickest, for small single-threaded programs
 //! (kennel's own command line). [`exec`] makes a vfork-like clone that shares memory and executes init's tiny static
-//! program from a sealed memory file: for library callers of any size and number of threads.
+//! program from a sealed memory file: for library callers of any size and number of threads. [`zygote`] has a process that
+//! was made so before, and is small, make the copy: for callers of any size that start many.
 
 pub mod copy;
 pub mod exec;
 mod id_maps;
 mod vfork_child;
+pub mod zygote;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -115,7 +117,7 @@ pub fn try_namespaces() -> Result<(), LaunchError> {
 }
 
 /// A pair of sockets that keep message boundaries: the controller's end and init's.
-fn link() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn link() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 

@@ -44,7 +44,8 @@ pub(super) fn streams_only(steps: &mut Steps, caller: &Caller, early: bool) {
     streams(steps, caller);
 }
 
-fn streams(steps: &mut Steps, caller: &Caller) {
+/// The devices that the command has as streams.
+pub(super) fn streams(steps: &mut Steps, caller: &Caller) {
     for (node, streams) in &caller.devices {
         let step = Step::DeviceStream { path: inside(node), streams: streams.clone() };
         steps.add(step, DEVICE_STREAM);

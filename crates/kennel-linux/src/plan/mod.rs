@@ -3,6 +3,7 @@
 mod devices;
 mod environment;
 mod files;
+pub mod late;
 mod no_network;
 mod proxy_variables;
 mod users;
@@ -178,8 +179,7 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
         steps.add(Step::Hostname { name: c_string(OsStr::new(name), "the host name")? }, "hostname");
     }
     devices::terminal(&mut steps, basis.caller);
-    let workdir = resolved.workdir.as_deref().unwrap_or(Path::new("/"));
-    steps.add(Step::ChangeDir { path: c_path(workdir)? }, "the working directory");
+    steps.0.push(working_directory(resolved.workdir.as_deref().unwrap_or(Path::new("/")))?);
     limits(&mut steps, policy, basis.rlimits);
     if opened {
         // Before the cgroup: who made the network does not count against a limit on processes.
@@ -246,6 +246,23 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
     Ok(steps.0)
 }
 
+/// The step that goes to where the command starts.
+///
+/// # Errors
+/// When the path cannot be passed to the kernel.
+pub fn working_directory(path: &Path) -> Result<Planned, PlanError> {
+    Ok(Planned { step: Step::ChangeDir { path: c_path(path)? }, reason: "the working directory".to_owned() })
+}
+
+/// The steps for streams that are the sandbox's own, where it stands already.
+#[must_use]
+pub fn late_streams(caller: &Caller) -> Vec<Planned> {
+    let mut steps = Steps::default();
+    devices::streams(&mut steps, caller);
+    devices::terminal(&mut steps, caller);
+    steps.0
+}
+
 /// Without a network of its own, an allow list leaves the proxy's port and no other. Landlock knows TCP since Linux 6.7.
 fn proxy_only(
     policy: &Policy,
@@ -307,7 +324,6 @@ fn doors(steps: &mut Steps, network: &NetworkPlan) {
 }
 
 fn limits(steps: &mut Steps, policy: &Policy, rlimits: &[(u32, u64)]) {
-    const RLIMIT_CPU: u32 = 0;
     const RLIMIT_FSIZE: u32 = 1;
     const RLIMIT_CORE: u32 = 4;
     const RLIMIT_NOFILE: u32 = 7;
@@ -326,11 +342,25 @@ fn limits(steps: &mut Steps, policy: &Policy, rlimits: &[(u32, u64)]) {
     if let Some(bytes) = policy.limits.file_size {
         limit(RLIMIT_FSIZE, bytes, bytes, "limits.file_size");
     }
-    if let Some(time) = policy.limits.cpu_time {
-        // At the soft limit SIGXCPU, which a program can catch; a second later SIGKILL, which it cannot.
-        let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
-        limit(RLIMIT_CPU, seconds, seconds + 1, "limits.cpu_time");
-    }
+    steps.0.extend(cpu_limit(policy));
+}
+
+/// The limit on the CPU time of each process, if there is one.
+#[must_use]
+pub fn cpu_limit(policy: &Policy) -> Option<Planned> {
+    let time = policy.limits.cpu_time?;
+    // At the soft limit SIGXCPU, which a program can catch; a second later SIGKILL, which it cannot.
+    let soft = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    let step = Step::Limit { resource: RLIMIT_CPU, soft, hard: soft + 1 };
+    Some(Planned { step, reason: "limits.cpu_time".to_owned() })
+}
+
+/// The kernel's number of the limit on CPU time.
+const RLIMIT_CPU: u32 = 0;
+
+/// Takes the limit on CPU time out of a set-up: PID 1 of a session would use it up for all of its commands.
+pub fn without_cpu_limit(steps: &mut Vec<Planned>) {
+    steps.retain(|planned| !matches!(planned.step, Step::Limit { resource: RLIMIT_CPU, .. }));
 }
 
 /// What is started at the end: these words with these variables.
@@ -364,6 +394,7 @@ pub fn command(
         time_limit: policy.limits.wall_time,
         keep: policy.process.keep_fds.iter().filter_map(|fd| i32::try_from(*fd).ok()).collect(),
         user: users::command(&policy.process),
+        starts_silently: false,
     })
 }
 

@@ -1,6 +1,9 @@
 //! The main line: from a policy to the outcome.
 
+mod ground;
+pub mod late;
 mod prepared;
+pub mod session;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -23,8 +26,11 @@ use crate::supervise::standard::{Standard, StreamRules};
 use crate::supervise::streams::Streams;
 use crate::supervise::terminal::Questions;
 use crate::supervise::ticker::Ticker;
-use crate::supervise::{StartError, Supervisor, WaitOptions};
+use crate::supervise::{Running, StartError, Supervisor, WaitOptions};
+pub use late::{Fit, Late, Preparation, Ready};
 pub use prepared::{Environment, Prepared, Request, Wanted, each_variable};
+use prepared::{Goal, Staged};
+pub use session::{Lasting, Session};
 
 /// Why there is no sandbox.
 #[derive(Debug, thiserror::Error)]
@@ -222,66 +228,133 @@ pub struct Started {
 /// When there is no sandbox; nothing is left of it then.
 pub fn start(job: Job) -> Result<Started, Error> {
     let Job { policy, wanted, cwd, streams, birth, network, mut watch } = job;
-    let attached = matches!(streams, Given::Callers);
-    let (given, captured, mut standard) = match streams {
-        Given::Callers => (None, None, standard_streams(&policy, None)?),
-        Given::Streams { ends, captured } => {
-            let standard = standard_streams(&policy, Some(&ends))?;
-            (Some(ends), captured, standard)
-        }
-        Given::Terminal(rows, columns) => {
-            // Until the terminal is there.
-            let ends = nothing_thrice().map_err(system("opening /dev/null"))?;
-            (Some(ends), None, Standard::terminal((rows, columns)))
-        }
-    };
-    let caller = std::mem::take(&mut standard.caller);
-    let serves = network.is_some();
-    let (plan, outside, shared) = match network {
-        Some(network) => (Some(network.plan), network.outside, network.shared),
-        None => (None, TaggedSockets::new(), TaggedSockets::new()),
-    };
+    let mut streams = Arranged::new(&policy, streams, false)?;
+    let caller = std::mem::take(&mut streams.standard.caller);
+    let network = NetworkSides::of(network);
+    policy.process.keep_fds.iter().try_for_each(|fd| refuse_folder(*fd))?;
     let keep = kept(&policy);
-    let request = Request::new(policy, plan, watch.count)?;
+    let request = Request::new(policy, network.plan, watch.count)?;
     // Before the clone: a signal that comes meanwhile is forwarded once the command runs.
-    let signals = attached.then(Signals::take).transpose().map_err(system("taking over signals"))?;
-    let ends = std::mem::take(&mut standard.ends);
-    let around = around(given.as_ref(), &ends, caller.tty.is_some());
-    let mut launch = |launch: &Launch| {
-        if attached && birth.adopts && launch.namespaces == 0 {
+    let signals = streams.take_signals()?;
+    let ends = std::mem::take(&mut streams.standard.ends);
+    let around = around(streams.given.as_ref(), &ends, caller.tty.is_some());
+    let launcher = Launcher { birth: &birth, around, attached: streams.attached, keep: &keep };
+    // PID 1 makes its network while this process looks at the disk and plans the rest.
+    let early = request.launch_early(Tier::Full, &mut |how| launcher.launch(how));
+    let mut prepared = Prepared::new(request, &cwd, caller, MissingFolders::Create)?;
+    let goal = Goal::Command(&wanted);
+    let staged = prepared.start(early, goal, |how| launcher.launch(how), watch.show.as_deref_mut())?;
+    let Staged { mut running, tier, .. } = staged;
+    drop((ends, streams.given.take()));
+    running.watch_too(if running.namespaced() { network.outside } else { network.shared });
+    let adopts_orphans = streams.attached && birth.adopts;
+    let options = WaitOptions { serves: network.serves, adopts_orphans, signals, ..WaitOptions::default() };
+    Ok(streams.attend(running, watch, options, prepared.not_enforced(tier)))
+}
+
+/// The two sides of a network, where it is filtered.
+struct NetworkSides {
+    plan: Option<NetworkPlan>,
+    outside: TaggedSockets,
+    shared: TaggedSockets,
+    serves: bool,
+}
+
+impl NetworkSides {
+    fn of(network: Option<Network>) -> NetworkSides {
+        let serves = network.is_some();
+        let (plan, outside, shared) = match network {
+            Some(network) => (Some(network.plan), network.outside, network.shared),
+            None => (None, TaggedSockets::new(), TaggedSockets::new()),
+        };
+        NetworkSides { plan, outside, shared, serves }
+    }
+}
+
+/// The streams of a command, as far as they are arranged outside.
+struct Arranged {
+    /// Whether they are this process's own.
+    attached: bool,
+    /// What was given, where they are not.
+    given: Option<[OwnedFd; 3]>,
+    captured: Option<Streams>,
+    standard: Standard,
+}
+
+impl Arranged {
+    /// `late` says that the sandbox stands already.
+    fn new(policy: &Policy, streams: Given, late: bool) -> Result<Arranged, Error> {
+        let attached = matches!(streams, Given::Callers);
+        let (given, captured, standard) = match streams {
+            Given::Callers => (None, None, standard_streams(policy, None, late)?),
+            Given::Streams { ends, captured } => {
+                let standard = standard_streams(policy, Some(&ends), late)?;
+                (Some(ends), captured, standard)
+            }
+            Given::Terminal(rows, columns) => {
+                // Until the terminal is there.
+                let ends = match late {
+                    true => None,
+                    false => Some(nothing_thrice().map_err(system("opening /dev/null"))?),
+                };
+                (ends, None, Standard::terminal((rows, columns)))
+            }
+        };
+        Ok(Arranged { attached, given, captured, standard })
+    }
+
+    fn take_signals(&self) -> Result<Option<Signals>, Error> {
+        self.attached.then(Signals::take).transpose().map_err(system("taking over signals"))
+    }
+
+    /// Takes part in all that the streams and `watch` ask for while it runs.
+    fn attend(
+        self,
+        mut running: Running,
+        watch: Watch,
+        options: WaitOptions,
+        not_enforced: Vec<String>,
+    ) -> Started {
+        let Arranged { attached, captured, standard, .. } = self;
+        let terminal = if attached { None } else { running.take_terminal() };
+        let carries = standard.carried.is_some() || standard.terminal.is_some();
+        let options = WaitOptions {
+            quietly: (attached && carries).then(WritesFailQuietly::new),
+            terminal: standard.terminal,
+            carried: standard.carried,
+            streams: captured,
+            questions: watch.questions,
+            ticker: watch.ticker,
+            ..options
+        };
+        Started { supervisor: Supervisor::new(running, options), not_enforced, terminal }
+    }
+}
+
+/// Makes PID 1, with what is around it.
+#[derive(Clone, Copy)]
+struct Launcher<'a> {
+    birth: &'a Birth,
+    around: launch::copy::Surroundings<'a>,
+    attached: bool,
+    keep: &'a [i32],
+}
+
+impl Launcher<'_> {
+    fn launch(&self, how: &Launch) -> Result<Init, LaunchError> {
+        if self.attached && self.birth.adopts && how.namespaces == 0 {
             adopt_orphans();
         }
-        match birth.memory {
+        match self.birth.memory {
             // SAFETY: what the maker of a `Birth` promised.
-            Some(memory) => unsafe { launch::copy::launch(launch, memory, around) },
-            None => launch_program(launch, around, attached, &keep),
+            Some(memory) => unsafe { launch::copy::launch(how, memory, self.around) },
+            None => launch_program(how, self.around, self.attached, self.keep),
         }
-    };
-    // PID 1 makes its network while this process looks at the disk and plans the rest.
-    let early = request.launch_early(Tier::Full, &mut launch);
-    let prepared = Prepared::new(request, &cwd, caller, MissingFolders::Create)?;
-    let (mut running, not_enforced) = prepared.start(early, &wanted, launch, watch.show.as_deref_mut())?;
-    drop((ends, given));
-    let terminal = if attached { None } else { running.take_terminal() };
-    running.watch_too(if running.namespaced() { outside } else { shared });
-    let carries = standard.carried.is_some() || standard.terminal.is_some();
-    let options = WaitOptions {
-        signals,
-        quietly: (attached && carries).then(WritesFailQuietly::new),
-        terminal: standard.terminal,
-        carried: standard.carried,
-        streams: captured,
-        questions: watch.questions,
-        serves,
-        ticker: watch.ticker,
-        end: None,
-        adopts_orphans: attached && birth.adopts,
-    };
-    Ok(Started { supervisor: Supervisor::new(running, options), not_enforced, terminal })
+    }
 }
 
 fn nothing_thrice() -> io::Result<[OwnedFd; 3]> {
-    let nothing = OwnedFd::from(std::fs::File::open("/dev/null")?);
+    let nothing = OwnedFd::from(std::fs::File::options().read(true).write(true).open("/dev/null")?);
     Ok([nothing.try_clone()?, nothing.try_clone()?, nothing])
 }
 
@@ -315,6 +388,16 @@ fn launch_program(
         let is_open = rustix::io::fcntl_getfd(own).is_ok();
         *stream = other.or(is_open.then_some(own)).unwrap_or(nothing.as_fd());
     }
+    // What is attached to this process's terminal has to be its own child from the start, and a descriptor that is kept has
+    // its number only here.
+    if !attached
+        && keep.is_empty()
+        && how.namespaces != 0
+        && launch::zygote::Zygote::serves(how)
+        && let Some(zygote) = launch::zygote::current()
+    {
+        return zygote.launch(how, streams);
+    }
     // Whoever is to lead a session cannot lead a group.
     match attached && !around.session {
         true => launch::exec::launch_apart(how, streams, keep),
@@ -328,12 +411,13 @@ fn kept(policy: &Policy) -> Vec<i32> {
 }
 
 /// What the command gets in the place of the streams that were given, or of this process's own.
-fn standard_streams(policy: &Policy, given: Option<&[OwnedFd; 3]>) -> Result<Standard, Error> {
+fn standard_streams(policy: &Policy, given: Option<&[OwnedFd; 3]>, late: bool) -> Result<Standard, Error> {
     let rules = StreamRules {
         // How much is captured of what is given is the business of whoever gave it.
         output: policy.limits.output.filter(|_| given.is_none()),
         file_size: policy.limits.file_size,
         keep: policy.process.keep_fds.clone(),
+        late,
     };
     let standard = match given {
         None => {
@@ -360,7 +444,8 @@ pub fn plan(
     cwd: &Path,
     network: Option<NetworkPlan>,
 ) -> Result<(Plan, Rules), Error> {
-    let caller = standard_streams(&policy, None)?.caller;
+    let caller = standard_streams(&policy, None, false)?.caller;
+    policy.process.keep_fds.iter().try_for_each(|fd| refuse_folder(*fd))?;
     let request = Request::new(policy, network, false)?;
     let prepared = Prepared::new(request, cwd, caller, MissingFolders::Plan)?;
     Ok((prepared.plan(Tier::Full, wanted)?, prepared.into_guarded()))

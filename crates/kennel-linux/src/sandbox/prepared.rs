@@ -4,26 +4,32 @@
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kennel_init::child::clone::flag;
 use kennel_init::plan::{Command, Plan, Planned, Step};
 use kennel_policy::policy::{NetworkMode, Policy, SeccompProfile};
 
-use super::{Error, Show, refuse_folder, system};
+use super::{Error, Show, system};
 use crate::cgroup::{Cgroup, CgroupError, Controller, ControllerSet};
 use crate::guard::{GuardAssumptions, Rules, outer};
 use crate::host;
-use crate::landlock::Abi;
+use crate::landlock::{self, Abi};
 use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
 use crate::limits;
 use crate::network::NetworkPlan;
-use crate::plan::{Basis, Caller, PlanError, Tier, command, environment, opening, set_up};
+use crate::plan::late::{covered_folders, steps_ahead};
+use crate::plan::{Basis, Caller, PlanError, Tier, command, environment, opening, set_up, without_cpu_limit};
 use crate::resolve::created::MissingFolders;
-use crate::resolve::{Resolved, resolve};
+use crate::resolve::{Point, Resolved, resolve};
 use crate::supervise::{Refused, Running, StartError};
 use crate::users::UserMaps;
+
+const NOT_WITH_USERS: &str = "a folder cannot be added later to a sandbox with several users\n\
+                              help: leave out `process.users`, or prepare sandboxes without a workspace";
+const NO_SESSION: &str = "a session needs namespaces, which this host denies\n\
+                          help: see `kennel doctor`, or run each command in a sandbox of its own";
 
 /// What is known of a sandbox before the disk has been looked at; enough for PID 1 to be born.
 #[derive(Debug)]
@@ -71,6 +77,28 @@ pub fn each_variable(environment: &Environment) -> impl Iterator<Item = (&OsStr,
     environment.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
 }
 
+/// How far a sandbox is brought.
+#[derive(Clone, Copy)]
+pub(super) enum Goal<'a> {
+    /// Until this command runs.
+    Command(&'a Wanted),
+    /// Until it is ready for one.
+    Ready,
+    /// Until its mounts stand, and can still become more.
+    Halfway,
+    /// Until it is ready for any number of them.
+    Session,
+}
+
+/// A sandbox that has come as far as it was to.
+pub(super) struct Staged {
+    pub(super) running: Running,
+    pub(super) plan: Plan,
+    pub(super) tier: Tier,
+    /// The cgroup, if it has been made and is yet to be entered.
+    pub(super) cgroup: Option<(Cgroup, bool)>,
+}
+
 /// How the limits on the whole sandbox are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Counting {
@@ -100,9 +128,6 @@ impl Request {
             return Err(Error::NotEnforced(
                 "the policy requires an allow list of hosts, but there is no network gate".into(),
             ));
-        }
-        for fd in &policy.process.keep_fds {
-            refuse_folder(*fd)?;
         }
         let counting = match (limits::need_cgroup(&policy.limits), count) {
             (true, _) => Counting::Cgroup,
@@ -197,63 +222,140 @@ impl Prepared {
     pub fn plan(&self, tier: Tier, wanted: &Wanted) -> Result<Plan, PlanError> {
         let opening = opening(&self.request.policy, tier, self.request.network.as_ref());
         let steps = self.set_up(&opening, tier)?;
-        Ok(Plan { opening, steps, command: self.command(tier, wanted)? })
+        Ok(Plan { opening, steps, command: self.command(tier, wanted, &self.request.policy, &self.caller)? })
+    }
+
+    /// The policy that was looked at.
+    pub(super) fn policy(&self) -> &Arc<Policy> {
+        &self.request.policy
     }
 
     fn set_up(&self, opening: &[Planned], tier: Tier) -> Result<Vec<Planned>, PlanError> {
-        let request = &self.request;
-        let basis = Basis {
-            policy: &request.policy,
-            resolved: &self.resolved,
+        let rlimits = self.request.stand_ins(tier).0;
+        set_up(!opening.is_empty(), &self.basis(&self.request.policy, &self.resolved, tier, &rlimits))
+    }
+
+    fn basis<'a>(
+        &'a self,
+        policy: &'a Policy,
+        resolved: &'a Resolved,
+        tier: Tier,
+        rlimits: &'a [(u32, u64)],
+    ) -> Basis<'a> {
+        let Request { counting, network, .. } = &self.request;
+        Basis {
+            policy,
+            resolved,
             caller: &self.caller,
             abi: self.abi,
             tier,
-            counted: request.counting.counted(),
-            rlimits: &request.stand_ins(tier).0,
-            network: request.network.as_ref(),
+            counted: counting.counted(),
+            rlimits,
+            network: network.as_ref(),
             asks: self.asks,
-            users: request.several_users(),
-        };
-        set_up(!opening.is_empty(), &basis)
+            users: self.request.several_users(),
+        }
     }
 
-    fn command(&self, tier: Tier, wanted: &Wanted) -> Result<Command, PlanError> {
-        let Request { policy, network, .. } = &self.request;
+    /// The command, with the variables, the limits and the descriptors that `policy` gives it. It may say other than the
+    /// sandbox's about these.
+    pub(super) fn command(
+        &self,
+        tier: Tier,
+        wanted: &Wanted,
+        policy: &Policy,
+        caller: &Caller,
+    ) -> Result<Command, PlanError> {
+        let network = &self.request.network;
         let added = network.as_ref().map_or(&[][..], |network| &network.variables);
         let defaults = network.as_ref().map_or(&[][..], |network| &network.defaults);
         let mut variables = environment(policy, each_variable(&wanted.environment), added, defaults);
         if tier == Tier::LandlockOnly {
             self.share_the_hosts_network(&mut variables);
         }
-        command(policy, &self.caller, &wanted.words, &variables)
+        command(policy, caller, &wanted.words, &variables)
+    }
+
+    /// The set-up of a job with this policy on a disk that looks so now, in a sandbox that has entered its network.
+    pub(super) fn set_up_of(
+        &self,
+        policy: &Policy,
+        resolved: &Resolved,
+        opened: bool,
+        tier: Tier,
+    ) -> Result<Vec<Planned>, PlanError> {
+        let rlimits = self.request.stand_ins(tier).0;
+        let mut steps = set_up(opened, &self.basis(policy, resolved, tier, &rlimits))?;
+        steps.retain(|planned| planned.step != Step::EnterNetwork);
+        Ok(steps)
+    }
+
+    /// Becomes that of another policy, for what is left to do.
+    pub(super) fn become_that_of(&mut self, policy: Arc<Policy>, resolved: Resolved) {
+        (self.request.policy, self.resolved) = (policy, resolved);
+    }
+
+    /// Where what the sandbox may do changes.
+    pub(super) fn points(&self) -> &[Point] {
+        &self.resolved.points
+    }
+
+    /// Where a command starts.
+    pub(super) fn workdir(&self) -> Option<PathBuf> {
+        self.resolved.workdir.clone()
+    }
+
+    /// Whether the disk looked the same, but for where a command starts.
+    pub(super) fn resolved_as(&self, now: &Resolved) -> bool {
+        let Resolved {
+            points,
+            links,
+            covers,
+            guard,
+            handback,
+            workdir: _,
+            written,
+            kernel_state,
+            nested,
+            user_files,
+        } = now;
+        let then = &self.resolved;
+        (&then.points, &then.links, &then.covers) == (points, links, covers)
+            && (&then.guard, &then.handback) == (guard, handback)
+            && (&then.written, &then.kernel_state, then.nested) == (written, kernel_state, *nested)
+            && then.user_files == *user_files
     }
 
     /// What the controller guards while the sandbox runs.
+    pub(super) fn guarded(&self) -> &Rules {
+        &self.resolved.guard
+    }
+
+    /// The same.
     #[must_use]
     pub fn into_guarded(self) -> Rules {
         self.resolved.guard
     }
 
-    /// Starts it on the best tier that this host gives: the full one, or with best effort the next. `born` is PID 1 for
-    /// the full one, and `launch` makes others; `show` is shown the plan before it is performed, and again for another
-    /// tier. Returns what is not enforced.
+    /// Brings it to its goal on the best tier that this host gives: the full one, or with best effort the next. `early` is PID 1
+    /// for the full one, and `launch` makes others; `show` is shown the plan before it is performed, and again for another
+    /// tier.
     ///
     /// # Errors
     /// When there is no sandbox; nothing is left of it then.
-    pub fn start(
-        mut self,
+    pub(super) fn start(
+        &mut self,
         early: Result<EarlyInit, Error>,
-        wanted: &Wanted,
+        goal: Goal,
         mut launch: impl FnMut(&Launch) -> Result<Init, LaunchError>,
         mut show: Option<&mut Show>,
-    ) -> Result<(Running, Vec<String>), Error> {
+    ) -> Result<Staged, Error> {
         let mut tier = Tier::Full;
         let mut first = Some(early);
         loop {
             let early = first.take().unwrap_or_else(|| self.request.launch_early(tier, &mut launch));
-            let error = match early.and_then(|early| self.start_on(tier, early, wanted, show.as_deref_mut()))
-            {
-                Ok(running) => return Ok((running, self.not_enforced(tier))),
+            let error = match early.and_then(|early| self.start_on(tier, early, goal, show.as_deref_mut())) {
+                Ok((running, plan, cgroup)) => return Ok(Staged { running, plan, tier, cgroup }),
                 Err(error) => error,
             };
             let request = &mut self.request;
@@ -311,32 +413,85 @@ impl Prepared {
         &self,
         tier: Tier,
         early: EarlyInit,
-        wanted: &Wanted,
+        goal: Goal,
         show: Option<&mut Show>,
-    ) -> Result<Running, Error> {
+    ) -> Result<(Running, Plan, Option<(Cgroup, bool)>), Error> {
         let EarlyInit { mut running, opening, cgroup } = early;
         let policy = &self.request.policy;
-        let steps = self.set_up(&opening, tier)?;
-        let plan = Plan { opening, steps, command: self.command(tier, wanted)? };
+        let mut steps = self.set_up(&opening, tier)?;
+        let command = match goal {
+            Goal::Command(wanted) => self.command(tier, wanted, policy, &self.caller)?,
+            Goal::Ready => {
+                let reason = "prepared before its command is known".to_owned();
+                steps.push(Planned { step: Step::Later, reason });
+                Command::default()
+            }
+            Goal::Halfway => {
+                if self.request.several_users().is_some() {
+                    return Err(Error::NotEnforced(NOT_WITH_USERS.into()));
+                }
+                if tier == Tier::LandlockOnly || !has_mount_setattr() {
+                    return Err(Error::NotEnforced(NOT_HALFWAY.into()));
+                }
+                steps.truncate(steps_ahead(&steps));
+                let held = covered_folders(&steps);
+                let root = steps.iter().position(|one| matches!(one.step, Step::HostRoot { .. }));
+                // Before anything is mounted over it.
+                let at = root.map_or(steps.len(), |root| root + 1);
+                steps.splice(at..at, held);
+                if !opening.is_empty() {
+                    let reason = "a network of the sandbox's own".to_owned();
+                    steps.push(Planned { step: Step::EnterNetwork, reason });
+                }
+                let reason = "prepared before its command is known".to_owned();
+                steps.push(Planned { step: Step::Later, reason });
+                Command::default()
+            }
+            Goal::Session => {
+                // Without namespaces nobody would be left to end what a killed leader leaves.
+                if tier == Tier::LandlockOnly {
+                    return Err(Error::NotEnforced(NO_SESSION.into()));
+                }
+                without_cpu_limit(&mut steps);
+                // Who may make namespaces may mount in them, which Landlock forbids.
+                let layer = if self.resolved.nested { 0 } else { landlock::harmless_layer(self.abi) };
+                let reason = "a session: commands come one by one".to_owned();
+                steps.push(Planned { step: Step::Session { layer }, reason });
+                Command::default()
+            }
+        };
+        let plan = Plan { opening, steps, command };
         if let Some(show) = show {
             show(&plan, &self.resolved.guard);
         }
+        if let Goal::Halfway = goal {
+            running.set_up(&plan);
+            running.await_ready(&plan)?;
+            return Ok((running, plan, cgroup));
+        }
         // An init that has given up cannot be worked with any more: what it says comes before what that led to.
-        if let Err(error) = self.get_going(tier, &mut running, &plan, cgroup) {
+        let send = |running: &Running| running.set_up(&plan);
+        if let Err(error) = self.get_going(tier, &mut running, &plan.steps, cgroup, send) {
             return Err(running.told_failure(&plan).map_or(error, Error::Start));
         }
-        running.command(&plan.command, &policy.limits);
-        running.await_start(&plan)?;
-        Ok(running)
+        match goal {
+            Goal::Command(_) => {
+                running.command(&plan.command, &policy.limits);
+                running.await_start(&plan)?;
+            }
+            Goal::Ready | Goal::Session | Goal::Halfway => running.await_ready(&plan)?,
+        }
+        Ok((running, plan, None))
     }
 
-    /// Has the set-up performed, with all that it waits for.
-    fn get_going(
+    /// Has `steps` performed, which `send` sends, with all that they wait for.
+    pub(super) fn get_going(
         &self,
         tier: Tier,
         running: &mut Running,
-        plan: &Plan,
+        steps: &[Planned],
         cgroup: Option<(Cgroup, bool)>,
+        send: impl FnOnce(&Running),
     ) -> Result<(), Error> {
         let policy = &self.request.policy;
         let assumptions = GuardAssumptions {
@@ -353,7 +508,7 @@ impl Prepared {
             running.give_back_to_caller(&roots).map_err(system("holding what several users can write"))?;
         }
         running.hold(self.resolved.handback.as_ref())?;
-        running.set_up(plan);
+        send(running);
         if self.request.counting.counted() {
             let cgroup = match cgroup {
                 None => self.request.cgroup()?.map(|cgroup| (cgroup, false)),
@@ -366,12 +521,13 @@ impl Prepared {
                 None | Some(Err(_)) => running.go().map_err(system("telling init to continue"))?,
             }
         }
-        let asks = plan.steps.iter().any(|one| matches!(one.step, Step::Filter { listener: true, .. }));
+        let asks = steps.iter().any(|one| matches!(one.step, Step::Filter { listener: true, .. }));
         running.guard(guard, assumptions, asks)?;
         Ok(())
     }
 
-    fn not_enforced(&self, tier: Tier) -> Vec<String> {
+    /// What is not enforced on this tier; nothing is said of it unless best effort was asked for.
+    pub(super) fn not_enforced(&self, tier: Tier) -> Vec<String> {
         let mut list: Vec<String> = Vec::new();
         let mut lacks = |what: &str| list.push(what.to_owned());
         match tier {
@@ -413,6 +569,17 @@ impl Prepared {
         }
         if self.request.policy.best_effort { list } else { Vec::new() }
     }
+}
+
+const NOT_HALFWAY: &str =
+    "a sandbox cannot be prepared for mounts that come later: this needs namespaces, and Linux 5.12";
+
+/// Since Linux 5.12. What stands in for it has to see all mounts at once.
+fn has_mount_setattr() -> bool {
+    // SAFETY: fails, because there is no such descriptor, before it looks at anything else.
+    let refused =
+        unsafe { libc::syscall(libc::SYS_mount_setattr, -1, c"".as_ptr(), 0, std::ptr::null::<u8>(), 0) };
+    refused != -1 || io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
 }
 
 fn namespaces_denied(error: &Error) -> bool {

@@ -154,7 +154,9 @@ impl Table {
             instruction(JUMP_GREATER_EQUAL, 0, 1, X32),
             ret(FilterAction::Errno(libc::ENOSYS.cast_unsigned())),
         ]);
-        search(&self.ranges(), CALLS, &mut program);
+        let mut search = Search::default();
+        search.add(&self.ranges(), CALLS);
+        search.emit(&mut program);
         program
     }
 
@@ -189,30 +191,91 @@ fn ret(verdict: FilterAction) -> Instruction {
     instruction(RETURN, 0, 0, verdict.value())
 }
 
-/// Halves the ranges, which reach up to the number `end`, until one is left. The number is in the accumulator. Halves are of
-/// as many numbers each, not of as many ranges: the kernel asks for every number.
-fn search(ranges: &[(u32, &Rule)], end: u32, code: &mut Vec<Instruction>) {
-    if let [(_, rule)] = ranges {
-        return decide(rule, code);
-    }
-    let middle = u32::midpoint(ranges[0].0, end);
-    let split = ranges.partition_point(|(first, _)| *first <= middle).clamp(1, ranges.len() - 1);
-    // The range that holds the middle goes to the side that it has more of.
-    let nearer = split > 1 && middle - ranges[split - 1].0 < ranges[split].0.saturating_sub(middle);
-    let (low, high) = ranges.split_at(if nearer { split - 1 } else { split });
-    let at = code.len();
-    code.push(instruction(JUMP_GREATER_EQUAL, 0, 0, high[0].0));
-    search(low, high[0].0, code);
-    let distance = code.len() - at - 1;
-    match u8::try_from(distance) {
-        Ok(distance) => code[at].jump_true = distance,
-        // A conditional jump reaches 255 instructions; a plain one reaches all.
-        Err(_) => {
-            code[at].jump_false = 1;
-            code.insert(at + 1, instruction(JUMP, 0, 0, u32::try_from(distance).unwrap_or(u32::MAX)));
+/// What a jump of the search leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    /// Another comparison.
+    Comparison(usize),
+    /// What is decided about a range of numbers.
+    End(usize),
+}
+
+/// The search for the range that a call number lies in. What is decided about several ranges stands in the program once: the
+/// kernel translates every instruction, twice, and goes over what comes of it several times, which took a thirtieth of a
+/// start when each range had a decision of its own.
+#[derive(Default)]
+struct Search<'r> {
+    /// The first number of the upper half, where that leads to, and where the lower half leads to, which is the next one if
+    /// it is a comparison.
+    comparisons: Vec<(u32, Target, Target)>,
+    ends: Vec<&'r Rule>,
+}
+
+impl<'r> Search<'r> {
+    /// Halves the ranges, which reach up to the number `end`, until one is left. Halves are of as many numbers each, not
+    /// of as many ranges: the kernel asks for every number.
+    fn add(&mut self, ranges: &[(u32, &'r Rule)], end: u32) -> Target {
+        if let [(_, rule)] = ranges {
+            return self.add_end(rule);
         }
+        let middle = u32::midpoint(ranges[0].0, end);
+        let split = ranges.partition_point(|(first, _)| *first <= middle).clamp(1, ranges.len() - 1);
+        // The range that holds the middle goes to the side that it has more of.
+        let nearer = split > 1 && middle - ranges[split - 1].0 < ranges[split].0.saturating_sub(middle);
+        let (low, high) = ranges.split_at(if nearer { split - 1 } else { split });
+        let at = self.comparisons.len();
+        self.comparisons.push((high[0].0, Target::End(0), Target::End(0)));
+        let below = self.add(low, high[0].0);
+        let above = self.add(high, end);
+        (self.comparisons[at].1, self.comparisons[at].2) = (above, below);
+        Target::Comparison(at)
     }
-    search(high, end, code);
+
+    fn add_end(&mut self, rule: &'r Rule) -> Target {
+        let known = self.ends.iter().position(|end| *end == rule);
+        Target::End(known.unwrap_or_else(|| {
+            self.ends.push(rule);
+            self.ends.len() - 1
+        }))
+    }
+
+    /// Appends it to a program that has loaded the number. Written from its end to its beginning: jumps lead forward, and
+    /// how far is known when all that lies between is there.
+    fn emit(&self, program: &mut Vec<Instruction>) {
+        /// A conditional jump reaches 255 instructions. Two plain ones, which reach all, may be written in front of its target.
+        const REACH: usize = 253;
+        let mut backwards: Vec<Instruction> = Vec::with_capacity(256);
+        // How many instructions follow each of them, itself included.
+        let (mut ends, mut comparisons) = (vec![0; self.ends.len()], vec![0; self.comparisons.len()]);
+        // The long ones last, because most jumps lead to a plain decision.
+        for tests in [true, false] {
+            for (end, rule) in self.ends.iter().enumerate() {
+                if matches!(rule, Rule::When(..)) == tests {
+                    let from = backwards.len();
+                    decide(rule, &mut backwards);
+                    backwards[from..].reverse();
+                    ends[end] = backwards.len();
+                }
+            }
+        }
+        for (at, (number, above, below)) in self.comparisons.iter().enumerate().rev() {
+            let mut places = [above, below].map(|target| match target {
+                Target::Comparison(at) => comparisons[*at],
+                Target::End(end) => ends[*end],
+            });
+            for place in &mut places {
+                let distance = backwards.len() - *place;
+                if distance > REACH {
+                    backwards.push(instruction(JUMP, 0, 0, u32::try_from(distance).unwrap_or(u32::MAX)));
+                    *place = backwards.len();
+                }
+            }
+            let [jump_true, jump_false] = places.map(|place| (backwards.len() - place) as u8);
+            backwards.push(instruction(JUMP_GREATER_EQUAL, jump_true, jump_false, *number));
+            comparisons[at] = backwards.len();
+        }
+        program.extend(backwards.into_iter().rev());
+    }
 }
 
 fn decide(rule: &Rule, code: &mut Vec<Instruction>) {
@@ -236,8 +299,12 @@ impl Test {
                 if *mask != u32::MAX {
                     code.push(instruction(AND, 0, 0, *mask));
                 }
-                for value in values {
-                    code.push(instruction(JUMP_EQUAL, 0, 1, *value));
+                // All lead to one decision, which follows the last; nobody has hundreds of values.
+                for (value, following) in values.iter().zip((0..values.len()).rev()) {
+                    let jump_true = u8::try_from(following).unwrap_or(u8::MAX);
+                    code.push(instruction(JUMP_EQUAL, jump_true, u8::from(following == 0), *value));
+                }
+                if !values.is_empty() {
                     code.push(ret(verdict));
                 }
             }
@@ -310,6 +377,34 @@ mod tests {
         for number in 0..2100 {
             assert_eq!(run(&program, number, AUDIT_ARCH, [0; 6]), verdict(number).value(), "call {number}");
             assert_eq!(*table.rule(number.into()), Rule::Always(verdict(number)));
+        }
+    }
+
+    #[test]
+    fn what_is_decided_about_many_ranges_stands_in_the_program_once() {
+        let mut table = Table::new(FilterAction::Errno(38));
+        let values = vec![3, 5, 8];
+        let test = Test::OneOf { argument: 0, mask: u32::MAX, values: values.clone() };
+        let tested = Rule::When(vec![(test, FilterAction::Errno(1))], FilterAction::Allow);
+        let tested_calls: Vec<_> = (0..90).step_by(9).collect();
+        table.set(&(0..90).step_by(3).collect::<Vec<_>>(), Rule::Always(FilterAction::Allow));
+        table.set(&tested_calls, tested);
+        let program = table.compile();
+        for verdict in [FilterAction::Errno(38), FilterAction::Errno(1)] {
+            let returns = program.iter().filter(|one| one.code == RETURN && one.value == verdict.value());
+            // x32 has one of the first too.
+            assert!(returns.count() <= 2, "{program:?}");
+        }
+        for call in 0..90 {
+            for argument in 0..10 {
+                let expected = match (call % 9 == 0, call % 3 == 0) {
+                    (true, _) if values.contains(&argument) => FilterAction::Errno(1),
+                    (_, true) => FilterAction::Allow,
+                    _ => FilterAction::Errno(38),
+                };
+                let arguments = [argument.into(), 0, 0, 0, 0, 0];
+                assert_eq!(run(&program, call, AUDIT_ARCH, arguments), expected.value(), "{call} {argument}");
+            }
         }
     }
 

@@ -24,7 +24,8 @@ impl Running {
 
     pub(super) fn outcome(&mut self, usage: &libc::rusage, output_truncated: bool) -> Outcome {
         self.pressure = None;
-        let stats = self.meter.finish();
+        // As long as init is in the cgroup, it cannot be removed.
+        let stats = if self.reaped { self.meter.finish() } else { self.meter.last_stats() };
         // Nothing inside is left that could make anything more.
         let made_names = self.guard_state.made_names();
         let violations = std::mem::take(&mut self.guard_state).finish();

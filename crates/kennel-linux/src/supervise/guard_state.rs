@@ -53,6 +53,11 @@ impl GuardState {
         self.helper = Some(helper);
     }
 
+    /// The command starts now: a moment for short ones begins.
+    pub fn command_starts(&mut self) {
+        self.begin = self.begin.map(|_| Instant::now() + SHORT_RUN);
+    }
+
     /// Takes the namespaces in which names are covered.
     pub fn hold(&mut self, namespaces: Namespaces) {
         self.namespaces = Some(namespaces);

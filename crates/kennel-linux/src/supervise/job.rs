@@ -115,7 +115,7 @@ impl Running {
                 }
                 self.order(Order::Release);
             }
-            if self.job.hold == Hold::None && !self.reaped {
+            if self.job.hold == Hold::None && !self.inside_gone {
                 match self.job.later.take() {
                     Some(signal) => self.stop(signal),
                     None if questions.begin(woken, options.terminal.as_ref()) => {
@@ -133,7 +133,7 @@ impl Running {
     pub(super) fn take_signal(&mut self, signal: Signal, options: &mut WaitOptions) -> io::Result<()> {
         let terminal = options.terminal.as_mut();
         match signal {
-            _ if self.reaped => {
+            _ if self.inside_gone => {
                 // There is nobody to forward it to: whoever sends it does not want to wait for the rest.
                 let ends = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
                 self.job.given_up |= ends.contains(&signal);
@@ -257,7 +257,7 @@ impl Running {
     /// The caller has ordered the end.
     pub(super) fn end_as_ordered(&mut self) {
         self.job.ordered = true;
-        if self.reaped {
+        if self.inside_gone {
             self.job.give_up_at.get_or_insert(Instant::now() + TO_TAKE);
         } else {
             self.end_by_init();
@@ -266,6 +266,8 @@ impl Running {
 
     /// Everything inside has ended; what it has written may still be on its way.
     pub(super) fn inside_ended(&mut self, options: &mut WaitOptions) {
+        self.inside_gone = true;
+        self.busy = None;
         if let Some(streams) = &mut options.streams {
             streams.drain();
         }

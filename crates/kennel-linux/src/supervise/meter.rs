@@ -24,6 +24,11 @@ impl Meter {
         self.cgroup().take().map(Cgroup::finish).unwrap_or_default()
     }
 
+    /// What was used, when nothing is going to use more.
+    pub(super) fn last_stats(&self) -> FinalStats {
+        self.cgroup().as_ref().map(Cgroup::read_stats).unwrap_or_default()
+    }
+
     /// Gets ready to read the statistics. To be called when the command has ended, while PID 1 takes its leave.
     pub(super) fn prepare_end(&self) {
         if let Some(cgroup) = &*self.cgroup() {

@@ -8,6 +8,7 @@
 pub mod carry;
 mod end;
 mod guard_state;
+pub mod idle;
 mod job;
 pub mod meter;
 mod owners;
@@ -21,10 +22,11 @@ pub mod terminal;
 pub mod ticker;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use kennel_init::plan::Plan;
 use kennel_init::report::{Report, Used};
 use kennel_init::role::DescriptorRole;
 use rustix::event::{PollFd, PollFlags};
@@ -39,6 +41,7 @@ use crate::link::{self, Received};
 use crate::network::TaggedSockets;
 use crate::reap::reap;
 use guard_state::GuardState;
+use idle::Busy;
 use job::Job;
 use kennel_policy::outcome::Ended;
 use meter::Meter;
@@ -79,10 +82,31 @@ pub struct Running {
     used: Option<Used>,
     /// Something inside tried to reach a network that is not there.
     tried_network: bool,
+    /// The plan of a command that starts silently, to tell what went wrong by.
+    silent: Option<Box<Plan>>,
+    /// Why such a command does not run.
+    not_started: Option<StartError>,
     /// Init has closed its end of the link and is on its way out.
     link_ended: bool,
     timed_out: bool,
+    /// Everything inside has ended, but for an init that has reported it and is on its way out.
+    inside_gone: bool,
     reaped: bool,
+    /// Whether this is a command of a session, and init its leader: a child of the session's PID 1, not of this process.
+    leads: bool,
+    /// Keeps the session from counting as idle.
+    busy: Option<Busy>,
+}
+
+/// What is left of a sandbox whose outcome was told as soon as init had reported it: init's last moments, and the cgroup.
+/// Dropping it waits for the one and removes the other. Its descriptor is ready to read when that takes no waiting.
+#[derive(Debug)]
+pub struct Remains(Running);
+
+impl AsFd for Remains {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.pidfd()
+    }
 }
 
 impl Running {
@@ -107,9 +131,14 @@ impl Running {
             left_to_others: None,
             used: None,
             tried_network: false,
+            silent: None,
+            not_started: None,
             link_ended: false,
             timed_out: false,
+            inside_gone: false,
             reaped: false,
+            leads: false,
+            busy: None,
         }
     }
 
@@ -140,10 +169,10 @@ impl Running {
         self.init.namespaced
     }
 
-    /// PID 1's pid in this process's namespace.
+    /// PID 1's pid in this process's namespace; a leader's, of which only its descriptor came; 0 if it has ended.
     #[must_use]
     pub fn init_pid(&self) -> i32 {
-        self.init.pid
+        if self.leads { pid_behind(&self.init.pidfd) } else { self.init.pid }
     }
 
     fn start_guard(&mut self) {
@@ -171,7 +200,10 @@ impl Running {
                 self.used = Some(used);
             }
             Report::Ended { used } => self.used = Some(used),
-            _ => {}
+            report => {
+                let error = self.silent.as_ref().and_then(|plan| start::start_error(plan, report));
+                self.not_started = error.or(self.not_started.take());
+            }
         }
         Ok(())
     }
@@ -192,6 +224,10 @@ impl Running {
         self.init.namespaced.then(|| self.init.pidfd.try_clone().ok()).flatten()
     }
 
+    pub(crate) fn link(&self) -> &OwnedFd {
+        &self.init.link
+    }
+
     /// Refers to PID 1; ready to read when everything inside has ended.
     #[must_use]
     pub fn pidfd(&self) -> BorrowedFd<'_> {
@@ -203,15 +239,31 @@ impl Running {
         let _ = rustix::process::pidfd_send_signal(&self.init.pidfd, signal);
     }
 
+    /// Whether PID 1 has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let mut gone = [PollFd::new(&self.init.pidfd, PollFlags::IN)];
+        rustix::event::poll(&mut gone, Some(&timespec(Duration::ZERO))) != Ok(0)
+    }
+
     /// Kills everything inside.
     pub fn kill(&self) {
         kill(&self.init.pidfd, &self.init.link, self.init.namespaced);
+    }
+
+    /// Whether init has told how it ended, which is the last that it does: nothing else inside is left then.
+    fn has_reported_end(&self) -> bool {
+        self.used.is_some()
     }
 
     /// Kills and waits until nothing is left.
     fn end(&mut self) {
         if !self.reaped {
             self.kill();
+            if self.leads {
+                // Somebody inside may have stopped it.
+                self.signal(Signal::CONT);
+            }
             // An init that does not come to its end (it may be stopped) is made to.
             let mut gone = [PollFd::new(&self.init.pidfd, PollFlags::IN)];
             let until = Instant::now() + PATIENCE;
@@ -280,6 +332,14 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// The process that a pidfd refers to, as /proc shows it.
+fn pid_behind(pidfd: &OwnedFd) -> i32 {
+    let info =
+        std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).unwrap_or_default();
+    let pid = info.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok());
+    pid.filter(|pid| *pid > 0).unwrap_or(0)
 }
 
 /// Kills everything inside: with PID 1 gone the kernel leaves nothing. Without a PID namespace init has to do it: the

@@ -54,6 +54,8 @@ pub struct StreamRules {
     pub file_size: Option<u64>,
     /// Further descriptors that the command gets.
     pub keep: Vec<u32>,
+    /// Whether the sandbox stands already, so that no file can be opened again for it.
+    pub late: bool,
 }
 
 /// Device and number.
@@ -120,7 +122,7 @@ impl Standard {
                 Kind::Passed if index == 0 || rules.output.is_none() => {}
                 // Done with: the sandbox's own.
                 Kind::Terminal if index == 0 || rules.output.is_none() => {}
-                _ if index == 0 => standard.input(stream, &stats[0], kinds[0])?,
+                _ if index == 0 => standard.input(stream, &stats[0], kinds[0], rules)?,
                 kind => {
                     let shared = index == 2 && kinds[1] == kind && same_output(stats, streams);
                     if shared && rules.output.is_none() && standard.ends[1].is_some() {
@@ -193,7 +195,7 @@ impl Standard {
         }
     }
 
-    fn input(&mut self, stream: BorrowedFd, stat: &Stat, kind: Kind) -> io::Result<()> {
+    fn input(&mut self, stream: BorrowedFd, stat: &Stat, kind: Kind, rules: &StreamRules) -> io::Result<()> {
         if access(stream) == OFlags::WRONLY {
             // Nothing can be read from it, and it is not for writing.
             self.device("null", 0);
@@ -202,6 +204,7 @@ impl Standard {
         if kind == Kind::File {
             self.carried.get_or_insert_default().restore(stream.try_clone_to_owned()?);
             if self.own
+                && !rules.late
                 && let Some(input) = reopened(stream, stat)
             {
                 self.caller.input = Some(input);

@@ -1,26 +1,30 @@
 //! From a PID 1 that was born to a command that runs.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use kennel_init::encode::encode_opening;
+use kennel_init::child::session::NO_LEADER;
+use kennel_init::encode::{encode_late, encode_opening};
 use kennel_init::plan::{Command, Plan, Planned, Step};
-use kennel_init::report::{Order, Report};
+use kennel_init::report::{ID_MAPS, Order, Report};
 use kennel_policy::policy::Limits;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
+use rustix::net::RecvFlags;
 use rustix::process::Pid;
 
 use super::Running;
+use super::idle::Busy;
 use super::owners::Owners;
 use crate::cgroup::{Cgroup, CgroupError};
 use crate::clock::timespec;
 use crate::describe::{describe_step, show};
 use crate::guard::{Asks, GuardAssumptions, GuardError, Namespaces, Rules};
 use crate::handback::LastLook;
-use crate::launch::copy::ID_MAPS;
-use crate::link;
+use crate::launch::Init;
+use crate::link::{self, Received};
 use crate::resolve::Source;
 use crate::resolve::known::Handback;
 
@@ -63,6 +67,15 @@ pub enum StartError {
     /// There is no guard.
     #[error(transparent)]
     Guard(#[from] GuardError),
+    /// There is no leader for a command of a session.
+    #[error(
+        "starting a process to look after the command: {0}\n\
+         help: a session runs up to 256 commands at a time, and each counts as one more process against `limits.pids`"
+    )]
+    NoLeader(#[source] io::Error),
+    /// There is no session any more.
+    #[error("starting a command: the session has ended")]
+    SessionEnded,
     /// Talking to init failed.
     #[error("waiting for the sandbox: {0}")]
     Link(#[source] io::Error),
@@ -99,6 +112,7 @@ impl Running {
     /// Sends the command, and starts the clock. Everything that a step of the set-up waits for has to be sent before.
     pub fn command(&mut self, command: &Command, limits: &Limits) {
         self.started = Instant::now();
+        self.guard_state.command_starts();
         self.deadline = limits.wall_time.and_then(|limit| self.started.checked_add(limit));
         self.cpu_time = limits.cpu_time;
         let _ = link::send_part(&self.init.link, &command.encode());
@@ -211,6 +225,36 @@ impl Running {
         None
     }
 
+    /// Sends the steps that come late.
+    pub fn set_up_late(&self, steps: &[Planned]) {
+        let _ = link::send_part(&self.init.link, &encode_late(steps));
+    }
+
+    /// Waits until init is ready for the steps that come late, and for the command.
+    ///
+    /// # Errors
+    /// When a step failed; nothing is left of the sandbox then.
+    pub fn await_ready(&mut self, plan: &Plan) -> Result<(), StartError> {
+        let error = loop {
+            match self.receive() {
+                Ok(Some(Report::Ready)) => return Ok(()),
+                Ok(Some(Report::Failed { step, errno })) => {
+                    break step_error(plan, step, io::Error::from_raw_os_error(errno));
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break StartError::Gone,
+                Err(error) => break StartError::Link(error),
+            }
+        };
+        self.end();
+        Err(error)
+    }
+
+    /// Goes on without waiting until the command runs, which starts silently: should it not start, a later turn tells why.
+    pub fn leave_to_start(&mut self, plan: Plan) {
+        self.silent = Some(Box::new(plan));
+    }
+
     /// Waits until the command runs.
     ///
     /// # Errors
@@ -226,26 +270,12 @@ impl Running {
                 Ok(Some(Report::Started)) => return Ok(()),
                 // Killed right after: the command may have run, so this is an end, not a failure to start.
                 Ok(None) if starting => return Ok(()),
-                Ok(Some(Report::Failed { step, errno })) => {
-                    self.end();
-                    return Err(step_error(plan, step, io::Error::from_raw_os_error(errno)));
+                Ok(Some(report)) => {
+                    if let Some(error) = start_error(plan, report) {
+                        self.end();
+                        return Err(error);
+                    }
                 }
-                Ok(Some(Report::NotExecuted { candidate, errno })) => {
-                    self.end();
-                    let tried = plan.command.candidates.get(candidate as usize);
-                    let name = plan.command.arguments.first();
-                    let not_found = errno == libc::ENOENT;
-                    let command = if not_found { name } else { tried.or(name) };
-                    let command = command.map(|name| show(name.as_bytes())).unwrap_or_default();
-                    let source = match errno {
-                        libc::ELIBACC => {
-                            io::Error::other("the interpreter that it names does not exist inside")
-                        }
-                        errno => io::Error::from_raw_os_error(errno),
-                    };
-                    return Err(StartError::NotExecuted { command, source });
-                }
-                Ok(Some(_)) => {}
                 Ok(None) => {
                     self.end();
                     return Err(StartError::Gone);
@@ -259,9 +289,79 @@ impl Running {
     }
 }
 
+/// What a report says of a command that does not run; `None` for reports of other things.
+pub(super) fn start_error(plan: &Plan, report: Report) -> Option<StartError> {
+    match report {
+        Report::Failed { step, errno } => Some(step_error(plan, step, io::Error::from_raw_os_error(errno))),
+        Report::NotExecuted { candidate, errno } => Some(not_executed(&plan.command, candidate, errno)),
+        _ => None,
+    }
+}
+
+impl Running {
+    /// Ends it after so long.
+    pub fn lasts(&mut self, limit: Option<Duration>) {
+        self.started = Instant::now();
+        self.deadline = limit.and_then(|limit| self.started.checked_add(limit));
+    }
+
+    /// Waits until the leader that has the other end of `link` has started the command of `plan`. What the two need was sent at
+    /// `started`.
+    ///
+    /// # Errors
+    /// When a step failed or the command could not be executed; nothing is left of it then.
+    pub(crate) fn of_leader(
+        link: OwnedFd,
+        plan: &Plan,
+        started: Instant,
+        limits: &Limits,
+        busy: Busy,
+    ) -> Result<Running, StartError> {
+        let mut terminal = None;
+        loop {
+            match link::receive(&link, RecvFlags::empty()).map_err(StartError::Link)? {
+                Received::Report(Some(Report::Started), mut fds) => {
+                    let Some(pidfd) = fds.pop() else { return Err(StartError::SessionEnded) };
+                    let mut running = Running::new(Init { pid: 0, pidfd, link, namespaced: false });
+                    running.started = started;
+                    running.deadline = limits.wall_time.and_then(|limit| started.checked_add(limit));
+                    running.cpu_time = limits.cpu_time;
+                    (running.terminal, running.busy, running.leads) = (terminal, Some(busy), true);
+                    return Ok(running);
+                }
+                Received::Report(Some(Report::Descriptor { .. }), mut fds) => terminal = fds.pop(),
+                Received::Report(Some(Report::Failed { step, errno }), _) => {
+                    return Err(step_error(plan, step, io::Error::from_raw_os_error(errno)));
+                }
+                Received::Report(Some(Report::NotExecuted { candidate, errno }), _) => {
+                    return Err(not_executed(&plan.command, candidate, errno));
+                }
+                Received::Report(..) => {}
+                Received::End => return Err(StartError::SessionEnded),
+            }
+        }
+    }
+}
+
+fn not_executed(command: &Command, candidate: u32, errno: i32) -> StartError {
+    let tried = command.candidates.get(candidate as usize);
+    let name = command.arguments.first();
+    let not_found = errno == libc::ENOENT;
+    let command = if not_found { name } else { tried.or(name) };
+    let command = command.map(|name| show(name.as_bytes())).unwrap_or_default();
+    let source = match errno {
+        libc::ELIBACC => io::Error::other("the interpreter that it names does not exist inside"),
+        errno => io::Error::from_raw_os_error(errno),
+    };
+    StartError::NotExecuted { command, source }
+}
+
 fn step_error(plan: &Plan, index: u32, source: io::Error) -> StartError {
     if index == ID_MAPS {
         return StartError::IdMaps(source);
+    }
+    if index == NO_LEADER {
+        return StartError::NoLeader(source);
     }
     let step = plan.step(index).map(|planned| &planned.step);
     if let (Some(Step::Filter { listener: true, .. }), Some(libc::EBUSY)) = (step, source.raw_os_error()) {

@@ -6,11 +6,15 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::buffer::spare_capacity;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 
 use super::readiness::Interest;
+
+/// How much is read at once.
+const AT_ONCE: usize = 64 * 1024;
 
 /// What was captured of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +32,7 @@ pub struct Streams {
     outputs: [Option<OwnedFd>; 2],
     captured: [Captured; 2],
     cap: usize,
+    buffer: Vec<u8>,
 }
 
 /// The command's ends, to be closed here once it runs.
@@ -53,6 +58,7 @@ impl Streams {
             outputs: [Some(from_stdout), Some(from_stderr)],
             captured: [Captured::default(), Captured::default()],
             cap,
+            buffer: Vec::new(),
         };
         Ok((streams, ChildEnds { fds: [stdin, stdout, stderr] }))
     }
@@ -93,7 +99,7 @@ impl Streams {
     fn read_some(&mut self, index: usize) -> bool {
         let (Some(fd), captured) = (&self.outputs[index], &mut self.captured[index]) else { return false };
         let room = self.cap.saturating_sub(captured.bytes.len());
-        let more = read_some(fd, captured, room).is_continue();
+        let more = read_some(fd, &mut self.buffer, captured, room).is_continue();
         if !more {
             self.outputs[index] = None;
         }
@@ -131,17 +137,22 @@ impl Streams {
     }
 }
 
-/// Reads once; of what comes, keeps as much as there is `room` for.
-fn read_some(fd: impl AsFd, captured: &mut Captured, room: usize) -> std::ops::ControlFlow<()> {
-    let mut buffer = [0u8; 64 * 1024];
-    match rustix::io::read(fd, &mut buffer) {
-        Ok(0) => std::ops::ControlFlow::Break(()),
-        Ok(n) => {
-            captured.bytes.extend_from_slice(&buffer[..n.min(room)]);
-            captured.truncated |= n > room;
-            std::ops::ControlFlow::Continue(())
-        }
-        Err(Errno::AGAIN | Errno::INTR) => std::ops::ControlFlow::Continue(()),
-        Err(_) => std::ops::ControlFlow::Break(()),
+/// Reads once; of what comes, keeps as much as there is `room` for. `buffer` is empty before and after.
+fn read_some(
+    fd: impl AsFd,
+    buffer: &mut Vec<u8>,
+    captured: &mut Captured,
+    room: usize,
+) -> std::ops::ControlFlow<()> {
+    // On the heap and never cleared: of 64 KiB on the stack every page would be touched, for a command that says nothing.
+    buffer.reserve_exact(AT_ONCE);
+    let read = rustix::io::read(fd, spare_capacity(buffer));
+    let taken = buffer.len();
+    captured.bytes.extend_from_slice(&buffer[..taken.min(room)]);
+    captured.truncated |= taken > room;
+    buffer.clear();
+    match read {
+        Ok(1..) | Err(Errno::AGAIN | Errno::INTR) => std::ops::ControlFlow::Continue(()),
+        Ok(0) | Err(_) => std::ops::ControlFlow::Break(()),
     }
 }

@@ -11,13 +11,14 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::Running;
 use super::carry::Carried;
+use super::idle::Idle;
 use super::readiness::{Interest, Readiness};
 use super::signals::{PipeSignalHeld, Signals, WritesFailQuietly};
 use super::streams::Streams;
 use super::terminal::{Questions, Terminal};
 use super::ticker::Ticker;
+use super::{Remains, Running, StartError};
 use crate::clock::timespec;
 use crate::network::TaggedSockets;
 use crate::reap::reap;
@@ -46,6 +47,11 @@ pub struct WaitOptions {
     pub adopts_orphans: bool,
     /// Keeps failing writes from killing this process.
     pub quietly: Option<WritesFailQuietly>,
+    /// Tell the outcome as soon as init has reported the end, rather than when init has ended too. Everything else inside has
+    /// by then. [`Supervisor::into_remains`] is what is left to be seen to.
+    pub at_report: bool,
+    /// Of a session: how long nothing may go on in it.
+    pub idle: Option<Idle>,
 }
 
 /// What came of a turn.
@@ -55,6 +61,8 @@ pub enum Turn {
     GoesOn,
     /// The first client knocks at one of these sockets, which the caller has to serve from now on.
     Knocked(TaggedSockets),
+    /// A command that was to start silently could not be started, and nothing is left.
+    NotStarted(StartError),
     /// Everything has ended.
     Ended(Box<Outcome>),
 }
@@ -64,7 +72,7 @@ pub struct Supervisor {
     running: Running,
     options: WaitOptions,
     begun: bool,
-    /// What the kernel counted for PID 1, once it has ended.
+    /// What the kernel counted for PID 1, once it has ended, or reported the end of everything else.
     reaped: Option<libc::rusage>,
     readiness: Option<Readiness>,
 }
@@ -98,6 +106,12 @@ impl Supervisor {
         self.running.end_as_ordered();
     }
 
+    /// What is left when the outcome has been told. Before that, dropping it ends the sandbox.
+    #[must_use]
+    pub fn into_remains(self) -> Remains {
+        Remains(self.running)
+    }
+
     /// What was captured of the command's output; to be taken at the end.
     pub fn take_streams(&mut self) -> Option<Streams> {
         self.options.streams.take()
@@ -118,7 +132,7 @@ impl Supervisor {
     /// As [`Supervisor::wait`].
     pub fn on_ready(&mut self) -> io::Result<Turn> {
         let turn = self.turn(false)?;
-        if !matches!(turn, Turn::Ended(_))
+        if !matches!(turn, Turn::Ended(_) | Turn::NotStarted(_))
             && let Err(error) = self.update_readiness()
         {
             // Nobody would be told of what happens next.
@@ -205,6 +219,10 @@ impl Supervisor {
             while let Some(report) = running.receive_now()? {
                 running.hear(report, options)?;
             }
+            if let Some(error) = running.not_started.take() {
+                running.end();
+                return Ok(Turn::NotStarted(error));
+            }
         }
         match ready.guard {
             flags if flags.contains(PollFlags::IN) => running.start_guard(),
@@ -242,6 +260,14 @@ impl Supervisor {
             running.reaped = true;
             running.inside_ended(options);
         }
+        if options.at_report && reaped.is_none() && running.has_reported_end() {
+            // What init itself used is not asked for, because it has reported what all others did.
+            // SAFETY: plain numbers, for which zero is a value.
+            *reaped = Some(unsafe { std::mem::zeroed() });
+            // A leader is waited for by the PID 1 of its session.
+            running.reaped |= running.leads;
+            running.inside_ended(options);
+        }
         if let Some(usage) = reaped.as_ref().filter(|_| !running.still_carries(options)) {
             let truncated = options.streams.as_ref().is_some_and(Streams::truncated)
                 || options.carried.as_ref().is_some_and(Carried::truncated);
@@ -249,6 +275,10 @@ impl Supervisor {
         }
         if reaped.is_none() && running.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             running.deadline = None;
+            running.time_is_up();
+        }
+        if reaped.is_none() && options.idle.as_ref().is_some_and(Idle::is_over) {
+            options.idle = None;
             running.time_is_up();
         }
         running.mind_times(options)?;
@@ -264,12 +294,12 @@ impl Supervisor {
         let Supervisor { running, options, .. } = self;
         let mut fds = Vec::with_capacity(16);
         // Once it has been reaped it would keep the loop spinning while the rest is carried.
-        if !running.reaped {
+        if !running.inside_gone {
             fds.push(Interest::new(&running.init.pidfd, PollFlags::IN));
         }
         let link = fds.len();
         // A link that has ended is always ready, and would keep the loop spinning while init exits.
-        if !running.link_ended && !running.reaped {
+        if !running.link_ended && !running.inside_gone {
             fds.push(Interest::new(&running.init.link, PollFlags::IN));
         }
         let signals = fds.len();
@@ -314,6 +344,7 @@ impl Supervisor {
             of_questions,
             of_terminal,
             of_ticker,
+            options.idle.as_ref().map(Idle::next),
         ];
         Interests { fds, from, next: times.into_iter().flatten().min() }
     }

@@ -1,28 +1,37 @@
 //! Linux: where a job, the sandbox of kennel-linux and the network gate meet.
 
+mod pool;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
 
 use kennel_linux::guard::Rules;
+use kennel_linux::launch::zygote;
 use kennel_linux::plan::Plan;
 use kennel_linux::resolve::created::missing_folders;
 pub use kennel_linux::sandbox::InheritedMemory;
-use kennel_linux::sandbox::{self, Birth, Given, Network, Started, Wanted, Watch, each_variable};
+use kennel_linux::sandbox::{
+    self, Birth, Given, Late, Network, Preparation, Started, Wanted, Watch, each_variable,
+};
+use kennel_linux::supervise::Turn;
 use kennel_linux::supervise::streams;
 use kennel_linux::supervise::ticker::Ticker;
-use kennel_linux::supervise::{Supervisor, Turn};
 use kennel_policy::host::Finding;
 use kennel_policy::outcome::Outcome;
 use kennel_policy::policy::Policy;
 use kennel_policy::printed::show;
 use rustix::process::Signal;
 
-use super::{Attend, Backend};
-use crate::job::{Hooks, Job, PlannedStep, Streams};
+use super::{Attend, Backend, Lasting};
+use crate::job::{self, Environment, Hooks, Job, PlannedStep, Streams, UsageSink};
 use crate::network::{Published, SandboxNetwork};
+use crate::pool::PoolKind;
 use crate::stdio::{Handle, Leads, Pipes};
-use crate::{NetworkControl, Result, SandboxError, Stdio, Terminal, Usage};
+use crate::terminal::Questions;
+use crate::{AskAboutHosts, ControlLines, NetworkControl, Result, SandboxError, Stdio, Terminal, Usage};
 
 /// Bytes captured of each output stream unless the policy says how many.
 const CAPTURED: u64 = 64 << 20;
@@ -41,59 +50,59 @@ pub(crate) struct Linux;
 
 impl Backend for Linux {
     type Running = Running;
+    type Zygote = Arc<zygote::Zygote>;
+
+    fn start_zygote() -> Result<Self::Zygote> {
+        zygote::start().map_err(|error| sandbox::Error::from(error).into())
+    }
+
+    fn zygote_pid(zygote: &Self::Zygote) -> Option<u32> {
+        zygote.pid().map(i32::cast_unsigned)
+    }
 
     fn check() -> Result<()> {
         Ok(())
     }
 
-    fn start(job: Job) -> Result<Running> {
-        let Job { policy, command, environment, cwd, streams, hooks, memory, alone: only_child } = job;
-        let Hooks { count, audience, questions, show, control, ask, published, advice } = hooks;
-        let alone = matches!(streams, Streams::Attached);
-        // Before anything else is opened: a descriptor of kennel's own must never pass for one of the caller's streams.
-        let streams = streams.taken()?;
+    type Pool = Arc<pool::Pool>;
+
+    fn start_pool(zygote: &Self::Zygote, kind: PoolKind) -> Result<Self::Pool> {
+        Ok(Arc::new(pool::Pool::start(Arc::clone(zygote), kind)?))
+    }
+
+    fn pool_ready(pool: &Self::Pool) -> usize {
+        pool.ready()
+    }
+
+    fn start(mut job: Job) -> Result<Running> {
+        if job.session.is_some() {
+            return start_in_session(job);
+        }
+        match job.pool.take() {
+            Some(pool) => pool.start_job(job),
+            None => start(job),
+        }
+    }
+
+    type Session = sandbox::Session;
+
+    fn start_session(job: Job, lasting: Lasting) -> Result<(sandbox::Session, Running)> {
+        let Job { policy, environment, cwd, hooks, .. } = job;
+        let Hooks { count, control, ask, published, advice, .. } = hooks;
         let _low = LowNumbers::occupied()?;
-        let (streams, mut pipes) = given(streams, &policy)?;
-        if let Some(why) = control.as_ref().and_then(|lines| lines.reachable(&policy)) {
-            return Err(SandboxError::Setup(why.into()));
-        }
-        let mut gate = SandboxNetwork::new(&policy, each_variable(&environment), ask.as_ref())?;
-        if let Some(gate) = &mut gate {
-            if let Some(lines) = control {
-                gate.obey(lines);
-            }
-            let asked = gate.published().iter().zip(&policy.network.publish);
-            let chosen = asked.filter(|(_, asked)| asked.host == 0).map(|(published, _)| published);
-            published.iter().for_each(|tell| chosen.clone().for_each(tell));
-        }
-        let network = gate.as_mut().map(|gate| {
-            let (shared, outside) = gate.take_outside();
-            Network { plan: gate.take_plan(), outside, shared }
-        });
-        let show = show.map(|mut show| {
-            Box::new(move |plan: &Plan, rules: &Rules| show(&steps(plan, rules))) as Box<sandbox::Show>
-        });
-        let ticker = audience.map(|(audience, every)| Ticker::new(audience, every));
-        let birth = match memory {
-            // SAFETY: what the caller of `Job::clone_this_process` promised.
-            Some(memory) => unsafe { Birth::copy(memory) },
-            None if only_child => Birth::only_child(),
-            None => Birth::program(),
-        };
-        let Started { supervisor, not_enforced, terminal } = sandbox::start(sandbox::Job {
-            policy,
-            wanted: Wanted { words: command, environment },
-            cwd,
-            streams,
-            birth,
-            network,
-            watch: Watch { count, ticker, questions, show },
-        })?;
+        let (mut gate, network) = gate(&policy, &environment, control, ask, published)?;
+        let Lasting { timeout, idle } = lasting;
+        let (session, started) = sandbox::Session::start(
+            Preparation { policy, cwd, birth: Birth::program(), network, count },
+            sandbox::Lasting { timeout, idle },
+        )?;
         if let Some(gate) = &mut gate {
             gate.follow_control();
         }
-        pipes.terminal = terminal.map(Terminal::new).transpose()?;
-        Ok(Running { supervisor, gate, alone, advice, not_enforced, pipes })
+        let Started { supervisor, not_enforced, .. } = started;
+        let pipes = Pipes::default();
+        let supervisor = pool::Attended::alone(supervisor);
+        Ok((session, Running { supervisor, gate, alone: false, advice, not_enforced, pipes }))
     }
 
     fn plan(job: Job) -> Result<Vec<PlannedStep>> {
@@ -121,6 +130,103 @@ impl Backend for Linux {
     fn findings(trial: impl FnOnce() -> std::result::Result<(), String>) -> Vec<Finding> {
         kennel_linux::host::findings(trial)
     }
+}
+
+/// Starts a job in a sandbox of its own.
+fn start(job: Job) -> Result<Running> {
+    let Job { policy, command, environment, cwd, streams, hooks, memory, alone: only_child, .. } = job;
+    let Hooks { count, audience, questions, show, control, ask, published, advice } = hooks;
+    let alone = matches!(streams, Streams::Attached);
+    // Before anything else is opened: a descriptor of kennel's own must never pass for one of the caller's streams.
+    let streams = streams.taken()?;
+    let _low = LowNumbers::occupied()?;
+    let (streams, mut pipes) = given(streams, &policy)?;
+    let (mut gate, network) = gate(&policy, &environment, control, ask, published)?;
+    let birth = match memory {
+        // SAFETY: what the caller of `Job::clone_this_process` promised.
+        Some(memory) => unsafe { Birth::copy(memory) },
+        None if only_child => Birth::only_child(),
+        None => Birth::program(),
+    };
+    let Started { supervisor, not_enforced, terminal } = sandbox::start(sandbox::Job {
+        policy,
+        wanted: Wanted { words: command, environment },
+        cwd,
+        streams,
+        birth,
+        network,
+        watch: watch(count, audience, questions, show),
+    })?;
+    if let Some(gate) = &mut gate {
+        gate.follow_control();
+    }
+    pipes.terminal = terminal.map(Terminal::new).transpose()?;
+    let supervisor = pool::Attended::alone(supervisor);
+    Ok(Running { supervisor, gate, alone, advice, not_enforced, pipes })
+}
+
+/// Starts a command in the session of its job.
+fn start_in_session(job: Job) -> Result<Running> {
+    let Job { policy, command, environment, workdir, streams, hooks, session, .. } = job;
+    let Hooks { count, audience, advice, .. } = hooks;
+    let session = session.ok_or_else(|| SandboxError::Internal("a job without a session".into()))?;
+    let streams = streams.taken()?;
+    let _low = LowNumbers::occupied()?;
+    let (streams, mut pipes) = given(streams, &policy)?;
+    let Started { supervisor, not_enforced, terminal } = session.command(Late {
+        policy,
+        wanted: Wanted { words: command, environment },
+        workdir,
+        streams,
+        first: Vec::new(),
+        last: Vec::new(),
+        watch: watch(count, audience, None, None),
+        at_report: true,
+        silently: false,
+    })?;
+    pipes.terminal = terminal.map(Terminal::new).transpose()?;
+    let supervisor = pool::Attended::alone(supervisor);
+    Ok(Running { supervisor, gate: None, alone: false, advice, not_enforced, pipes })
+}
+
+fn watch(
+    count: bool,
+    audience: Option<(Box<dyn UsageSink>, Duration)>,
+    questions: Option<Questions>,
+    show: Option<Box<job::Show>>,
+) -> Watch {
+    let show = show.map(|mut show| {
+        Box::new(move |plan: &Plan, rules: &Rules| show(&steps(plan, rules))) as Box<sandbox::Show>
+    });
+    let ticker = audience.map(|(audience, every)| Ticker::new(audience, every));
+    Watch { count, ticker, questions, show }
+}
+
+/// The gate of a network, where the policy has one, and what the sandbox needs of it.
+fn gate(
+    policy: &Policy,
+    environment: &Environment,
+    control: Option<ControlLines>,
+    ask: Option<AskAboutHosts>,
+    tell: Option<fn(&Published)>,
+) -> Result<(Option<SandboxNetwork>, Option<Network>)> {
+    if let Some(why) = control.as_ref().and_then(|lines| lines.reachable(policy)) {
+        return Err(SandboxError::Setup(why.into()));
+    }
+    let mut gate = SandboxNetwork::new(policy, each_variable(environment), ask.as_ref())?;
+    if let Some(gate) = &mut gate {
+        if let Some(lines) = control {
+            gate.obey(lines);
+        }
+        let asked = gate.published().iter().zip(&policy.network.publish);
+        let chosen = asked.filter(|(_, asked)| asked.host == 0).map(|(published, _)| published);
+        tell.iter().for_each(|tell| chosen.clone().for_each(tell));
+    }
+    let network = gate.as_mut().map(|gate| {
+        let (shared, outside) = gate.take_outside();
+        Network { plan: gate.take_plan(), outside, shared }
+    });
+    Ok((gate, network))
 }
 
 /// The steps of a plan and what is guarded, each with the reason for it.
@@ -240,7 +346,7 @@ impl LowNumbers {
 /// A sandbox that runs, and the gate of its network.
 #[derive(Debug)]
 pub(crate) struct Running {
-    supervisor: Supervisor,
+    supervisor: pool::Attended,
     gate: Option<SandboxNetwork>,
     /// Whether this process has no other sandbox.
     alone: bool,
@@ -252,9 +358,10 @@ pub(crate) struct Running {
 impl Running {
     /// The one place where a sandbox and its gate are put together: it opens with the first client, and in the end what it
     /// decided becomes a part of the outcome.
-    fn follow(&mut self, turn: Turn) -> Option<Outcome> {
-        match turn {
+    fn follow(&mut self, turn: Turn) -> Result<Option<Outcome>> {
+        Ok(match turn {
             Turn::GoesOn => None,
+            Turn::NotStarted(error) => return Err(sandbox::Error::from(error).into()),
             Turn::Knocked(doors) => {
                 if self.alone {
                     // PID 1 was cloned before, so what is inside keeps the limit that the caller has.
@@ -271,19 +378,19 @@ impl Running {
                 outcome.network = self.gate.as_ref().map(|gate| gate.used(self.advice)).unwrap_or_default();
                 Some(*outcome)
             }
-        }
+        })
     }
 }
 
 impl Attend for Running {
     fn turn(&mut self) -> Result<Option<Outcome>> {
         let turn = self.supervisor.wait()?;
-        Ok(self.follow(turn))
+        self.follow(turn)
     }
 
     fn on_ready(&mut self) -> Result<Option<Outcome>> {
         let turn = self.supervisor.on_ready()?;
-        Ok(self.follow(turn))
+        self.follow(turn)
     }
 
     fn descriptor(&mut self) -> Result<BorrowedFd<'_>> {

@@ -5,11 +5,14 @@ mod linux;
 #[cfg(not(target_os = "linux"))]
 mod unsupported;
 
+use std::time::Duration;
+
 use kennel_policy::host::Finding;
 use kennel_policy::outcome::Outcome;
 
 use crate::job::{Job, PlannedStep};
 use crate::network::Published;
+use crate::pool::PoolKind;
 use crate::stdio::{Handle, Pipes};
 use crate::{NetworkControl, Result, Usage};
 
@@ -22,15 +25,48 @@ pub use unsupported::InheritedMemory;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use unsupported::{Unsupported as Native, held, terminal};
 
+/// How long a session lasts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lasting {
+    /// At most so long.
+    pub(crate) timeout: Option<Duration>,
+    /// Until no command has run for so long.
+    pub(crate) idle: Option<Duration>,
+}
+
 /// A system that runs jobs.
 pub(crate) trait Backend {
     /// One that runs.
     type Running: Attend;
 
+    /// What sandboxes are cloned from, by many threads.
+    type Zygote: Clone + std::fmt::Debug + Send + Sync;
+
+    /// Starts what sandboxes are cloned from.
+    fn start_zygote() -> Result<Self::Zygote>;
+
+    /// Sandboxes that are prepared ahead.
+    type Pool: Clone + std::fmt::Debug + Send + Sync;
+
+    /// Starts to prepare sandboxes.
+    fn start_pool(zygote: &Self::Zygote, kind: PoolKind) -> Result<Self::Pool>;
+
+    /// How many wait for a job.
+    fn pool_ready(pool: &Self::Pool) -> usize;
+
+    /// Its process.
+    fn zygote_pid(zygote: &Self::Zygote) -> Option<u32>;
+
+    /// A sandbox for many commands, which can be started from any thread.
+    type Session: std::fmt::Debug + Send + Sync;
+
+    /// Starts one, and what attends to it. The command and the streams of the job are not looked at.
+    fn start_session(job: Job, lasting: Lasting) -> Result<(Self::Session, Self::Running)>;
+
     /// Whether jobs can run here at all.
     fn check() -> Result<()>;
 
-    /// Starts a job.
+    /// Starts a job, in its session if it has one.
     fn start(job: Job) -> Result<Self::Running>;
 
     /// What starting it would do, step by step.

@@ -5,9 +5,10 @@ use std::convert::Infallible;
 use kennel_policy::host::{Finding, State};
 use kennel_policy::outcome::Outcome;
 
-use super::{Attend, Backend};
+use super::{Attend, Backend, Lasting};
 use crate::job::{Job, PlannedStep};
 use crate::network::Published;
+use crate::pool::PoolKind;
 use crate::stdio::{Handle, Pipes};
 use crate::{NetworkControl, Result, SandboxError, Usage};
 
@@ -24,6 +25,31 @@ fn unsupported() -> SandboxError {
 
 impl Backend for Unsupported {
     type Running = Infallible;
+    type Zygote = Infallible;
+
+    fn start_zygote() -> Result<Infallible> {
+        Err(unsupported())
+    }
+
+    type Pool = Infallible;
+
+    fn start_pool(zygote: &Infallible, _: PoolKind) -> Result<Infallible> {
+        match *zygote {}
+    }
+
+    fn pool_ready(pool: &Infallible) -> usize {
+        match *pool {}
+    }
+
+    fn zygote_pid(zygote: &Infallible) -> Option<u32> {
+        match *zygote {}
+    }
+
+    type Session = Infallible;
+
+    fn start_session(_: Job, _: Lasting) -> Result<(Infallible, Infallible)> {
+        Err(unsupported())
+    }
 
     fn check() -> Result<()> {
         Err(unsupported())

@@ -339,11 +339,15 @@ impl Terminal {
             self.outer.restore();
         } else {
             self.set_raw();
-            self.to_inside.fill(|buffer| {
-                let count = typed.len().min(buffer.len());
-                buffer[..count].copy_from_slice(&typed[..count]);
-                (count, ())
-            });
+            let mut typed = typed;
+            while !typed.is_empty() && self.to_inside.room() > 0 {
+                self.to_inside.fill(|buffer| {
+                    let (now, later) = typed.split_at(typed.len().min(buffer.len()));
+                    buffer[..now.len()].copy_from_slice(now);
+                    typed = later;
+                    (now.len(), ())
+                });
+            }
         }
         self.redraw();
     }

@@ -3,19 +3,24 @@
 
 use rustix::io::Errno;
 
+/// What a queue takes at first.
+const AT_FIRST: usize = 4096;
+
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// As long as the queue may get, once there is something to hold.
+    /// Grows with what is read at once: most commands say little, and what is not there need not be cleared.
     memory: Vec<u8>,
     most: usize,
     start: usize,
     end: usize,
+    /// Whether the last read took all that there was room for.
+    was_filled: bool,
 }
 
 impl Queue {
     /// An empty one that takes up to `most` bytes.
     pub(crate) const fn new(most: usize) -> Queue {
-        Queue { memory: Vec::new(), most, start: 0, end: 0 }
+        Queue { memory: Vec::new(), most, start: 0, end: 0, was_filled: true }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -36,15 +41,17 @@ impl Queue {
 
     /// Has `read` fill in what there is room for; returns what it returned.
     pub(crate) fn fill<T>(&mut self, read: impl FnOnce(&mut [u8]) -> (usize, T)) -> T {
-        if self.memory.is_empty() {
-            self.memory.resize(self.most, 0);
-        }
         if self.start > 0 {
             self.memory.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
+        if self.was_filled || self.end == self.memory.len() {
+            let more = self.memory.len().saturating_mul(4).max(AT_FIRST).min(self.most);
+            self.memory.resize(more, 0);
+        }
         let (count, result) = read(&mut self.memory[self.end..]);
-        self.end = (self.end + count).min(self.most);
+        self.end = (self.end + count).min(self.memory.len());
+        self.was_filled = self.end == self.memory.len();
         result
     }
 
@@ -86,6 +93,20 @@ mod tests {
             buffer[..bytes.len()].copy_from_slice(bytes);
             (bytes.len(), ())
         });
+    }
+
+    #[test]
+    fn memory_grows_with_what_is_read_at_once_up_to_the_most() {
+        let mut queue = Queue::new(20_000);
+        let offered = |queue: &mut Queue, take: usize| {
+            let offered = queue.fill(|room| (take.min(room.len()), room.len()));
+            queue.clear();
+            offered
+        };
+        assert_eq!(offered(&mut queue, 10), AT_FIRST);
+        assert_eq!(offered(&mut queue, AT_FIRST), AT_FIRST);
+        assert_eq!(offered(&mut queue, usize::MAX), 4 * AT_FIRST);
+        assert_eq!([offered(&mut queue, usize::MAX), offered(&mut queue, 0)], [20_000; 2]);
     }
 
     #[test]

@@ -1,0 +1,110 @@
+//! A sandbox in which any number of commands run, one after the other and at the same time.
+//!
+//! PID 1 starts a leader for each command (`kennel-init/src/child/session.rs`), and to this process a leader is an init: it has a
+//! link of its own, takes a late part and a command, and reports. So a command of a session is supervised like a sandbox.
+//! Everything that is said to it is on its way before its leader exists, and nothing is waited for but the word that it runs.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use kennel_init::encode::encode_late;
+use kennel_init::plan::Plan;
+use kennel_init::report::Order;
+
+use super::late::LateStreams;
+use super::{Error, Goal, Late, Preparation, Prepared, Ready, Started, system};
+use crate::launch;
+use crate::link;
+use crate::plan::{Tier, cpu_limit};
+use crate::supervise::idle::{Activity, Idle};
+use crate::supervise::{Running, StartError, Supervisor, WaitOptions};
+
+/// What fits into a socket without being read: half of the least that a kernel gives it.
+const FITS: usize = 64 << 10;
+
+/// How long a session lasts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lasting {
+    /// At most so long.
+    pub timeout: Option<Duration>,
+    /// Until no command has run for so long.
+    pub idle: Option<Duration>,
+}
+
+/// A session, for those who start commands in it, from any thread. What attends to its sandbox is its [`Supervisor`]; when that
+/// ends it, no command starts any more.
+#[derive(Debug)]
+pub struct Session {
+    prepared: Prepared,
+    tier: Tier,
+    link: OwnedFd,
+    activity: Activity,
+}
+
+impl Session {
+    /// Makes a session, and what attends to it.
+    ///
+    /// # Errors
+    /// When there is no sandbox; nothing is left of it then.
+    pub fn start(preparation: Preparation, lasting: Lasting) -> Result<(Session, Started), Error> {
+        let Ready { prepared, mut running, tier, serves, .. } =
+            Ready::prepare_for(preparation, Goal::Session)?;
+        let link = running.link().try_clone().map_err(system("copying the link of a session"))?;
+        running.lasts(lasting.timeout);
+        let activity = Activity::new();
+        let idle = lasting.idle.map(|limit| Idle::new(activity.clone(), limit));
+        let options = WaitOptions { serves, idle, ..WaitOptions::default() };
+        let not_enforced = prepared.not_enforced(tier);
+        let supervisor = Supervisor::new(running, options);
+        let session = Session { prepared, tier, link, activity };
+        Ok((session, Started { supervisor, not_enforced, terminal: None }))
+    }
+
+    /// Starts a command. Its outcome comes with its leader's report, and what it leaves in the background goes on until the
+    /// session ends; dropping what attends to it ends all that it started.
+    ///
+    /// # Errors
+    /// When a late step fails, the command cannot be executed, or the session has ended.
+    pub fn command(&self, late: Late) -> Result<Started, Error> {
+        let Late { policy, wanted, workdir, streams, mut first, last, watch, .. } = late;
+        let busy = self.activity.begin();
+        let arranged = LateStreams::new(&policy, streams)?;
+        let command = self.prepared.command(self.tier, &wanted, &policy, &arranged.caller)?;
+        first.extend(cpu_limit(&policy));
+        let steps = arranged.late_part(first, workdir.as_deref(), last)?;
+        let plan = Plan { opening: Vec::new(), steps, command };
+        let (ours, theirs) = launch::link().map_err(system("making a link for a command"))?;
+        let started = Instant::now();
+        let parts = [encode_late(&plan.steps), plan.command.encode()];
+        // What does not fit waits until the leader reads.
+        let fits = parts.iter().map(Vec::len).sum::<usize>() < FITS;
+        let send = || {
+            let _ = link::send_part(&ours, &parts[0]);
+            arranged.send(&ours);
+            let _ = link::send_part(&ours, &parts[1]);
+        };
+        if fits {
+            send();
+        }
+        link::order(&self.link, Order::Command, &[theirs.as_fd()]).map_err(ended)?;
+        drop(theirs);
+        if !fits {
+            send();
+        }
+        let running = Running::of_leader(ours, &plan, started, &policy.limits, busy)?;
+        let signals = arranged.streams.take_signals()?;
+        let options = WaitOptions { signals, at_report: true, ..WaitOptions::default() };
+        Ok(arranged.streams.attend(running, watch, options, Vec::new()))
+    }
+}
+
+/// An order that does not arrive finds no PID 1.
+fn ended(error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::NotConnected => {
+            Error::Start(StartError::SessionEnded)
+        }
+        _ => system("ordering a command")(error),
+    }
+}

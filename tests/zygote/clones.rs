@@ -1,0 +1,299 @@
+//! Sandboxes that are cloned from a zygote: they are what they are without one, whatever becomes of it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio as StdStdio;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use kennel::{Ended, Sandbox, Stdio, Zygote};
+use kennel_tests::{am_root, eventually, ran_within, role, skipped};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn plain() -> Sandbox {
+    Sandbox::builder().build().expect("the default configuration")
+}
+
+#[track_caller]
+fn plays(name: &str) {
+    let ran = ran_within(LIMIT, &mut role::play(name));
+    assert_eq!(ran.code, 0, "{}\n{}", ran.stdout, ran.stderr);
+}
+
+#[track_caller]
+fn echoes(sandbox: &Sandbox) {
+    assert_eq!(sandbox.run_with_input("cat", &[], b"hello").expect("it runs").stdout, "hello");
+}
+
+fn signal(pid: u32, signal: i32) {
+    // SAFETY: a plain call, to a child of this process that has not been waited for.
+    assert_eq!(unsafe { libc::kill(pid.cast_signed(), signal) }, 0);
+}
+
+/// A word of /proc/PID/stat, counted from 1 as in proc(5).
+fn stat(pid: u32, field: usize) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let behind = text.rsplit_once(')')?.1;
+    behind.split_whitespace().nth(field.checked_sub(3)?).map(str::to_owned)
+}
+
+fn is_gone(pid: u32) -> bool {
+    stat(pid, 3).is_none_or(|state| state == "Z")
+}
+
+/// The role: a zygote that stands still holds the next start up, so that is where sandboxes come from; and they are children
+/// of this process.
+pub fn cloning(_: &[OsString]) -> i32 {
+    let zygote = Zygote::start().expect("a zygote");
+    let id = zygote.id().expect("it runs");
+    echoes(&plain());
+    signal(id, libc::SIGSTOP);
+    eventually("the zygote stands", || stat(id, 3).filter(|state| state == "T"));
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || drop(sender.send(plain().spawn("sleep", &["60"]))));
+    assert!(receiver.recv_timeout(Duration::from_millis(400)).is_err(), "it waits for the zygote");
+    signal(id, libc::SIGCONT);
+    let mut child = receiver.recv().expect("the thread ends").expect("it starts");
+    assert_eq!(stat(child.init_pid(), 4), Some(std::process::id().to_string()), "whose child it is");
+    child.kill();
+    assert_eq!(child.wait().expect("it ends").ended, Ended::Killed);
+    drop(zygote);
+    assert!(is_gone(id));
+    echoes(&plain());
+    0
+}
+
+#[test]
+fn sandboxes_are_cloned_from_the_zygote_and_are_children_of_the_caller() {
+    plays("cloning");
+}
+
+/// The role: the zygote is killed, also in the middle of starts; sandboxes run on, and the next finds another.
+pub fn losing(_: &[OsString]) -> i32 {
+    let zygote = Zygote::start().expect("a zygote");
+    let first = zygote.id().expect("it runs");
+    let mut child = plain().spawn("cat", &[]).expect("it starts");
+    signal(first, libc::SIGKILL);
+    eventually("the zygote is dead", || is_gone(first).then_some(()));
+    echoes(&plain());
+    let second = zygote.id().expect("it runs");
+    assert_ne!(second, first);
+    assert!(!fs::exists(format!("/proc/{first}")).unwrap_or(true), "the dead one has been waited for");
+    std::io::Write::write_all(&mut child.take_stdin().expect("a pipe"), b"still there").expect("it reads");
+    assert_eq!(child.wait_with_output().expect("it ends").stdout, "still there");
+    std::thread::scope(|scope| {
+        let killer = scope.spawn(|| {
+            for _ in 0..50 {
+                if let Some(id) = zygote.id() {
+                    // SAFETY: a plain call. Should it have been replaced in between, its number is nobody's or a sandbox's of
+                    // this very test, which then ends as killed.
+                    unsafe { libc::kill(id.cast_signed(), libc::SIGKILL) };
+                }
+                std::thread::sleep(Duration::from_millis(7));
+            }
+        });
+        let mut ran = 0;
+        while !killer.is_finished() {
+            // A zygote that dies after the request and before the answer twice in a row leaves no sandbox, and says so.
+            ran += u32::from(plain().run("true", &[]).is_ok_and(|result| result.success()));
+        }
+        assert!(ran > 5, "{ran}");
+    });
+    echoes(&plain());
+    0
+}
+
+#[test]
+fn a_zygote_that_dies_is_replaced_and_sandboxes_run_on() {
+    plays("losing");
+}
+
+/// The role: a fork of this process has no zygote, and does not disturb that of its parent.
+pub fn forking(_: &[OsString]) -> i32 {
+    let zygote = Zygote::start().expect("a zygote");
+    echoes(&plain());
+    // SAFETY: this process has a single thread here.
+    let copy = unsafe { libc::fork() };
+    if copy == 0 {
+        let own = plain().spawn("cat", &[]).expect("it starts");
+        let parent = stat(own.init_pid(), 4);
+        let fine = parent == Some(std::process::id().to_string()) && own.wait_with_output().is_ok();
+        drop(zygote);
+        std::process::exit(i32::from(!fine));
+    }
+    let mut status = 0;
+    // SAFETY: waits for a child of this process.
+    unsafe { libc::waitpid(copy, &raw mut status, 0) };
+    assert_eq!(status, 0);
+    assert!(!is_gone(zygote.id().expect("it runs")));
+    echoes(&plain());
+    0
+}
+
+#[test]
+fn a_forked_copy_of_the_caller_leaves_the_zygote_alone() {
+    plays("forking");
+}
+
+/// The role: eight threads start sandboxes.
+pub fn crowded(_: &[OsString]) -> i32 {
+    let _zygote = Zygote::start().expect("a zygote");
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            scope.spawn(move || {
+                let sandbox = plain();
+                for round in 0..10 {
+                    let word = format!("{thread} {round}");
+                    assert_eq!(sandbox.run("echo", &[&word]).expect("it runs").stdout, format!("{word}\n"));
+                }
+            });
+        }
+    });
+    0
+}
+
+#[test]
+fn many_threads_start_sandboxes_at_once() {
+    plays("crowded");
+}
+
+/// The role: has secrets in its memory, its variables and in descriptors that it forgot to mark.
+pub fn careless(_: &[OsString]) -> i32 {
+    let scratch = kennel_tests::Scratch::new();
+    let path = scratch.write("secret", "the word");
+    let secret = fs::File::open(path).expect("a file");
+    // SAFETY: plain calls on a descriptor of this process.
+    let open = unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&secret), 77) };
+    assert_eq!(open, 77);
+    let zygote = Zygote::start().expect("a zygote");
+    let id = zygote.id().expect("it runs");
+    // By then it has come as far as to serve.
+    echoes(&plain());
+    let open: Vec<_> = fs::read_dir(format!("/proc/{id}/fd"))
+        .expect("it is this user's")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(open.len(), 4, "three streams and the link: {open:?}");
+    assert_eq!(fs::read(format!("/proc/{id}/environ")).expect("readable"), b"");
+    let rollup = fs::read_to_string(format!("/proc/{id}/smaps_rollup")).expect("readable");
+    let pss = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).expect("a line");
+    let pss: u64 = pss.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(pss < 300, "{pss} kB");
+    let listed = plain().run("sh", &["-c", "ls /proc/self/fd"]).expect("it runs").stdout;
+    assert_eq!(listed, "0\n1\n2\n3\n", "3 is the folder that is listed");
+    // What PID 1 holds while a command runs.
+    let mut child = plain().spawn("cat", &[]).expect("it starts");
+    if am_root() {
+        eventually("PID 1 holds its link and its signals, and nothing else", || {
+            let held = fs::read_dir(format!("/proc/{}/fd", child.init_pid())).expect("root may look").count();
+            (held <= 2).then_some(())
+        });
+    }
+    drop(child.take_stdin());
+    assert!(child.wait().expect("it ends").success());
+    0
+}
+
+#[test]
+fn the_zygote_holds_nothing_of_the_callers() {
+    plays("careless");
+}
+
+/// The role: root that becomes somebody else, and a program that goes elsewhere, are not served by the zygote any more.
+pub fn changing(_: &[OsString]) -> i32 {
+    let zygote = Zygote::start().expect("a zygote");
+    let id = zygote.id().expect("it runs");
+    echoes(&plain());
+    // SAFETY: plain calls; this process has a single thread.
+    unsafe {
+        assert_eq!(libc::setresgid(65534, 65534, 65534), 0);
+        assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
+        // Whoever changes its user is not dumpable any more, and cannot make namespaces.
+        assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
+    }
+    // Had it been asked, the sandbox would be root's.
+    let result = plain().run("id", &["-u"]).expect("it runs");
+    assert_eq!(result.stdout, "65534\n");
+    assert!(!is_gone(id));
+    0
+}
+
+#[test]
+fn a_caller_that_has_become_another_user_is_not_served_as_the_old_one() {
+    if !am_root() {
+        return skipped("only root can become another user");
+    }
+    plays("changing");
+}
+
+/// The role: two references, one zygote; it ends with the last.
+pub fn letting_go(_: &[OsString]) -> i32 {
+    let first = Zygote::start().expect("a zygote");
+    let second = Zygote::start().expect("the same");
+    let id = first.id().expect("it runs");
+    assert_eq!(second.id(), Some(id));
+    drop(first);
+    echoes(&plain());
+    assert!(!is_gone(id));
+    drop(second);
+    assert!(is_gone(id));
+    let third = Zygote::start().expect("another");
+    assert_ne!(third.id(), Some(id));
+    echoes(&plain());
+    0
+}
+
+#[test]
+fn the_zygote_ends_with_the_last_reference_to_it() {
+    plays("letting-go");
+}
+
+/// The role: tells its zygote and a sandbox, and waits to be killed.
+pub fn owning(_: &[OsString]) -> i32 {
+    let zygote = Zygote::start().expect("a zygote");
+    let child = plain().command("sleep").arg("600").stdin(Stdio::null()).spawn().expect("it starts");
+    println!("{}\n{}", zygote.id().expect("it runs"), child.init_pid());
+    std::thread::sleep(LIMIT);
+    1
+}
+
+#[test]
+fn a_caller_that_is_killed_leaves_neither_zygote_nor_sandbox() {
+    let mut owner = role::play("owning").stdout(StdStdio::piped()).spawn().expect("this executable");
+    let mut lines = BufReader::new(owner.stdout.take().expect("piped")).lines();
+    let mut pid = || -> u32 { lines.next().expect("a line").expect("text").parse().expect("a number") };
+    let (zygote, init) = (pid(), pid());
+    assert!(!is_gone(zygote) && !is_gone(init));
+    owner.kill().expect("a child");
+    owner.wait().expect("a child");
+    eventually("both are gone", || (is_gone(zygote) && is_gone(init)).then_some(()));
+}
+
+/// The role: limits, statistics, streams and a terminal are as without a zygote.
+pub fn limited(_: &[OsString]) -> i32 {
+    let _zygote = Zygote::start().expect("a zygote");
+    let limited = Sandbox::builder().wall_time_limit(Duration::from_millis(300)).build().expect("a limit");
+    let result = limited.run("sleep", &["30"]).expect("it runs");
+    assert_eq!(result.ended, Ended::TimedOut);
+    let busy =
+        plain().run("sh", &["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]).expect("it runs");
+    assert!(busy.cpu_user > Some(Duration::ZERO), "{busy:?}");
+    let mut child = plain().command("tty").terminal(24, 80).spawn().expect("it starts");
+    let mut shown = String::new();
+    child.terminal.take().expect("it has one").read_to_string(&mut shown).expect("it ends");
+    assert_eq!(shown, "/dev/pts/0\r\n");
+    assert!(child.wait().expect("it ends").success());
+    if let Ok(small) = Sandbox::builder().max_pids(5).build()
+        && let Ok(result) = small.run("sh", &["-c", "for i in 1 2 3 4 5 6 7 8; do sleep 1 & done; wait"])
+    {
+        assert!(result.stderr.contains("fork"), "{result:?}");
+    }
+    0
+}
+
+#[test]
+fn limits_statistics_and_terminals_work_as_without_a_zygote() {
+    plays("limited");
+}
