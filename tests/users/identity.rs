@@ -167,3 +167,34 @@ fn a_terminal_a_network_and_limits_work_for_several_users() {
     let ran = as_root(&["--allow-domain", "example.com", "--timeout", "20s"], &script).ok();
     assert_eq!(ran.stdout, "b'x'\nup\n\n");
 }
+
+#[test]
+fn a_session_and_a_prepared_sandbox_have_several_users_too() {
+    if !possible() {
+        return;
+    }
+    let place = Scratch::new();
+    let builder = kennel::Sandbox::builder().users(["root", "builder"]).allow_write(place.path());
+    let sandbox = builder.working_dir(place.path()).build().unwrap();
+    let script = "id -u; touch r$$; su builder -c 'id -u; touch b$$'; grep CapEff /proc/self/status; kill -9 1; echo up";
+    let expected = "0\n1000\nCapEff:\t00000000000000fb\nup\n";
+    let session = sandbox.session().unwrap();
+    for _ in 0..3 {
+        let output = session.command("sh").args(["-c", script]).output().unwrap();
+        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), (expected, ""));
+    }
+    drop(session);
+    let zygote = kennel::Zygote::start().unwrap();
+    let pool = zygote.pool(&sandbox, 1).unwrap();
+    for _ in 0..2 {
+        let output = pool.command("sh").args(["-c", script]).output().unwrap();
+        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), (expected, ""));
+    }
+    drop((pool, zygote));
+    kennel_tests::eventually("everything is the caller's", || {
+        use std::os::unix::fs::MetadataExt;
+        let own = rustix::process::geteuid().as_raw();
+        let mut entries = std::fs::read_dir(place.path()).unwrap().flatten();
+        entries.all(|entry| entry.metadata().is_ok_and(|about| about.uid() == own)).then_some(())
+    });
+}
