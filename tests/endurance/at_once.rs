@@ -9,7 +9,7 @@ use kennel_tests::leftovers::{Host, processes_left_with, processes_with, unique_
 use kennel_tests::{eventually, ran_within, role};
 
 use crate::holdings::{Holdings, children};
-use crate::{patience, scaled};
+use crate::{alone, patience, scaled};
 
 /// The most that a sandbox may take beyond its command, in kB.
 const MOST: u64 = 700;
@@ -74,6 +74,7 @@ fn share(pid: u32) -> Option<u64> {
 
 #[test]
 fn hundreds_run_at_once_take_little_and_leave_nothing() {
+    let _alone = alone();
     let count = scaled(100, 500);
     let mut command = role::play("holder");
     let ran = ran_within(patience().max(Duration::from_secs(60)), command.arg(count.to_string()));

@@ -13,7 +13,7 @@ use kennel_tests::leftovers::{Host, adopt_orphans, processes_left_with, reap_eve
 use kennel_tests::{Scratch, ran_within, role};
 
 use crate::holdings::{children, named_sockets};
-use crate::{patience, scaled};
+use crate::{alone, patience, scaled};
 
 /// Numbers that look random and are the same again for the same seed.
 struct Dice(u64);
@@ -270,6 +270,7 @@ pub fn killer(arguments: &[OsString]) -> i32 {
 
 #[test]
 fn nothing_is_left_when_any_process_of_a_program_with_a_zygote_is_killed_at_any_moment() {
+    let _alone = alone();
     let seed = std::time::UNIX_EPOCH.elapsed().expect("after 1970").subsec_nanos();
     let mut command = role::play("killer");
     command.args([scaled(40, 500).to_string(), seed.to_string()]);

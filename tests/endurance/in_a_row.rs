@@ -8,7 +8,7 @@ use kennel_tests::leftovers::Host;
 use kennel_tests::{eventually, ran_within, role};
 
 use crate::holdings::{Holdings, named_sockets, of_the_kernel};
-use crate::{patience, scaled};
+use crate::{alone, patience, scaled};
 
 /// The role: runs many by one of the ways, and compares what it, its zygote and its session hold before and after.
 pub fn runner(arguments: &[OsString]) -> i32 {
@@ -95,6 +95,7 @@ pub fn runner(arguments: &[OsString]) -> i32 {
 }
 
 fn nothing_grows(way: &str, few: u32) {
+    let _alone = alone();
     let mut command = role::play("runner");
     let ran = ran_within(patience(), command.args([way, &scaled(few, 20_000).to_string()])).ok();
     print!("{}", ran.stdout);

@@ -16,6 +16,12 @@ kennel_tests::roles! {
     "killer" => deaths::killer,
 }
 
+/// One of these tests at a time: they count what the whole machine holds.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// How many: few, or as many as are promised.
 fn scaled(few: u32, promised: u32) -> u32 {
     if is_full() { promised } else { few }

@@ -15,6 +15,7 @@ mod foreign;
 mod packages;
 mod peers;
 mod stage;
+mod subordinate;
 mod suite;
 mod tally;
 mod test;

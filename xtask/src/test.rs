@@ -18,6 +18,7 @@ use crate::foreign;
 use crate::packages;
 use crate::peers;
 use crate::stage::Stage;
+use crate::subordinate;
 use crate::suite::{self, Report};
 use crate::tally::{Skip, Tally};
 use crate::who::Who;
@@ -37,6 +38,9 @@ pub fn test(words: &[String]) -> Result<bool, Failure> {
     }
     if flags.is_empty() && Who::all().contains(&Who::Root) && packages::has_apt() {
         packages::install();
+    }
+    if flags.is_empty() && Who::all().contains(&Who::Root) {
+        subordinate::add();
     }
     if flags.is_empty() && (names.is_empty() || names.iter().any(|name| *name == "compat")) {
         peers::install();

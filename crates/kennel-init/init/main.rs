@@ -2,8 +2,8 @@
 //!
 //! Started by an exec from a sealed memory file, so that PID 1 of a library's sandbox holds nothing of the program
 //! that uses the library. Its argument is the number of a descriptor: the link to the controller. A second argument says
-//! that it is not PID 1, but a helper of a sandbox that runs, which covers names again or makes a pair of sockets; or the zygote,
-//! which clones inits.
+//! that it waits for its id maps first; that it is not PID 1, but a helper of a sandbox that runs, which covers names again,
+//! makes a pair of sockets, or gives the caller what other users have left; or the zygote, which clones inits.
 
 #![no_std]
 #![no_main]
@@ -38,6 +38,9 @@ unsafe extern "C" fn main(stack: *const usize) -> ! {
         match unsafe { *(*stack.add(3) as *const u8) } {
             b'm' => child::mend::run(link),
             b'p' => child::pair::run(link),
+            b'o' => child::owners::run(link),
+            // SAFETY: this is a fresh process with one thread; it inherited no memory.
+            b'w' => unsafe { child::run_when_mapped(link, child::InheritedMemory::default()) },
             b'z' => child::zygote::run(link),
             _ => sys::exit(64),
         }

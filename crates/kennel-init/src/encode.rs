@@ -109,6 +109,10 @@ impl Command {
         let limit = self.time_limit.map_or(0, |limit| limit.as_nanos().max(1));
         out.u64(u64::try_from(limit).unwrap_or(0)).u8(u8::from(self.starts_silently));
         out.numbers(self.keep.iter().map(|fd| fd.cast_unsigned()));
+        out.u8(u8::from(self.user.is_some()));
+        if let Some(user) = self.user {
+            out.u32(user.uid).u32(user.gid).u8(u8::from(user.groups)).u64(user.capabilities);
+        }
         out.strings(&self.candidates).strings(&self.arguments).strings(&self.environment);
         out.0
     }
@@ -211,6 +215,14 @@ fn encode_step(out: &mut Writer, step: &Step) {
             }
             out
         }
+        Step::RootOwns { masks } => out.u8(tag::ROOT_OWNS).u32(masks.0).u32(masks.1),
+        Step::Home { target, name, uid, gid } => {
+            out.u8(tag::HOME).string(target).string(name).u32(*uid).u32(*gid)
+        }
+        Step::NestUsers { users, groups, follow } => {
+            out.u8(tag::NEST_USERS).string(users).string(groups).u8(u8::from(*follow))
+        }
+        Step::LimitCapabilities { left } => out.u8(tag::LIMIT_CAPABILITIES).u64(*left),
         Step::DropCapabilities => out.u8(tag::DROP_CAPABILITIES),
         Step::Filter { program, listener, awaits } => {
             out.u8(tag::FILTER).bytes(program).u8(u8::from(*listener)).u8(u8::from(*awaits))

@@ -170,6 +170,33 @@ pub enum Step {
     },
     /// The new root becomes `/` and the old one is gone.
     PivotRoot,
+    /// From here on what is made in file systems of the sandbox's own belongs to user 0: with several users, init is another.
+    RootOwns {
+        /// Who has what hidden files are covered with: somebody whom the command's namespace does not have, so that not even
+        /// its root opens it.
+        masks: (u32, u32),
+    },
+    /// The home folder of one of several users: a fresh folder of the store that is its own.
+    Home {
+        /// Where, inside.
+        target: CString,
+        /// Its name in the store.
+        name: CString,
+        /// Its owner.
+        uid: u32,
+        /// The owner's group.
+        gid: u32,
+    },
+    /// Leave for a user namespace below, and a copy of the mounts that belongs to it, in which none of them can be changed:
+    /// with several users there is a root with capabilities.
+    NestUsers {
+        /// The map of uids: every id of the namespace above is itself.
+        users: CString,
+        /// The map of gids.
+        groups: CString,
+        /// Whether mounts that are made in the namespace above later, to cover names again, are to show.
+        follow: bool,
+    },
     /// All mounts stand. On a kernel without mount_setattr (before 5.12) they get their flags now.
     SealMounts,
     /// The name of the machine inside.
@@ -278,6 +305,11 @@ pub enum Step {
     },
     /// All capability sets are emptied, the bounding set too.
     DropCapabilities,
+    /// All capabilities but these are given up for good, by everybody inside: those of the root of several users.
+    LimitCapabilities {
+        /// A bit for each that is left.
+        left: u64,
+    },
     /// A seccomp filter, ready-made.
     Filter {
         /// Classic BPF instructions as the kernel lays them out.
@@ -352,6 +384,21 @@ pub struct Command {
     pub keep: Vec<i32>,
     /// Whether init says nothing when the command starts, and only how it ends, or why it could not be started.
     pub starts_silently: bool,
+    /// Which of several users it starts as.
+    pub user: Option<CommandUser>,
+}
+
+/// Who a command is, of several users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct CommandUser {
+    /// Its uid inside.
+    pub uid: u32,
+    /// Its gid inside.
+    pub gid: u32,
+    /// Whether it has the caller's other groups.
+    pub groups: bool,
+    /// A bit for each capability that it has.
+    pub capabilities: u64,
 }
 
 /// How the command stands to the sandbox's terminal, whose session is init's.

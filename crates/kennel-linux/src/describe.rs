@@ -79,6 +79,10 @@ pub fn describe_step(step: &Step) -> String {
         Step::NoNewPrivileges => "forbid gaining privileges by exec".into(),
         Step::Landlock { paths, .. } => format!("restrict with Landlock ({} paths)", paths.len()),
         Step::DropCapabilities => "drop all capabilities".into(),
+        Step::RootOwns { .. } => "give what is created to root".into(),
+        Step::Home { target, uid, .. } => format!("show a home folder of user {uid} at {}", name(target)),
+        Step::NestUsers { .. } => "enter a user namespace in which all mounts are locked".into(),
+        Step::LimitCapabilities { left } => format!("drop all capabilities but {left:#x}"),
         Step::Filter { program, listener, .. } => {
             let asks = if *listener { "; the guard decides some" } else { "" };
             format!("filter system calls ({} instructions){asks}", program.len() / 8)

@@ -72,6 +72,7 @@ fn in_container() -> bool {
 pub fn findings(trial: impl FnOnce() -> Result<(), String>) -> Vec<Finding> {
     let mut list = vec![kernel(), namespaces(), landlock(), seccomp()];
     list.push(cgroups());
+    list.push(crate::users::finding());
     list.push(match trial() {
         Ok(()) => Finding {
             subject: "sandbox",

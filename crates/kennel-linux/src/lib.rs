@@ -32,3 +32,4 @@ pub mod seccomp;
 mod signal_mask;
 pub mod supervise;
 pub mod tier;
+pub mod users;

@@ -13,6 +13,12 @@ use rustix::net::{
     SendFlags, recvmsg, send, sendmsg,
 };
 
+/// A pair of sockets that keep message boundaries.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (family, kind) = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
+    Ok(rustix::net::socketpair(family, kind, rustix::net::SocketFlags::CLOEXEC, None)?)
+}
+
 /// What arrived.
 pub(crate) enum Received {
     /// A report, and the descriptors that came with it. `None` is one that this side does not know.
@@ -61,6 +67,31 @@ fn send_with_fds(link: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd]) -> io::Result
     let parts = [io::IoSlice::new(bytes)];
     retry_on_intr(|| sendmsg(link, &parts, &mut control, SendFlags::NOSIGNAL))?;
     Ok(())
+}
+
+/// Sends a message of any length, and descriptors with it.
+pub(crate) fn send_with(link: &OwnedFd, message: &[u8], fds: &[BorrowedFd]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let parts = [io::IoSlice::new(message)];
+    retry_on_intr(|| sendmsg(link, &parts, &mut control, SendFlags::NOSIGNAL))?;
+    Ok(())
+}
+
+/// Receives a message into `buffer`; returns its length, and the descriptor that came with it.
+pub(crate) fn receive_with(link: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [io::IoSliceMut::new(buffer)];
+    let received = retry_on_intr(|| recvmsg(link, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC))?;
+    let fds = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    Ok((received.bytes, fds.flatten().next()))
 }
 
 /// Receives a message.

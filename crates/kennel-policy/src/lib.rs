@@ -20,3 +20,4 @@ pub mod profiles;
 pub mod quantity;
 pub mod settings;
 pub mod srt;
+pub mod users;

@@ -20,6 +20,7 @@ use crate::policy::{
 use crate::profiles::{NoOwnProfiles, OwnProfiles};
 use crate::settings::keys::{self, Kind};
 use crate::settings::{Base, PathEntry, Settings, SettingsError, Stated};
+use crate::users::{self, User};
 
 mod profile;
 mod tighten;
@@ -150,6 +151,31 @@ pub enum MergeError {
         /// Where the profile was set.
         seccomp_origin: Origin,
     },
+    /// Two users with one number.
+    #[error("process.users: `{}` and `{}` have the same number, {}; write NAME:UID to choose another", .0.one, .0.other, .0.uid)]
+    SameUser(users::SameNumber),
+    /// The command is to start as somebody who is not there.
+    #[error("process.run_as ({origin}): `{name}` is not one of `process.users`{}", if known.is_empty() { String::new() } else { format!(": {}", known.join(", ")) })]
+    RunAs {
+        /// Who.
+        name: String,
+        /// Where it was set.
+        origin: Origin,
+        /// Who is there.
+        known: Vec<String>,
+    },
+    /// Several users with something that means only one.
+    #[error("process.users ({origin}) cannot be used with {other} ({other_origin}); {why}")]
+    UsersWith {
+        /// Where the users were set.
+        origin: Origin,
+        /// The other setting.
+        other: &'static str,
+        /// Where that was set.
+        other_origin: Origin,
+        /// Why not.
+        why: &'static str,
+    },
     /// Swap is what comes on top of a bound on memory.
     #[error("limits.swap ({origin}) requires limits.memory")]
     SwapAlone {
@@ -218,7 +244,8 @@ pub fn merge_with(sources: Sources, own: &dyn OwnProfiles) -> Result<Merged, Mer
     check_network(&whole)?;
     check_swap(&whole)?;
     check_nested(&whole)?;
-    Ok(Merged { policy: policy(whole), profiles, notes })
+    let users = check_users(&mut whole)?;
+    Ok(Merged { policy: policy(whole, users), profiles, notes })
 }
 
 /// Lays what a stronger source says over the rest.
@@ -256,6 +283,7 @@ fn overlay(under: &mut Settings, mut over: Settings) {
             Kind::Proxy(slot) => replace(slot(under), slot(&mut over).take()),
             Kind::Port(slot) => replace(slot(under), slot(&mut over).take()),
             Kind::Ports(list) => list(under).append(list(&mut over)),
+            Kind::Users(list) => list(under).append(list(&mut over)),
         }
     }
     under.process.keep_fds.append(&mut over.process.keep_fds);
@@ -363,6 +391,37 @@ fn check_nested(settings: &Settings) -> Result<(), MergeError> {
     }
 }
 
+/// The users with their numbers.
+fn check_users(settings: &mut Settings) -> Result<Vec<User>, MergeError> {
+    let process = &mut settings.process;
+    let origin = process.users.first().map(|entry| entry.origin.clone());
+    let users = users::numbered(std::mem::take(&mut process.users)).map_err(MergeError::SameUser)?;
+    if let Some(run_as) = &process.run_as
+        && !users.iter().any(|user| user.name == run_as.value)
+    {
+        let (name, origin) = (run_as.value.clone(), run_as.origin.clone());
+        let known = users.into_iter().map(|user| user.name).collect();
+        return Err(MergeError::RunAs { name, origin, known });
+    }
+    let Some(origin) = origin else { return Ok(users) };
+    if let Some(Stated { value: UserMode::Root, origin: other_origin }) = &process.user {
+        let why = "that one is the caller as the only user; use `process.run_as` to choose one of several";
+        let (other, other_origin) = ("process.user `root`", other_origin.clone());
+        return Err(MergeError::UsersWith { origin, other, other_origin, why });
+    }
+    if let Some(Stated { value: true, origin: other_origin }) = &process.nested {
+        let why = "the root of several users may create no namespaces";
+        let (other, other_origin) = ("process.nested", other_origin.clone());
+        return Err(MergeError::UsersWith { origin, other, other_origin, why });
+    }
+    if let Some(Stated { value: SeccompProfile::None, origin: other_origin }) = &process.seccomp {
+        let why = "without a filter their root could use calls that check for user 0";
+        let (other, other_origin) = ("seccomp `none`", other_origin.clone());
+        return Err(MergeError::UsersWith { origin, other, other_origin, why });
+    }
+    Ok(users)
+}
+
 fn check_swap(settings: &Settings) -> Result<(), MergeError> {
     let limits = &settings.limits;
     let bounded = limits.memory.as_ref().is_some_and(|memory| memory.value.is_some());
@@ -375,7 +434,7 @@ fn check_swap(settings: &Settings) -> Result<(), MergeError> {
 }
 
 /// The settings as a policy. Everything has been said by now, or is a default.
-fn policy(settings: Settings) -> Policy {
+fn policy(settings: Settings, users: Vec<User>) -> Policy {
     let Settings { best_effort, files, network, limits, environment, process, .. } = settings;
     let reads = value(files.reads).unwrap_or_default();
     // Under open reads an allowed path is a hole in a denied one, and a hole in nothing is harmless. Under listed reads
@@ -458,6 +517,8 @@ fn policy(settings: Settings) -> Policy {
             workdir: value(process.workdir),
             start_instead: Vec::new(),
             user: value(process.user).unwrap_or_default(),
+            users,
+            run_as: value(process.run_as),
             hostname: value(process.hostname),
             seccomp: value(process.seccomp).unwrap_or_default(),
             keep_fds: process.keep_fds,

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::domain::HostRule;
 use crate::pattern::PathPattern;
+use crate::users::User;
 
 /// Everything a sandbox is allowed to do.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -538,6 +539,11 @@ pub struct ProcessPolicy {
     pub start_instead: Vec<PathBuf>,
     /// Who the command is inside.
     pub user: UserMode,
+    /// The users inside, where there are several. One of them is the caller outside ([`ProcessPolicy::callers_user`]), the
+    /// others are subordinate ids of the caller's.
+    pub users: Vec<User>,
+    /// Which of them the command starts as; the first by default.
+    pub run_as: Option<String>,
     /// The host name inside.
     pub hostname: Option<String>,
     /// Which system calls the command can make.
@@ -546,6 +552,22 @@ pub struct ProcessPolicy {
     pub nested: NestedNamespaces,
     /// Descriptors above 2 that stay open, under the same numbers.
     pub keep_fds: Vec<u32>,
+}
+
+impl ProcessPolicy {
+    /// The one of several users who is the caller outside: the first that is not root, or else root. The files of the
+    /// workspace are this one's.
+    #[must_use]
+    pub fn callers_user(&self) -> Option<&User> {
+        self.users.iter().find(|user| user.uid != 0).or(self.users.first())
+    }
+
+    /// The one of several users that the command starts as.
+    #[must_use]
+    pub fn starts_as(&self) -> Option<&User> {
+        let named = self.run_as.as_ref().and_then(|name| self.users.iter().find(|user| user.name == *name));
+        named.or(self.users.first())
+    }
 }
 
 /// Whether a command can create namespaces in its own. The kernel locks the mounts of the sandbox there; Landlock, which would

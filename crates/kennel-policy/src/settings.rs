@@ -14,6 +14,7 @@ use crate::policy::{
     GitLevel, Missing, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress, PublishedPort,
     ReadModel, SeccompProfile, TmpMode, TmpfsMount, UnixSockets, UserMode,
 };
+use crate::users::UserEntry;
 
 pub(crate) mod json;
 pub mod keys;
@@ -144,6 +145,8 @@ pub struct EnvironmentSettings {
 pub struct ProcessSettings {
     pub workdir: Option<Stated<PathBuf>>,
     pub user: Option<Stated<UserMode>>,
+    pub users: Vec<UserEntry>,
+    pub run_as: Option<Stated<String>>,
     pub hostname: Option<Stated<String>>,
     pub seccomp: Option<Stated<SeccompProfile>>,
     pub nested: Option<Stated<bool>>,

@@ -148,6 +148,8 @@ impl SandboxBuilder {
         /// The directory commands start in; a relative path is relative to the working directory at the time of this
         /// call.
         working_dir(path: impl AsRef<Path>) => "process.workdir", path.as_ref();
+        /// Which of [`users`](SandboxBuilder::users) commands start as; the first by default.
+        run_as(name: impl AsRef<str>) => "process.run_as", name.as_ref();
         /// The host name inside.
         hostname(name: impl AsRef<str>) => "process.hostname", name.as_ref();
     }
@@ -227,6 +229,15 @@ impl SandboxBuilder {
             Err(error) => self.mistaken("profile", &error),
         }
         self
+    }
+
+    /// Several users inside, such as `["root", "builder"]`: each is `name`, `name:uid` or `name:uid:gid`. The first that is
+    /// not root is the caller outside, the others are the caller's subordinate ids.
+    #[must_use]
+    pub fn users<I: IntoIterator<Item: AsRef<str>>>(self, users: I) -> Self {
+        users
+            .into_iter()
+            .fold(self, |builder, user| builder.say("process.users", user.as_ref().as_ref(), "users"))
     }
 
     /// Run without protections this host cannot enforce; the result lists them.

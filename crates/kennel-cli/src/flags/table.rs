@@ -682,6 +682,24 @@ pub static FLAGS: &[Flag] = &[
         ..RUN
     },
     Flag {
+        name: "users",
+        value: Some("NAME,…"),
+        effect: Effect::Says("process.users"),
+        section: "Process",
+        help: "Create several users inside, such as root,builder",
+        doc: "Each is NAME, NAME:UID or NAME:UID:GID; root is 0, the others count from 1000. The first that is not root is the \
+              caller outside, the others are subordinate ids (/etc/subuid, /etc/subgid). The command starts as the first.",
+        ..RUN
+    },
+    Flag {
+        name: "run-as",
+        value: Some("NAME"),
+        effect: Effect::Says("process.run_as"),
+        section: "Process",
+        help: "Start the command as this one of --users",
+        ..RUN
+    },
+    Flag {
         name: "hostname",
         value: Some("NAME"),
         effect: Effect::Says("process.hostname"),

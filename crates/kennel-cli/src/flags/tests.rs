@@ -64,7 +64,7 @@ fn every_flag_has_its_effect() {
                     --allow-domain x.com --deny-domain * --ask --ask-timeout 5s --allow-sni-mismatch --allow-ech --publish 80:81 \
                     --parent-proxy p:1 --no-proxy q --http-proxy-port 1 --socks-proxy-port 2 --unix-sockets listed --allow-unix-socket /run/x --memory 1 --swap 0 --cpus 1.5 \
                     --timeout 1m --cpu-time 2 --pids 3 --open-files 4 --file-size 5 --max-output 6 --tmp-size 7 \
-                    --env K=V --pass-env N --unset-env U --clear-env --workdir w --user root --hostname h \
+                    --env K=V --pass-env N --unset-env U --clear-env --workdir w --user root --users root,builder:500 --run-as builder --hostname h \
                     --seccomp strict --nested --keep-fd 5 --profile judge -s one --settings two --no-settings --best-effort \
                     --report r.json --control-fd 8 --stats=live --quiet --verbose -- cmd",
     );
@@ -90,6 +90,7 @@ fn every_flag_has_its_effect() {
             keys::Kind::Proxy(slot) => slot(&mut said).is_some(),
             keys::Kind::Port(slot) => slot(&mut said).is_some(),
             keys::Kind::Ports(list) => !list(&mut said).is_empty(),
+            keys::Kind::Users(list) => !list(&mut said).is_empty(),
         };
         assert!(is_said, "no flag says {name}");
     }

@@ -10,6 +10,7 @@ use super::memory::Memory;
 use super::sys::{self, Errno, Result};
 use super::tag;
 use super::terminal::{self, Terminal};
+use super::users::{self, UserFields};
 use super::wire::Reader;
 use crate::report::Report;
 
@@ -27,6 +28,8 @@ struct Launch<'a> {
     /// The terminal, or -1.
     tty: i32,
     umask: u32,
+    /// Who it is, of several users.
+    user: Option<UserFields>,
     /// Whether the child must die with init by itself, because no PID namespace does it.
     die_with_init: bool,
     failure: Option<(u32, Errno)>,
@@ -42,20 +45,21 @@ pub(super) struct How {
     pub(super) leads: bool,
 }
 
-/// Starts the command. Returns its pid, and when its time is up. What this takes comes from `memory`, and is not needed any more
-/// afterwards.
+/// Starts the command. Returns its pid, when its time is up, and whether it is one of several users. What this takes comes from
+/// `memory`, and is not needed any more afterwards.
 pub(super) fn start(
     mut part: Reader,
     how: &How,
     terminal: Option<&Terminal>,
     memory: &Memory,
-) -> Result<(i32, Option<u64>)> {
+) -> Result<(i32, Option<u64>, bool)> {
     let How { link, umask, leads } = *how;
     let reader = &mut part;
     reader.magic()?;
     let (stand, limit, silent) = (reader.u8()?, reader.u64()?, reader.u8()? != 0);
     let tty = terminal.map_or(-1, Terminal::raw);
     keep_only(reader, [link, tty])?;
+    let user = UserFields::read(reader)?;
     let deadline = (limit != 0).then(|| sys::now().saturating_add(limit));
     let candidate_count = reader.count()?;
     let candidates = *reader;
@@ -72,6 +76,7 @@ pub(super) fn start(
         terminal: if terminal.is_some() { stand } else { tag::TERMINAL_DETACHED },
         tty,
         umask,
+        user,
         die_with_init: sys::getpid() != 1,
         failure: None,
     };
@@ -83,6 +88,10 @@ pub(super) fn start(
     // SAFETY: the stack is fresh; `become_command` never returns and keeps to raw calls; `launch` outlives the
     // child's use of it, because CLONE_VFORK holds this thread until the exec or the exit.
     let pid = unsafe { vfork_on_stack(stack.add(STACK), become_command, (&raw mut launch).cast()) }?;
+    if user.is_some() {
+        // The child has changed who this memory belongs to.
+        users::keep_only_kill()?;
+    }
     if let Some((candidate, Errno(errno))) = launch.failure {
         let _ = sys::send(link, &Report::NotExecuted { candidate, errno }.encode());
         sys::exit(1);
@@ -95,7 +104,7 @@ pub(super) fn start(
     } else if !silent {
         sys::send(link, &started)?;
     }
-    Ok((pid, deadline))
+    Ok((pid, deadline, user.is_some()))
 }
 
 /// Closes every descriptor but the standard three, those of `own` and those the command asked for.
@@ -181,6 +190,12 @@ unsafe extern "C" fn become_command(argument: *mut u8) -> ! {
     }
     let _ = sys::set_signal_mask(0);
     sys::umask(launch.umask);
+    if let Some(user) = &launch.user
+        && let Err(errno) = user.become_it()
+    {
+        launch.failure = Some((u32::MAX, errno));
+        sys::exit(127)
+    }
     // SAFETY: the arrays were built by `pointers`; the first argument slot is spare.
     launch.failure = Some(unsafe { try_candidates(launch) });
     sys::exit(127)

@@ -87,7 +87,7 @@ impl Setup<'_> {
         let mut folder = place(self.root.raw(), c"/")?;
         for part in path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
             let name = terminated(part, &mut buffer)?;
-            make_or_keep_dir(folder.raw(), name, 0o755)?;
+            self.make_or_keep_dir(folder.raw(), name, 0o755)?;
             let flags = open::PATH | open::DIRECTORY | open::NOFOLLOW;
             folder = sys::openat2(folder.raw(), name, flags, 0, resolve::NO_SYMLINKS)?;
         }
@@ -96,14 +96,14 @@ impl Setup<'_> {
 
     pub(super) fn make_dir(&mut self, fields: &mut Reader) -> Result<()> {
         let (folder, name) = self.folder_of(fields.string()?, true)?;
-        make_or_keep_dir(folder, name, fields.u32()?)
+        self.make_or_keep_dir(folder, name, fields.u32()?)
     }
 
     pub(super) fn make_file(&mut self, fields: &mut Reader) -> Result<()> {
         let (folder, name) = self.folder_of(fields.string()?, true)?;
         match sys::mknod_file(folder, name, 0o444) {
             Err(Errno::EEXIST) => Ok(()),
-            other => other,
+            other => other.and_then(|()| self.give_to_root(folder, name)),
         }
     }
 
@@ -112,15 +112,29 @@ impl Setup<'_> {
         let (contents, mode) = (fields.bytes()?, fields.u32()?);
         let flags = open::WRONLY | open::CREAT | open::EXCL | open::NOFOLLOW;
         let file = sys::openat2(folder, name, flags, u64::from(mode), resolve::NO_SYMLINKS)?;
-        sys::write_all(file.raw(), contents)
+        sys::write_all(file.raw(), contents)?;
+        self.give_to_root(folder, name)
     }
 
     pub(super) fn symlink(&mut self, fields: &mut Reader) -> Result<()> {
         let (folder, name) = self.folder_of(fields.string()?, true)?;
         match sys::symlinkat(fields.string()?, folder, name) {
             Err(Errno::EEXIST) => Ok(()),
-            other => other,
+            other => other.and_then(|()| self.give_to_root(folder, name)),
         }
+    }
+
+    /// Makes a folder; one that exists is left as it is.
+    pub(super) fn make_or_keep_dir(&self, folder: i32, name: &CStr, mode: u32) -> Result<()> {
+        match sys::mkdirat(folder, name, mode) {
+            Err(Errno::EEXIST) => Ok(()),
+            other => other.and_then(|()| self.give_to_root(folder, name)),
+        }
+    }
+
+    /// What has just been made is user 0's, where that is somebody else.
+    pub(super) fn give_to_root(&self, folder: i32, name: &CStr) -> Result<()> {
+        if self.root_owns { sys::chown(folder, name, 0, 0) } else { Ok(()) }
     }
 
     pub(super) fn change_dir(&mut self, fields: &mut Reader) -> Result<()> {
@@ -131,12 +145,5 @@ impl Setup<'_> {
             self.folder = Folder::none();
         }
         sys::chdir(fields.string()?)
-    }
-}
-
-pub(super) fn make_or_keep_dir(folder: i32, name: &CStr, mode: u32) -> Result<()> {
-    match sys::mkdirat(folder, name, mode) {
-        Ok(()) | Err(Errno::EEXIST) => Ok(()),
-        Err(error) => Err(error),
     }
 }

@@ -20,6 +20,7 @@ pub mod network;
 mod network_helper;
 pub mod orders;
 mod outbound;
+pub mod owners;
 pub mod pair;
 pub mod reaper;
 pub mod remount;
@@ -29,6 +30,7 @@ mod streams;
 pub mod sys;
 pub mod tag;
 mod terminal;
+mod users;
 pub mod wire;
 pub mod zygote;
 
@@ -89,6 +91,10 @@ pub struct Setup<'a> {
     root: Fd,
     /// Whether that is the host's tree: then a source and a target of the same path are the same place.
     over_host: bool,
+    /// Whether what is made belongs to user 0, who is not this process.
+    root_owns: bool,
+    /// Who has what hides files, then.
+    masks: (u32, u32),
     /// Holds an empty folder `d` and an unreadable file `f` to bind over what is hidden, and the private folders.
     store: Option<Fd>,
     /// The folder that the last step worked in; the next often works in the same.
@@ -200,10 +206,11 @@ impl Leading {
         let Leading { link, past, terminal, umask, own_network, leads } = self;
         let last = receive(link, past, memory);
         let how = command::How { link, umask, leads };
-        let (command, deadline) = match command::start(last.reader(), &how, terminal.as_ref(), memory) {
-            Ok(started) => started,
-            Err(errno) => fail(link, past, errno),
-        };
+        let (command, deadline, outside_only) =
+            match command::start(last.reader(), &how, terminal.as_ref(), memory) {
+                Ok(started) => started,
+                Err(errno) => fail(link, past, errno),
+            };
         // SAFETY: nothing of the plan is used from here on, and the child that used it has executed its program.
         unsafe {
             parts.into_iter().flatten().for_each(|part| part.wipe());
@@ -211,8 +218,32 @@ impl Leading {
             memory.give_back();
         }
         let (used, hold) = (sys::Usage::default(), Hold::none());
-        Reaper { command, terminal, deadline, hold, owes_stop: false, link, own_network, leads, used }.serve()
+        Reaper {
+            command,
+            terminal,
+            deadline,
+            hold,
+            owes_stop: false,
+            outside_only,
+            link,
+            own_network,
+            leads,
+            used,
+        }
+        .serve()
     }
+}
+
+/// [`run`] for a process whose id maps somebody else writes: it waits until they are.
+///
+/// # Safety
+/// As [`run`].
+pub unsafe fn run_when_mapped(link: i32, inherited: InheritedMemory) -> ! {
+    if orders::await_go(link).is_err() {
+        sys::exit(1);
+    }
+    // SAFETY: the caller's own promise.
+    unsafe { run(link, inherited) }
 }
 
 fn fail(link: i32, step: u32, Errno(errno): Errno) -> ! {
@@ -294,6 +325,8 @@ impl<'a> Setup<'a> {
             link,
             root,
             over_host: false,
+            root_owns: false,
+            masks: (0, 0),
             store: None,
             folder: files::Folder::none(),
             held: core::ptr::null_mut(),
@@ -308,6 +341,16 @@ impl<'a> Setup<'a> {
             part,
             step_count,
         }
+    }
+
+    /// Goes over to the namespace of several users. What was held of the mounts before is gone: nobody is left in their
+    /// namespace, unless the controller holds it.
+    fn nest(&mut self, fields: &mut Reader) -> Result<()> {
+        users::nest(fields)?;
+        self.folder = files::Folder::none();
+        self.store = None;
+        self.root = sys::openat2(sys::AT_FDCWD, c"/", sys::open::PATH | sys::open::DIRECTORY, 0, 0)?;
+        Ok(())
     }
 
     fn step(&mut self, tag: u8, mut fields: Reader<'a>) -> Result<()> {
@@ -343,6 +386,14 @@ impl<'a> Setup<'a> {
             tag::NO_NEW_PRIVILEGES => restrict::no_new_privileges(),
             tag::LANDLOCK => restrict::landlock(&mut fields, self.root.raw()),
             tag::DROP_CAPABILITIES => restrict::drop_capabilities(),
+            tag::ROOT_OWNS => {
+                self.root_owns = true;
+                self.masks = (fields.u32()?, fields.u32()?);
+                Ok(())
+            }
+            tag::HOME => self.home(&mut fields),
+            tag::NEST_USERS => self.nest(&mut fields),
+            tag::LIMIT_CAPABILITIES => users::limit_capabilities(&mut fields),
             tag::FILTER => restrict::filter(&mut fields, self.link),
             tag::BORN_IN_NETWORK => {
                 self.own_network = true;

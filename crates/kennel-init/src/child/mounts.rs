@@ -2,7 +2,7 @@
 
 use core::ffi::CStr;
 
-use super::files::{make_or_keep_dir, place};
+use super::files::place;
 use super::sys::{self, AT_FDCWD, Errno, Fd, Identity, Result, mount, open, resolve};
 use super::wire::Reader;
 use super::{MOST_HELD, Setup, remount, tag};
@@ -41,7 +41,7 @@ impl<'a> Setup<'a> {
     /// [`Setup::pivot_root`]; no folder on the host's disk is needed to mount on.
     pub(super) fn tmpfs_root(&mut self, fields: &mut Reader) -> Result<()> {
         self.hold_early()?;
-        let tree = new_tmpfs(fields.u64()?, 0, 0o755)?;
+        let tree = self.new_tmpfs(fields.u64()?, 0, 0o755)?;
         sys::attach(tree.raw(), AT_FDCWD, c"/")?;
         self.root = tree;
         Ok(())
@@ -49,9 +49,13 @@ impl<'a> Setup<'a> {
 
     pub(super) fn make_store(&mut self, fields: &mut Reader) -> Result<()> {
         let (target, size, inodes) = (fields.string()?, fields.u64()?, fields.u64()?);
-        let store = new_tmpfs(size, inodes, 0o755)?;
+        let store = self.new_tmpfs(size, inodes, 0o755)?;
         sys::mkdirat(store.raw(), c"d", 0o555)?;
         sys::mknod_file(store.raw(), c"f", 0)?;
+        self.give_to_root(store.raw(), c"d")?;
+        if self.root_owns {
+            sys::chown(store.raw(), c"f", self.masks.0, self.masks.1)?;
+        }
         // Attached, because a detached mount cannot be copied before Linux 6.15; a later step covers it.
         self.attach(&store, target)?;
         self.store = Some(store);
@@ -68,7 +72,7 @@ impl<'a> Setup<'a> {
     pub(super) fn private(&mut self, fields: &mut Reader) -> Result<()> {
         let (target, name, mode) = (fields.string()?, fields.string()?, fields.u32()?);
         let store = self.store.as_ref().ok_or(Errno::EPROTO)?.raw();
-        make_or_keep_dir(store, name, mode)?;
+        self.make_or_keep_dir(store, name, mode)?;
         let tree = sys::clone_tree(store, name, false)?;
         self.attach(&tree, target)
     }
@@ -90,6 +94,7 @@ impl<'a> Setup<'a> {
         let file = sys::openat2(store.raw(), name, flags, 0o444, resolve::NO_SYMLINKS)?;
         sys::write_all(file.raw(), contents)?;
         sys::fchmod(file.raw(), 0o444)?;
+        self.give_to_root(store.raw(), name)?;
         let tree = sys::clone_tree(store.raw(), name, false)?;
         self.set_attributes(tree.raw(), READ_ONLY | mount::ATTR_NOEXEC, 0, false)?;
         self.attach(&tree, target)
@@ -188,7 +193,7 @@ impl<'a> Setup<'a> {
 
     pub(super) fn tmpfs(&mut self, fields: &mut Reader) -> Result<()> {
         let (target, size, inodes, mode) = (fields.string()?, fields.u64()?, fields.u64()?, fields.u32()?);
-        let tree = new_tmpfs(size, inodes, mode)?;
+        let tree = self.new_tmpfs(size, inodes, mode)?;
         self.attach(&tree, target)
     }
 
@@ -243,6 +248,32 @@ impl<'a> Setup<'a> {
         sys::chdir(c"/")
     }
 
+    fn new_tmpfs(&self, size: u64, inodes: u64, mode: u32) -> Result<Fd> {
+        let fs = sys::fsopen(c"tmpfs")?;
+        sys::fsconfig_string(&fs, c"mode", number(u64::from(mode), 8, &mut [0; 24]))?;
+        if size != 0 {
+            sys::fsconfig_string(&fs, c"size", number(size, 10, &mut [0; 24]))?;
+        }
+        if inodes != 0 {
+            sys::fsconfig_string(&fs, c"nr_inodes", number(inodes, 10, &mut [0; 24]))?;
+        }
+        if self.root_owns {
+            sys::fsconfig_string(&fs, c"uid", c"0")?;
+            sys::fsconfig_string(&fs, c"gid", c"0")?;
+        }
+        sys::fsmount(&fs, SAFE)
+    }
+
+    /// The home folder of one of several users.
+    pub(super) fn home(&mut self, fields: &mut Reader) -> Result<()> {
+        let (target, name) = (fields.string()?, fields.string()?);
+        let store = self.store.as_ref().ok_or(Errno::EPROTO)?.raw();
+        sys::mkdirat(store, name, 0o700)?;
+        sys::chown(store, name, fields.u32()?, fields.u32()?)?;
+        let tree = sys::clone_tree(store, name, false)?;
+        self.attach(&tree, target)
+    }
+
     /// All mounts stand; what only a remount can do is done now.
     pub(super) fn seal(&mut self) -> Result<()> {
         // Nothing binds from the host after this.
@@ -264,18 +295,6 @@ impl<'a> Setup<'a> {
 fn below<'s>(source: &'s CStr, path: &CStr, folder: &Fd) -> Option<(i32, &'s CStr)> {
     let rest = source.to_bytes_with_nul().strip_prefix(path.to_bytes())?.strip_prefix(b"/")?;
     Some((folder.raw(), CStr::from_bytes_with_nul(rest).ok()?))
-}
-
-fn new_tmpfs(size: u64, inodes: u64, mode: u32) -> Result<Fd> {
-    let fs = sys::fsopen(c"tmpfs")?;
-    sys::fsconfig_string(&fs, c"mode", number(u64::from(mode), 8, &mut [0; 24]))?;
-    if size != 0 {
-        sys::fsconfig_string(&fs, c"size", number(size, 10, &mut [0; 24]))?;
-    }
-    if inodes != 0 {
-        sys::fsconfig_string(&fs, c"nr_inodes", number(inodes, 10, &mut [0; 24]))?;
-    }
-    sys::fsmount(&fs, SAFE)
 }
 
 /// Writes a number without the formatting machinery, which may panic and is large.

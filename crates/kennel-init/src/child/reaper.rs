@@ -28,6 +28,8 @@ pub(super) struct Reaper {
     pub(super) hold: Hold,
     /// The command had stopped itself when everything was held, and the controller has not been told.
     pub(super) owes_stop: bool,
+    /// Whether only signals from outside are forwarded: with several users, those inside may not all signal each other.
+    pub(super) outside_only: bool,
     /// The socket to the controller.
     pub(super) link: i32,
     /// Whether the network is the sandbox's own.
@@ -120,6 +122,8 @@ impl Reaper {
         while let Ok(128) = sys::read(signals.raw(), &mut info) {
             match i32::from_ne_bytes([info[0], info[1], info[2], info[3]]) {
                 SIGCHLD => self.reap(),
+                // The sender's number; one that is not in this PID namespace has none.
+                _ if self.outside_only && info[12..16] != [0; 4] => {}
                 signal => drop(sys::kill(-self.command, signal)),
             }
         }

@@ -96,6 +96,11 @@ pub mod nr {
     pub const EXECVEAT: usize = 322;
     pub const STATX: usize = 332;
     pub const KEYCTL: usize = 250;
+    pub const FCHOWNAT: usize = 260;
+    pub const SETGROUPS: usize = 116;
+    pub const SETRESUID: usize = 117;
+    pub const SETRESGID: usize = 119;
+    pub const FSTATFS: usize = 138;
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -160,6 +165,11 @@ pub mod nr {
     pub const EXECVEAT: usize = 281;
     pub const STATX: usize = 291;
     pub const KEYCTL: usize = 219;
+    pub const FCHOWNAT: usize = 54;
+    pub const SETGROUPS: usize = 159;
+    pub const SETRESUID: usize = 147;
+    pub const SETRESGID: usize = 149;
+    pub const FSTATFS: usize = 44;
 }
 
 /// Calls newer than 2019 have one number on every architecture.
@@ -355,6 +365,66 @@ pub fn symlinkat(target: &CStr, dir: i32, path: &CStr) -> Result<()> {
     call!(nr::SYMLINKAT, at(target), dir, at(path)).map(drop)
 }
 
+/// Leaves an owner or a group as it is.
+pub const UNCHANGED: u32 = u32::MAX;
+
+/// Changes owner and group, of a symlink itself. An empty path means what `dir` refers to.
+pub fn chown(dir: i32, path: &CStr, uid: u32, gid: u32) -> Result<()> {
+    const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+    call!(nr::FCHOWNAT, dir, at(path), uid, gid, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH).map(drop)
+}
+
+/// Gives up all other groups.
+pub fn clear_groups() -> Result<()> {
+    call!(nr::SETGROUPS, 0, 0).map(drop)
+}
+
+/// Becomes this user in every respect.
+pub fn set_user(uid: u32) -> Result<()> {
+    call!(nr::SETRESUID, uid, uid, uid).map(drop)
+}
+
+/// Has this group in every respect.
+pub fn set_group(gid: u32) -> Result<()> {
+    call!(nr::SETRESGID, gid, gid, gid).map(drop)
+}
+
+/// Who owns what, and since when.
+pub struct Ownership {
+    pub uid: u32,
+    pub gid: u32,
+    pub folder: bool,
+    pub device: u64,
+    pub inode: u64,
+    /// When it was last changed in any way, in seconds.
+    pub changed: i64,
+}
+
+/// The owner of what stands at `path`, of a symlink itself. An empty path means what `dir` refers to.
+pub fn ownership(dir: i32, path: &CStr) -> Result<Ownership> {
+    const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+    const BASIC: usize = 0x7ff;
+    let mut statx = [0u64; 32];
+    call!(nr::STATX, dir, at(path), AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, BASIC, statx.as_mut_ptr())?;
+    // struct statx: stx_uid at byte 20, stx_gid at 24, stx_mode at 28, stx_ino at 32, stx_ctime at 96, stx_dev at 136.
+    Ok(Ownership {
+        uid: (statx[2] >> 32) as u32,
+        gid: statx[3] as u32,
+        folder: (statx[3] >> 32) & 0o170_000 == 0o040_000,
+        device: statx[17],
+        inode: statx[4],
+        changed: statx[12].cast_signed(),
+    })
+}
+
+/// Which kind of file system `fd` is on: the kernel's magic number.
+pub fn file_system(fd: i32) -> Result<u64> {
+    let mut statfs = [0u64; 15];
+    call!(nr::FSTATFS, fd, statfs.as_mut_ptr())?;
+    // SAFETY: a local value, which the kernel has written.
+    Ok(unsafe { core::ptr::read_volatile(&raw const statfs[0]) })
+}
+
 pub fn fchmod(fd: i32, mode: u32) -> Result<()> {
     call!(nr::FCHMOD, fd, mode).map(drop)
 }
@@ -453,6 +523,7 @@ pub mod mount {
     pub const MS_BIND: usize = 4096;
     pub const MS_REC: usize = 16384;
     pub const MS_PRIVATE: usize = 1 << 18;
+    pub const MS_SHARED: usize = 1 << 20;
     pub const MS_RELATIME: usize = 1 << 21;
     pub const MNT_DETACH: usize = 2;
 }
@@ -828,6 +899,15 @@ pub fn now() -> u64 {
     time[0] * 1_000_000_000 + time[1]
 }
 
+/// The time of day, in seconds.
+pub fn time_of_day() -> i64 {
+    const CLOCK_REALTIME: usize = 0;
+    let mut time = [0i64; 2];
+    let _ = call!(nr::CLOCK_GETTIME, CLOCK_REALTIME, time.as_mut_ptr());
+    // SAFETY: a local value, which the kernel has written.
+    unsafe { core::ptr::read_volatile(&raw const time[0]) }
+}
+
 /// What processes have used.
 #[derive(Clone, Copy, Default)]
 pub struct Usage {
@@ -921,6 +1001,11 @@ pub unsafe fn unmap((start, end): (usize, usize)) {
 /// Leaves for a fresh network namespace.
 pub fn unshare_network() -> Result<()> {
     call!(nr::UNSHARE, super::clone::flag::NEWNET).map(drop)
+}
+
+/// Leaves for a copy of the mounts.
+pub fn unshare_mounts() -> Result<()> {
+    call!(nr::UNSHARE, super::clone::flag::NEWNS).map(drop)
 }
 
 /// Leaves for a fresh user namespace.

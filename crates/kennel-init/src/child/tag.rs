@@ -46,6 +46,10 @@ pub const TAKE_DESCRIPTORS: u8 = 51;
 pub const HOLD_HOST: u8 = 58;
 pub const BORN_IN_NETWORK: u8 = 59;
 pub const SESSION: u8 = 52;
+pub const ROOT_OWNS: u8 = 70;
+pub const HOME: u8 = 71;
+pub const NEST_USERS: u8 = 72;
+pub const LIMIT_CAPABILITIES: u8 = 73;
 
 /// `Access` of a bind.
 pub const ACCESS_READ: u8 = 0;

@@ -11,6 +11,8 @@ use rustix::io::Errno;
 
 use super::listener::last_error;
 
+use super::as_root;
+
 /// The longest path that the kernel takes, with its NUL.
 pub const PATH_MAX: usize = 4096;
 const PAGE: u64 = 4096;
@@ -98,12 +100,6 @@ impl Caller {
         rustix::fs::open(format!("/proc/{}/ns/net", self.tid), flags, Mode::empty())
     }
 
-    /// The thread's user namespace.
-    pub fn users(self) -> Result<OwnedFd, Errno> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        rustix::fs::open(format!("/proc/{}/ns/user", self.tid), flags, Mode::empty())
-    }
-
     /// The folder that a path relative to `folder` (a descriptor, or AT_FDCWD) starts from.
     pub fn folder(self, folder: i32) -> Result<OwnedFd, Errno> {
         if folder == libc::AT_FDCWD {
@@ -182,7 +178,7 @@ unsafe fn new_descriptor(returned: libc::c_long) -> Result<OwnedFd, Errno> {
 }
 
 fn open_path(path: &str) -> Result<OwnedFd, Errno> {
-    rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    as_root::open_proc(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC)
 }
 
 impl From<Errno> for Unreadable {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::CStr;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
@@ -13,6 +13,7 @@ use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
+use super::as_root;
 use super::protected_paths::odd;
 
 /// Who wants to hear of a name.
@@ -84,7 +85,7 @@ impl FolderWatch {
     /// When the user's limit on watches is reached. `ACCESS` for a folder that the user may not list.
     pub fn watch(&self, folder: BorrowedFd) -> Result<i32, Errno> {
         let events = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::MASK_ADD;
-        inotify::add_watch(self.fd(), format!("/proc/self/fd/{}", folder.as_raw_fd()), events)
+        as_root::add_watch(self.fd(), folder, events)
     }
 
     /// Says where `subscriber` has its names now, in place of where it had them. A watch that nobody uses any more is

@@ -3,10 +3,11 @@
 //! The last component of its path decides for almost all calls; only what bears a protected name, or may be a symlink
 //! to one, is resolved.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
 
+use super::as_root;
 use super::caller::{Caller, PATH_MAX, Unreadable};
 use super::calls::{Address, Call, Flags, PathArgument};
 use super::listener::{Listener, Notification};
@@ -291,6 +292,7 @@ impl<'a> Judge<'a> {
         // What is not the caller's view any more must not be acted upon.
         if kept.is_some()
             && flags == 0
+            && as_root::may_change(caller, source.as_fd())
             && rewrite::changes_nothing(&old, &new)?
             && self.listener.still_waits(id)
         {

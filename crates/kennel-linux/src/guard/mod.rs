@@ -13,6 +13,7 @@
 //! ([`watch`]): a name that appears all the same ends the sandbox, and is taken away. A connect is not let go on at
 //! all, but made on the caller's behalf ([`connect`]): there is no race to win.
 
+mod as_root;
 pub mod caller;
 pub mod calls;
 pub mod connect;
@@ -116,6 +117,8 @@ pub struct Guard {
     covered: Option<Covered>,
     one_root: bool,
     started: Instant,
+    /// Where its rights end, with several users inside, this helper goes on.
+    helper: Option<OwnedFd>,
 }
 
 impl Guard {
@@ -139,7 +142,13 @@ impl Guard {
             covered: None,
             one_root: assumptions.one_root,
             started: Instant::now(),
+            helper: None,
         })
+    }
+
+    /// Has a helper go on where the guard's rights end, because there are several users inside.
+    pub fn help(&mut self, helper: OwnedFd) {
+        self.helper = Some(helper);
     }
 
     /// Has the names that `rules` hide or keep covered again when the host replaces them, in these namespaces, with what
@@ -237,7 +246,8 @@ impl<E: FnMut()> Service<E> {
     /// Serves until it is told to stop. Returns what may be slow to be dropped.
     fn run(self) -> Option<FolderWatch> {
         drop_capabilities();
-        let Service { guard, listener, stopped, made, mut duty } = self;
+        let Service { mut guard, listener, stopped, made, mut duty } = self;
+        as_root::use_helper(guard.helper.take());
         let Guard { absent, standing, rewritten, started, .. } = guard;
         let Guard { mut folders, mut connector, mut covered, one_root, .. } = guard;
         let grounds = judge::Grounds { absent: &absent, standing: &standing, rewritten: &rewritten };

@@ -6,11 +6,12 @@
 //! kernel asks this thread, which has no capabilities, for the same rights that it would ask of the caller. A
 //! folder may have the bits: there they say who owns what is made in it.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::as_root;
 use super::caller::{Caller, PATH_MAX};
 use super::calls::{ModeOf, PathArgument};
 use super::judge::Ruling;
@@ -42,14 +43,15 @@ pub(super) fn set(
     if kind == FileType::Symlink {
         return Err(Ruling::refuse(libc::EOPNOTSUPP));
     }
+    if !as_root::may_change(caller, file.as_fd()) {
+        return Err(Ruling::refuse(libc::EPERM));
+    }
     let mode = if kind == FileType::Directory { mode } else { mode & !SPECIAL };
     // Otherwise another thread, to whom the number was given, was looked into.
     if !listener.still_waits(id) {
         return Ok(Ruling::Continue);
     }
-    // By this name the kernel changes what the descriptor refers to, on the mount that it was found on.
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    rustix::fs::chmodat(CWD, path, Mode::from_raw_mode(mode & 0o7777), AtFlags::empty()).map_err(refused)?;
+    as_root::chmod(&file, Mode::from_raw_mode(mode & 0o7777)).map_err(refused)?;
     Ok(Ruling::Done)
 }
 
@@ -59,7 +61,7 @@ fn descriptor(caller: Caller, number: i32) -> Result<OwnedFd, Errno> {
         return caller.folder(number);
     }
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    match rustix::fs::open(format!("/proc/{}/fd/{number}", caller.tid()), flags, Mode::empty()) {
+    match as_root::open_proc(&format!("/proc/{}/fd/{number}", caller.tid()), flags) {
         Err(Errno::NOENT) => Err(Errno::BADF),
         other => other,
     }

@@ -6,9 +6,9 @@
 //! and passes over addresses (`unix_seqpacket_sendmsg`). So who asks for the one gets the other. What differs: its type, if
 //! it is asked for; and that the end of one side is an end of file for the other.
 
-use std::fs::{File, OpenOptions};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use kennel_init::report::Report;
@@ -20,7 +20,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 
 use super::caller::Caller;
 use super::listener::{Answer, Listener};
-use super::{own, walk};
+use super::{as_root, own, walk};
 use crate::clock::timespec;
 use crate::launch;
 use crate::link::{self, Received};
@@ -92,13 +92,24 @@ fn make_pair(listener: &Listener, id: u64, caller: Caller, call: PairCall) -> Re
 
 fn memory(caller: Caller) -> Result<File, Errno> {
     let path = format!("/proc/{}/mem", caller.tid());
-    let opened = OpenOptions::new().write(true).custom_flags(OFlags::CLOEXEC.bits().cast_signed()).open(path);
-    opened.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    as_root::open_proc(&path, OFlags::WRONLY | OFlags::CLOEXEC).map(File::from)
 }
 
 fn write(memory: &File, address: u64, numbers: [i32; 2]) -> Result<(), Errno> {
     let bytes = [numbers[0].to_ne_bytes(), numbers[1].to_ne_bytes()].concat();
     memory.write_all_at(&bytes, address).map_err(|_| Errno::FAULT)
+}
+
+/// The user namespace that a network belongs to. The caller's own may be one below, with several users.
+fn owner(network: &OwnedFd) -> Result<OwnedFd, Errno> {
+    const NS_GET_USERNS: u64 = 0xb701;
+    // SAFETY: the request takes no argument and returns a descriptor, closed at exec.
+    let fd = unsafe { libc::ioctl(network.as_raw_fd(), NS_GET_USERNS as _) };
+    if fd < 0 {
+        return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO));
+    }
+    // SAFETY: the kernel has just made it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// A pair in the caller's network.
@@ -108,8 +119,8 @@ fn sockets(caller: Caller) -> Result<[OwnedFd; 2], Errno> {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         return rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None).map(|(a, b)| [a, b]);
     }
-    let helper =
-        launch::exec::pair_maker(caller.users()?.as_fd(), network.as_fd()).map_err(|_| Errno::AGAIN)?;
+    let users = owner(&network)?;
+    let helper = launch::exec::pair_maker(users.as_fd(), network.as_fd()).map_err(|_| Errno::AGAIN)?;
     let pair = received(&helper.link);
     helper.end();
     pair

@@ -14,6 +14,7 @@ use kennel_init::plan::Identity;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use super::as_root;
 use super::walk::{self, Spot};
 use crate::resolve::guard_rules::Protected;
 
@@ -241,7 +242,7 @@ impl Guarded {
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let strict = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
-        match rustix::fs::openat2(&*self.anchor, walk::c_string(way)?, flags, Mode::empty(), strict) {
+        match as_root::openat2(&*self.anchor, &walk::c_string(way)?, flags, strict) {
             Ok(folder) => Ok(Some(folder)),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
             Err(_) => self.folder(level),
@@ -293,7 +294,7 @@ impl<T: Copy> Folders<T> {
 /// The folder `name`, if it is one; symlinks are not.
 pub(super) fn open_folder(folder: BorrowedFd, name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match rustix::fs::openat(folder, walk::c_string(name)?, flags, Mode::empty()) {
+    match as_root::openat(folder, &walk::c_string(name)?, flags, Mode::empty()) {
         Ok(next) => Ok(Some(next)),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
         Err(error) => Err(error),
@@ -347,6 +348,6 @@ fn folds(folder: BorrowedFd) -> Result<bool, Errno> {
     const FS_CASEFOLD_FL: u32 = 0x4000_0000;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     // A folder that cannot be opened, or a file system without such flags, has no mark that could be read.
-    let marked = rustix::fs::openat(folder, c".", flags, Mode::empty()).and_then(rustix::fs::ioctl_getflags);
+    let marked = as_root::openat(folder, c".", flags, Mode::empty()).and_then(rustix::fs::ioctl_getflags);
     Ok(marked.is_ok_and(|flags| flags.bits() & FS_CASEFOLD_FL != 0))
 }

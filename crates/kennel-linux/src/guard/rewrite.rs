@@ -13,6 +13,7 @@ use std::os::fd::AsFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::as_root;
 use super::walk::{self, Spot};
 
 /// More than any configuration.
@@ -33,15 +34,14 @@ pub fn changes_nothing(old: &Spot, new: &Spot) -> Result<bool, Errno> {
 
 /// Removes the lock: by the caller's own mount, which has to be writable.
 pub fn remove(lock: &Spot) -> Result<(), Errno> {
-    rustix::fs::unlinkat(&lock.folder, walk::c_string(&lock.name)?, AtFlags::empty())
+    as_root::unlinkat(&lock.folder, &walk::c_string(&lock.name)?, AtFlags::empty())
 }
 
 /// What a file says; `None` for what is not one, or too long.
 fn text(spot: &Spot) -> Result<Option<Vec<u8>>, Errno> {
     // A FIFO is not waited for, nor a terminal taken.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file =
-        File::from(rustix::fs::openat(&spot.folder, walk::c_string(&spot.name)?, flags, Mode::empty())?);
+    let file = File::from(as_root::openat(&spot.folder, &walk::c_string(&spot.name)?, flags, Mode::empty())?);
     if walk::kind(file.as_fd())? != rustix::fs::FileType::RegularFile {
         return Ok(None);
     }

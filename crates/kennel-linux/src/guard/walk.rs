@@ -12,6 +12,7 @@ use kennel_init::plan::Identity;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 
+use super::as_root;
 use super::caller::Caller;
 
 /// A name in a folder: where a call would make something.
@@ -62,7 +63,7 @@ pub fn spot(caller: Caller, start: Start, path: &[u8], follow: bool) -> Result<S
         return Ok(Spot { folder, name });
     }
     loop {
-        let target = match rustix::fs::readlinkat(&folder, c_string(&name)?, Vec::new()) {
+        let target = match as_root::readlinkat(&folder, &c_string(&name)?) {
             Ok(target) => target.into_bytes(),
             Err(Errno::INVAL | Errno::NOENT) => return Ok(Spot { folder, name }),
             Err(error) => return Err(error),
@@ -104,7 +105,7 @@ pub fn target(caller: Caller, start: Start, path: &[u8], follow: bool) -> Result
                 return Err(Errno::ACCESS);
             }
             let flags = OFlags::PATH | OFlags::CLOEXEC;
-            rustix::fs::openat(&folder, c_string(name)?, flags, Mode::empty())
+            as_root::openat(&folder, &c_string(name)?, flags, Mode::empty())
         }
         Err(error) => Err(error),
     }
@@ -121,7 +122,7 @@ pub fn may_be_link(from: &OwnedFd, path: &[u8]) -> Result<bool, Errno> {
     }
     let relative = &path[path.iter().position(|byte| *byte != b'/').unwrap_or(0)..];
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match rustix::fs::openat2(from, relative, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+    match as_root::openat2(from, &c_string(relative)?, flags, ResolveFlags::NO_SYMLINKS) {
         Ok(file) => Ok(kind(file.as_fd())? == FileType::Symlink),
         Err(Errno::NOENT) => Ok(false),
         Err(_) => Ok(true),
@@ -162,7 +163,7 @@ impl View {
             // Relative to `from`, whatever it starts with.
             let relative = &way[way.iter().position(|byte| *byte != b'/').unwrap_or(0)..];
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            match rustix::fs::openat2(&from, relative, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+            match as_root::openat2(&from, &c_string(relative)?, flags, ResolveFlags::NO_SYMLINKS) {
                 // Links on the way; or a kernel or a container without openat2.
                 Err(Errno::LOOP | Errno::NOSYS | Errno::PERM) => {}
                 other => return other,
@@ -193,7 +194,7 @@ impl View {
                     if is_proc(at.as_fd())? && !is_proc_root(at.as_fd())? {
                         // A magic link: only the kernel knows what it leads to, and it leads everyone there.
                         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                        at = rustix::fs::openat(&at, c_string(&component)?, flags, Mode::empty())?;
+                        at = as_root::openat(&at, &c_string(&component)?, flags, Mode::empty())?;
                         continue;
                     }
                     let target = rustix::fs::readlinkat(&next, c"", Vec::new())?.into_bytes();
@@ -234,7 +235,7 @@ pub(super) fn c_string(name: &[u8]) -> Result<CString, Errno> {
 /// Takes hold of what stands at one name, which is not followed.
 pub(super) fn open(folder: &impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(folder, c_string(name)?, flags, Mode::empty())
+    as_root::openat(folder, &c_string(name)?, flags, Mode::empty())
 }
 
 pub(super) fn kind(fd: BorrowedFd) -> Result<FileType, Errno> {
@@ -259,7 +260,7 @@ pub(super) fn identity_of(stat: &rustix::fs::Statx) -> Identity {
 pub(super) fn is_mount_root(spot: &Spot) -> Result<bool, Errno> {
     const STATX_ATTR_MOUNT_ROOT: u64 = 0x2000;
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
-    match rustix::fs::statx(&spot.folder, c_string(&spot.name)?, flags, StatxFlags::TYPE) {
+    match as_root::statx(&spot.folder, &c_string(&spot.name)?, flags, StatxFlags::TYPE) {
         Ok(stat) => {
             let told = stat.stx_attributes_mask.bits() & STATX_ATTR_MOUNT_ROOT != 0;
             Ok(!told || stat.stx_attributes.bits() & STATX_ATTR_MOUNT_ROOT != 0)

@@ -20,6 +20,7 @@ use kennel_policy::outcome::Mended;
 use rustix::fs::{AtFlags, FileType, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 
+use super::as_root;
 use super::folders::{FolderWatch, Place, Subscriber};
 use super::permission::with_permission;
 use super::protected_paths::{Folders, Guarded, ProtectedPaths, open_folder};
@@ -123,7 +124,7 @@ impl AbsentWatch {
         // Whoever races may do it again before the sandbox is dead.
         for _ in 0..100 {
             // The look needs permission too: a folder that was shut would seem to hold the name for ever.
-            let look = || rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW);
+            let look = || as_root::exists(folder, &name);
             if let Err(Errno::NOENT) = with_permission(folder, look) {
                 return Ok(mended.or(appeared.then_some(Mended::Gone)));
             }
@@ -141,16 +142,16 @@ impl AbsentWatch {
 
     fn clear_once(&self, folder: BorrowedFd, name: &CStr) -> Result<Mended, Errno> {
         let wanted = StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::NLINK | StatxFlags::BTIME;
-        let stat = rustix::fs::statx(folder, name, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
+        let stat = as_root::statx(folder, name, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
         let removed = match FileType::from_raw_mode(stat.stx_mode.into()) {
             // Succeeds only on an empty one.
-            FileType::Directory => rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR),
+            FileType::Directory => as_root::unlinkat(folder, name, AtFlags::REMOVEDIR),
             FileType::RegularFile
                 if stat.stx_size > 0 && stat.stx_nlink == 1 && !is_born_since(&stat, self.started) =>
             {
                 Err(Errno::NOTEMPTY)
             }
-            _ => rustix::fs::unlinkat(folder, name, AtFlags::empty()),
+            _ => as_root::unlinkat(folder, name, AtFlags::empty()),
         };
         match removed {
             Ok(()) => Ok(Mended::Removed),
@@ -164,7 +165,7 @@ impl AbsentWatch {
 fn standing(folder: BorrowedFd, name: &[u8]) -> Option<Standing> {
     let wanted = StatxFlags::INO | StatxFlags::BTIME;
     let name = walk::c_string(name).ok()?;
-    let look = || rustix::fs::statx(folder, &name, AtFlags::SYMLINK_NOFOLLOW, wanted);
+    let look = || as_root::statx(folder, &name, AtFlags::SYMLINK_NOFOLLOW, wanted);
     let stat = with_permission(folder, look).ok()?;
     let born = (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec);
     let told = stat.stx_mask & wanted.bits() == wanted.bits();
@@ -210,12 +211,12 @@ fn move_aside(folder: BorrowedFd, name: &CStr) -> Result<OsString, Errno> {
         let aside = beside(OsStr::from_bytes(name.to_bytes()), "refused-by-kennel");
         let aside = aside.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         let aside = CString::new(aside.into_vec()).map_err(|_| Errno::INVAL)?;
-        match rustix::fs::renameat_with(folder, name, folder, &aside, RenameFlags::NOREPLACE) {
+        match as_root::rename_in(folder, name, &aside, RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(OsString::from_vec(aside.into_bytes())),
             Err(Errno::EXIST) => {}
             // A file system that cannot promise it; nobody has the name all the same.
             Err(Errno::INVAL) => {
-                rustix::fs::renameat(folder, name, folder, &aside)?;
+                as_root::rename_in(folder, name, &aside, RenameFlags::empty())?;
                 return Ok(OsString::from_vec(aside.into_bytes()));
             }
             Err(error) => return Err(error),

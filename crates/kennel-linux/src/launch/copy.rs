@@ -6,7 +6,7 @@ use kennel_init::child::clone::{CloneArgs, clone_copy, flag};
 use kennel_init::child::{self, InheritedMemory, sys};
 use kennel_init::report::{ID_MAPS, Report};
 
-use super::{Init, Launch, LaunchError, link, raw};
+use super::{IdMaps, Init, Launch, LaunchError, link, raw};
 
 /// What PID 1 of a command line gets in place of the caller's.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,13 +60,15 @@ pub unsafe fn launch(
         Ok(pid) => {
             // SAFETY: the kernel has just put a fresh descriptor there.
             let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-            Ok(Init {
-                pid,
-                pidfd,
-                link: ours,
-                namespaced: launch.namespaces & flag::NEWPID != 0,
-                network: None,
-            })
+            if matches!(launch.ids, IdMaps::Several(_)) {
+                // The tools that write the maps may be started by a fork, whose child needs the heap for the exec.
+                // SAFETY: as above.
+                unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DOFORK) };
+            }
+            // Or a child that waits for its maps would not notice that this process has failed.
+            drop(theirs);
+            let namespaced = launch.namespaces & flag::NEWPID != 0;
+            launch.ids.complete(Init { pid, pidfd, link: ours, namespaced, network: None })
         }
         Err(sys::Errno(errno)) => Err(LaunchError::Clone(std::io::Error::from_raw_os_error(errno))),
     }
@@ -97,11 +99,16 @@ unsafe fn become_init(
     }
     // Or the link would never close: its other end would live on in here.
     sys::close(ours);
-    if launch.namespaces & flag::NEWUSER != 0
-        && let Err(sys::Errno(errno)) = launch.ids.write()
-    {
-        let _ = sys::send(theirs, &Report::Failed { step: ID_MAPS, errno }.encode());
-        sys::exit(1);
+    if launch.namespaces & flag::NEWUSER != 0 {
+        match launch.ids.write() {
+            Ok(true) => {}
+            // SAFETY: the caller's promise.
+            Ok(false) => unsafe { child::run_when_mapped(theirs, inherited) },
+            Err(sys::Errno(errno)) => {
+                let _ = sys::send(theirs, &Report::Failed { step: ID_MAPS, errno }.encode());
+                sys::exit(1);
+            }
+        }
     }
     // SAFETY: the caller's promise.
     unsafe { child::run(theirs, inherited) }

@@ -55,6 +55,14 @@ pub fn pair_maker(user: BorrowedFd, network: BorrowedFd) -> Result<Init, LaunchE
     start(&here, [user, network, network], &[], Group::Callers, Some(c"pair"))
 }
 
+/// Starts init's program as a helper that enters the namespace `user` of a sandbox, waits until its PID 1 has ended, and gives
+/// the caller what is left in the folders that it gets over the link; until then it makes the guard's `calls`. In a group of its own: it outlives this process.
+pub fn owners(user: BorrowedFd, init: BorrowedFd, calls: BorrowedFd) -> Result<Init, LaunchError> {
+    let ids = IdMaps::of_caller(kennel_policy::policy::UserMode::Self_);
+    let here = Launch { namespaces: 0, ids: &ids, cgroup: None, network: false };
+    start(&here, [user, init, calls], &[], Group::Own, Some(c"owners"))
+}
+
 /// Starts init's program as a zygote.
 pub(super) fn zygote() -> Result<Init, LaunchError> {
     let ids = IdMaps::of_caller(kennel_policy::policy::UserMode::Self_);
@@ -79,8 +87,11 @@ fn start(
     let link_number = (3..).find(|number| !keep.contains(number)).unwrap_or(3);
     let arguments =
         [CString::from(c"kennel-init"), CString::new(link_number.to_string()).unwrap_or_default()];
+    let ids = (launch.namespaces & flag::NEWUSER != 0).then_some(launch.ids);
+    // It waits for its maps first, after the exec: until then this thread is suspended.
+    let role = role.or(matches!(ids, Some(IdMaps::Several(_))).then_some(c"wait"));
     let mut orders = Orders {
-        ids: (launch.namespaces & flag::NEWUSER != 0).then_some(launch.ids),
+        ids,
         stdio: stdio.map(|fd| raw(&fd)),
         link: (raw(&theirs), link_number),
         keep,
@@ -118,10 +129,14 @@ fn start(
     let pid = cloned.map_err(|errno| LaunchError::Clone(from_errno(errno)))?;
     // SAFETY: the kernel has just put a fresh descriptor there.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    let init =
-        Init { pid, pidfd, link: ours, namespaced: launch.namespaces & flag::NEWPID != 0, network: None };
+    let namespaced = launch.namespaces & flag::NEWPID != 0;
+    let init = Init { pid, pidfd, link: ours, namespaced, network: None };
+    drop(theirs);
     match orders.failure {
-        None => Ok(init),
+        None => match ids {
+            Some(ids) => ids.complete(init),
+            None => Ok(init),
+        },
         Some(failure) => {
             let _ = crate::reap::reap(init.pidfd.as_fd());
             Err(match failure {

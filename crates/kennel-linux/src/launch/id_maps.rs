@@ -4,14 +4,26 @@ use std::ffi::CStr;
 use std::io::Write;
 
 use kennel_init::child::sys::{self, AT_FDCWD, Result, open};
+use kennel_init::report::Order;
 use kennel_policy::policy::UserMode;
 
-/// The two maps, written out beforehand so that the child only has to hand them to the kernel. In place: the child has
-/// no heap.
+use super::{Init, LaunchError};
+use crate::link;
+use crate::users::UserMaps;
+
+/// The two maps of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IdMaps {
-    user: Line,
-    group: Line,
+pub enum IdMaps {
+    /// The caller alone, which the child writes itself. Written out beforehand, so that it only has to hand them to the
+    /// kernel. In place: the child has no heap.
+    Caller {
+        /// Of its uid.
+        user: Line,
+        /// Of its gid.
+        group: Line,
+    },
+    /// Several users, which somebody else has to write while the child waits.
+    Several(UserMaps),
 }
 
 /// `inside outside count`, then blanks, which the kernel skips.
@@ -29,22 +41,42 @@ impl IdMaps {
             line
         };
         let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        IdMaps { user: line(user), group: line(group) }
+        IdMaps::Caller { user: line(user), group: line(group) }
     }
 
-    /// What is written to `uid_map` and `gid_map`.
-    pub(super) fn texts(&self) -> (&[u8], &[u8]) {
-        (&self.user, &self.group)
+    /// What is written to `uid_map` and `gid_map`, where that is the caller alone.
+    pub(super) fn texts(&self) -> Option<(&[u8], &[u8])> {
+        match self {
+            IdMaps::Caller { user, group } => Some((user, group)),
+            IdMaps::Several(_) => None,
+        }
     }
 
-    /// Writes the maps of this process, which has just been born into its namespace.
+    /// Writes the maps of this process, which has just been born into its namespace, if it can do so itself. Whether it
+    /// could: otherwise it has to wait until its controller says go.
     ///
     /// Allocates nothing; may run in a vfork child.
-    pub(super) fn write(&self) -> Result<()> {
+    pub(super) fn write(&self) -> Result<bool> {
+        let IdMaps::Caller { user, group } = self else { return Ok(false) };
         // Without this an unprivileged group map is refused: dropping a group could otherwise lift a restriction.
         write_file(c"/proc/self/setgroups", b"deny")?;
-        write_file(c"/proc/self/uid_map", &self.user)?;
-        write_file(c"/proc/self/gid_map", &self.group)
+        write_file(c"/proc/self/uid_map", user)?;
+        write_file(c"/proc/self/gid_map", group)?;
+        Ok(true)
+    }
+
+    /// Has the maps of several users written for a child that waits for them, and lets it go on.
+    pub(super) fn complete(&self, init: Init) -> std::result::Result<Init, LaunchError> {
+        let IdMaps::Several(maps) = self else { return Ok(init) };
+        let written = maps.write_for(init.pid).map_err(LaunchError::Users);
+        let told = written.and_then(|()| Ok(link::order(&init.link, Order::Go, &[])?));
+        match told {
+            Ok(()) => Ok(init),
+            Err(error) => {
+                init.end();
+                Err(error)
+            }
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use kennel_init::child::clone::flag;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::tier::Tier;
+use crate::users::UsersError;
 pub use id_maps::IdMaps;
 
 /// Whether the cgroup namespace of this process is not the first one, whose number is always the same.
@@ -59,6 +60,9 @@ pub enum LaunchError {
     /// The kernel refused the mapping of users.
     #[error("mapping the user into the new user namespace: {0}")]
     IdMaps(#[source] io::Error),
+    /// Several users could not be mapped.
+    #[error(transparent)]
+    Users(#[from] UsersError),
     /// Init's program could not be executed.
     #[error("executing init from memory: {0}")]
     Exec(#[source] io::Error),

@@ -40,7 +40,7 @@ pub(super) unsafe extern "C" fn run(orders: *mut u8) -> ! {
     // SAFETY: the launcher passes its own orders and is suspended meanwhile.
     let orders = unsafe { &mut *orders.cast::<Orders>() };
     if let Some(ids) = orders.ids
-        && let Err(errno) = ids.write().and_then(|()| keep_capabilities())
+        && let Err(errno) = ids.write().and_then(|written| keep_capabilities(!written))
     {
         orders.failure = Some(Failure::IdMaps(errno));
         sys::exit(1);
@@ -61,7 +61,8 @@ pub(super) unsafe extern "C" fn run(orders: *mut u8) -> ! {
 }
 
 /// An exec by anyone but user 0 drops all capabilities; init needs a few of the namespace's to set it up.
-fn keep_capabilities() -> Result<()> {
+/// For several users it changes owners, and writes the maps of a namespace below.
+fn keep_capabilities(several_users: bool) -> Result<()> {
     const PR_CAP_AMBIENT: usize = 47;
     const PR_CAP_AMBIENT_RAISE: usize = 2;
     const SETPCAP: usize = 8;
@@ -69,11 +70,19 @@ fn keep_capabilities() -> Result<()> {
     const NET_ADMIN: usize = 12;
     const SYS_ADMIN: usize = 21;
     const SYS_RESOURCE: usize = 24;
+    const CHOWN: usize = 0;
+    const DAC_OVERRIDE: usize = 1;
+    const FOWNER: usize = 3;
+    const SETGID: usize = 6;
+    const SETUID: usize = 7;
+    const SETFCAP: usize = 31;
     const KEPT: [usize; 5] = [SETPCAP, NET_BIND_SERVICE, NET_ADMIN, SYS_ADMIN, SYS_RESOURCE];
-    let set = KEPT.iter().fold(0u64, |set, capability| set | 1 << capability);
+    const FOR_USERS: [usize; 6] = [CHOWN, DAC_OVERRIDE, FOWNER, SETGID, SETUID, SETFCAP];
+    let kept = || KEPT.iter().chain(if several_users { &FOR_USERS[..] } else { &[] });
+    let set = kept().fold(0u64, |set, capability| set | 1 << capability);
     sys::capset(set, set, set)?;
-    for capability in KEPT {
-        sys::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0)?;
+    for capability in kept() {
+        sys::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, *capability, 0, 0)?;
     }
     Ok(())
 }

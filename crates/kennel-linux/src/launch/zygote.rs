@@ -115,6 +115,12 @@ impl Zygote {
         [&self.process, &self.lender].into_iter().filter_map(pid).collect()
     }
 
+    /// Whether it can clone such an init: not one whose id maps others have to write.
+    #[must_use]
+    pub fn serves(launch: &Launch) -> bool {
+        launch.ids.texts().is_some()
+    }
+
     /// Has it clone an init, with these standard streams.
     ///
     /// # Errors
@@ -126,7 +132,8 @@ impl Zygote {
     ) -> Result<Init, LaunchError> {
         let mut process = locked(if launch.network { &self.lender } else { &self.process });
         let (ours, theirs) = link()?;
-        let (user, group) = launch.ids.texts();
+        // Several users are mapped by others; [`Zygote::serves`] says so.
+        let (user, group) = launch.ids.texts().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
         let request = Request {
             namespaces: launch.namespaces,
             cgroup: launch.cgroup.is_some(),

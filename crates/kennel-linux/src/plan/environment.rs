@@ -52,6 +52,9 @@ pub fn environment<'a>(
         // The caller's may name a folder that is not writable, or not there, inside.
         set(OsStr::new("TMPDIR"), OsStr::new("/tmp"));
     }
+    for (name, value) in super::users::variables(policy) {
+        set(OsStr::new(name), OsStr::new(&value));
+    }
     for (name, value) in network.iter().chain(&wanted.set) {
         set(name, value);
     }

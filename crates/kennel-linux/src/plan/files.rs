@@ -6,7 +6,7 @@ use std::path::Path;
 
 use kennel_init::plan::{Access, Step};
 
-use super::{Basis, PlanError, Steps, Tier, c_path, devices};
+use super::{Basis, PlanError, Steps, Tier, c_path, devices, users};
 use crate::landlock::{Abi, Place, Right};
 use crate::resolve::{Kind, OWN_DEVICES, Point, Resolved, Source, State, Zone};
 
@@ -23,6 +23,7 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
     let points = &resolved.points;
     let scratch = policy.limits.tmp_size.unwrap_or(SCRATCH_BYTES);
     steps.add(Step::PrivateMounts, "every sandbox");
+    users::root_owns(steps, basis);
     root(steps, points);
     let mut places = vec![place(Path::new("/"), Kind::Folder, Right::Read)?];
     let mut sealed = Vec::new();
@@ -160,6 +161,7 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
         let (path, contents) = (c_path(path)?, contents.clone());
         steps.add(Step::WriteFile { path, contents, mode: 0o444 }, Zone::Sys.reason());
     }
+    users::files(steps, basis, &mut places)?;
     links(steps, resolved)?;
     if anew {
         sealed.push((c"/".into(), &points[0].reason));

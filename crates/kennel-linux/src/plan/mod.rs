@@ -6,6 +6,7 @@ mod files;
 pub mod late;
 mod no_network;
 mod proxy_variables;
+mod users;
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -20,6 +21,7 @@ use crate::landlock::{self, Abi};
 use crate::network::NetworkPlan;
 use crate::resolve::Resolved;
 use crate::seccomp;
+use crate::users::UserMaps;
 
 pub use crate::tier::Tier;
 pub use environment::environment;
@@ -157,6 +159,8 @@ pub struct Basis<'a> {
     pub asks: bool,
     /// Whether PID 1 was born in the sandbox's own network.
     pub born_in_network: bool,
+    /// The maps of several users.
+    pub users: Option<&'a UserMaps>,
 }
 
 /// The ordered steps of the set-up. `opened` says that an opening comes before.
@@ -195,6 +199,9 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
     if policy.process.seccomp == SeccompProfile::None {
         steps.add(Step::OwnKeyring, "without a filter, the caller's keys could be used");
     }
+    if let Some(maps) = basis.users {
+        users::nest(&mut steps, maps, !resolved.guard.covered.is_empty())?;
+    }
     steps.add(Step::NoNewPrivileges, "every sandbox");
     let ports = match tier {
         Tier::LandlockOnly => proxy_only(policy, basis.network, abi)?,
@@ -212,7 +219,10 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
             "every sandbox: enforces the file rules a second time; signals and abstract sockets stay inside",
         );
     }
-    steps.add(Step::DropCapabilities, "every sandbox");
+    match basis.users {
+        Some(_) => users::capabilities(&mut steps),
+        None => steps.add(Step::DropCapabilities, "every sandbox"),
+    }
     let must_ask = resolved.guard.asks() != guard::Asks::No;
     let asks = basis.asks && (must_ask || policy.process.seccomp != SeccompProfile::None);
     let wish = seccomp::FilterSpec {
@@ -227,6 +237,7 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
         writes_host: resolved.writes_host(),
         keeps_attributes: tier == Tier::LandlockOnly && !resolved.writes_host(),
         asks,
+        several_users: basis.users.is_some(),
     };
     let guarded = if asks { guard::filter_rules(&resolved.guard) } else { seccomp::Additions::default() };
     if let Some(program) = seccomp::filter(&wish, &guarded) {
@@ -387,6 +398,7 @@ pub fn command(
         terminal: caller.terminal,
         time_limit: policy.limits.wall_time,
         keep: policy.process.keep_fds.iter().filter_map(|fd| i32::try_from(*fd).ok()).collect(),
+        user: users::command(&policy.process),
         starts_silently: false,
     })
 }

@@ -37,7 +37,9 @@ use std::sync::Arc;
 
 use kennel_init::plan::Identity;
 use kennel_policy::policy::{NestedNamespaces, NetworkMode, Policy, Precedence, ReadModel};
+use kennel_policy::users::User;
 
+use crate::users::files;
 use created::MissingFolders;
 pub use error::ResolveError;
 use guard_rules::Rules;
@@ -78,6 +80,19 @@ pub struct Resolved {
     pub kernel_state: Vec<CString>,
     /// Whether the command makes namespaces of its own, whose maps it writes in /proc.
     pub nested: bool,
+    /// The files that name several users.
+    pub user_files: Vec<UserFile>,
+}
+
+/// A file that names the users of a sandbox with several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserFile {
+    /// Its path inside, without symlinks.
+    pub path: PathBuf,
+    /// What it holds.
+    pub contents: String,
+    /// Whether the host's would show there.
+    pub exists: bool,
 }
 
 /// The rule behind something, in the user's words. In a workspace of hundreds of repositories most are the same few.
@@ -252,16 +267,42 @@ pub fn resolve(
     let kernel_state = kernel_state();
     // Root could write what is the whole kernel's in /proc; and since Linux 5.12 nobody without CAP_SETFCAP maps user 0.
     let nested = match (policy.process.nested, rustix::process::geteuid().is_root()) {
+        _ if !policy.process.users.is_empty() => false,
         (NestedNamespaces::Denied, _) | (NestedNamespaces::AllowedIfPossible, true) => false,
         (NestedNamespaces::Allowed, true) => return Err(ResolveError::NestedAsRoot),
         (_, false) => true,
     };
     let (links, written) = (resolver.links, resolver.written);
     let handback = handback.map(Arc::new);
-    Ok(Resolved { points, links, covers, guard, handback, workdir, written, kernel_state, nested })
+    let user_files = user_files(&policy.process.users, &points);
+    Ok(Resolved {
+        points,
+        links,
+        covers,
+        guard,
+        handback,
+        workdir,
+        written,
+        kernel_state,
+        nested,
+        user_files,
+    })
 }
 
 impl Resolved {
+    /// What can be written of the host's, none of it in another.
+    #[must_use]
+    pub fn write_roots(&self) -> Vec<&Source> {
+        let written = self.points.iter().filter_map(|point| match &point.state {
+            State::Host { source, write: true } => Some(source),
+            _ => None,
+        });
+        let mut roots: Vec<&Source> = written.collect();
+        roots.sort_by(|one, other| one.path.cmp(&other.path));
+        roots.dedup_by(|later, earlier| later.path.starts_with(&earlier.path));
+        roots
+    }
+
     /// Whether some of the host's files can be written.
     #[must_use]
     pub fn writes_host(&self) -> bool {
@@ -306,6 +347,34 @@ fn covers(points: &[Point]) -> Vec<(PathBuf, &'static str)> {
         }
     }
     covers
+}
+
+/// `/etc/passwd` and `/etc/group` with several users. Where a rule hides one, it stays hidden.
+fn user_files(users: &[User], points: &[Point]) -> Vec<UserFile> {
+    let mut made = Vec::new();
+    if users.is_empty() {
+        return made;
+    }
+    type Make = fn(&[User], &str) -> String;
+    let both: [(&str, Make); 2] = [("/etc/passwd", files::passwd), ("/etc/group", files::group)];
+    for (name, make) in both {
+        let found = match locate(Path::new(name)) {
+            Ok(Location::Found(found)) if found.kind == Kind::File => Some(found.path),
+            _ => None,
+        };
+        let text = found.as_ref().and_then(|path| crate::read::read_to_end(&path.to_string_lossy()).ok());
+        let contents = make(users, &String::from_utf8_lossy(&text.unwrap_or_default()));
+        let nearest =
+            Path::new(name).ancestors().find_map(|above| points.iter().find(|point| point.path == above));
+        let anew =
+            nearest.is_some_and(|point| matches!(point.state, State::Fresh(Zone::Root | Zone::Rebuilt)));
+        match found {
+            Some(path) if visible(points, &path) => made.push(UserFile { path, contents, exists: true }),
+            _ if anew => made.push(UserFile { path: name.into(), contents, exists: false }),
+            _ => {}
+        }
+    }
+    made
 }
 
 /// Whether a path exists inside, going by the nearest point at or above it.

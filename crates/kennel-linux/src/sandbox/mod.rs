@@ -396,6 +396,7 @@ fn launch_program(
     if !attached
         && keep.is_empty()
         && how.namespaces != 0
+        && launch::zygote::Zygote::serves(how)
         && let Some(zygote) = launch::zygote::current()
     {
         return zygote.launch(how, streams);

@@ -24,7 +24,10 @@ use crate::plan::{Basis, Caller, PlanError, Tier, command, environment, opening,
 use crate::resolve::created::MissingFolders;
 use crate::resolve::{Point, Resolved, resolve};
 use crate::supervise::{Refused, Running, StartError};
+use crate::users::UserMaps;
 
+const NOT_WITH_USERS: &str = "a folder cannot be added later to a sandbox with several users\n\
+                              help: leave out `process.users`, or prepare sandboxes without a workspace";
 const NO_SESSION: &str = "a session needs namespaces, which this host denies\n\
                           help: see `kennel doctor`, or run each command in a sandbox of its own";
 
@@ -137,7 +140,10 @@ impl Request {
             (false, true) => Counting::ForStats,
             (false, false) => Counting::None,
         };
-        let ids = IdMaps::of_caller(policy.process.user);
+        let ids = match policy.process.users.is_empty() {
+            true => IdMaps::of_caller(policy.process.user),
+            false => IdMaps::Several(UserMaps::of(&policy.process).map_err(LaunchError::Users)?),
+        };
         Ok(Request { policy, ids, counting, count, network, borrows: false })
     }
 
@@ -196,6 +202,13 @@ impl Request {
             Counting::Cgroup => limits::cgroup(&self.policy.limits, self.count).map(Some),
             Counting::ForStats => Ok(limits::counting_cgroup()),
             Counting::None | Counting::StandIns(_) => Ok(None),
+        }
+    }
+
+    fn several_users(&self) -> Option<&UserMaps> {
+        match &self.ids {
+            IdMaps::Several(maps) => Some(maps),
+            IdMaps::Caller { .. } => None,
         }
     }
 
@@ -270,6 +283,7 @@ impl Prepared {
             network: network.as_ref(),
             asks: self.asks,
             born_in_network: false,
+            users: self.request.several_users(),
         }
     }
 
@@ -324,12 +338,23 @@ impl Prepared {
 
     /// Whether the disk looked the same, but for where a command starts.
     pub(super) fn resolved_as(&self, now: &Resolved) -> bool {
-        let Resolved { points, links, covers, guard, handback, workdir: _, written, kernel_state, nested } =
-            now;
+        let Resolved {
+            points,
+            links,
+            covers,
+            guard,
+            handback,
+            workdir: _,
+            written,
+            kernel_state,
+            nested,
+            user_files,
+        } = now;
         let then = &self.resolved;
         (&then.points, &then.links, &then.covers) == (points, links, covers)
             && (&then.guard, &then.handback) == (guard, handback)
             && (&then.written, &then.kernel_state, then.nested) == (written, kernel_state, *nested)
+            && then.user_files == *user_files
     }
 
     /// What the controller guards while the sandbox runs.
@@ -394,7 +419,8 @@ impl Prepared {
                 (Tier::Full | Tier::HostProc, error) if namespaces_denied(error) => Tier::LandlockOnly,
                 _ => return Err(error),
             };
-            if !request.policy.best_effort {
+            // Without namespaces there is one user.
+            if !request.policy.best_effort || request.several_users().is_some() {
                 return Err(explain(&error));
             }
         }
@@ -432,6 +458,9 @@ impl Prepared {
                 Command::default()
             }
             Goal::Halfway => {
+                if self.request.several_users().is_some() {
+                    return Err(Error::NotEnforced(NOT_WITH_USERS.into()));
+                }
                 if tier == Tier::LandlockOnly || !has_mount_setattr() {
                     return Err(Error::NotEnforced(NOT_HALFWAY.into()));
                 }
@@ -504,6 +533,10 @@ impl Prepared {
         let guard = &self.resolved.guard;
         if !guard.covered.is_empty() && tier != Tier::LandlockOnly {
             running.hold_namespaces().map_err(system("opening the sandbox's namespaces"))?;
+        }
+        if self.request.several_users().is_some() {
+            let roots = self.resolved.write_roots();
+            running.give_back_to_caller(&roots).map_err(system("holding what several users can write"))?;
         }
         running.hold(self.resolved.handback.as_ref())?;
         send(running);

@@ -15,6 +15,7 @@ use kennel_policy::policy::{SeccompProfile, UnixSockets};
 
 const EPERM: FilterAction = FilterAction::Errno(libc::EPERM as u32);
 const ENOSYS: FilterAction = FilterAction::Errno(libc::ENOSYS as u32);
+const EPROTONOSUPPORT: FilterAction = FilterAction::Errno(libc::EPROTONOSUPPORT as u32);
 const EAFNOSUPPORT: FilterAction = FilterAction::Errno(libc::EAFNOSUPPORT as u32);
 
 /// What of a policy a filter depends on.
@@ -35,6 +36,8 @@ pub struct FilterSpec {
     pub keeps_attributes: bool,
     /// Whether the filter can ask the guard.
     pub asks: bool,
+    /// Whether there is a root inside that has capabilities.
+    pub several_users: bool,
 }
 
 /// Sockets of the internet families.
@@ -79,6 +82,11 @@ fn table(wish: &FilterSpec) -> Option<Table> {
         deny(&mut table, calls::KERNEL_SURFACE);
         namespaces(&mut table, NEW_NAMESPACE | CLONE_NEWTIME);
         table.set(&[libc::SYS_personality], personalities());
+    }
+    if wish.several_users {
+        // Also where the profile would let them be made.
+        deny(&mut table, &[libc::SYS_setns]);
+        namespaces(&mut table, NEW_NAMESPACE | CLONE_NEWTIME);
     }
     if wish.nested_namespaces {
         let sandboxes: Vec<_> = calls::MOUNTS.iter().copied().chain([libc::SYS_setns]).collect();
@@ -180,6 +188,9 @@ fn sockets(wish: &FilterSpec) -> Rule {
             tests.push((Test::AnyBit { argument: 0, bits: not_netlink }, EAFNOSUPPORT));
             tests.push((Test::OneOf { argument: 2, mask: u32::MAX, values: netfilter }, FilterAction::Allow));
         }
+        // A kernel without auditing says so, and PAM goes on. Told that it may not, it gives up if the user is root.
+        let audit = vec![libc::NETLINK_AUDIT.cast_unsigned()];
+        tests.push((Test::OneOf { argument: 2, mask: u32::MAX, values: audit }, EPROTONOSUPPORT));
         tests.push((Test::AnyBit { argument: 2, bits: u32::MAX }, EPERM));
         tests.push((family(libc::AF_NETLINK), FilterAction::Allow));
     }
@@ -216,6 +227,7 @@ mod tests {
             writes_host: true,
             keeps_attributes: false,
             asks: true,
+            several_users: false,
         }
     }
 

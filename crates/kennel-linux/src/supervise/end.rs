@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Running;
+use super::owners::Owners;
 use crate::handback::HandedBack;
 use kennel_policy::outcome::{Ended, NetworkUse, Outcome};
 
@@ -67,7 +68,7 @@ impl Running {
             violations,
             tried_network: self.tried_network,
             handed_back,
-            not_enforced: Vec::new(),
+            not_enforced: self.left_to_others.take().into_iter().collect(),
             network: NetworkUse::default(),
             stream_failure: None,
         }
@@ -77,6 +78,8 @@ impl Running {
 impl Running {
     /// Takes away what git on the host would run, once. `made_names` is false if the sandbox made no name at all.
     pub(super) fn look_at_repositories(&mut self, made_names: bool) -> HandedBack {
+        // First, or repositories of other users could not be looked into.
+        self.left_to_others = self.owners.take().and_then(Owners::finish).or(self.left_to_others.take());
         self.last_look.take().map(|last| last.look(made_names)).unwrap_or_default()
     }
 

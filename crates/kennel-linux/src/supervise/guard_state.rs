@@ -17,6 +17,8 @@ pub struct GuardState {
     namespaces: Option<Namespaces>,
     store: Option<OwnedFd>,
     rules: Option<Rules>,
+    /// A helper for several users.
+    helper: Option<OwnedFd>,
     listener: Option<OwnedFd>,
     /// When names have to be watched, if nobody calls before.
     begin: Option<Instant>,
@@ -44,6 +46,11 @@ impl GuardState {
             self.begin = Some(Instant::now() + SHORT_RUN);
         }
         Ok(())
+    }
+
+    /// Takes the link to a helper that looks where the guard may not.
+    pub fn hold_helper(&mut self, helper: OwnedFd) {
+        self.helper = Some(helper);
     }
 
     /// The command starts now: a moment for short ones begins.
@@ -88,6 +95,9 @@ impl GuardState {
     pub fn start(&mut self, mut end: impl FnMut() + Clone + Send + 'static) {
         self.begin = None;
         let Some(mut guard) = self.guard.take() else { return };
+        if let Some(helper) = self.helper.take() {
+            guard.help(helper);
+        }
         let names = (self.rules.take(), self.namespaces.take(), self.store.take());
         if let (Some(rules), Some(namespaces), Some(store)) = names {
             guard.cover(rules, namespaces, store);

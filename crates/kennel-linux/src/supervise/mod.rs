@@ -11,6 +11,7 @@ mod guard_state;
 pub mod idle;
 mod job;
 pub mod meter;
+mod owners;
 mod readiness;
 pub mod signals;
 pub mod standard;
@@ -44,6 +45,7 @@ use idle::Busy;
 use job::Job;
 use kennel_policy::outcome::Ended;
 use meter::Meter;
+use owners::Owners;
 pub use start::{Refused, StartError};
 pub use supervisor::{Supervisor, Turn, WaitOptions};
 
@@ -72,6 +74,10 @@ pub struct Running {
     job: Job,
     /// The look at repositories that is due when nothing inside is left.
     last_look: Option<LastLook>,
+    /// Gives the caller what other users have left, when nothing inside is left.
+    owners: Option<Owners>,
+    /// What it could not do.
+    left_to_others: Option<String>,
     /// What init counted.
     used: Option<Used>,
     /// Something inside tried to reach a network that is not there.
@@ -121,6 +127,8 @@ impl Running {
             input: None,
             job: Job::default(),
             last_look: None,
+            owners: None,
+            left_to_others: None,
             used: None,
             tried_network: false,
             silent: None,

@@ -17,6 +17,7 @@ use rustix::process::Pid;
 
 use super::Running;
 use super::idle::Busy;
+use super::owners::Owners;
 use crate::cgroup::{Cgroup, CgroupError};
 use crate::clock::timespec;
 use crate::describe::{describe_step, show};
@@ -24,6 +25,7 @@ use crate::guard::{Asks, GuardAssumptions, GuardError, Namespaces, Rules};
 use crate::handback::LastLook;
 use crate::launch::Init;
 use crate::link::{self, Received};
+use crate::resolve::Source;
 use crate::resolve::known::Handback;
 
 /// Why a sandbox did not get as far as its command.
@@ -147,6 +149,18 @@ impl Running {
     /// lets nobody look at it any more.
     pub fn hold_namespaces(&mut self) -> io::Result<()> {
         self.guard_state.hold(Namespaces::of(self.init.pid)?);
+        Ok(())
+    }
+
+    /// Has what other users make in these places be the caller's, when nothing inside is left. To be called before the plan is
+    /// sent.
+    ///
+    /// # Errors
+    /// When one is not what it was, or there is no helper to be had.
+    pub fn give_back_to_caller(&mut self, roots: &[&Source]) -> io::Result<()> {
+        let (owners, calls) = Owners::start(&self.init, roots)?;
+        self.owners = Some(owners);
+        self.guard_state.hold_helper(calls);
         Ok(())
     }
 

@@ -313,7 +313,7 @@ fn a_found_file_can_loosen_nothing() {
                    [limits]\nmemory = 11\nswap = 11\ncpus = 2\ntimeout = \"unlimited\"\ncpu_time = 2\npids = 2\n\
                    open_files = 2\nfile_size = 2\noutput = 2\ntmp_size = 2\n\
                    [environment]\nclear = false\npass = [\"A\"]\nset = { LD_PRELOAD = \"x\" }\n\
-                   [process]\nworkdir = \"/\"\nuser = \"root\"\nhostname = \"h\"\nseccomp = \"none\"\nnested = true";
+                   [process]\nworkdir = \"/\"\nuser = \"root\"\nusers = [\"root\"]\nrun_as = \"root\"\nhostname = \"h\"\nseccomp = \"none\"\nnested = true";
     let (policy, notes) = tightened(trusted, project);
     assert_eq!(policy, merged(Sources { files: vec![file("trusted.toml", trusted)], ..sources() }).policy);
 
@@ -391,4 +391,42 @@ fn a_found_file_cannot_add_swap_to_bounded_memory() {
     let (policy, notes) = tightened("", "[limits]\nswap = \"1G\"\nmemory = \"1G\"");
     assert_eq!((policy.limits.memory, policy.limits.swap), (Some(1 << 30), Some(1 << 30)));
     assert!(notes.is_empty());
+}
+
+#[test]
+fn several_users_exclude_what_means_only_one() {
+    let process = |text: &str| {
+        let sources = Sources { flags: file("f", &format!("[process]\n{text}")), ..sources() };
+        merge(sources).map(|it| it.policy.process).map_err(|error| error.to_string())
+    };
+    let users = process("users = [\"root\", \"builder\", \"web:33\"]").unwrap();
+    assert_eq!(users.callers_user().unwrap().name, "builder");
+    assert_eq!(users.starts_as().unwrap().name, "root");
+    let chosen = process("users = [\"root\", \"builder\"]\nrun_as = \"builder\"").unwrap();
+    assert_eq!(chosen.starts_as().unwrap().uid, 1000);
+    // A root alone is the caller.
+    assert_eq!(process("users = [\"root\"]").unwrap().callers_user().unwrap().uid, 0);
+    for (text, expected) in [
+        ("run_as = \"x\"", "process.run_as (f:2): `x` is not one of `process.users`"),
+        (
+            "users = [\"root\"]\nrun_as = \"x\"",
+            "process.run_as (f:3): `x` is not one of `process.users`: root",
+        ),
+        (
+            "users = [\"a:5\", \"b:5\"]",
+            "process.users: `a` and `b` have the same number, 5; write NAME:UID to choose another",
+        ),
+        (
+            "users = [\"a\"]\nuser = \"root\"",
+            "process.users (f:2) cannot be used with process.user `root` (f:3)",
+        ),
+        ("users = [\"a\"]\nnested = true", "process.users (f:2) cannot be used with process.nested (f:3)"),
+        (
+            "users = [\"a\"]\nseccomp = \"none\"",
+            "process.users (f:2) cannot be used with seccomp `none` (f:3)",
+        ),
+    ] {
+        let error = process(text).unwrap_err();
+        assert!(error.starts_with(expected), "{error}");
+    }
 }

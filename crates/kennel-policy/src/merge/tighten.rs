@@ -73,6 +73,9 @@ pub(super) fn tighten(whole: &mut Settings, mut project: Settings) -> Vec<Note> 
             Kind::Port(slot) => {
                 single(slot(whole), slot(&mut project).take(), |_, _| key.tighten != Tighten::No)
             }
+            Kind::Users(list) => {
+                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
+            }
             Kind::Ports(list) => {
                 entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
             }

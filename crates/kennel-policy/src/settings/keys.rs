@@ -13,6 +13,7 @@ use crate::policy::{
     GitLevel, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress, PublishedPort, ReadModel,
     SeccompProfile, TmpMode, TmpfsMount, UnixSockets, UserMode,
 };
+use crate::users::UserEntry;
 
 /// A table of the settings; the first one is the top, and has no name.
 pub struct Section {
@@ -83,6 +84,8 @@ pub enum Kind {
     Port(Slot<u16>),
     /// Ports of the inside, with their numbers on the host.
     Ports(List<PublishedPort>),
+    /// Users of the inside.
+    Users(List<UserEntry>),
 }
 
 /// Whether a size can be zero. Where it cannot, zero would mean the opposite: a tmpfs of size 0 has no bound.
@@ -582,6 +585,21 @@ pub static SECTIONS: &[Section] = &[
                 default: "self",
                 tighten: Tighten::Stricter,
                 doc: "Who the command is inside: the caller, or a root without capabilities.",
+            },
+            Key {
+                name: "users",
+                kind: Kind::Users(|s| &mut s.process.users),
+                default: "",
+                tighten: Tighten::No,
+                doc: "Several users inside, by subordinate ids of the caller's: `name`, `name:uid` or `name:uid:gid`. \
+                      The first that is not root is the caller outside.",
+            },
+            Key {
+                name: "run_as",
+                kind: Kind::Text(|s| &mut s.process.run_as),
+                default: "the first of `users`",
+                tighten: Tighten::No,
+                doc: "Which of `users` the command starts as.",
             },
             Key {
                 name: "hostname",

@@ -10,6 +10,7 @@ use crate::nearest::nearest;
 use crate::pattern::PathPattern;
 use crate::policy::{Missing, MountAccess, MountPoint, Origin, TmpfsMount};
 use crate::printed::show;
+use crate::users::UserEntry;
 
 /// Far above any real settings file, far below what could hurt.
 const MAX_SIZE: usize = 1 << 20;
@@ -196,6 +197,15 @@ impl Reader<'_> {
                     };
                     let port = text::published(text, self.origin(item));
                     list(&mut self.settings).push(port.map_err(|error| value(name, item, error))?);
+                }
+            }
+            Kind::Users(list) => {
+                for item in items(name, node)? {
+                    let Value::Text(text) = &item.value else {
+                        return Err(wrong_type(name, "a list of users", item));
+                    };
+                    let user = UserEntry::parse(text, self.origin(item));
+                    list(&mut self.settings).push(user.map_err(|error| value(name, item, error.into()))?);
                 }
             }
             Kind::Variables(list) => {

@@ -86,6 +86,10 @@ fn of_key(key: &Key) -> Value {
         }),
         Kind::Text(_) | Kind::Proxy(_) => json!({ "type": "string" }),
         Kind::Port(_) => port(),
+        Kind::Users(_) => list_of(json!({
+            "type": "string",
+            "pattern": "^[A-Za-z_][A-Za-z0-9_.-]{0,31}(:[0-9]{1,10}){0,2}$",
+        })),
         Kind::Ports(_) => list_of(json!({
             "anyOf": [port(), { "type": "string", "pattern": "^[0-9]{1,5}(:[0-9]{1,5})?$" }],
         })),

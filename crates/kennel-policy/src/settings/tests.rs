@@ -86,6 +86,8 @@ set = { MODE = "test", EMPTY = "", STATE = { path = "~/s" } }
 workdir = "sub"
 user = "root"
 hostname = "box"
+users = ["root", "builder:500"]
+run_as = "builder"
 seccomp = "strict"
 nested = false
 "#;
@@ -149,7 +151,7 @@ const WHOLE_JSON: &str = r#"{
         "unset": ["SECRET"],
         "set": { "MODE": "test", "EMPTY": "", "STATE": { "path": "~/s" } }
     },
-    "process": { "workdir": "sub", "user": "root", "hostname": "box", "seccomp": "strict", "nested": false }
+    "process": { "workdir": "sub", "user": "root", "users": ["root", "builder:500"], "run_as": "builder", "hostname": "box", "seccomp": "strict", "nested": false }
 }"#;
 
 #[test]

@@ -12,6 +12,7 @@ use crate::pattern::PatternError;
 use crate::policy::{MountAccess, MountPoint, Origin, PublishedPort, TmpfsMount};
 use crate::printed::show;
 use crate::quantity::{self, QuantityError};
+use crate::users::{UserEntry, UserError};
 
 /// The word that takes a limit away.
 pub(super) const UNLIMITED: &str = "unlimited";
@@ -105,6 +106,9 @@ pub enum ValueError {
         "`{0}` is not a port to publish; write PORT, or HOST:INSIDE, both from 1 to 65535 (HOST may be 0)"
     )]
     Publish(String),
+    /// No user.
+    #[error(transparent)]
+    User(#[from] UserError),
     /// No setting.
     #[error("there is no setting `{key}`{}", hint.as_ref().map(|hint| format!("; did you mean `{hint}`?")).unwrap_or_default())]
     Key {
@@ -259,6 +263,11 @@ impl Kind {
                 *slot(settings) = Some(Stated { value, origin });
             }
             Kind::Ports(list) => list(settings).push(published(utf8(text)?, origin)?),
+            Kind::Users(list) => {
+                for one in utf8(text)?.split(',') {
+                    list(settings).push(UserEntry::parse(one, origin.clone())?);
+                }
+            }
         }
         Ok(())
     }

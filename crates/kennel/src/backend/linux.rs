@@ -374,7 +374,7 @@ impl Running {
                 None
             }
             Turn::Ended(mut outcome) => {
-                outcome.not_enforced = std::mem::take(&mut self.not_enforced);
+                outcome.not_enforced.extend(std::mem::take(&mut self.not_enforced));
                 outcome.network = self.gate.as_ref().map(|gate| gate.used(self.advice)).unwrap_or_default();
                 Some(*outcome)
             }

@@ -58,6 +58,8 @@ const ALL: &[(&str, Say, &str)] = &[
     ("environment.set", |b| b.env("A", "b=c"), "A=b=c"),
     ("process.workdir", |b| b.working_dir("/a"), "/a"),
     ("process.user", |b| b.root_inside(true), "root"),
+    ("process.users", |b| b.users(["root", "builder:500"]), "root,builder:500"),
+    ("process.run_as", |b| b.run_as("builder"), "builder"),
     ("process.hostname", |b| b.hostname("h"), "h"),
     ("process.seccomp", |b| b.seccomp_profile(SeccompProfile::Strict), "strict"),
     ("process.nested", |b| b.nested(true), "true"),

@@ -101,6 +101,7 @@ fn value_of(key: &Key) -> String {
         Kind::Text(_) | Kind::Proxy(_) => "a string".to_owned(),
         Kind::Port(_) => "a port".to_owned(),
         Kind::Ports(_) => "ports".to_owned(),
+        Kind::Users(_) => "users".to_owned(),
     }
 }
 

@@ -1,0 +1,296 @@
+//! File system calls of the guard, in a sandbox with several users.
+//!
+//! The guard looks at paths with the caller's rights. With one user inside, that one has the same. With several, a folder may
+//! belong to another and be closed to the caller; `mktemp -d` makes such. What the guard may not look at it refuses, so nothing
+//! could be made there. The calls here are made with the caller's rights first, and where these end, by a helper in the
+//! sandbox's user namespace ([`kennel_init::child::owners`]), which has the rights of the root inside. They tell the guard what
+//! is there; nobody inside gets more by them. Where the guard changes something on behalf of a process inside, it first
+//! asks [`may_change`].
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use kennel_init::child::owners::{Argument, Call, Reply};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, Statx, StatxFlags};
+use rustix::io::Errno;
+
+use super::caller::Caller;
+use crate::clock::timespec;
+use crate::link;
+
+/// The kernel's number for the working directory.
+const AT_FDCWD: u64 = libc::AT_FDCWD as i64 as u64;
+/// A file system that does not answer holds the helper.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+thread_local! {
+    /// The helper of the sandbox that this thread guards, if that has several users.
+    static HELPER: RefCell<Option<OwnedFd>> = const { RefCell::new(None) };
+}
+
+/// Has this thread's calls go on by the helper behind this link.
+pub fn use_helper(link: Option<OwnedFd>) {
+    HELPER.set(link);
+}
+
+/// Whether there are several users.
+fn several_users() -> bool {
+    HELPER.with_borrow(Option::is_some)
+}
+
+/// Has the helper make a call, where there is one.
+fn by_helper(
+    refused: Errno,
+    call: &Call,
+    fds: &[BorrowedFd],
+    data: &mut [u8],
+) -> Result<(i64, Option<OwnedFd>), Errno> {
+    HELPER.with_borrow(|helper| {
+        let Some(helper) = helper else { return Err(refused) };
+        let mut message = call.encode().to_vec();
+        message.extend_from_slice(data);
+        link::send_with(helper, &message, fds).map_err(|_| refused)?;
+        let mut said = [PollFd::new(helper, PollFlags::IN)];
+        if rustix::io::retry_on_intr(|| poll(&mut said, Some(&timespec(PATIENCE)))) != Ok(1) {
+            return Err(refused);
+        }
+        let mut answer = vec![0; Reply::LENGTH + data.len()];
+        let (length, fd) = link::receive_with(helper, &mut answer).map_err(|_| refused)?;
+        let returned = Reply::decode(&answer[..length]).ok_or(refused)?.0;
+        if returned < 0 {
+            return Err(Errno::from_raw_os_error(i32::try_from(-returned).unwrap_or(libc::EIO)));
+        }
+        let back = length.saturating_sub(Reply::LENGTH).min(data.len());
+        data[..back].copy_from_slice(&answer[Reply::LENGTH..Reply::LENGTH + back]);
+        Ok((returned, fd))
+    })
+}
+
+fn opened(made: (i64, Option<OwnedFd>)) -> Result<OwnedFd, Errno> {
+    made.1.ok_or(Errno::IO)
+}
+
+/// As the call of this name.
+pub fn openat(folder: impl AsFd, path: &CStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    match rustix::fs::openat(&folder, path, flags, mode) {
+        Err(refused @ Errno::ACCESS) => {
+            use Argument::{Descriptor, Offset, Value};
+            let call = Call {
+                number: libc::SYS_openat as u32,
+                makes_descriptor: true,
+                arguments: [
+                    Descriptor(0),
+                    Offset(0),
+                    Value(flags.bits().into()),
+                    Value(0),
+                    Value(0),
+                    Value(0),
+                ],
+            };
+            opened(by_helper(refused, &call, &[folder.as_fd()], &mut path.to_bytes_with_nul().to_vec())?)
+        }
+        other => other,
+    }
+}
+
+/// Opens a file of /proc: what a process has there is closed to other users.
+pub fn open_proc(path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(refused @ Errno::ACCESS) => {
+            use Argument::{Offset, Value};
+            let (here, flags) = (Value(AT_FDCWD), Value(flags.bits().into()));
+            let call = Call {
+                number: libc::SYS_openat as u32,
+                makes_descriptor: true,
+                arguments: [here, Offset(0), flags, Value(0), Value(0), Value(0)],
+            };
+            let mut data = [path.as_bytes(), b"\0"].concat();
+            opened(by_helper(refused, &call, &[], &mut data)?)
+        }
+        other => other,
+    }
+}
+
+/// As the call of this name, without a mode.
+pub fn openat2(
+    folder: impl AsFd,
+    path: &CStr,
+    flags: OFlags,
+    resolve: ResolveFlags,
+) -> Result<OwnedFd, Errno> {
+    match rustix::fs::openat2(&folder, path, flags, Mode::empty(), resolve) {
+        Err(refused @ Errno::ACCESS) => {
+            use Argument::{Descriptor, Offset, Value};
+            let how = [u64::from(flags.bits()), 0, resolve.bits()];
+            let mut data: Vec<u8> = how.into_iter().flat_map(u64::to_ne_bytes).collect();
+            let call = Call {
+                number: libc::SYS_openat2 as u32,
+                makes_descriptor: true,
+                arguments: [Descriptor(0), Offset(24), Offset(0), Value(24), Value(0), Value(0)],
+            };
+            data.extend_from_slice(path.to_bytes_with_nul());
+            opened(by_helper(refused, &call, &[folder.as_fd()], &mut data)?)
+        }
+        other => other,
+    }
+}
+
+/// As the call of this name.
+pub fn readlinkat(folder: impl AsFd, path: &CStr) -> Result<CString, Errno> {
+    match rustix::fs::readlinkat(&folder, path, Vec::new()) {
+        Err(refused @ Errno::ACCESS) => {
+            use Argument::{Descriptor, Offset, Value};
+            const ROOM: usize = 4096;
+            let mut data = vec![0; ROOM];
+            data.extend_from_slice(path.to_bytes_with_nul());
+            let (start, room) = (Offset(ROOM as u64), Value(ROOM as u64));
+            let call = Call {
+                number: libc::SYS_readlinkat as u32,
+                makes_descriptor: false,
+                arguments: [Descriptor(0), start, Offset(0), room, Value(0), Value(0)],
+            };
+            let (length, _) = by_helper(refused, &call, &[folder.as_fd()], &mut data)?;
+            data.truncate(usize::try_from(length).unwrap_or(0).min(ROOM));
+            CString::new(data).map_err(|_| Errno::INVAL)
+        }
+        other => other,
+    }
+}
+
+/// As the call of this name.
+pub fn statx(folder: impl AsFd, path: &CStr, flags: AtFlags, wanted: StatxFlags) -> Result<Statx, Errno> {
+    match rustix::fs::statx(&folder, path, flags, wanted) {
+        Err(refused @ Errno::ACCESS) => {
+            use Argument::{Descriptor, Offset, Value};
+            let size = size_of::<Statx>();
+            let mut data = vec![0; size];
+            data.extend_from_slice(path.to_bytes_with_nul());
+            let (flags, wanted) = (Value(flags.bits().into()), Value(wanted.bits().into()));
+            let call = Call {
+                number: libc::SYS_statx as u32,
+                makes_descriptor: false,
+                arguments: [Descriptor(0), Offset(size as u64), flags, wanted, Offset(0), Value(0)],
+            };
+            by_helper(refused, &call, &[folder.as_fd()], &mut data)?;
+            // SAFETY: as many bytes as the structure has, which is numbers alone and need not be aligned to be read so.
+            Ok(unsafe { std::ptr::read_unaligned(data.as_ptr().cast()) })
+        }
+        other => other,
+    }
+}
+
+/// Whether something stands at a name.
+pub fn exists(folder: impl AsFd, name: &CStr) -> Result<(), Errno> {
+    statx(folder, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE).map(drop)
+}
+
+/// As the call of this name.
+pub fn unlinkat(folder: impl AsFd, path: &CStr, flags: AtFlags) -> Result<(), Errno> {
+    match rustix::fs::unlinkat(&folder, path, flags) {
+        Err(refused @ (Errno::ACCESS | Errno::PERM)) => {
+            use Argument::{Descriptor, Offset, Value};
+            let call = Call {
+                number: libc::SYS_unlinkat as u32,
+                makes_descriptor: false,
+                arguments: [
+                    Descriptor(0),
+                    Offset(0),
+                    Value(flags.bits().into()),
+                    Value(0),
+                    Value(0),
+                    Value(0),
+                ],
+            };
+            let mut data = path.to_bytes_with_nul().to_vec();
+            by_helper(refused, &call, &[folder.as_fd()], &mut data).map(drop)
+        }
+        other => other,
+    }
+}
+
+/// Renames within a folder.
+pub fn rename_in(folder: impl AsFd, from: &CStr, to: &CStr, flags: RenameFlags) -> Result<(), Errno> {
+    match rustix::fs::renameat_with(&folder, from, &folder, to, flags) {
+        Err(refused @ (Errno::ACCESS | Errno::PERM)) => {
+            use Argument::{Descriptor, Offset, Value};
+            let mut data = from.to_bytes_with_nul().to_vec();
+            let second = Offset(data.len() as u64);
+            data.extend_from_slice(to.to_bytes_with_nul());
+            let call = Call {
+                number: libc::SYS_renameat2 as u32,
+                makes_descriptor: false,
+                arguments: [
+                    Descriptor(0),
+                    Offset(0),
+                    Descriptor(0),
+                    second,
+                    Value(flags.bits().into()),
+                    Value(0),
+                ],
+            };
+            by_helper(refused, &call, &[folder.as_fd()], &mut data).map(drop)
+        }
+        other => other,
+    }
+}
+
+/// Changes the mode of what a descriptor refers to, which may have been opened without any right.
+pub fn chmod(file: impl AsFd, mode: Mode) -> Result<(), Errno> {
+    // By this name the kernel changes what the descriptor refers to, on the mount that it was found on.
+    let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    match rustix::fs::chmodat(rustix::fs::CWD, path, mode, AtFlags::empty()) {
+        Err(refused @ Errno::PERM) => {
+            use Argument::{PathOfDescriptor, Value};
+            let (file_mode, none) = (Value(mode.bits().into()), Value(0));
+            let call = Call {
+                number: libc::SYS_fchmodat as u32,
+                makes_descriptor: false,
+                arguments: [Value(AT_FDCWD), PathOfDescriptor(0), file_mode, none, none, none],
+            };
+            by_helper(refused, &call, &[file.as_fd()], &mut []).map(drop)
+        }
+        other => other,
+    }
+}
+
+/// Watches a folder by an inotify descriptor.
+pub fn add_watch(
+    inotify: impl AsFd,
+    folder: BorrowedFd,
+    events: rustix::fs::inotify::WatchFlags,
+) -> Result<i32, Errno> {
+    let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
+    match rustix::fs::inotify::add_watch(&inotify, path, events) {
+        Err(refused @ Errno::ACCESS) => {
+            use Argument::{Descriptor, PathOfDescriptor, Value};
+            let (events, none) = (Value(events.bits().into()), Value(0));
+            let call = Call {
+                number: libc::SYS_inotify_add_watch as u32,
+                makes_descriptor: false,
+                arguments: [Descriptor(0), PathOfDescriptor(1), events, none, none, none],
+            };
+            let (watch, _) = by_helper(refused, &call, &[inotify.as_fd(), folder], &mut [])?;
+            i32::try_from(watch).map_err(|_| refused)
+        }
+        other => other,
+    }
+}
+
+/// Whether a process inside may change a file that the guard is to change for it. With one user inside the kernel asks the guard's thread for the same
+/// rights; with several, the guard is only one of them.
+pub fn may_change(caller: Caller, file: BorrowedFd) -> bool {
+    const FOWNER: u64 = 1 << 3;
+    if !several_users() {
+        return true;
+    }
+    let Ok(stat) = rustix::fs::fstat(file) else { return false };
+    let status = std::fs::read_to_string(format!("/proc/{}/status", caller.tid())).unwrap_or_default();
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    // Real, effective, saved, and that of file systems.
+    let owner = field("Uid:").split_ascii_whitespace().nth(3).and_then(|uid| uid.parse::<u32>().ok());
+    let capabilities = u64::from_str_radix(field("CapEff:").trim(), 16).unwrap_or(0);
+    owner == Some(stat.st_uid) || capabilities & FOWNER != 0
+}
