@@ -96,6 +96,9 @@ impl Listener {
 }
 
 /// Which sources a C library asks for names.
+pub const HOSTS: &str = "/etc/hosts";
+
+/// The file that says where the C library looks names up.
 pub const SERVICES: &str = "/etc/nsswitch.conf";
 
 /// Whether the host's own [`SERVICES`] say of hosts what a filtered network needs, so that the file can stay: files,
@@ -120,7 +123,7 @@ fn hosts_are_files_and_dns(text: &str) -> bool {
 /// the host uses.
 pub const FILES: &[(&str, &str)] = &[
     ("/etc/resolv.conf", "nameserver 127.0.0.1\noptions edns0 timeout:2 attempts:2\n"),
-    ("/etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"),
+    (HOSTS, "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"),
     (
         SERVICES,
         "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\n\

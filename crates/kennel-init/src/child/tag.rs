@@ -45,6 +45,11 @@ pub const LATER: u8 = 50;
 pub const TAKE_DESCRIPTORS: u8 = 51;
 pub const HOLD_HOST: u8 = 58;
 pub const SESSION: u8 = 52;
+pub const LAYER: u8 = 60;
+pub const LAYERED_ROOT: u8 = 61;
+pub const BOUND_ROOT: u8 = 62;
+pub const HAND_OVER_ROOT: u8 = 63;
+pub const FREEZE: u8 = 64;
 
 /// `Access` of a bind.
 pub const ACCESS_READ: u8 = 0;

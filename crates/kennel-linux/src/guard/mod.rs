@@ -142,6 +142,11 @@ impl Guard {
         })
     }
 
+    /// Has these paths stay absent in a sandbox with this root, which init has handed over.
+    pub fn keep_in_root(&mut self, findings: &[Finding], root: OwnedFd) {
+        self.absent.add_in_root(findings, root);
+    }
+
     /// Has the names that `rules` hide or keep covered again when the host replaces them, in these namespaces, with what
     /// is in this store.
     pub fn cover(&mut self, rules: Rules, namespaces: Namespaces, store: OwnedFd) {

@@ -15,7 +15,7 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::walk::{self, Spot};
-use crate::resolve::guard_rules::Protected;
+use crate::resolve::guard_rules::{Anchor, Finding, Protected};
 
 /// A protected path.
 #[derive(Debug)]
@@ -84,6 +84,17 @@ impl ProtectedPaths {
             ground.add(protected, anchor);
         }
         Ok(ground)
+    }
+
+    /// Adds paths that are seen inside, in a sandbox with this root.
+    pub fn add_in_root(&mut self, findings: &[Finding], root: OwnedFd) {
+        let root = Arc::new(root);
+        let anchor = Arc::new(Anchor { path: "/".into(), identity: Identity::default() });
+        for Finding { path, rule } in findings {
+            let rest = path.strip_prefix("/").unwrap_or(path).to_path_buf();
+            let protected = Protected { anchor: Arc::clone(&anchor), rest, rule: rule.clone() };
+            self.add(&protected, Arc::clone(&root));
+        }
     }
 
     fn add(&mut self, protected: &Protected, anchor: Arc<OwnedFd>) {

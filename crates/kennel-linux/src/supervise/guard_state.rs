@@ -6,7 +6,8 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use crate::guard::{
-    Guard, GuardAssumptions, GuardError, GuardHandle, Namespaces, Rules, SHORT_RUN, Violation, Violations,
+    Finding, Guard, GuardAssumptions, GuardError, GuardHandle, Namespaces, Rules, SHORT_RUN, Violation,
+    Violations,
 };
 
 /// How far the guard is.
@@ -16,6 +17,9 @@ pub struct GuardState {
     /// What names are covered with, as far as it has come.
     namespaces: Option<Namespaces>,
     store: Option<OwnedFd>,
+    /// What is to stay absent in a root that can be written, and that root, when it has come.
+    in_root: Vec<Finding>,
+    root: Option<OwnedFd>,
     rules: Option<Rules>,
     listener: Option<OwnedFd>,
     /// When names have to be watched, if nobody calls before.
@@ -39,6 +43,7 @@ impl GuardState {
     ) -> Result<(), GuardError> {
         self.guard = Some(Guard::new(rules, assumptions)?);
         self.hears_of_names = asks && rules.names();
+        self.in_root.clone_from(&rules.in_root);
         if self.namespaces.is_some() {
             self.rules = Some(rules.clone());
             self.begin = Some(Instant::now() + SHORT_RUN);
@@ -59,6 +64,11 @@ impl GuardState {
     /// Takes the store of what hides things.
     pub fn keep_store(&mut self, store: OwnedFd) {
         self.store = Some(store);
+    }
+
+    /// Takes the root of a sandbox that can write to it.
+    pub fn keep_root(&mut self, root: OwnedFd) {
+        self.root = Some(root);
     }
 
     /// Takes the listener that init made. Calls wait there until [`GuardState::start`].
@@ -88,6 +98,16 @@ impl GuardState {
     pub fn start(&mut self, mut end: impl FnMut() + Clone + Send + 'static) {
         self.begin = None;
         let Some(mut guard) = self.guard.take() else { return };
+        match self.root.take() {
+            Some(root) => guard.keep_in_root(&self.in_root, root),
+            None if self.in_root.is_empty() => {}
+            // It was handed over before anything could call.
+            None => {
+                end();
+                self.failed = Some(GuardError::Start(std::io::ErrorKind::NotFound.into()));
+                return;
+            }
+        }
         let names = (self.rules.take(), self.namespaces.take(), self.store.take());
         if let (Some(rules), Some(namespaces), Some(store)) = names {
             guard.cover(rules, namespaces, store);
