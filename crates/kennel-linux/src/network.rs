@@ -106,9 +106,15 @@ pub const SERVICES: &str = "/etc/nsswitch.conf";
 #[must_use]
 pub fn asks_only_dns(path: &std::path::Path) -> bool {
     use std::io::Read as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
     // A real one has less than a kilobyte.
     let mut text = String::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(4096).read_to_string(&mut text));
+    // In a root that a stranger made it may be a pipe, which would be waited for.
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY);
+    let is_file = |file: &std::fs::File| file.metadata().is_ok_and(|found| found.is_file());
+    let Some(file) = options.open(path).ok().filter(is_file) else { return false };
+    let read = file.take(4096).read_to_string(&mut text);
     read.is_ok_and(|count| count < 4096) && hosts_are_files_and_dns(&text)
 }
 

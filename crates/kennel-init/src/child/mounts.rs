@@ -240,7 +240,11 @@ impl<'a> Setup<'a> {
         sys::pivot_root_here()?;
         // The old root now lies on top of the new one, at the working directory.
         sys::unmount_detached(c".")?;
-        sys::chdir(c"/")
+        sys::chdir(c"/")?;
+        // Whatever lies on the root still is what `..` leads to.
+        let above = sys::openat2(AT_FDCWD, c"/..", open::PATH, 0, 0)?;
+        let is_alone = sys::identity(above.raw())? == sys::identity(self.root.raw())?;
+        if is_alone { Ok(()) } else { Err(Errno::EPROTO) }
     }
 
     /// All mounts stand; what only a remount can do is done now.

@@ -56,6 +56,9 @@ impl Setup<'_> {
         // One device number for files and folders, or `du -x` and `find -xdev` would pass over the files.
         sys::fsconfig_string(&overlay, c"xino", c"on")?;
         let tree = sys::fsmount(&overlay, SAFE)?;
+        // The overlay has mounts of its own of both. Left between it and the old root, this one would be what is unmounted in
+        // the end, and the host's tree would stay.
+        sys::unmount_detached(c".")?;
         sys::chdir(c"/")?;
         sys::attach(tree.raw(), AT_FDCWD, c"/")?;
         self.new_root(tree);

@@ -87,14 +87,18 @@ impl ProtectedPaths {
     }
 
     /// Adds paths that are seen inside, in a sandbox with this root.
-    pub fn add_in_root(&mut self, findings: &[Finding], root: OwnedFd) {
-        let root = Arc::new(root);
-        let anchor = Arc::new(Anchor { path: "/".into(), identity: Identity::default() });
+    ///
+    /// # Errors
+    /// When it cannot be looked at.
+    pub fn add_in_root(&mut self, findings: &[Finding], root: OwnedFd) -> Result<(), Errno> {
+        let identity = walk::identity(root.as_fd())?;
+        let (root, anchor) = (Arc::new(root), Arc::new(Anchor { path: "/".into(), identity }));
         for Finding { path, rule } in findings {
             let rest = path.strip_prefix("/").unwrap_or(path).to_path_buf();
             let protected = Protected { anchor: Arc::clone(&anchor), rest, rule: rule.clone() };
             self.add(&protected, Arc::clone(&root));
         }
+        Ok(())
     }
 
     fn add(&mut self, protected: &Protected, anchor: Arc<OwnedFd>) {

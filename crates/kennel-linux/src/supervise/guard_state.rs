@@ -98,15 +98,16 @@ impl GuardState {
     pub fn start(&mut self, mut end: impl FnMut() + Clone + Send + 'static) {
         self.begin = None;
         let Some(mut guard) = self.guard.take() else { return };
-        match self.root.take() {
+        let held = match self.root.take() {
             Some(root) => guard.keep_in_root(&self.in_root, root),
-            None if self.in_root.is_empty() => {}
+            None if self.in_root.is_empty() => Ok(()),
             // It was handed over before anything could call.
-            None => {
-                end();
-                self.failed = Some(GuardError::Start(std::io::ErrorKind::NotFound.into()));
-                return;
-            }
+            None => Err(GuardError::Start(std::io::ErrorKind::NotFound.into())),
+        };
+        if let Err(error) = held {
+            end();
+            self.failed = Some(error);
+            return;
         }
         let names = (self.rules.take(), self.namespaces.take(), self.store.take());
         if let (Some(rules), Some(namespaces), Some(store)) = names {

@@ -79,6 +79,13 @@ impl View {
         View { top: top.to_path_buf(), shown }
     }
 
+    /// The host's files and folders that show, without the sandbox's own.
+    fn of_host(&self) -> impl Iterator<Item = (&Path, &Path)> {
+        let is_own = |path: &Path| ["/proc", "/dev", "/sys", "/tmp"].iter().any(|own| Path::new(own) == path);
+        let shown = self.shown.iter().map(|(inside, host)| (inside.as_path(), host.as_path()));
+        shown.filter(move |(inside, host)| inside != host || !is_own(inside))
+    }
+
     /// What of the host's shows at a path inside, and what of the path is left below it.
     fn shown_at<'p>(&self, inside: &'p Path) -> Option<(&Path, &'p Path)> {
         let above = self.shown.iter().filter_map(|(at, host)| Some((host, inside.strip_prefix(at).ok()?)));
@@ -162,7 +169,7 @@ pub(super) fn translate(policy: &Policy, rootfs: &RootFs) -> Result<(Policy, Roo
         }
         Location::Found(found) if found.kind == Kind::Folder => found,
         Location::Found(_) => return Err(unfit(path, "not a directory")),
-        Location::Missing(path) => return Err(ResolveError::Missing { rule: reason, path }),
+        Location::Missing(path) => return Err(unfit(&path, "no such file or directory")),
         Location::Forbidden => return Err(ResolveError::Forbidden { rule: reason, path: path.clone() }),
     };
     let mut layer = rootfs.write == RootFsWrite::Layer;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use kennel_policy::policy::NetworkMode;
@@ -20,20 +20,37 @@ const BEHIND_A_LINK: &str = "a folder above it is a symlink in the root file sys
      help: mount it where that link leads, with `files.mounts`";
 const BEHIND_A_FILE: &str = "a folder above it is a file in the root file system\n\
      help: mount it elsewhere, with `files.mounts`";
+const BEHIND_A_SHUT_FOLDER: &str = "a folder above it in the root file system belongs to another user and is closed\n\
+     help: mount it elsewhere, with `files.mounts`";
 const TOO_MANY: &str = "does not exist in the root file system, and its folder has too many entries to be rebuilt\n\
      help: create it there, or use `files.rootfs_write = \"layer\"`";
 
 /// What stands at a path of the host's, which is not followed.
 pub(super) enum Standing {
-    Folder { mode: u32 },
-    File { empty: bool },
+    /// With its permissions, and whether they let this user pass.
+    Folder {
+        mode: u32,
+        passable: bool,
+    },
+    File {
+        empty: bool,
+    },
     Link,
     Nothing,
 }
 
 pub(super) fn standing(path: &Path) -> Standing {
     match std::fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => Standing::Folder { mode: found.permissions().mode() & 0o7777 },
+        Ok(found) if found.is_dir() => {
+            let mode = found.permissions().mode() & 0o7777;
+            // As init will be let through: it has power over what is this user's alone, even if this user is root.
+            let passable = match () {
+                () if found.uid() == rustix::process::geteuid().as_raw() => true,
+                () if found.gid() == rustix::process::getegid().as_raw() => mode & 0o010 != 0,
+                () => mode & 0o001 != 0,
+            };
+            Standing::Folder { mode, passable }
+        }
         Ok(found) if found.file_type().is_symlink() => Standing::Link,
         Ok(found) => Standing::File { empty: found.is_file() && found.len() == 0 },
         Err(_) => Standing::Nothing,
@@ -124,17 +141,19 @@ impl Resolver<'_> {
     ) -> Result<(), ResolveError> {
         let Wanted { path, kind, reason } = want;
         let above = path.parent().and_then(|above| nearest(points, above));
-        match above.map(|point| &point.state) {
-            Some(State::Layer(_) | State::Frozen { .. }) => {}
-            Some(State::Host { source, .. }) if source.path.starts_with(&root.found.path) => {}
+        let is_built = match above.map(|point| &point.state) {
+            Some(State::Layer(_) | State::Frozen { .. }) => false,
+            Some(State::Host { source, .. }) if source.path.starts_with(&root.found.path) => false,
+            Some(State::Fresh(Zone::Root | Zone::Rebuilt)) => true,
             _ => return Ok(()),
-        }
+        };
         let unfit = |what| ResolveError::Unfit { rule: reason.to_string(), path: path.clone(), what };
         let mut folders: Vec<&Path> = path.ancestors().skip(1).collect();
         folders.reverse();
         let (mut last, mut missing) = (Path::new("/"), false);
         for folder in folders.into_iter().skip(1) {
             match standing(&root.view.in_root(folder)) {
+                Standing::Folder { passable: false, .. } => return Err(unfit(BEHIND_A_SHUT_FOLDER)),
                 Standing::Folder { .. } => last = folder,
                 Standing::Link => return Err(unfit(BEHIND_A_LINK)),
                 Standing::File { .. } => return Err(unfit(BEHIND_A_FILE)),
@@ -148,7 +167,7 @@ impl Resolver<'_> {
             (standing(&root.view.in_root(path)), kind),
             (Standing::Folder { .. }, Kind::Folder) | (Standing::File { .. }, Kind::File | Kind::Link)
         );
-        if fits && !missing {
+        if is_built || (fits && !missing) {
             return Ok(());
         }
         if root.layer {
@@ -244,7 +263,7 @@ pub(super) fn make(made: &mut Vec<Made>, view: &View, path: &Path, kind: Kind) {
     above.reverse();
     for folder in above {
         let mode = match standing(&view.in_root(folder)) {
-            Standing::Folder { mode } => mode,
+            Standing::Folder { mode, .. } => mode,
             _ => 0o755,
         };
         if made.iter().all(|made| made.path != folder) {

@@ -11,7 +11,7 @@ use crate::resolve::error::{ResolveError, system_error};
 use crate::resolve::locate::{self, Below, locate, locate_below};
 use crate::resolve::path_rules::{List, UnmountableRule};
 use crate::resolve::walk::{self, MOST_BEHIND_LINKS, Search, Seen, WalkError, What};
-use crate::resolve::{Found, Location, Reason};
+use crate::resolve::{Found, Location, Reason, is_link};
 
 /// As many folders are gone through behind links.
 const MOST_LINKED_FOLDERS: usize = 20_000;
@@ -127,6 +127,10 @@ impl<'a> Translator<'a> {
             return Err(ResolveError::Unfit { rule: reason.into_owned(), path: end, what });
         }
         let place = self.view.in_root(&end);
+        if is_link(&place) {
+            // In circles, to nothing that could be read; it is held in its place.
+            return Ok(());
+        }
         match locate(&place).map_err(system_error(&reason, &place))? {
             Location::Found(found) if found.path == place => self.deny(list, found, reason),
             // Somebody puts links there just now.
@@ -176,7 +180,8 @@ impl<'a> Translator<'a> {
         }
         // In what shows of the host's below it, with what is left of the pattern there.
         let set = PatternSet::new(&[pattern]);
-        for (inside, host) in self.view.shown.iter().filter(|(inside, _)| inside.starts_with(first)) {
+        let view = self.view;
+        for (inside, host) in view.of_host().filter(|(inside, _)| inside.starts_with(first)) {
             let (alive, matched) = set.at(inside);
             if !matched.is_empty() {
                 self.on_host(list, rule, PathPattern::literal(host));
