@@ -184,7 +184,7 @@ pub(super) fn translate(policy: &Policy, rootfs: &RootFs) -> Result<(Policy, Roo
         lacks = Some(format!("a writable root: {}", text.lines().next().unwrap_or_default()));
     }
     let view = View::new(&found.path, policy);
-    if let Some((inside, _)) = view.shown.iter().find(|(_, host)| host.starts_with(&found.path)) {
+    if let Some((inside, _)) = view.of_host().find(|(_, host)| host.starts_with(&found.path)) {
         const IN_ITSELF: &str = "is in the folder of the root file system\n\
              help: paths in rules are those inside; the folder's files show there already";
         return Err(unfit(inside, IN_ITSELF));
