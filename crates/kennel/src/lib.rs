@@ -33,6 +33,8 @@ mod executor;
 pub mod home;
 pub mod job;
 mod network;
+#[cfg(test)]
+mod pages;
 mod pool;
 pub mod profiles;
 mod pty;
