@@ -379,7 +379,7 @@ pub static FLAGS: &[Flag] = &[
         value: Some("DIR"),
         effect: Effect::Says("files.rootfs"),
         section: "Files",
-        help: "Use the folder DIR as the root inside; of the host show only listed paths",
+        help: "Use DIR as the root inside, and show only listed paths of the host",
         doc: "Writes go to a layer in memory, which is thrown away at the end. Paths in allow rules are the host's and \
               show at the same path; deny rules are about paths as the command sees them.",
         ..RUN

@@ -92,7 +92,7 @@ pub enum ResolveError {
     /// Nothing can be laid over a folder with mounts in it.
     #[error(
         "resolving {rule}: {} is mounted below it, and the kernel lays no writable layer over a folder with mounts in it\n\
-         help: unmount it, or use `files.rootfs_write = \"none\"` (`--rootfs-write none`)",
+         help: unmount it, or use `files.rootfs_write = \"none\"`",
         shown(.mount)
     )]
     MountedInRoot {

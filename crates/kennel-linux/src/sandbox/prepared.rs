@@ -628,8 +628,7 @@ fn explain_layer(error: Error) -> Error {
         }
         _ => "this kernel makes no writable layer above that folder",
     };
-    let remedy =
-        "use `files.rootfs_write = \"none\"` (`--rootfs-write none`): the root is read-only then".into();
+    let remedy = "use `files.rootfs_write = \"none\"`: the root is read-only then".into();
     Error::Denied { error: error.to_string(), why: why.into(), remedy }
 }
 
