@@ -5,6 +5,7 @@ mod bound;
 mod ends;
 mod errors;
 mod layer;
+mod library;
 mod links;
 mod network;
 mod rules;

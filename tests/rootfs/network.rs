@@ -10,8 +10,11 @@ use super::{BOTH, run};
 
 const SHOW: &str = "cat /etc/resolv.conf; echo --; cat /etc/hosts";
 
+/// What it is called, and what arranges it.
+type Variant<'r> = (&'static str, Box<dyn Fn() + 'r>);
+
 /// The ways in which a root has its resolv.conf.
-fn variants(root: &Path) -> Vec<(&'static str, Box<dyn Fn() + '_>)> {
+fn variants(root: &Path) -> Vec<Variant<'_>> {
     let etc = root.join("etc");
     let file = etc.join("resolv.conf");
     let clear = {

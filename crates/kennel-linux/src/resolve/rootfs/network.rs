@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kennel_policy::policy::NetworkMode;
 
-use super::points::{Standing, make, nearest, standing};
+use super::points::{Covers, Standing, make, nearest, standing};
 use super::{Made, Root};
 use crate::network::{FILES, HOSTS, SERVICES, asks_only_dns};
 use crate::resolve::{Kind, Location, Point, State, locate};
@@ -19,7 +19,7 @@ pub(super) fn files(
     points: &[Point],
     mode: NetworkMode,
     made: &mut Vec<Made>,
-) -> (Vec<(PathBuf, &'static str)>, Vec<Point>) {
+) -> (Covers, Vec<Point>) {
     let (mut covers, mut shown) = (Vec::new(), Vec::new());
     match mode {
         NetworkMode::AllowList => {

@@ -13,6 +13,9 @@ use crate::resolve::locate::locate_plain;
 use crate::resolve::path_rules::Resolver;
 use crate::resolve::{Kind, Point, Reason, ResolvedRoot, State, Zone};
 
+/// Files that show other contents, and these.
+pub(super) type Covers = Vec<(PathBuf, &'static str)>;
+
 /// As many entries may a folder have that is rebuilt.
 const MOST_ENTRIES: usize = 4096;
 
@@ -81,7 +84,7 @@ impl Resolver<'_> {
         points: &mut Vec<Point>,
         root: &mut Root,
         mode: NetworkMode,
-    ) -> Result<(ResolvedRoot, Vec<(PathBuf, &'static str)>), ResolveError> {
+    ) -> Result<(ResolvedRoot, Covers), ResolveError> {
         let state = match root.layer {
             true => State::Layer(source(&root.found)),
             false => State::Host { source: source(&root.found), write: false },

@@ -221,7 +221,7 @@ impl<'a> Translator<'a> {
                 let below = if path.starts_with(below) { below } else { &path };
                 match locate_below(below, &path).map_err(system_error(&reason, &path))? {
                     Below::Found(found) if found.path == self.view.top => {
-                        self.name(*list, rule, &inside, false)?
+                        self.name(*list, rule, &inside, false)?;
                     }
                     Below::Found(found) => self.deny(*list, found, reason),
                     Below::Link(_) => self.name(*list, rule, &inside, false)?,
