@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 const WANTED: &[(&str, &str)] = &[
     ("apache2-bin", "a server to attack the gate with"),
     ("bubblewrap", "benchmarks"),
+    ("busybox-static", "programs of a small root file system"),
     ("bundler", "a client of the network"),
     ("curl", "network"),
     ("dpkg-dev", "a package built by several users"),

@@ -135,6 +135,15 @@ fn encode_step(out: &mut Writer, step: &Step) {
         Step::PrivateMounts => out.u8(tag::PRIVATE_MOUNTS),
         Step::HostRoot { access } => out.u8(tag::HOST_ROOT).u8(access_tag(*access)),
         Step::TmpfsRoot { size } => out.u8(tag::TMPFS_ROOT).u64(*size),
+        Step::Layer { size, inodes } => out.u8(tag::LAYER).u64(*size).u64(*inodes),
+        Step::LayeredRoot { source, identity } => {
+            out.u8(tag::LAYERED_ROOT).string(source).u64(identity.device).u64(identity.inode)
+        }
+        Step::BoundRoot { source, identity } => {
+            out.u8(tag::BOUND_ROOT).string(source).u64(identity.device).u64(identity.inode)
+        }
+        Step::HandOverRoot => out.u8(tag::HAND_OVER_ROOT),
+        Step::Freeze { target } => out.u8(tag::FREEZE).string(target),
         Step::Store { target, size, inodes } => out.u8(tag::STORE).string(target).u64(*size).u64(*inodes),
         Step::HandOverStore => out.u8(tag::HAND_OVER_STORE),
         Step::Private { target, name, mode } => out.u8(tag::PRIVATE).string(target).string(name).u32(*mode),

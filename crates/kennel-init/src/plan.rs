@@ -56,6 +56,35 @@ pub enum Step {
         /// The most bytes it holds.
         size: u64,
     },
+    /// A layer in memory, for what is written to a root whose folder stays as it is. The steps up to [`Step::LayeredRoot`]
+    /// make in it what later steps mount on.
+    Layer {
+        /// The most bytes it holds.
+        size: u64,
+        /// The most files it holds.
+        inodes: u64,
+    },
+    /// The root is a folder of the host's with the layer above it; [`Step::PivotRoot`] makes it the only one.
+    LayeredRoot {
+        /// The host's path, free of symlinks.
+        source: CString,
+        /// What the planner saw there.
+        identity: Identity,
+    },
+    /// The root is a folder of the host's, read-only; [`Step::PivotRoot`] makes it the only one.
+    BoundRoot {
+        /// The host's path, free of symlinks.
+        source: CString,
+        /// What the planner saw there.
+        identity: Identity,
+    },
+    /// The controller gets the root, to watch over names that are to stay absent in it.
+    HandOverRoot,
+    /// A part of the new root can be written no more, and cannot be moved.
+    Freeze {
+        /// Where, inside.
+        target: CString,
+    },
     /// One file system in memory for all that kennel makes for the sandbox: the private folders, what later steps hide
     /// things with, files with other contents. A later step mounts over it.
     Store {

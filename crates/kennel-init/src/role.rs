@@ -46,6 +46,8 @@ pub enum DescriptorRole {
     InputFile,
     /// The end of a pipe by which the controller has to feed standard input, because the file could not be opened again.
     InputPipe,
+    /// The root of a sandbox that can write to it.
+    Root,
     /// One of a pair of sockets that a helper has made.
     Pair,
 }
@@ -96,6 +98,7 @@ impl DescriptorRole {
             DescriptorRole::InputFile => 19 << 16,
             DescriptorRole::InputPipe => 20 << 16,
             DescriptorRole::Pair => 21 << 16,
+            DescriptorRole::Root => 30 << 16,
         }
     }
 
@@ -109,6 +112,7 @@ impl DescriptorRole {
             (19, 0) => DescriptorRole::InputFile,
             (20, 0) => DescriptorRole::InputPipe,
             (21, 0) => DescriptorRole::Pair,
+            (30, 0) => DescriptorRole::Root,
             _ => match SocketRole::decode(number) {
                 Some(role) => DescriptorRole::Socket(role),
                 None => return None,
@@ -133,8 +137,8 @@ mod tests {
                 }
             }
         }
-        // Twelve roles without a port, and four ports of two.
-        assert_eq!(known, 20);
+        // Thirteen roles without a port, and four ports of two.
+        assert_eq!(known, 21);
         assert_eq!(DescriptorRole::decode(u32::MAX), None);
     }
 

@@ -17,6 +17,13 @@ pub fn describe_step(step: &Step) -> String {
         Step::HostRoot { access: Access::Write, .. } => "show the host's files, writable".into(),
         Step::HostRoot { .. } => "show the host's files, read-only".into(),
         Step::TmpfsRoot { .. } => "start from an empty root".into(),
+        Step::Layer { size, .. } => format!("create a writable layer of {size} bytes in memory"),
+        Step::LayeredRoot { source, .. } => {
+            format!("use {} as the root, under the writable layer", name(source))
+        }
+        Step::BoundRoot { source, .. } => format!("use {} as the root, read-only", name(source)),
+        Step::HandOverRoot => "let the guard watch names in the writable layer".into(),
+        Step::Freeze { target } => format!("keep {} as it is", name(target)),
         Step::Tmpfs { target, size, .. } => format!("mount a tmpfs of {size} bytes on {}", name(target)),
         Step::MakeDir { path, .. } => format!("create the folder {}", name(path)),
         Step::MakeFile { path } => format!("create the mount point {}", name(path)),

@@ -96,6 +96,9 @@ impl Listener {
 }
 
 /// Which sources a C library asks for names.
+pub const HOSTS: &str = "/etc/hosts";
+
+/// The file that says where the C library looks names up.
 pub const SERVICES: &str = "/etc/nsswitch.conf";
 
 /// Whether the host's own [`SERVICES`] say of hosts what a filtered network needs, so that the file can stay: files,
@@ -103,9 +106,15 @@ pub const SERVICES: &str = "/etc/nsswitch.conf";
 #[must_use]
 pub fn asks_only_dns(path: &std::path::Path) -> bool {
     use std::io::Read as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
     // A real one has less than a kilobyte.
     let mut text = String::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(4096).read_to_string(&mut text));
+    // In a root that a stranger made it may be a pipe, which would be waited for.
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY);
+    let is_file = |file: &std::fs::File| file.metadata().is_ok_and(|found| found.is_file());
+    let Some(file) = options.open(path).ok().filter(is_file) else { return false };
+    let read = file.take(4096).read_to_string(&mut text);
     read.is_ok_and(|count| count < 4096) && hosts_are_files_and_dns(&text)
 }
 
@@ -120,7 +129,7 @@ fn hosts_are_files_and_dns(text: &str) -> bool {
 /// the host uses.
 pub const FILES: &[(&str, &str)] = &[
     ("/etc/resolv.conf", "nameserver 127.0.0.1\noptions edns0 timeout:2 attempts:2\n"),
-    ("/etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"),
+    (HOSTS, "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"),
     (
         SERVICES,
         "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\n\

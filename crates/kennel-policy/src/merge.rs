@@ -15,7 +15,8 @@ use crate::dotfiles;
 use crate::policy::{
     EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Limits, Missing,
     NestedNamespaces, NetworkMode, NetworkPolicy, NoNetwork, Origin, OtherNames, PathRule, Policy,
-    ProcessPolicy, PublishedPort, ReadModel, SearchScope, SeccompProfile, TmpMode, UnixSockets, UserMode,
+    ProcessPolicy, PublishedPort, ReadModel, RootFs, RootFsWrite, SearchScope, SeccompProfile, TmpMode,
+    UnixSockets, UserMode,
 };
 use crate::profiles::{NoOwnProfiles, OwnProfiles};
 use crate::settings::keys::{self, Kind};
@@ -297,6 +298,7 @@ fn defaults() -> Settings {
     }
     let files = FilePolicy::default();
     let mut settings = Settings { best_effort: say(false), ..Settings::default() };
+    settings.files.rootfs_write = say(RootFsWrite::default());
     settings.files.reads = say(files.reads);
     settings.files.precedence = say(files.precedence);
     settings.files.git = say(files.git);
@@ -443,6 +445,11 @@ fn policy(settings: Settings, users: Vec<User>) -> Policy {
     Policy {
         best_effort: value(best_effort).unwrap_or_default(),
         files: FilePolicy {
+            rootfs: files.rootfs.map(|folder| RootFs {
+                path: folder.value,
+                write: value(files.rootfs_write).unwrap_or_default(),
+                origin: folder.origin,
+            }),
             reads,
             deny_read: rules(files.deny_read, Missing::Skip),
             allow_read: rules(files.allow_read, missing_read),

@@ -42,6 +42,8 @@ impl std::fmt::Display for Origin {
 /// Which files can be read and written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FilePolicy {
+    /// A folder that is the sandbox's root. The host's files are then inside only as far as the lists below name them.
+    pub rootfs: Option<RootFs>,
     /// Which reads are allowed when no rule covers the path.
     pub reads: ReadModel,
     /// Hidden, with everything below.
@@ -84,6 +86,7 @@ pub struct FilePolicy {
 impl Default for FilePolicy {
     fn default() -> Self {
         FilePolicy {
+            rootfs: None,
             reads: ReadModel::Open,
             deny_read: Vec::new(),
             allow_read: Vec::new(),
@@ -104,6 +107,27 @@ impl Default for FilePolicy {
             devices: Vec::new(),
         }
     }
+}
+
+/// A folder that is the sandbox's root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootFs {
+    /// The host's path of the folder.
+    pub path: PathBuf,
+    /// What becomes of writes to it.
+    pub write: RootFsWrite,
+    /// Where it was set.
+    pub origin: Origin,
+}
+
+/// What becomes of writes to a root file system. The folder itself is never changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RootFsWrite {
+    /// They fail: the root is read-only.
+    None,
+    /// They go to a layer in memory, which is thrown away at the end.
+    #[default]
+    Layer,
 }
 
 /// Names that nobody may write in some folders, whether they are there or not, and in the folders below these where they

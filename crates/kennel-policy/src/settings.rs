@@ -12,7 +12,7 @@ use crate::domain::HostRule;
 use crate::pattern::PathPattern;
 use crate::policy::{
     GitLevel, Missing, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress, PublishedPort,
-    ReadModel, SeccompProfile, TmpMode, TmpfsMount, UnixSockets, UserMode,
+    ReadModel, RootFsWrite, SeccompProfile, TmpMode, TmpfsMount, UnixSockets, UserMode,
 };
 use crate::users::UserEntry;
 
@@ -64,6 +64,8 @@ pub struct Stated<T> {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the table of keys documents them, and `FilePolicy` what they mean")]
 pub struct FileSettings {
+    pub rootfs: Option<Stated<PathBuf>>,
+    pub rootfs_write: Option<Stated<RootFsWrite>>,
     pub reads: Option<Stated<ReadModel>>,
     pub deny_read: Vec<PathEntry>,
     pub allow_read: Vec<PathEntry>,

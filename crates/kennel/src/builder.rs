@@ -12,7 +12,7 @@ use std::time::Duration;
 use kennel_policy::merge::{Sources, merge_with};
 use kennel_policy::policy::{
     GitLevel, MountAccess, NetworkMode, OnReplace, Origin, Policy, Precedence, ProxyAddress, ReadModel,
-    SeccompProfile, TmpMode, UnixSockets, UserMode,
+    RootFsWrite, SeccompProfile, TmpMode, UnixSockets, UserMode,
 };
 use kennel_policy::printed::show_lines;
 use kennel_policy::settings::keys::{self, Kind};
@@ -150,6 +150,9 @@ impl SandboxBuilder {
         working_dir(path: impl AsRef<Path>) => "process.workdir", path.as_ref();
         /// Which of [`users`](SandboxBuilder::users) commands start as; the first by default.
         run_as(name: impl AsRef<str>) => "process.run_as", name.as_ref();
+        /// The folder that is the root inside. Of the host only what other rules allow is there, at the same paths; writes go to
+        /// a layer in memory, unless [`rootfs_write`](SandboxBuilder::rootfs_write) says otherwise.
+        rootfs(path: impl AsRef<Path>) => "files.rootfs", path.as_ref();
         /// The host name inside.
         hostname(name: impl AsRef<str>) => "process.hostname", name.as_ref();
     }
@@ -170,6 +173,8 @@ impl SandboxBuilder {
         nested(yes: bool) => process.nested = yes;
         /// User 0 inside, without capabilities.
         root_inside(root: bool) => process.user = if root { UserMode::Root } else { UserMode::Self_ };
+        /// With a [`rootfs`](SandboxBuilder::rootfs): whether it is read-only, or has a layer above it to write to.
+        rootfs_write(write: RootFsWrite) => files.rootfs_write = write;
         /// Which reads are allowed when no rule covers the path.
         reads(model: ReadModel) => files.reads = model;
         /// Which rule wins: the most specific one, or any deny of writing.

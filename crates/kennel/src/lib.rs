@@ -33,6 +33,8 @@ mod executor;
 pub mod home;
 pub mod job;
 mod network;
+#[cfg(test)]
+mod pages;
 mod pool;
 pub mod profiles;
 mod pty;
@@ -61,7 +63,8 @@ pub use kennel_policy::outcome::{
     self, Ended, Mended, NetworkDecision, Program, SetAside, Usage, Violation, What,
 };
 pub use kennel_policy::policy::{
-    GitLevel, NetworkMode, OnReplace, Policy, Precedence, ReadModel, SeccompProfile, TmpMode, UnixSockets,
+    GitLevel, NetworkMode, OnReplace, Policy, Precedence, ReadModel, RootFsWrite, SeccompProfile, TmpMode,
+    UnixSockets,
 };
 pub use network::Published;
 pub use pool::Pool;

@@ -375,6 +375,24 @@ pub static FLAGS: &[Flag] = &[
         ..RUN
     },
     Flag {
+        name: "rootfs",
+        value: Some("DIR"),
+        effect: Effect::Says("files.rootfs"),
+        section: "Files",
+        help: "Use DIR as the root inside, and show only listed paths of the host",
+        doc: "Writes go to a layer in memory, which is thrown away at the end. Paths in allow rules are the host's and \
+              show at the same path; deny rules are about paths as the command sees them.",
+        ..RUN
+    },
+    Flag {
+        name: "rootfs-write",
+        value: Some("layer|none"),
+        effect: Effect::Says("files.rootfs_write"),
+        section: "Files",
+        help: "With --rootfs: write to a temporary layer, or not at all",
+        ..RUN
+    },
+    Flag {
         name: "host-tmp",
         effect: Effect::SaysWord("files.tmp", "host"),
         section: "Files",

@@ -60,7 +60,7 @@ fn a_value_is_attached_or_follows() {
 fn every_flag_has_its_effect() {
     let args = run(
         "run --allow-write a --allow-write ~/b --deny-read=/c --allow-read d --deny-write /e --git hooks-read-only --on-replace end --protect-dotfiles --refuse-home --precedence deny-write --reads listed \
-                    --mount /s:/t:rw --tmpfs /u:1M --host-tmp --host-run --device /dev/kvm --no-system --net allow-list \
+                    --mount /s:/t:rw --tmpfs /u:1M --rootfs r --rootfs-write none --host-tmp --host-run --device /dev/kvm --no-system --net allow-list \
                     --allow-domain x.com --deny-domain * --ask --ask-timeout 5s --allow-sni-mismatch --allow-ech --publish 80:81 \
                     --parent-proxy p:1 --no-proxy q --http-proxy-port 1 --socks-proxy-port 2 --unix-sockets listed --allow-unix-socket /run/x --memory 1 --swap 0 --cpus 1.5 \
                     --timeout 1m --cpu-time 2 --pids 3 --open-files 4 --file-size 5 --max-output 6 --tmp-size 7 \

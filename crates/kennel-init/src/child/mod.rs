@@ -25,6 +25,7 @@ pub mod pair;
 pub mod reaper;
 pub mod remount;
 pub mod restrict;
+mod rootfs;
 pub mod session;
 mod streams;
 pub mod sys;
@@ -97,6 +98,8 @@ pub struct Setup<'a> {
     masks: (u32, u32),
     /// Holds an empty folder `d` and an unreadable file `f` to bind over what is hidden, and the private folders.
     store: Option<Fd>,
+    /// The file system in memory that holds the layer of a root, until that root is there.
+    layer: Option<Fd>,
     /// The folder that the last step worked in; the next often works in the same.
     folder: files::Folder,
     /// For each step, the tree it is to bind, where that was taken hold of early; 0 elsewhere. Null when none was.
@@ -328,6 +331,7 @@ impl<'a> Setup<'a> {
             root_owns: false,
             masks: (0, 0),
             store: None,
+            layer: None,
             folder: files::Folder::none(),
             held: core::ptr::null_mut(),
             index: 0,
@@ -358,6 +362,11 @@ impl<'a> Setup<'a> {
             tag::PRIVATE_MOUNTS => mounts::make_private(),
             tag::HOST_ROOT => self.host_root(&mut fields),
             tag::TMPFS_ROOT => self.tmpfs_root(&mut fields),
+            tag::LAYER => self.make_layer(&mut fields),
+            tag::LAYERED_ROOT => self.layered_root(&mut fields),
+            tag::BOUND_ROOT => self.bound_root(&mut fields),
+            tag::HAND_OVER_ROOT => self.hand_over_root(),
+            tag::FREEZE => self.freeze(&mut fields),
             tag::TMPFS => self.tmpfs(&mut fields),
             tag::BIND => self.bind(&mut fields),
             tag::STORE => self.make_store(&mut fields),

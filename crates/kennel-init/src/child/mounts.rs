@@ -15,7 +15,7 @@ pub(super) fn make_private() -> Result<()> {
     sys::mount(c"/", mount::MS_REC | mount::MS_PRIVATE)
 }
 
-const SAFE: u64 = mount::ATTR_NOSUID | mount::ATTR_NODEV;
+pub(super) const SAFE: u64 = mount::ATTR_NOSUID | mount::ATTR_NODEV;
 pub(super) const READ_ONLY: u64 = mount::ATTR_RDONLY | SAFE;
 
 impl<'a> Setup<'a> {
@@ -128,7 +128,7 @@ impl<'a> Setup<'a> {
     }
 
     /// Takes hold of the sources that later steps cover.
-    fn hold_early(&mut self) -> Result<()> {
+    pub(super) fn hold_early(&mut self) -> Result<()> {
         let mut steps = self.part;
         for index in 0..self.step_count {
             let (step, mut fields) = steps.step()?;
@@ -222,14 +222,14 @@ impl<'a> Setup<'a> {
         self.set_attributes(target.raw(), mount::ATTR_RDONLY, 0, false)
     }
 
-    fn attach(&mut self, tree: &Fd, target: &CStr) -> Result<()> {
+    pub(super) fn attach(&mut self, tree: &Fd, target: &CStr) -> Result<()> {
         let (folder, name) = self.folder_of(target, false)?;
         sys::attach(tree.raw(), folder, name)?;
         self.folder.covered(target.to_bytes());
         Ok(())
     }
 
-    fn set_attributes(&mut self, tree: i32, set: u64, clear: u64, recursive: bool) -> Result<()> {
+    pub(super) fn set_attributes(&mut self, tree: i32, set: u64, clear: u64, recursive: bool) -> Result<()> {
         match sys::mount_setattr(tree, set, clear, recursive) {
             // Before 5.12: each mount is remounted once all of them stand.
             Err(Errno::ENOSYS) => {
@@ -245,10 +245,14 @@ impl<'a> Setup<'a> {
         sys::pivot_root_here()?;
         // The old root now lies on top of the new one, at the working directory.
         sys::unmount_detached(c".")?;
-        sys::chdir(c"/")
+        sys::chdir(c"/")?;
+        // Whatever lies on the root still is what `..` leads to.
+        let above = sys::openat2(AT_FDCWD, c"/..", open::PATH, 0, 0)?;
+        let is_alone = sys::identity(above.raw())? == sys::identity(self.root.raw())?;
+        if is_alone { Ok(()) } else { Err(Errno::EPROTO) }
     }
 
-    fn new_tmpfs(&self, size: u64, inodes: u64, mode: u32) -> Result<Fd> {
+    pub(super) fn new_tmpfs(&self, size: u64, inodes: u64, mode: u32) -> Result<Fd> {
         let fs = sys::fsopen(c"tmpfs")?;
         sys::fsconfig_string(&fs, c"mode", number(u64::from(mode), 8, &mut [0; 24]))?;
         if size != 0 {
@@ -295,6 +299,13 @@ impl<'a> Setup<'a> {
 fn below<'s>(source: &'s CStr, path: &CStr, folder: &Fd) -> Option<(i32, &'s CStr)> {
     let rest = source.to_bytes_with_nul().strip_prefix(path.to_bytes())?.strip_prefix(b"/")?;
     Some((folder.raw(), CStr::from_bytes_with_nul(rest).ok()?))
+}
+
+/// Takes hold of a path of the host's, if it is still what the planner saw.
+pub(super) fn open_expected(source: &CStr, expected: Identity) -> Result<Fd> {
+    let strict = resolve::NO_SYMLINKS | resolve::NO_MAGICLINKS;
+    let found = sys::openat2(AT_FDCWD, source, open::PATH | open::NOFOLLOW, 0, strict)?;
+    if sys::identity(found.raw())? != expected { Err(Errno::ESTALE) } else { Ok(found) }
 }
 
 /// Writes a number without the formatting machinery, which may panic and is large.

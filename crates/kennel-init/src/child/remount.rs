@@ -105,7 +105,7 @@ fn wanted(mut steps: Reader, count: usize, path: &[u8]) -> Result<Option<usize>>
     for _ in 0..count {
         let (step, mut fields) = steps.step()?;
         let target = match step {
-            tag::HOST_ROOT | tag::TMPFS_ROOT => b"/".as_slice(),
+            tag::HOST_ROOT | tag::TMPFS_ROOT | tag::LAYERED_ROOT | tag::BOUND_ROOT => b"/".as_slice(),
             tag::TMPFS
             | tag::STORE
             | tag::PRIVATE
@@ -114,6 +114,7 @@ fn wanted(mut steps: Reader, count: usize, path: &[u8]) -> Result<Option<usize>>
             | tag::BIND
             | tag::MASK_DIR
             | tag::MASK_FILE
+            | tag::FREEZE
             | tag::READ_ONLY => fields.string()?.to_bytes(),
             _ => continue,
         };
@@ -122,7 +123,13 @@ fn wanted(mut steps: Reader, count: usize, path: &[u8]) -> Result<Option<usize>>
             continue;
         }
         found = match step {
-            tag::TMPFS_ROOT | tag::TMPFS | tag::STORE | tag::PRIVATE | tag::PROC | tag::DEVPTS => None,
+            tag::TMPFS_ROOT
+            | tag::LAYERED_ROOT
+            | tag::TMPFS
+            | tag::STORE
+            | tag::PRIVATE
+            | tag::PROC
+            | tag::DEVPTS => None,
             tag::BIND | tag::HOST_ROOT => Some(match fields.u8()? {
                 tag::ACCESS_WRITE => mount::MS_NOSUID | mount::MS_NODEV,
                 tag::ACCESS_DEVICE => mount::MS_RDONLY | mount::MS_NOSUID | mount::MS_NOEXEC,

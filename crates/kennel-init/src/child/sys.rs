@@ -85,6 +85,7 @@ pub mod nr {
     pub const FACCESSAT: usize = 269;
     pub const MKNODAT: usize = 259;
     pub const FCHMOD: usize = 91;
+    pub const FSETXATTR: usize = 190;
     pub const SYMLINKAT: usize = 266;
     pub const READLINKAT: usize = 267;
     pub const PPOLL: usize = 271;
@@ -154,6 +155,7 @@ pub mod nr {
     pub const FACCESSAT: usize = 48;
     pub const MKNODAT: usize = 33;
     pub const FCHMOD: usize = 52;
+    pub const FSETXATTR: usize = 7;
     pub const SYMLINKAT: usize = 36;
     pub const READLINKAT: usize = 78;
     pub const PPOLL: usize = 73;
@@ -427,6 +429,11 @@ pub fn file_system(fd: i32) -> Result<u64> {
 
 pub fn fchmod(fd: i32, mode: u32) -> Result<()> {
     call!(nr::FCHMOD, fd, mode).map(drop)
+}
+
+/// Gives an open file an extended attribute with an empty value.
+pub fn set_attribute(fd: i32, name: &CStr) -> Result<()> {
+    call!(nr::FSETXATTR, fd, at(name), at(c""), 0, 0).map(drop)
 }
 
 pub fn write(fd: i32, bytes: &[u8]) -> Result<usize> {

@@ -50,6 +50,11 @@ pub const ROOT_OWNS: u8 = 70;
 pub const HOME: u8 = 71;
 pub const NEST_USERS: u8 = 72;
 pub const LIMIT_CAPABILITIES: u8 = 73;
+pub const LAYER: u8 = 60;
+pub const LAYERED_ROOT: u8 = 61;
+pub const BOUND_ROOT: u8 = 62;
+pub const HAND_OVER_ROOT: u8 = 63;
+pub const FREEZE: u8 = 64;
 
 /// `Access` of a bind.
 pub const ACCESS_READ: u8 = 0;

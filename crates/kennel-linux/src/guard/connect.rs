@@ -258,7 +258,10 @@ impl Connector {
         }
         // The sandbox's own /tmp and the like hold nothing of the host's.
         const TMPFS_MAGIC: u64 = 0x0102_1994;
-        let in_memory = rustix::fs::fstatfs(&file)?.f_type as u64 == TMPFS_MAGIC;
+        // The layer above a root of its own. A socket in the folder below it is none that anybody listens on.
+        const OVERLAYFS_MAGIC: u64 = 0x794c_7630;
+        let kind = rustix::fs::fstatfs(&file)?.f_type as u64;
+        let in_memory = kind == TMPFS_MAGIC || kind == OVERLAYFS_MAGIC;
         if in_memory && !self.host_devices.contains(&identity.device) {
             return Ok(Ok(Peer::File(file)));
         }

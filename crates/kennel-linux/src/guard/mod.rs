@@ -151,6 +151,14 @@ impl Guard {
         self.helper = Some(helper);
     }
 
+    /// Has these paths stay absent in a sandbox with this root, which init has handed over.
+    ///
+    /// # Errors
+    /// When it cannot be looked at.
+    pub fn keep_in_root(&mut self, findings: &[Finding], root: OwnedFd) -> Result<(), GuardError> {
+        self.absent.add_in_root(findings, root).map_err(|error| GuardError::Start(error.into()))
+    }
+
     /// Has the names that `rules` hide or keep covered again when the host replaces them, in these namespaces, with what
     /// is in this store.
     pub fn cover(&mut self, rules: Rules, namespaces: Namespaces, store: OwnedFd) {

@@ -16,7 +16,9 @@ pub const ASK: u32 = libc::RENAME_NOREPLACE | libc::RENAME_EXCHANGE;
 #[must_use]
 pub fn suffices(rules: &Rules) -> bool {
     rules.asks() != Asks::Must
-        || (rules.sockets.is_none() && rules.absent_by_policy().all(|absent| keeps_absent(&absent.path())))
+        || (rules.sockets.is_none()
+            && rules.in_root.is_empty()
+            && rules.absent_by_policy().all(|absent| keeps_absent(&absent.path())))
 }
 
 /// Whether an outer guard lets nobody make anything at `path`. It resolves the path as it is for this process.

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::as_root;
 use super::walk::{self, Spot};
-use crate::resolve::guard_rules::Protected;
+use crate::resolve::guard_rules::{Anchor, Finding, Protected};
 
 /// A protected path.
 #[derive(Debug)]
@@ -85,6 +85,21 @@ impl ProtectedPaths {
             ground.add(protected, anchor);
         }
         Ok(ground)
+    }
+
+    /// Adds paths that are seen inside, in a sandbox with this root.
+    ///
+    /// # Errors
+    /// When it cannot be looked at.
+    pub fn add_in_root(&mut self, findings: &[Finding], root: OwnedFd) -> Result<(), Errno> {
+        let identity = walk::identity(root.as_fd())?;
+        let (root, anchor) = (Arc::new(root), Arc::new(Anchor { path: "/".into(), identity }));
+        for Finding { path, rule } in findings {
+            let rest = path.strip_prefix("/").unwrap_or(path).to_path_buf();
+            let protected = Protected { anchor: Arc::clone(&anchor), rest, rule: rule.clone() };
+            self.add(&protected, Arc::clone(&root));
+        }
+        Ok(())
     }
 
     fn add(&mut self, protected: &Protected, anchor: Arc<OwnedFd>) {

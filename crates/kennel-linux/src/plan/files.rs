@@ -24,29 +24,32 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
     let scratch = policy.limits.tmp_size.unwrap_or(SCRATCH_BYTES);
     steps.add(Step::PrivateMounts, "every sandbox");
     users::root_owns(steps, basis);
-    root(steps, points);
+    let own_root = root(steps, resolved, scratch)?;
     let mut places = vec![place(Path::new("/"), Kind::Folder, Right::Read)?];
     let mut sealed = Vec::new();
     let mut above: Vec<&Point> = Vec::new();
     let anew = points.first().is_some_and(|point| point.path == Path::new("/") && point.is_made_anew());
-    let covering = covering(points, anew);
+    let covering = covering(points, own_root);
     // First, because what hides other things waits below /dev until that is mounted over it, or hidden.
     if anew {
         steps.add(Step::MakeDir { path: c"/dev".into(), mode: 0o755 }, Zone::Dev.reason());
     }
     devices::store(steps, caller, scratch, SCRATCH_INODES)?;
     match points.iter().any(|point| point.state == State::Fresh(Zone::Dev)) {
-        true => devices::make(steps, caller, !anew),
-        false => devices::streams_only(steps, caller, !anew),
+        true => devices::make(steps, caller, !own_root),
+        false => devices::streams_only(steps, caller, !own_root),
     }
     if !resolved.guard.covered.is_empty() {
         steps.add(Step::HandOverStore, "what the host replaces is hidden again");
+    }
+    if !resolved.guard.in_root.is_empty() {
+        steps.add(Step::HandOverRoot, "denied paths stay absent in the writable layer too");
     }
     let mut hidden_last = None;
     for (index, point) in points.iter().enumerate() {
         while above.pop_if(|last| !point.path.starts_with(&last.path)).is_some() {}
         if point.path == Path::new("/") {
-            if let State::Host { write: true, .. } = point.state {
+            if let State::Host { write: true, .. } | State::Layer(_) = point.state {
                 places.push(place(&point.path, Kind::Folder, Right::Write)?);
             }
             above.push(point);
@@ -70,11 +73,12 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
                 stand(source.kind, steps);
                 let access = if *write { Access::Write } else { Access::Read };
                 // A root made anew lies over the host's, which is to be seen all the same.
-                let early = covered(&covering, source) || (anew && source.path == Path::new("/"));
+                let early = covered(&covering, source) || (own_root && source.path == Path::new("/"));
                 bind(steps, source, target, access, early, &point.reason)?;
                 // What lies in a writable place has its rights from there: Landlock looks at all folders above.
-                let inherits =
-                    above.iter().any(|above| matches!(above.state, State::Host { write: true, .. }));
+                let inherits = above
+                    .iter()
+                    .any(|above| matches!(above.state, State::Host { write: true, .. } | State::Layer(_)));
                 if *write && !inherits {
                     places.push(place(&point.path, source.kind, Right::Write)?);
                 }
@@ -83,11 +87,14 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
                 let reason = &point.reason;
                 if source.kind == Kind::Folder {
                     stand(Kind::Folder, steps);
-                    bind(steps, source, target, Access::Device, !anew, reason)?;
+                    bind(steps, source, target, Access::Device, !own_root, reason)?;
                 } else {
-                    devices::device(steps, c_path(&source.path)?, target, source.identity, !anew, reason);
+                    devices::device(steps, c_path(&source.path)?, target, source.identity, !own_root, reason);
                 }
             }
+            State::Frozen { .. } => steps.add(Step::Freeze { target }, &point.reason),
+            // Only the root itself is one.
+            State::Layer(_) => continue,
             // Until all mounts are made, init looks them up there.
             State::Hidden { .. } if point.path == Path::new("/proc") => {
                 stand(Kind::Folder, steps);
@@ -169,7 +176,7 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
     for (target, reason) in sealed {
         steps.add(Step::ReadOnly { target }, reason);
     }
-    if anew {
+    if own_root {
         steps.add(Step::PivotRoot, "only listed paths exist: the host's tree is gone");
     }
     steps.add(Step::SealMounts, "every sandbox");
@@ -186,15 +193,43 @@ impl Point {
     }
 }
 
-fn root(steps: &mut Steps, points: &[Point]) {
+/// Adds the steps that make the root. Whether it is another than the host's.
+fn root(steps: &mut Steps, resolved: &Resolved, scratch: u64) -> Result<bool, PlanError> {
+    let points = &resolved.points;
     match points.first().filter(|point| point.path == Path::new("/")) {
         Some(Point { state: State::Host { write: true, .. }, reason, .. }) => {
             steps.add(Step::HostRoot { access: Access::Write }, reason);
+            Ok(false)
+        }
+        Some(Point { state: State::Layer(folder), reason, .. }) => {
+            steps.add(Step::Layer { size: scratch, inodes: SCRATCH_INODES }, reason);
+            for made in resolved.root.iter().flat_map(|root| &root.made) {
+                let path = c_path(&made.path)?;
+                let step = match made.kind {
+                    Kind::Folder => Step::MakeDir { path, mode: made.mode },
+                    Kind::File | Kind::Link => Step::MakeFile { path },
+                };
+                steps.add(step, "a place to mount on, which the root file system does not have");
+            }
+            let (source, identity) = (c_path(&folder.path)?, folder.identity);
+            steps.add(Step::LayeredRoot { source, identity }, reason);
+            Ok(true)
+        }
+        Some(Point { state: State::Host { source: folder, .. }, reason, .. })
+            if folder.path != Path::new("/") =>
+        {
+            let (source, identity) = (c_path(&folder.path)?, folder.identity);
+            steps.add(Step::BoundRoot { source, identity }, reason);
+            Ok(true)
         }
         Some(point) if point.is_made_anew() => {
             steps.add(Step::TmpfsRoot { size: SKELETON_BYTES }, &point.reason);
+            Ok(true)
         }
-        _ => steps.add(Step::HostRoot { access: Access::Read }, "everything is readable by default"),
+        _ => {
+            steps.add(Step::HostRoot { access: Access::Read }, "everything is readable by default");
+            Ok(false)
+        }
     }
 }
 
@@ -231,12 +266,12 @@ fn bind(
 
 /// The points that mount something else over the host's own path. Under a root made anew none does: sources are taken
 /// from the old one.
-fn covering(points: &[Point], anew: bool) -> HashSet<&OsStr> {
+fn covering(points: &[Point], own_root: bool) -> HashSet<&OsStr> {
     let other = |point: &&Point| match &point.state {
         State::Host { source, .. } => source.path != point.path,
         _ => true,
     };
-    points.iter().filter(|_| !anew).filter(other).map(|point| point.path.as_os_str()).collect()
+    points.iter().filter(|_| !own_root).filter(other).map(|point| point.path.as_os_str()).collect()
 }
 
 /// Whether one of these stands over a source.
@@ -312,6 +347,7 @@ pub(super) fn landlock_only(resolved: &Resolved, abi: Abi) -> Result<Vec<Place>,
                 return Err(PlanError::NotWithLandlock { rule });
             }
             State::Host { source, .. } if source.path != point.path => return cannot(),
+            State::Layer(_) | State::Frozen { .. } => return cannot(),
             State::Host { source, write } => {
                 let right = if *write { Right::Write } else { Right::Read };
                 let above = resolved.points.iter().any(|other| {

@@ -89,6 +89,18 @@ pub enum ResolveError {
         /// The other rule.
         deny: String,
     },
+    /// Nothing can be laid over a folder with mounts in it.
+    #[error(
+        "resolving {rule}: {} is mounted below it, and the kernel lays no writable layer over a folder with mounts in it\n\
+         help: unmount it, or use `files.rootfs_write = \"none\"`",
+        shown(.mount)
+    )]
+    MountedInRoot {
+        /// The rule.
+        rule: String,
+        /// The mount.
+        mount: PathBuf,
+    },
     /// A mount would show what a rule hides.
     #[error("resolving {mount}: its source is hidden by {rule}\nhelp: drop one of the two rules")]
     HiddenSource {

@@ -82,6 +82,8 @@ pub enum Asks {
 pub struct Rules {
     /// Paths that are to stay absent.
     pub protected: Vec<Protected>,
+    /// Paths that are to stay absent in a root that has a layer to write to, as they are seen inside.
+    pub in_root: Vec<Finding>,
     /// Paths in what can be written that mounts hide or keep. Nothing is to be made there while the host replaces them.
     pub standing: Vec<Protected>,
     /// All names that mounts hide, keep or hold in their places, and absent ones that are to be hidden when the host
@@ -157,7 +159,7 @@ impl Rules {
     #[must_use]
     pub fn asks(&self) -> Asks {
         match () {
-            () if self.absent_by_policy().next().is_some() => Asks::Must,
+            () if self.absent_by_policy().next().is_some() || !self.in_root.is_empty() => Asks::Must,
             () if !self.rewritten.is_empty() || self.sockets.is_some() => Asks::Must,
             () if self.names() => Asks::Better,
             () => Asks::No,
@@ -169,6 +171,7 @@ impl Rules {
     pub fn names(&self) -> bool {
         self.hears_names
             || !self.protected.is_empty()
+            || !self.in_root.is_empty()
             || !self.rewritten.is_empty()
             || !self.standing.is_empty()
     }

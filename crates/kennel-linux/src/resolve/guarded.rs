@@ -121,6 +121,24 @@ impl<'a> Resolver<'a> {
         Listed { path, identity, rule }
     }
 
+    /// Denied paths that are not there, in a root that can be written, as they are seen inside.
+    fn absent_in_root(&self, points: &[Point], absent: &[&UnmountableRule]) -> Vec<Finding> {
+        let root = points.first().filter(|point| point.path == Path::new("/")).map(|point| &point.state);
+        let Some(State::Layer(Source { path: top, .. })) = root else { return Vec::new() };
+        let states: HashMap<&OsStr, &State> =
+            points.iter().map(|point| (point.path.as_os_str(), &point.state)).collect();
+        let mut findings = Vec::new();
+        for loose in absent {
+            let Ok(rest) = loose.path.strip_prefix(top) else { continue };
+            let path = Path::new("/").join(rest);
+            let nearest = path.ancestors().skip(1).find_map(|above| states.get(above.as_os_str()));
+            if matches!(nearest, Some(State::Layer(_))) {
+                findings.push(Finding { path, rule: loose.rule.clone() });
+            }
+        }
+        findings
+    }
+
     /// What the guard is to keep. A denied path that is not there has nothing to mount on, wherever the sandbox could
     /// make it; and no mount keeps a program from connecting to a socket.
     pub(super) fn guarded(
@@ -145,6 +163,7 @@ impl<'a> Resolver<'a> {
         let writable = Writable::of(points);
         let mut last = None;
         covered.extend(self.absent_names(points, &absent));
+        let in_root = self.absent_in_root(points, &absent);
         let findings: Vec<Finding> = absent
             .into_iter()
             .filter(|loose| writable.can_be_made_in(&loose.path, &mut last))
@@ -159,6 +178,7 @@ impl<'a> Resolver<'a> {
             .with_rewritten(&rewritten, &anchors)
             .with_standing(&standing, &anchors);
         (rules.covered, rules.on_replace) = (covered, self.files.on_replace);
+        rules.in_root = in_root;
         rules.sockets = listed.map(|listed| Sockets {
             allowed: listed
                 .into_iter()

@@ -22,6 +22,7 @@ mod placed;
 mod planted;
 mod points;
 mod repositories;
+mod rootfs;
 mod second_mounts;
 mod special;
 mod sys;
@@ -50,6 +51,7 @@ pub use own_settings::OWN_SETTINGS;
 pub use path_rules::SYSTEM;
 use path_rules::{List, Resolver};
 use points::pin;
+pub use rootfs::{Made, ResolvedRoot};
 use special::KernelMounts;
 pub use special::OWN_DEVICES;
 use tree::Tree;
@@ -78,6 +80,8 @@ pub struct Resolved {
     pub written: Vec<(PathBuf, Vec<u8>)>,
     /// Files of /proc that show the kernel's own state to this user, and are not for a sandbox.
     pub kernel_state: Vec<CString>,
+    /// What is made for a root file system of its own, if it has one.
+    pub root: Option<ResolvedRoot>,
     /// Whether the command makes namespaces of its own, whose maps it writes in /proc.
     pub nested: bool,
     /// The files that name several users.
@@ -136,6 +140,13 @@ pub enum State {
     Fresh(Zone),
     /// A device of the host's.
     Device(Source),
+    /// A folder of the host's with a layer above it, which takes what is written: the root.
+    Layer(Source),
+    /// A part of the layered root that stays as it is.
+    Frozen {
+        /// Folder, file or link.
+        kind: Kind,
+    },
 }
 
 /// A place on the host to mount from.
@@ -179,6 +190,22 @@ pub fn resolve(
     cwd: &Path,
     missing_folders: MissingFolders,
 ) -> Result<Resolved, ResolveError> {
+    match &policy.files.rootfs {
+        None => resolve_in(policy, cwd, missing_folders, None),
+        Some(rootfs) => {
+            let (policy, root) = rootfs::translate(policy, rootfs)?;
+            resolve_in(&policy, cwd, missing_folders, Some(root))
+        }
+    }
+}
+
+/// The same in a root file system, if there is one: `policy` is what is left to say of the host's files then.
+fn resolve_in(
+    policy: &Policy,
+    cwd: &Path,
+    missing_folders: MissingFolders,
+    mut root: Option<rootfs::Root>,
+) -> Result<Resolved, ResolveError> {
     let files = &policy.files;
     let mut resolver = Resolver {
         files,
@@ -201,6 +228,7 @@ pub fn resolve(
         hides_always: false,
         missing_folders,
         pending: Vec::new(),
+        own_root: root.is_some(),
     };
     resolver.kernel = KernelMounts::of(resolver.mount_table()?);
     let start = locate(policy.process.workdir.as_deref().unwrap_or(cwd));
@@ -214,6 +242,9 @@ pub fn resolve(
     resolver.list(List::AllowWrite, &files.allow_write)?;
     resolver.list(List::DenyWrite, &files.deny_write)?;
     resolver.say_through_links()?;
+    if let Some(root) = &root {
+        resolver.say_root(root)?;
+    }
     let looked = resolver.search()?;
     resolver.refuse_homes()?;
     let handback = resolver.keep_repositories(&looked.repositories)?;
@@ -222,11 +253,11 @@ pub fn resolve(
     resolver.deny_other_names()?;
     resolver.deny_at_second_mounts()?;
     let sockets = resolver.sockets(policy)?;
-    let workdir = resolver.workdir(policy, cwd, start)?;
+    let workdir = if root.is_some() { None } else { resolver.workdir(policy, cwd, start)? };
     if files.reads == ReadModel::Listed && files.system {
         resolver.system();
     }
-    if policy.network.mode != NetworkMode::None {
+    if policy.network.mode != NetworkMode::None && root.is_none() {
         resolver.name_servers();
     }
     resolver.check_links_to_denied()?;
@@ -234,6 +265,10 @@ pub fn resolve(
     let mut points = resolver.points();
     resolver.mounts(&mut points)?;
     resolver.devices(&mut points)?;
+    let in_root = match &mut root {
+        Some(root) => Some(resolver.root_points(&mut points, root, policy.network.mode)?),
+        None => None,
+    };
     resolver.hold_links(&mut points)?;
     resolver.check_hard_links()?;
     pin(&mut points)?;
@@ -241,10 +276,14 @@ pub fn resolve(
     let mut guard = resolver.guarded(&points, sockets)?;
     // To look through a large tree when the run is over takes longer than to hear of each name that is made in it.
     guard.hears_names = handback.is_some() && looked.entries > MANY_ENTRIES;
-    if let (Some(path), Some(_)) = (&workdir, &policy.process.workdir)
+    let workdir = match &root {
+        Some(root) => resolver.workdir_in_root(&points, root, policy.process.workdir.as_deref(), cwd)?,
+        None => workdir,
+    };
+    if let (Some(path), Some(_), None) = (&workdir, &policy.process.workdir, &root)
         && !visible(&points, path)
     {
-        let (rule, path) = ("workdir".into(), path.clone());
+        let (rule, path): (_, PathBuf) = ("workdir".into(), path.clone());
         return Err(ResolveError::Unfit { rule, path, what: "does not exist inside: a rule hides it" });
     }
     // A hidden folder is there all the same, empty or with what is shown in it, and srt's commands start in it.
@@ -253,17 +292,22 @@ pub fn resolve(
             && points.iter().any(|point| match point.state {
                 State::Hidden { kind } => kind == Kind::Folder && point.path == path,
                 State::Host { .. } => point.path.starts_with(path),
-                State::Device(_) | State::Fresh(_) => false,
+                State::Device(_) | State::Fresh(_) | State::Layer(_) | State::Frozen { .. } => false,
             })
     };
-    let workdir = workdir.filter(|path| visible(&points, path) || is_there(path)).or_else(|| {
+    let is_seen = |path: &PathBuf| root.is_some() || visible(&points, path) || is_there(path);
+    let workdir = workdir.filter(is_seen).or_else(|| {
         let instead = policy.process.start_instead.iter().filter_map(|path| match locate(path) {
             Ok(Location::Found(found)) if found.kind == Kind::Folder => Some(found.path),
             _ => None,
         });
         instead.into_iter().find(|path| visible(&points, path))
     });
-    let covers = if policy.network.mode == NetworkMode::AllowList { covers(&points) } else { Vec::new() };
+    let (root, covers) = match in_root {
+        Some((root, covers)) => (Some(root), covers),
+        None if policy.network.mode == NetworkMode::AllowList => (None, covers(&points)),
+        None => (None, Vec::new()),
+    };
     let kernel_state = kernel_state();
     // Root could write what is the whole kernel's in /proc; and since Linux 5.12 nobody without CAP_SETFCAP maps user 0.
     let nested = match (policy.process.nested, rustix::process::geteuid().is_root()) {
@@ -284,6 +328,7 @@ pub fn resolve(
         workdir,
         written,
         kernel_state,
+        root,
         nested,
         user_files,
     })
@@ -383,7 +428,7 @@ fn visible(points: &[Point], path: &Path) -> bool {
     match nearest {
         None => true,
         Some(point) => match point.state {
-            State::Host { .. } | State::Device(_) => true,
+            State::Host { .. } | State::Device(_) | State::Layer(_) | State::Frozen { .. } => true,
             State::Hidden { .. } => false,
             State::Fresh(_) => point.path == path,
         },

@@ -10,7 +10,7 @@ use kennel_policy::policy::ReadModel;
 
 use super::guard_rules::{CoveredName, Finding};
 use super::path_rules::{Linked, List, Resolver, UnmountableRule};
-use super::{Kind, Point, State};
+use super::{Found, Kind, Location, Point, State, locate};
 
 /// The names that mounts cover.
 #[derive(Default)]
@@ -30,13 +30,16 @@ impl Resolver<'_> {
         for point in points {
             while above.pop_if(|last| !point.path.starts_with(&last.path)).is_some() {}
             if let Some((cover, writable)) = self.cover(point, above.last().copied()) {
-                let mounted = above.iter().rev().find_map(|above| moved(above));
+                let shows = |point: &&&Point| matches!(point.state, State::Host { .. } | State::Layer(_));
+                let mounted = above.iter().rev().find(shows).and_then(|above| moved(above));
                 self.add_name(&mut names, point, cover, writable, mounted);
             }
             above.push(point);
         }
         let writes = points.iter().any(|point| matches!(point.state, State::Host { write: true, .. }));
         let matter = self.linked.iter().filter(|rule| writes || rule.list == List::DenyRead);
+        // The same path may lead to something else in a root of its own.
+        let matter = matter.filter(|rule| !self.own_root || leads_to_shown(points, &rule.path));
         names.covered.extend(matter.map(linked));
         names
     }
@@ -120,9 +123,20 @@ fn linked(Linked { path, list, rule }: &Linked) -> CoveredName {
 /// Where a folder of the host's shows, if that is not its own path.
 fn moved(point: &Point) -> Option<(&Path, &Path)> {
     match &point.state {
-        State::Host { source, .. } if source.path != point.path => Some((&source.path, &point.path)),
+        State::Host { source, .. } | State::Layer(source) if source.path != point.path => {
+            Some((&source.path, &point.path))
+        }
         _ => None,
     }
+}
+
+/// Whether a path of the host's leads to what shows at the host's own path.
+fn leads_to_shown(points: &[Point], path: &Path) -> bool {
+    let place = match locate(path) {
+        Ok(Location::Found(Found { path, .. }) | Location::Missing(path)) => path,
+        _ => return false,
+    };
+    shows_host(points, &place, &place, ReadModel::Listed)
 }
 
 /// Whether what the host makes at `path` would show at `inside`.
@@ -134,7 +148,7 @@ fn shows_host(points: &[Point], path: &Path, inside: &Path, reads: ReadModel) ->
     };
     match inside.ancestors().find_map(|above| Some((above, &at(above)?.state))) {
         None => reads == ReadModel::Open && inside == path,
-        Some((above, State::Host { source, .. })) => {
+        Some((above, State::Host { source, .. } | State::Layer(source))) => {
             inside.strip_prefix(above).is_ok_and(|rest| source.path.join(rest) == path)
         }
         Some(_) => false,

@@ -134,6 +134,8 @@ pub(super) struct Resolver<'a> {
     pub(super) missing_folders: MissingFolders,
     /// Those that a run would make.
     pub(super) pending: Vec<PathBuf>,
+    /// Whether the root is a folder of its own, and no part of the host's tree.
+    pub(super) own_root: bool,
 }
 
 /// The minimal system set of listed reads: what a dynamically linked program, a shell and an interpreter need.

@@ -239,7 +239,7 @@ impl Resolver<'_> {
     pub(super) fn own_places(&mut self, hosts_network: bool) -> Result<(), ResolveError> {
         let asked = self.asked_of_own.iter().any(|(place, _)| place.starts_with("/sys"));
         let shown = matches!(self.verdict(Path::new("/sys")), PathAccess::Host { .. });
-        if asked || shown || self.files.reads == ReadModel::Open {
+        if asked || shown || self.own_root || self.files.reads == ReadModel::Open {
             self.at(Path::new("/sys")).zone = Some(Zone::Sys);
             self.fill_sys(hosts_network);
         }

@@ -5,7 +5,7 @@
 //! mount away with the name that it was on. Resolving the policy again does not tell: to it the same rule covers the same
 //! name. So each file is looked at twice, before the sandbox is prepared and before it is handed out.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 
@@ -30,9 +30,39 @@ struct Standing {
 impl Ground {
     /// As it is now.
     pub(super) fn of(points: &[Point]) -> Ground {
+        let top = points.iter().find(|point| point.path == Path::new("/")).and_then(root_folder);
         let of_the_host = points.iter().filter(|point| !matches!(point.state, State::Fresh(_)));
-        Ground(of_the_host.map(|point| standing(&point.path)).collect())
+        let looked = of_the_host.map(|point| match top {
+            None => standing(&point.path),
+            Some(top) => standing(&in_root(points, point, top)),
+        });
+        Ground(looked.collect())
     }
+}
+
+/// The folder that is the root, where that is not the host's own.
+fn root_folder(root: &Point) -> Option<&Path> {
+    match &root.state {
+        State::Layer(source) | State::Host { source, .. } => Some(source.path.as_path()),
+        _ => None,
+    }
+    .filter(|folder| *folder != Path::new("/"))
+}
+
+/// The host's path of what a point is on, in a sandbox with a root of its own.
+fn in_root(points: &[Point], point: &Point, top: &Path) -> PathBuf {
+    if let State::Host { source, .. } | State::Layer(source) | State::Device(source) = &point.state {
+        return source.path.clone();
+    }
+    let around = point.path.ancestors().skip(1).find_map(|above| {
+        let point = points.iter().find(|point| point.path == above)?;
+        match &point.state {
+            State::Host { source, .. } | State::Layer(source) => Some((above, source.path.as_path())),
+            _ => None,
+        }
+    });
+    let (above, folder) = around.unwrap_or((Path::new("/"), top));
+    folder.join(point.path.strip_prefix(above).unwrap_or(Path::new("")))
 }
 
 fn standing(path: &Path) -> Option<Standing> {

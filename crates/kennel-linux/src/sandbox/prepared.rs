@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use kennel_init::child::clone::flag;
 use kennel_init::plan::{Command, Plan, Planned, Step};
-use kennel_policy::policy::{NetworkMode, NoNetwork, Policy, SeccompProfile, UnixSockets};
+use kennel_policy::policy::{NetworkMode, NoNetwork, Policy, RootFsWrite, SeccompProfile, UnixSockets};
 
 use super::{Error, Show, system};
 use crate::cgroup::{Cgroup, CgroupError, Controller, ControllerSet};
@@ -59,6 +59,8 @@ pub struct EarlyInit {
 pub struct Prepared {
     request: Request,
     resolved: Resolved,
+    /// The caller's working directory.
+    cwd: PathBuf,
     caller: Caller,
     abi: Abi,
     /// Whether the filter can ask the guard: not where an outer sandbox's does already.
@@ -234,7 +236,14 @@ impl Prepared {
         missing_folders: MissingFolders,
     ) -> Result<Prepared, Error> {
         let resolved = resolve(&request.policy, cwd, missing_folders)?;
-        Ok(Prepared { request, resolved, caller, abi: Abi::of_this_kernel(), asks: true })
+        Ok(Prepared {
+            request,
+            resolved,
+            cwd: cwd.to_path_buf(),
+            caller,
+            abi: Abi::of_this_kernel(),
+            asks: true,
+        })
     }
 
     /// The plan for a tier and a command.
@@ -303,6 +312,10 @@ impl Prepared {
         if tier == Tier::LandlockOnly {
             self.share_the_hosts_network(&mut variables);
         }
+        if let Some(root) = &self.resolved.root {
+            let set = &policy.environment.set;
+            root.settle_variables(&mut variables, |name| set.iter().any(|(own, _)| own == name));
+        }
         command(policy, caller, &wanted.words, &variables)
     }
 
@@ -347,6 +360,7 @@ impl Prepared {
             workdir: _,
             written,
             kernel_state,
+            root,
             nested,
             user_files,
         } = now;
@@ -354,7 +368,7 @@ impl Prepared {
         (&then.points, &then.links, &then.covers) == (points, links, covers)
             && (&then.guard, &then.handback) == (guard, handback)
             && (&then.written, &then.kernel_state, then.nested) == (written, kernel_state, *nested)
-            && then.user_files == *user_files
+            && (&then.root, &then.user_files) == (root, user_files)
     }
 
     /// What the controller guards while the sandbox runs.
@@ -414,6 +428,14 @@ impl Prepared {
                 request.network = Some(*fallback);
                 continue;
             }
+            if refused == Some(Refused::Layer) {
+                let error = explain_layer(error);
+                if !request.policy.best_effort {
+                    return Err(error);
+                }
+                self.resolve_without_layer(&error)?;
+                continue;
+            }
             tier = match (tier, &error) {
                 (Tier::Full, _) if refused == Some(Refused::Proc) => Tier::HostProc,
                 (Tier::Full | Tier::HostProc, error) if namespaces_denied(error) => Tier::LandlockOnly,
@@ -424,6 +446,20 @@ impl Prepared {
                 return Err(explain(&error));
             }
         }
+    }
+
+    /// Best effort: the root is read-only where this kernel makes no layer above it.
+    fn resolve_without_layer(&mut self, error: &Error) -> Result<(), Error> {
+        let policy = Arc::make_mut(&mut self.request.policy);
+        if let Some(rootfs) = &mut policy.files.rootfs {
+            rootfs.write = RootFsWrite::None;
+        }
+        self.resolved = resolve(policy, &self.cwd, MissingFolders::Create)?;
+        if let Some(root) = &mut self.resolved.root {
+            let text = error.to_string();
+            root.lacks = Some(format!("a writable root: {}", text.lines().next().unwrap_or_default()));
+        }
+        Ok(())
     }
 
     /// The proxy of an allow list is then found on the host's loopback.
@@ -595,6 +631,9 @@ impl Prepared {
             }
         }
         self.request.stand_ins(tier).1.iter().for_each(|note| lacks(note));
+        if let Some(missing) = self.resolved.root.as_ref().and_then(|root| root.lacks.as_ref()) {
+            lacks(missing);
+        }
         if self.abi == Abi::None {
             lacks("Landlock: only the mounts enforce the file rules");
         }
@@ -635,6 +674,26 @@ fn namespaces_denied(error: &Error) -> bool {
         }
         _ => false,
     }
+}
+
+/// Why there is no layer. The kernel tells it to its own log alone.
+fn explain_layer(error: Error) -> Error {
+    let Error::Start(StartError::Step { source, .. }) = &error else { return error };
+    let why = match source.raw_os_error() {
+        Some(libc::ESTALE) => return error,
+        Some(libc::EOPNOTSUPP) => "before Linux 6.6 an in-memory file system cannot hold a writable layer",
+        Some(libc::ENODEV) => "this kernel has no overlay file system",
+        Some(libc::EPERM) => {
+            "this host, or a kernel before 5.11, lets only root mount an overlay file system"
+        }
+        Some(libc::EINVAL) => {
+            "the kernel refuses this folder: it lies on an overlay of an overlay or on a file system that cannot be \
+             laid under one, or something is mounted below it"
+        }
+        _ => "this kernel makes no writable layer above that folder",
+    };
+    let remedy = "use `files.rootfs_write = \"none\"`: the root is read-only then".into();
+    Error::Denied { error: error.to_string(), why: why.into(), remedy }
 }
 
 fn explain(error: &Error) -> Error {

@@ -6,7 +6,8 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use crate::guard::{
-    Guard, GuardAssumptions, GuardError, GuardHandle, Namespaces, Rules, SHORT_RUN, Violation, Violations,
+    Finding, Guard, GuardAssumptions, GuardError, GuardHandle, Namespaces, Rules, SHORT_RUN, Violation,
+    Violations,
 };
 
 /// How far the guard is.
@@ -16,6 +17,9 @@ pub struct GuardState {
     /// What names are covered with, as far as it has come.
     namespaces: Option<Namespaces>,
     store: Option<OwnedFd>,
+    /// What is to stay absent in a root that can be written, and that root, when it has come.
+    in_root: Vec<Finding>,
+    root: Option<OwnedFd>,
     rules: Option<Rules>,
     /// A helper for several users.
     helper: Option<OwnedFd>,
@@ -41,6 +45,7 @@ impl GuardState {
     ) -> Result<(), GuardError> {
         self.guard = Some(Guard::new(rules, assumptions)?);
         self.hears_of_names = asks && rules.names();
+        self.in_root.clone_from(&rules.in_root);
         if self.namespaces.is_some() {
             self.rules = Some(rules.clone());
             self.begin = Some(Instant::now() + SHORT_RUN);
@@ -66,6 +71,11 @@ impl GuardState {
     /// Takes the store of what hides things.
     pub fn keep_store(&mut self, store: OwnedFd) {
         self.store = Some(store);
+    }
+
+    /// Takes the root of a sandbox that can write to it.
+    pub fn keep_root(&mut self, root: OwnedFd) {
+        self.root = Some(root);
     }
 
     /// Takes the listener that init made. Calls wait there until [`GuardState::start`].
@@ -97,6 +107,17 @@ impl GuardState {
         let Some(mut guard) = self.guard.take() else { return };
         if let Some(helper) = self.helper.take() {
             guard.help(helper);
+        }
+        let held = match self.root.take() {
+            Some(root) => guard.keep_in_root(&self.in_root, root),
+            None if self.in_root.is_empty() => Ok(()),
+            // It was handed over before anything could call.
+            None => Err(GuardError::Start(std::io::ErrorKind::NotFound.into())),
+        };
+        if let Err(error) = held {
+            end();
+            self.failed = Some(error);
+            return;
         }
         let names = (self.rules.take(), self.namespaces.take(), self.store.take());
         if let (Some(rules), Some(namespaces), Some(store)) = names {

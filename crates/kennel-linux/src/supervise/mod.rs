@@ -319,6 +319,7 @@ impl Running {
         match role {
             DescriptorRole::Notifications => self.guard_state.listen(fd),
             DescriptorRole::Store => self.guard_state.keep_store(fd),
+            DescriptorRole::Root => self.guard_state.keep_root(fd),
             DescriptorRole::Terminal => self.terminal = Some(fd),
             DescriptorRole::InputFile | DescriptorRole::InputPipe => self.input = Some((role, fd)),
             DescriptorRole::Socket(role) => self.doors.push((role, fd)),

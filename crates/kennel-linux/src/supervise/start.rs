@@ -88,6 +88,8 @@ pub enum Refused {
     Proc,
     /// A netlink batch, on kernels without nftables.
     Netlink,
+    /// A writable layer above a root file system.
+    Layer,
 }
 
 impl Running {
@@ -375,6 +377,7 @@ fn step_error(plan: &Plan, index: u32, source: io::Error) -> StartError {
             refused: match planned.step {
                 Step::Proc { .. } => Some(Refused::Proc),
                 Step::Netlink { .. } => Some(Refused::Netlink),
+                Step::Layer { .. } | Step::LayeredRoot { .. } => Some(Refused::Layer),
                 _ => None,
             },
             source,

@@ -11,7 +11,7 @@ use super::{PathEntry, Sense, Settings, Stated};
 use crate::domain::{HostRule, ListKind};
 use crate::policy::{
     GitLevel, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress, PublishedPort, ReadModel,
-    SeccompProfile, TmpMode, TmpfsMount, UnixSockets, UserMode,
+    RootFsWrite, SeccompProfile, TmpMode, TmpfsMount, UnixSockets, UserMode,
 };
 use crate::users::UserEntry;
 
@@ -203,6 +203,23 @@ pub static SECTIONS: &[Section] = &[
         name: "files",
         doc: "Which files can be read and written.",
         keys: &[
+            Key {
+                name: "rootfs",
+                kind: Kind::Folder(|s| &mut s.files.rootfs),
+                default: "",
+                tighten: Tighten::No,
+                doc: "A folder that is the root inside; of the host only what the lists name is there.",
+            },
+            Key {
+                name: "rootfs_write",
+                kind: Kind::Choice(&Words {
+                    words: &[("none", RootFsWrite::None), ("layer", RootFsWrite::Layer)],
+                    slot: |s| &mut s.files.rootfs_write,
+                }),
+                default: "layer",
+                tighten: Tighten::Stricter,
+                doc: "Writes to rootfs: none, or into a layer in memory that is thrown away at the end.",
+            },
             Key {
                 name: "reads",
                 kind: Kind::Choice(&Words {

@@ -13,6 +13,8 @@ type Say = fn(SandboxBuilder) -> SandboxBuilder;
 const ALL: &[(&str, Say, &str)] = &[
     ("profile", |b| b.profile("judge"), "judge"),
     ("best_effort", |b| b.best_effort(true), "true"),
+    ("files.rootfs", |b| b.rootfs("/a"), "/a"),
+    ("files.rootfs_write", |b| b.rootfs_write(RootFsWrite::None), "none"),
     ("files.reads", |b| b.reads(ReadModel::Listed), "listed"),
     ("files.deny_read", |b| b.deny_read("/a/*.key"), "/a/*.key"),
     ("files.allow_read", |b| b.allow_read("/a"), "/a"),

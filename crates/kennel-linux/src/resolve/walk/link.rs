@@ -34,6 +34,14 @@ impl Walk<'_> {
         };
         let link = opened.path.join(OsStr::from_bytes(name.to_bytes()));
         let places = || PatternSet::places(alive).filter(|(pattern, _)| denies(*pattern)).collect::<Vec<_>>();
+        if let Some(view) = self.search.within {
+            let behind = view.folder_behind(&link).filter(|folder| *folder != link);
+            if let Some(folder) = behind {
+                let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+                links.push(LinkedFolder { link, folder, pattern, places: places() });
+            }
+            return;
+        }
         if let Some(silent) = self.silent_mount_behind(&link) {
             // It may hold anything.
             let tell = |(pattern, _)| Seen { path: silent.clone(), what: What::PerhapsBelow(pattern) };

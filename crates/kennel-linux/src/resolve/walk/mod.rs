@@ -29,6 +29,7 @@ use rustix::io::Errno;
 use super::locate::is_own;
 use super::open_strictly;
 use super::path_rules::shown;
+use super::rootfs::View;
 use super::{crew, tree};
 use folder::{Opened, Walk};
 pub(crate) use leaf::{Counted, Leaf};
@@ -108,6 +109,8 @@ pub struct Search<'a> {
     pub denies: &'a BTreeSet<usize>,
     /// Folders that are not entered: what is mounted there does not show inside.
     pub closed: &'a BTreeSet<PathBuf>,
+    /// Where links lead, if not where they lead this process.
+    pub within: Option<&'a View>,
     /// As many entries are looked at.
     pub most_entries: usize,
 }
@@ -124,6 +127,7 @@ impl<'a> Search<'a> {
             repositories_in: NONE,
             denies: NONE,
             closed: NO_FOLDERS,
+            within: None,
             most_entries: MOST_ENTRIES,
         }
     }
