@@ -40,6 +40,8 @@ pub(super) struct How {
     pub(super) umask: u32,
     /// Whether this is the leader of a command of a session.
     pub(super) leads: bool,
+    /// Whether a command without a terminal can stay in this process's POSIX session, which has none.
+    pub(super) stays: bool,
 }
 
 /// Starts the command. Returns its pid, and when its time is up. What this takes comes from `memory`, and is not needed any more
@@ -50,7 +52,7 @@ pub(super) fn start(
     terminal: Option<&Terminal>,
     memory: &Memory,
 ) -> Result<(i32, Option<u64>)> {
-    let How { link, umask, leads } = *how;
+    let How { link, umask, leads, stays } = *how;
     let reader = &mut part;
     reader.magic()?;
     let (stand, limit, silent) = (reader.u8()?, reader.u64()?, reader.u8()? != 0);
@@ -69,7 +71,12 @@ pub(super) fn start(
         candidate_count,
         arguments,
         environment: environment.cast_const(),
-        terminal: if terminal.is_some() { stand } else { tag::TERMINAL_DETACHED },
+        terminal: match terminal {
+            Some(_) => stand,
+            // A session costs more than a group: the scheduler makes a group of tasks for each (autogroup).
+            None if stays => tag::TERMINAL_BACKGROUND,
+            None => tag::TERMINAL_DETACHED,
+        },
         tty,
         umask,
         die_with_init: sys::getpid() != 1,

@@ -92,7 +92,7 @@ impl Pool {
         // Before anything else is opened: a descriptor of kennel's own must never pass for one of the caller's streams.
         let streams = streams.taken()?;
         let _low = LowNumbers::occupied()?;
-        let (streams, mut pipes) = given(streams, &policy)?;
+        let (streams, mut pipes) = given(streams, &policy, true)?;
         let Started { supervisor, not_enforced, terminal } = ready.start(
             fit,
             Late {
