@@ -165,13 +165,13 @@ pub unsafe fn run(link: i32, inherited: InheritedMemory) -> ! {
         fail(link, performed.past, errno);
     }
     let own_network = helper.count() > 0 || performed.own_network;
-    if let Some(layer) = performed.session {
+    if let Some(layer) = &performed.session {
         // SAFETY: neither is read any more.
         unsafe {
             opening.wipe();
             main.wipe();
         }
-        session::serve(link, layer, umask)
+        session::serve(link, layer.as_ref(), umask)
     }
     reaper::adopt_orphans();
     let (past, terminal) = (performed.past, performed.terminal);

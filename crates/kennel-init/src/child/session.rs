@@ -68,10 +68,10 @@ struct Session {
 }
 
 /// Serves until the controller ends the session or is gone.
-pub(super) fn serve(link: i32, layer: Option<Fd>, umask: u32) -> ! {
+pub(super) fn serve(link: i32, layer: Option<&Fd>, umask: u32) -> ! {
     // Away from the caller's, whose terminal /dev/tty would be.
     let stays = sys::setsid().is_ok();
-    let start = Start { memory: 0, link: -1, layer: layer.as_ref().map_or(-1, Fd::raw), umask, stays };
+    let start = Start { memory: 0, link: -1, layer: layer.map_or(-1, Fd::raw), umask, stays };
     let slots = [Slot { pid: 0, start }; MOST_LEADERS];
     let mut session = Session { link, slots, used: Usage::default() };
     let Ok(signals) = sys::signalfd(u64::MAX) else { sys::exit(1) };
@@ -170,8 +170,9 @@ impl Session {
         self.used.add(&child.usage);
         let Some(slot) = slot else { return };
         slot.pid = 0;
-        if child.code != CLD_EXITED || child.status == LEFT_SOMETHING {
-            // Its command runs on, and nobody looks after it.
+        // 1 is what it exits with that has started no command, or ended everything before.
+        if child.code != CLD_EXITED || child.status > 1 {
+            // Its command may run on, and nobody looks after it.
             sys::exit(1);
         }
     }

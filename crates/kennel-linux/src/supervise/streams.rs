@@ -54,7 +54,7 @@ impl Streams {
 
     /// Makes pipes for those streams that are `wanted`; returns the command's ends.
     pub fn some(
-        input: Option<Vec<u8>>,
+        mut input: Option<Vec<u8>>,
         cap: usize,
         wanted: [bool; 3],
     ) -> io::Result<(Streams, [Option<OwnedFd>; 3])> {
@@ -74,8 +74,8 @@ impl Streams {
             *end = Some(theirs);
             match index {
                 0 => {
-                    let bytes = input.as_ref().filter(|bytes| !bytes.is_empty());
-                    streams.input = bytes.map(|bytes| (ours, bytes.clone(), 0));
+                    let bytes = input.take().filter(|bytes| !bytes.is_empty());
+                    streams.input = bytes.map(|bytes| (ours, bytes, 0));
                 }
                 output => streams.outputs[output - 1] = Some(ours),
             }

@@ -90,7 +90,7 @@ impl Backend for Linux {
         let Job { policy, environment, cwd, hooks, .. } = job;
         let Hooks { count, control, ask, published, advice, .. } = hooks;
         let _low = LowNumbers::occupied()?;
-        let (mut gate, network) = gate(&policy, &environment, control, ask, published)?;
+        let (mut gate, network) = gate(&policy, &environment, control, ask.as_ref(), published)?;
         let Lasting { timeout, idle } = lasting;
         let (session, started) = sandbox::Session::start(
             Preparation { policy, cwd, birth: Birth::program(), network, count },
@@ -141,7 +141,7 @@ fn start(job: Job) -> Result<Running> {
     let streams = streams.taken()?;
     let _low = LowNumbers::occupied()?;
     let (streams, mut pipes) = given(streams, &policy, false)?;
-    let (mut gate, network) = gate(&policy, &environment, control, ask, published)?;
+    let (mut gate, network) = gate(&policy, &environment, control, ask.as_ref(), published)?;
     let birth = match memory {
         // SAFETY: what the caller of `Job::clone_this_process` promised.
         Some(memory) => unsafe { Birth::copy(memory) },
@@ -207,13 +207,13 @@ fn gate(
     policy: &Policy,
     environment: &Environment,
     control: Option<ControlLines>,
-    ask: Option<AskAboutHosts>,
+    ask: Option<&AskAboutHosts>,
     tell: Option<fn(&Published)>,
 ) -> Result<(Option<SandboxNetwork>, Option<Network>)> {
     if let Some(why) = control.as_ref().and_then(|lines| lines.reachable(policy)) {
         return Err(SandboxError::Setup(why.into()));
     }
-    let mut gate = SandboxNetwork::new(policy, each_variable(environment), ask.as_ref())?;
+    let mut gate = SandboxNetwork::new(policy, each_variable(environment), ask)?;
     if let Some(gate) = &mut gate {
         if let Some(lines) = control {
             gate.obey(lines);

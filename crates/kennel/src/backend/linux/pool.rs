@@ -233,7 +233,7 @@ impl Shared {
         let PoolKind { policy, extras, .. } = &self.kind;
         let environment: Environment =
             std::env::vars_os().map(|(name, value)| (name.into(), value.into())).collect();
-        let (gate, network) = gate(policy, &environment, None, extras.ask.clone(), None)?;
+        let (gate, network) = gate(policy, &environment, None, extras.ask.as_ref(), None)?;
         let preparation = Preparation {
             policy: Arc::clone(policy),
             cwd: std::env::current_dir().unwrap_or_else(|_| "/".into()),
