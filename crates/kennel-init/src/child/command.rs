@@ -43,6 +43,8 @@ pub(super) struct How {
     pub(super) umask: u32,
     /// Whether this is the leader of a command of a session.
     pub(super) leads: bool,
+    /// Whether a command without a terminal can stay in this process's POSIX session, which has none.
+    pub(super) stays: bool,
 }
 
 /// Starts the command. Returns its pid, when its time is up, and whether it is one of several users. What this takes comes from
@@ -53,7 +55,7 @@ pub(super) fn start(
     terminal: Option<&Terminal>,
     memory: &Memory,
 ) -> Result<(i32, Option<u64>, bool)> {
-    let How { link, umask, leads } = *how;
+    let How { link, umask, leads, stays } = *how;
     let reader = &mut part;
     reader.magic()?;
     let (stand, limit, silent) = (reader.u8()?, reader.u64()?, reader.u8()? != 0);
@@ -73,7 +75,12 @@ pub(super) fn start(
         candidate_count,
         arguments,
         environment: environment.cast_const(),
-        terminal: if terminal.is_some() { stand } else { tag::TERMINAL_DETACHED },
+        terminal: match terminal {
+            Some(_) => stand,
+            // A session costs more than a group: the scheduler makes a group of tasks for each (autogroup).
+            None if stays => tag::TERMINAL_BACKGROUND,
+            None => tag::TERMINAL_DETACHED,
+        },
         tty,
         umask,
         user,

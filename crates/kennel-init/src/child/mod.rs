@@ -174,16 +174,17 @@ pub unsafe fn run(link: i32, inherited: InheritedMemory) -> ! {
         fail(link, performed.past, errno);
     }
     let own_network = helper.count() > 0 || performed.own_network;
-    if let Some(layer) = performed.session {
+    if let Some(layer) = &performed.session {
         // SAFETY: neither is read any more.
         unsafe {
             opening.wipe();
             main.wipe();
         }
-        session::serve(link, layer, umask)
+        session::serve(link, layer.as_ref(), umask)
     }
     reaper::adopt_orphans();
-    Leading { link, past: performed.past, terminal: performed.terminal, umask, own_network, leads: false }
+    let (past, terminal) = (performed.past, performed.terminal);
+    Leading { link, past, terminal, umask, own_network, leads: false, stays: false }
         .lead(&memory, [Some(opening), Some(main), late])
 }
 
@@ -201,14 +202,16 @@ struct Leading {
     own_network: bool,
     /// Whether this is the leader of a command of a session.
     leads: bool,
+    /// See [`command::How`].
+    stays: bool,
 }
 
 impl Leading {
     /// Takes the part with the command, starts it and stays until it ends. `parts` have been performed.
     fn lead(self, memory: &Memory, parts: [Option<orders::Part>; 3]) -> ! {
-        let Leading { link, past, terminal, umask, own_network, leads } = self;
+        let Leading { link, past, terminal, umask, own_network, leads, stays } = self;
         let last = receive(link, past, memory);
-        let how = command::How { link, umask, leads };
+        let how = command::How { link, umask, leads, stays };
         let (command, deadline, outside_only) =
             match command::start(last.reader(), &how, terminal.as_ref(), memory) {
                 Ok(started) => started,

@@ -174,8 +174,11 @@ impl Reaper {
         let mut code = 0;
         if sys::getpid() == 1 {
             self.end_all();
-        } else if !(self.leads && self.command == 0) && !kill_descendants(|usage| self.used.add(usage)) {
-            code = session::LEFT_SOMETHING;
+        } else {
+            let left_alone = self.leads && self.command == 0;
+            if !left_alone && !kill_descendants(|usage| self.used.add(usage)) {
+                code = session::LEFT_SOMETHING;
+            }
         }
         let report = report(self.used.report());
         let failed = !matches!(report, Report::Exited { code: 0, .. });

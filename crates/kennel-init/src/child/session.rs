@@ -55,6 +55,8 @@ struct Start {
     /// The Landlock layer, or -1.
     layer: i32,
     umask: u32,
+    /// Whether PID 1 leads a POSIX session, without a terminal: commands that have none stay in it.
+    stays: bool,
 }
 
 /// PID 1 of a session.
@@ -66,8 +68,10 @@ struct Session {
 }
 
 /// Serves until the controller ends the session or is gone.
-pub(super) fn serve(link: i32, layer: Option<Fd>, umask: u32) -> ! {
-    let start = Start { memory: 0, link: -1, layer: layer.as_ref().map_or(-1, Fd::raw), umask };
+pub(super) fn serve(link: i32, layer: Option<&Fd>, umask: u32) -> ! {
+    // Away from the caller's, whose terminal /dev/tty would be.
+    let stays = sys::setsid().is_ok();
+    let start = Start { memory: 0, link: -1, layer: layer.map_or(-1, Fd::raw), umask, stays };
     let slots = [Slot { pid: 0, start }; MOST_LEADERS];
     let mut session = Session { link, slots, used: Usage::default() };
     let Ok(signals) = sys::signalfd(u64::MAX) else { sys::exit(1) };
@@ -166,8 +170,9 @@ impl Session {
         self.used.add(&child.usage);
         let Some(slot) = slot else { return };
         slot.pid = 0;
-        if child.code != CLD_EXITED || child.status == LEFT_SOMETHING {
-            // Its command runs on, and nobody looks after it.
+        // 1 is what it exits with that has started no command, or ended everything before.
+        if child.code != CLD_EXITED || child.status > 1 {
+            // Its command may run on, and nobody looks after it.
             sys::exit(1);
         }
     }
@@ -196,7 +201,7 @@ pub const NO_LEADER: u32 = u32::MAX - 1;
 /// `argument` must point to a [`Start`] of its own.
 unsafe extern "C" fn lead(argument: *mut u8) -> ! {
     // SAFETY: the caller's promise.
-    let Start { memory, link, layer, umask } = unsafe { *argument.cast::<Start>() };
+    let Start { memory, link, layer, umask, stays } = unsafe { *argument.cast::<Start>() };
     if layer >= 0
         && let Err(errno) = sys::landlock_restrict(layer)
     {
@@ -216,6 +221,6 @@ unsafe extern "C" fn lead(argument: *mut u8) -> ! {
         Ok(performed) => performed,
         Err((step, errno)) => fail(link, step, errno),
     };
-    Leading { link, past, terminal, umask, own_network: false, leads: true }
+    Leading { link, past, terminal, umask, own_network: false, leads: true, stays }
         .lead(&memory, [Some(late), None, None])
 }

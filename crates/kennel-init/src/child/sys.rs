@@ -820,7 +820,7 @@ pub fn recv_with_fds(socket: i32, buffer: &mut [u8]) -> Result<(usize, [Option<F
     // memory that may have changed.
     // SAFETY: a local value.
     let fds = unsafe { core::ptr::read_volatile(&raw const control.fds) };
-    Ok((received, fds.map(|fd| (fd >= 0).then_some(Fd(fd)))))
+    Ok((received, fds.map(|fd| (fd >= 0).then(|| Fd(fd)))))
 }
 
 pub fn ioctl(fd: i32, request: usize, argument: usize) -> Result<usize> {

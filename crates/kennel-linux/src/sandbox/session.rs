@@ -20,7 +20,7 @@ use crate::plan::{Tier, cpu_limit};
 use crate::supervise::idle::{Activity, Idle};
 use crate::supervise::{Running, StartError, Supervisor, WaitOptions};
 
-/// What fits into a socket without being read: half of the least that a kernel gives it.
+/// The most that is sent before anybody is there to read it.
 const FITS: usize = 64 << 10;
 
 /// How long a session lasts.
@@ -39,6 +39,8 @@ pub struct Session {
     prepared: Prepared,
     tier: Tier,
     link: OwnedFd,
+    /// How much a socket holds before somebody reads.
+    room: usize,
     activity: Activity,
 }
 
@@ -57,7 +59,8 @@ impl Session {
         let options = WaitOptions { serves, idle, ..WaitOptions::default() };
         let not_enforced = prepared.not_enforced(tier);
         let supervisor = Supervisor::new(running, options);
-        let session = Session { prepared, tier, link, activity };
+        let room = rustix::net::sockopt::socket_send_buffer_size(&link).unwrap_or(0);
+        let session = Session { prepared, tier, link, room, activity };
         Ok((session, Started { supervisor, not_enforced, terminal: None }))
     }
 
@@ -77,8 +80,10 @@ impl Session {
         let (ours, theirs) = launch::link().map_err(system("making a link for a command"))?;
         let started = Instant::now();
         let parts = [encode_late(&plan.steps), plan.command.encode()];
-        // What does not fit waits until the leader reads.
-        let fits = parts.iter().map(Vec::len).sum::<usize>() < FITS;
+        // What does not fit waits until the leader reads. The kernel counts what it needs for itself too, and some hosts
+        // give sockets little room.
+        let length = parts.iter().map(Vec::len).sum::<usize>();
+        let fits = length < FITS && self.room > 2 * length + (8 << 10);
         let send = || {
             let _ = link::send_part(&ours, &parts[0]);
             arranged.send(&ours);

@@ -45,22 +45,42 @@ pub struct ChildEnds {
 impl Streams {
     /// Makes the pipes. Without `input` the command reads an empty one.
     pub fn new(input: Option<Vec<u8>>, cap: usize) -> io::Result<(Streams, ChildEnds)> {
-        let (stdin, to_stdin) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        let (from_stdout, stdout) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        let (from_stderr, stderr) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        for ours in [&to_stdin, &from_stdout, &from_stderr] {
-            // Only this end: the flag belongs to the open file, and each end of a pipe is one of its own.
-            rustix::fs::fcntl_setfl(ours, rustix::fs::OFlags::NONBLOCK)?;
-        }
-        let input = input.filter(|bytes| !bytes.is_empty()).map(|bytes| (to_stdin, bytes, 0));
-        let streams = Streams {
-            input,
-            outputs: [Some(from_stdout), Some(from_stderr)],
-            captured: [Captured::default(), Captured::default()],
+        let (streams, ends) = Streams::some(input, cap, [true; 3])?;
+        let [Some(stdin), Some(stdout), Some(stderr)] = ends else {
+            return Err(io::ErrorKind::Other.into());
+        };
+        Ok((streams, ChildEnds { fds: [stdin, stdout, stderr] }))
+    }
+
+    /// Makes pipes for those streams that are `wanted`; returns the command's ends.
+    pub fn some(
+        mut input: Option<Vec<u8>>,
+        cap: usize,
+        wanted: [bool; 3],
+    ) -> io::Result<(Streams, [Option<OwnedFd>; 3])> {
+        let mut streams = Streams {
+            input: None,
+            outputs: [None, None],
+            captured: Default::default(),
             cap,
             buffer: Vec::new(),
         };
-        Ok((streams, ChildEnds { fds: [stdin, stdout, stderr] }))
+        let mut ends = [const { None }; 3];
+        for (index, end) in ends.iter_mut().enumerate().filter(|(index, _)| wanted[*index]) {
+            let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+            let (ours, theirs) = if index == 0 { (writer, reader) } else { (reader, writer) };
+            // Only this end: the flag belongs to the open file, and each end of a pipe is one of its own.
+            rustix::fs::fcntl_setfl(&ours, rustix::fs::OFlags::NONBLOCK)?;
+            *end = Some(theirs);
+            match index {
+                0 => {
+                    let bytes = input.take().filter(|bytes| !bytes.is_empty());
+                    streams.input = bytes.map(|bytes| (ours, bytes, 0));
+                }
+                output => streams.outputs[output - 1] = Some(ours),
+            }
+        }
+        Ok((streams, ends))
     }
 
     pub(super) fn register<'a>(&'a self, fds: &mut Vec<Interest<'a>>) {

@@ -5,7 +5,7 @@ mod pool;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kennel_linux::guard::Rules;
@@ -90,7 +90,7 @@ impl Backend for Linux {
         let Job { policy, environment, cwd, hooks, .. } = job;
         let Hooks { count, control, ask, published, advice, .. } = hooks;
         let _low = LowNumbers::occupied()?;
-        let (mut gate, network) = gate(&policy, &environment, control, ask, published)?;
+        let (mut gate, network) = gate(&policy, &environment, control, ask.as_ref(), published)?;
         let Lasting { timeout, idle } = lasting;
         let (session, started) = sandbox::Session::start(
             Preparation { policy, cwd, birth: Birth::program(), network, count },
@@ -140,8 +140,8 @@ fn start(job: Job) -> Result<Running> {
     // Before anything else is opened: a descriptor of kennel's own must never pass for one of the caller's streams.
     let streams = streams.taken()?;
     let _low = LowNumbers::occupied()?;
-    let (streams, mut pipes) = given(streams, &policy)?;
-    let (mut gate, network) = gate(&policy, &environment, control, ask, published)?;
+    let (streams, mut pipes) = given(streams, &policy, false)?;
+    let (mut gate, network) = gate(&policy, &environment, control, ask.as_ref(), published)?;
     let birth = match memory {
         // SAFETY: what the caller of `Job::clone_this_process` promised.
         Some(memory) => unsafe { Birth::copy(memory) },
@@ -172,7 +172,7 @@ fn start_in_session(job: Job) -> Result<Running> {
     let session = session.ok_or_else(|| SandboxError::Internal("a job without a session".into()))?;
     let streams = streams.taken()?;
     let _low = LowNumbers::occupied()?;
-    let (streams, mut pipes) = given(streams, &policy)?;
+    let (streams, mut pipes) = given(streams, &policy, true)?;
     let Started { supervisor, not_enforced, terminal } = session.command(Late {
         policy,
         wanted: Wanted { words: command, environment },
@@ -207,13 +207,13 @@ fn gate(
     policy: &Policy,
     environment: &Environment,
     control: Option<ControlLines>,
-    ask: Option<AskAboutHosts>,
+    ask: Option<&AskAboutHosts>,
     tell: Option<fn(&Published)>,
 ) -> Result<(Option<SandboxNetwork>, Option<Network>)> {
     if let Some(why) = control.as_ref().and_then(|lines| lines.reachable(policy)) {
         return Err(SandboxError::Setup(why.into()));
     }
-    let mut gate = SandboxNetwork::new(policy, each_variable(environment), ask.as_ref())?;
+    let mut gate = SandboxNetwork::new(policy, each_variable(environment), ask)?;
     if let Some(gate) = &mut gate {
         if let Some(lines) = control {
             gate.obey(lines);
@@ -250,8 +250,8 @@ fn steps(plan: &Plan, rules: &Rules) -> Vec<PlannedStep> {
     all.map(|(step, reason)| PlannedStep { step, reason }).collect()
 }
 
-/// The command's streams, and the other ends of its pipes.
-fn given(streams: Streams, policy: &Policy) -> Result<(Given, Pipes)> {
+/// The command's streams, and the other ends of its pipes. `stands` says that the sandbox is there already.
+fn given(streams: Streams, policy: &Policy, stands: bool) -> Result<(Given, Pipes)> {
     let mut pipes = Pipes::default();
     match streams {
         Streams::Attached => Ok((Given::Callers, pipes)),
@@ -271,17 +271,25 @@ fn given(streams: Streams, policy: &Policy) -> Result<(Given, Pipes)> {
         Streams::Captured { streams, input } => {
             let cap = usize::try_from(policy.limits.output.unwrap_or(CAPTURED)).unwrap_or(usize::MAX);
             let feeds = input.is_some();
-            let (captured, ends) = streams::Streams::new(input, cap)?;
-            let mut ends = ends.fds;
-            for (index, (end, Stdio(leads))) in ends.iter_mut().zip(streams).enumerate() {
+            let mut index = 0;
+            let wanted = streams.each_ref().map(|Stdio(leads)| {
+                index += 1;
                 match leads {
-                    Leads::Piped => {}
-                    // Something to read comes by a pipe; and an empty one is as good as nothing.
-                    Leads::Nowhere if index == 0 => {}
-                    _ if index == 0 && feeds => {}
-                    leads => *end = descriptor(leads)?,
+                    Leads::Piped => true,
+                    // Something to read comes by a pipe; and an empty one is as good as nothing, where a device of the
+                    // sandbox's own has yet to be opened.
+                    Leads::Nowhere => index == 1 && (feeds || !stands),
+                    Leads::To(_) | Leads::Here => index == 1 && feeds,
                 }
-            }
+            });
+            let (captured, ends) = streams::Streams::some(input, cap, wanted)?;
+            let mut ends = ends.into_iter();
+            let ends = streams.map(|Stdio(leads)| match ends.next().flatten() {
+                Some(end) => Ok(end),
+                None => descriptor(leads),
+            });
+            let [input, output, errors] = ends;
+            let ends = [input?, output?, errors?];
             Ok((Given::Streams { ends, captured: Some(captured) }, pipes))
         }
     }
@@ -295,8 +303,14 @@ fn descriptor(leads: Leads) -> io::Result<OwnedFd> {
     }
 }
 
+/// A copy of a descriptor that is opened once.
 fn nowhere() -> io::Result<OwnedFd> {
-    Ok(File::options().read(true).write(true).open("/dev/null")?.into())
+    static NOWHERE: OnceLock<OwnedFd> = OnceLock::new();
+    if let Some(nowhere) = NOWHERE.get() {
+        return nowhere.try_clone();
+    }
+    let opened = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
+    NOWHERE.get_or_init(|| opened).try_clone()
 }
 
 impl Streams {

@@ -92,7 +92,7 @@ impl Pool {
         // Before anything else is opened: a descriptor of kennel's own must never pass for one of the caller's streams.
         let streams = streams.taken()?;
         let _low = LowNumbers::occupied()?;
-        let (streams, mut pipes) = given(streams, &policy)?;
+        let (streams, mut pipes) = given(streams, &policy, true)?;
         let Started { supervisor, not_enforced, terminal } = ready.start(
             fit,
             Late {
@@ -233,7 +233,7 @@ impl Shared {
         let PoolKind { policy, extras, .. } = &self.kind;
         let environment: Environment =
             std::env::vars_os().map(|(name, value)| (name.into(), value.into())).collect();
-        let (gate, network) = gate(policy, &environment, None, extras.ask.clone(), None)?;
+        let (gate, network) = gate(policy, &environment, None, extras.ask.as_ref(), None)?;
         let preparation = Preparation {
             policy: Arc::clone(policy),
             cwd: std::env::current_dir().unwrap_or_else(|_| "/".into()),
