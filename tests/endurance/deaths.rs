@@ -32,11 +32,14 @@ impl Dice {
 }
 
 /// The role: a program with a zygote and sandboxes of each kind, some that stay and some that come and go. It says its
-/// zygote's number first, then a letter for each sandbox that ended well, until its input ends.
+/// zygote's numbers first, then a letter for each sandbox that ended well, until its input ends.
 pub fn host(arguments: &[OsString]) -> i32 {
     let (work, sleep) = (arguments[0].clone(), arguments[1].to_string_lossy().into_owned());
     let zygote = Zygote::start().expect("a zygote");
-    println!("{}", zygote.id().expect("it runs"));
+    // With the first sandbox comes the second process of a zygote.
+    let first = Sandbox::builder().build().expect("plain").run("true", &[]);
+    assert!(first.expect("it runs").success());
+    println!("{}", zygote.ids().iter().map(u32::to_string).collect::<Vec<_>>().join(" "));
     let sandbox = move || {
         let builder =
             Sandbox::builder().allow_write(&work).deny_read(std::path::Path::new(&work).join("secret"));
@@ -132,7 +135,8 @@ fn one(
     command.arg(work).arg(sleep).stdin(StdStdio::piped()).stdout(StdStdio::piped()).stderr(StdStdio::piped());
     let mut child = command.spawn().expect("this executable");
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let zygote: Option<u32> = lines.next().and_then(Result::ok).and_then(|line| line.parse().ok());
+    let said = lines.next().and_then(Result::ok).unwrap_or_default();
+    let zygotes: Vec<u32> = said.split(' ').filter_map(|number| number.parse().ok()).collect();
     let wrong = |child: &mut Child, what: String| {
         let _ = child.kill();
         let mut said = String::new();
@@ -140,16 +144,18 @@ fn one(
         let _ = child.wait();
         Err(format!("{what}: {said}"))
     };
-    let Some(zygote) = zygote else { return wrong(&mut child, "it started no zygote".into()) };
+    if zygotes.len() != 2 {
+        return wrong(&mut child, format!("it started no zygote, but said {said:?}"));
+    }
     std::thread::sleep(dice.moment(Duration::from_millis(250)));
     let controller = child.id();
     let kinds = ["controller", "zygote", "helper", "PID 1", "command", "command of a session"];
     let kind = kinds[dice.throw(kinds.len())];
     let found = match kind {
         "controller" => vec![controller],
-        "zygote" => vec![zygote],
+        "zygote" => vec![zygotes[dice.throw(2)]],
         // There is none before a sandbox has run for a tenth of a second.
-        "helper" => (0..200).find_map(|_| some_helpers(controller, zygote)).unwrap_or_default(),
+        "helper" => (0..200).find_map(|_| some_helpers(controller, &zygotes)).unwrap_or_default(),
         "PID 1" => children(controller).into_iter().filter(|pid| is_first_inside(*pid)).collect(),
         "command" => below(children(controller)),
         _ => (0..200).find_map(|_| some_commands_of_a_session(controller)).unwrap_or_default(),
@@ -177,8 +183,8 @@ fn one(
     Ok(())
 }
 
-fn some_helpers(controller: u32, zygote: u32) -> Option<Vec<u32>> {
-    let is_helper = |pid: &u32| *pid != zygote && is_outside(*pid);
+fn some_helpers(controller: u32, zygotes: &[u32]) -> Option<Vec<u32>> {
+    let is_helper = |pid: &u32| !zygotes.contains(pid) && is_outside(*pid);
     let found: Vec<u32> = children(controller).into_iter().filter(is_helper).collect();
     if found.is_empty() {
         std::thread::sleep(Duration::from_millis(5));

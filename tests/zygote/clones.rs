@@ -47,20 +47,22 @@ fn is_gone(pid: u32) -> bool {
 /// of this process.
 pub fn cloning(_: &[OsString]) -> i32 {
     let zygote = Zygote::start().expect("a zygote");
-    let id = zygote.id().expect("it runs");
     echoes(&plain());
-    signal(id, libc::SIGSTOP);
-    eventually("the zygote stands", || stat(id, 3).filter(|state| state == "T"));
+    let ids = zygote.ids();
+    ids.iter().for_each(|id| signal(*id, libc::SIGSTOP));
+    eventually("the zygote stands", || {
+        ids.iter().all(|id| stat(*id, 3).is_some_and(|state| state == "T")).then_some(())
+    });
     let (sender, receiver) = channel();
     std::thread::spawn(move || drop(sender.send(plain().spawn("sleep", &["60"]))));
     assert!(receiver.recv_timeout(Duration::from_millis(400)).is_err(), "it waits for the zygote");
-    signal(id, libc::SIGCONT);
+    ids.iter().for_each(|id| signal(*id, libc::SIGCONT));
     let mut child = receiver.recv().expect("the thread ends").expect("it starts");
     assert_eq!(stat(child.init_pid(), 4), Some(std::process::id().to_string()), "whose child it is");
     child.kill();
     assert_eq!(child.wait().expect("it ends").ended, Ended::Killed);
     drop(zygote);
-    assert!(is_gone(id));
+    assert!(ids.into_iter().all(is_gone));
     echoes(&plain());
     0
 }
@@ -73,20 +75,24 @@ fn sandboxes_are_cloned_from_the_zygote_and_are_children_of_the_caller() {
 /// The role: the zygote is killed, also in the middle of starts; sandboxes run on, and the next finds another.
 pub fn losing(_: &[OsString]) -> i32 {
     let zygote = Zygote::start().expect("a zygote");
-    let first = zygote.id().expect("it runs");
     let mut child = plain().spawn("cat", &[]).expect("it starts");
-    signal(first, libc::SIGKILL);
-    eventually("the zygote is dead", || is_gone(first).then_some(()));
+    let first = zygote.ids();
+    assert_eq!(first.len(), 2, "the second one lends networks");
+    first.iter().for_each(|id| signal(*id, libc::SIGKILL));
+    eventually("the zygote is dead", || first.iter().all(|id| is_gone(*id)).then_some(()));
     echoes(&plain());
-    let second = zygote.id().expect("it runs");
-    assert_ne!(second, first);
-    assert!(!fs::exists(format!("/proc/{first}")).unwrap_or(true), "the dead one has been waited for");
+    let host = Sandbox::builder().network_mode(kennel::NetworkMode::Host).build().expect("a sandbox");
+    echoes(&host);
+    let second = zygote.ids();
+    assert!(second.len() == 2 && !second.iter().any(|id| first.contains(id)), "{first:?} {second:?}");
+    let waited_for = |id: &u32| !fs::exists(format!("/proc/{id}")).unwrap_or(true);
+    assert!(first.iter().all(waited_for), "the dead ones have been waited for");
     std::io::Write::write_all(&mut child.take_stdin().expect("a pipe"), b"still there").expect("it reads");
     assert_eq!(child.wait_with_output().expect("it ends").stdout, "still there");
     std::thread::scope(|scope| {
         let killer = scope.spawn(|| {
             for _ in 0..50 {
-                if let Some(id) = zygote.id() {
+                for id in zygote.ids() {
                     // SAFETY: a plain call. Should it have been replaced in between, its number is nobody's or a sandbox's of
                     // this very test, which then ends as killed.
                     unsafe { libc::kill(id.cast_signed(), libc::SIGKILL) };
@@ -127,7 +133,7 @@ pub fn forking(_: &[OsString]) -> i32 {
     // SAFETY: waits for a child of this process.
     unsafe { libc::waitpid(copy, &raw mut status, 0) };
     assert_eq!(status, 0);
-    assert!(!is_gone(zygote.id().expect("it runs")));
+    assert!(!zygote.ids().into_iter().any(is_gone));
     echoes(&plain());
     0
 }
@@ -168,19 +174,28 @@ pub fn careless(_: &[OsString]) -> i32 {
     let open = unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&secret), 77) };
     assert_eq!(open, 77);
     let zygote = Zygote::start().expect("a zygote");
-    let id = zygote.id().expect("it runs");
-    // By then it has come as far as to serve.
+    // By then they have come as far as to serve.
     echoes(&plain());
-    let open: Vec<_> = fs::read_dir(format!("/proc/{id}/fd"))
-        .expect("it is this user's")
-        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
-        .collect();
-    assert_eq!(open.len(), 4, "three streams and the link: {open:?}");
-    assert_eq!(fs::read(format!("/proc/{id}/environ")).expect("readable"), b"");
-    let rollup = fs::read_to_string(format!("/proc/{id}/smaps_rollup")).expect("readable");
-    let pss = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).expect("a line");
-    let pss: u64 = pss.trim().trim_end_matches(" kB").parse().expect("a number");
-    assert!(pss < 300, "{pss} kB");
+    for id in zygote.ids() {
+        let open: Vec<_> = fs::read_dir(format!("/proc/{id}/fd"))
+            .expect("it is this user's")
+            .flatten()
+            .map(|entry| fs::read_link(entry.path()).unwrap_or_default().to_string_lossy().into_owned())
+            .collect();
+        let own = |link: &&String| {
+            *link == "/dev/null"
+                || ["socket:", "net:", "anon_inode:[pidfd]", "pidfd:"]
+                    .iter()
+                    .any(|kind| link.starts_with(kind))
+        };
+        assert!(open.iter().all(|link| own(&link)), "{open:?}");
+        assert_eq!(open.iter().filter(|link| link.starts_with("socket:")).count(), 1, "its link: {open:?}");
+        assert_eq!(fs::read(format!("/proc/{id}/environ")).expect("readable"), b"");
+        let rollup = fs::read_to_string(format!("/proc/{id}/smaps_rollup")).expect("readable");
+        let pss = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).expect("a line");
+        let pss: u64 = pss.trim().trim_end_matches(" kB").parse().expect("a number");
+        assert!(pss < 300, "{pss} kB");
+    }
     let listed = plain().run("sh", &["-c", "ls /proc/self/fd"]).expect("it runs").stdout;
     assert_eq!(listed, "0\n1\n2\n3\n", "3 is the folder that is listed");
     // What PID 1 holds while a command runs.
@@ -204,8 +219,8 @@ fn the_zygote_holds_nothing_of_the_callers() {
 /// The role: root that becomes somebody else, and a program that goes elsewhere, are not served by the zygote any more.
 pub fn changing(_: &[OsString]) -> i32 {
     let zygote = Zygote::start().expect("a zygote");
-    let id = zygote.id().expect("it runs");
     echoes(&plain());
+    let ids = zygote.ids();
     // SAFETY: plain calls; this process has a single thread.
     unsafe {
         assert_eq!(libc::setresgid(65534, 65534, 65534), 0);
@@ -216,7 +231,7 @@ pub fn changing(_: &[OsString]) -> i32 {
     // Had it been asked, the sandbox would be root's.
     let result = plain().run("id", &["-u"]).expect("it runs");
     assert_eq!(result.stdout, "65534\n");
-    assert!(!is_gone(id));
+    assert!(!ids.into_iter().any(is_gone));
     0
 }
 
@@ -232,15 +247,15 @@ fn a_caller_that_has_become_another_user_is_not_served_as_the_old_one() {
 pub fn letting_go(_: &[OsString]) -> i32 {
     let first = Zygote::start().expect("a zygote");
     let second = Zygote::start().expect("the same");
-    let id = first.id().expect("it runs");
-    assert_eq!(second.id(), Some(id));
+    let ids = first.ids();
+    assert_eq!(second.ids(), ids);
     drop(first);
     echoes(&plain());
-    assert!(!is_gone(id));
+    assert!(!ids.iter().any(|id| is_gone(*id)));
     drop(second);
-    assert!(is_gone(id));
+    assert!(ids.iter().all(|id| is_gone(*id)));
     let third = Zygote::start().expect("another");
-    assert_ne!(third.id(), Some(id));
+    assert_ne!(third.ids(), ids);
     echoes(&plain());
     0
 }
@@ -254,7 +269,8 @@ fn the_zygote_ends_with_the_last_reference_to_it() {
 pub fn owning(_: &[OsString]) -> i32 {
     let zygote = Zygote::start().expect("a zygote");
     let child = plain().command("sleep").arg("600").stdin(Stdio::null()).spawn().expect("it starts");
-    println!("{}\n{}", zygote.id().expect("it runs"), child.init_pid());
+    let ids = zygote.ids();
+    println!("{}\n{}\n{}", ids[0], ids[1], child.init_pid());
     std::thread::sleep(LIMIT);
     1
 }
@@ -264,11 +280,11 @@ fn a_caller_that_is_killed_leaves_neither_zygote_nor_sandbox() {
     let mut owner = role::play("owning").stdout(StdStdio::piped()).spawn().expect("this executable");
     let mut lines = BufReader::new(owner.stdout.take().expect("piped")).lines();
     let mut pid = || -> u32 { lines.next().expect("a line").expect("text").parse().expect("a number") };
-    let (zygote, init) = (pid(), pid());
-    assert!(!is_gone(zygote) && !is_gone(init));
+    let all = [pid(), pid(), pid()];
+    assert!(!all.into_iter().any(is_gone));
     owner.kill().expect("a child");
     owner.wait().expect("a child");
-    eventually("both are gone", || (is_gone(zygote) && is_gone(init)).then_some(()));
+    eventually("all are gone", || all.into_iter().all(is_gone).then_some(()));
 }
 
 /// The role: limits, statistics, streams and a terminal are as without a zygote.

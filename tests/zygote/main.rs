@@ -21,5 +21,6 @@ kennel_tests::roles! {
     "pool-limited" => pools::limited,
     "pool-networked" => pools::networked,
     "pool-refused" => pools::refused,
+    "pool-networks" => pools::networks,
     "pool-workspaces" => pools::workspaces,
 }

@@ -124,7 +124,7 @@ pub fn changing(_: &[OsString]) -> i32 {
             .deny_write(work.join("kept"))
             .git(GitLevel::HooksReadOnly)
     };
-    let (_zygote, pool) = filled(sandbox(), 3);
+    let (zygote, pool) = filled(sandbox(), 3);
     let first = children();
     let hidden = |pool: &Pool| {
         let result = pool.command("cat").arg(&secret).output().expect("it runs");
@@ -161,7 +161,8 @@ pub fn changing(_: &[OsString]) -> i32 {
     assert!(!scratch.join("away/here").exists());
     // None of those that were there at first is left.
     fill(&pool, 3);
-    assert_eq!(first.intersection(&children()).count(), 1, "only the zygote is");
+    let still: HashSet<u32> = first.intersection(&children()).copied().collect();
+    assert_eq!(still, zygote.ids().into_iter().collect(), "only the zygote is");
     0
 }
 
@@ -198,7 +199,7 @@ fn what_goes_wrong_is_told_as_without_a_pool() {
 pub fn losing(_: &[OsString]) -> i32 {
     let (zygote, pool) = filled(plain(), 3);
     for _ in 0..5 {
-        for pid in children().into_iter().filter(|pid| Some(*pid) != zygote.id()) {
+        for pid in children().into_iter().filter(|pid| !zygote.ids().contains(pid)) {
             // SAFETY: a plain call to children of this process, which nobody has waited for.
             unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
             eventually("it is dead", || {
@@ -210,7 +211,7 @@ pub fn losing(_: &[OsString]) -> i32 {
         fill(&pool, 3);
     }
     drop(pool);
-    assert_eq!(children().len(), 1, "only the zygote is left");
+    assert_eq!(children(), zygote.ids().into_iter().collect(), "only the zygote is left");
     0
 }
 
@@ -346,4 +347,66 @@ pub fn workspaces(_: &[OsString]) -> i32 {
 #[test]
 fn a_workspace_is_mounted_into_a_sandbox_that_waited() {
     plays("pool-workspaces");
+}
+
+/// The role: a network that a command has used in any way is never lent to another; one that was not used may be.
+pub fn networks(_: &[OsString]) -> i32 {
+    let _zygote = Zygote::start().expect("a zygote");
+    let sandbox = plain().build().expect("a sandbox");
+    let network = |script: &str| {
+        let script = format!("readlink /proc/self/ns/net; {script}");
+        let result = sandbox.run("sh", &["-c", &script]).expect("it runs");
+        result.stdout.lines().next().expect("a line").to_owned()
+    };
+    let outside = fs::read_link("/proc/self/ns/net").expect("a link").to_string_lossy().into_owned();
+    let mut unused = HashSet::new();
+    for _ in 0..12 {
+        let own = network("cat /proc/net/dev > /dev/null");
+        assert_ne!(own, outside);
+        unused.insert(own);
+    }
+    assert!(unused.len() < 12, "none was lent twice: {unused:?}");
+    let python = kennel_tests::program("python3").is_some();
+    let connect = "import socket,sys\ns=socket.socket(socket.AF_INET,socket.SOCK_STREAM)\ns.settimeout(5)\ntry: s.connect(('127.0.0.1',9))\nexcept OSError as e: print(e)";
+    let udp = "import socket\nsocket.socket(socket.AF_INET,socket.SOCK_DGRAM).sendto(b'x',('127.0.0.1',9))";
+    let out = "import socket\ntry: socket.socket(socket.AF_INET,socket.SOCK_DGRAM).sendto(b'x',('192.0.2.1',9))\nexcept OSError as e: print(e)";
+    let six = "import socket\ntry: socket.socket(socket.AF_INET6,socket.SOCK_DGRAM).sendto(b'x',('2001:db8::1',9))\nexcept OSError as e: print(e)";
+    let talk = "import socket\nl=socket.socket();l.bind(('127.0.0.1',0));l.listen()\nc=socket.create_connection(l.getsockname());a,_=l.accept();a.send(b'x');print(c.recv(1))";
+    let counts = "cat /proc/net/snmp /proc/net/snmp6 /proc/net/netstat /proc/net/dev";
+    let fresh = sandbox.run("sh", &["-c", counts]).expect("it runs").stdout;
+    if python {
+        for script in [connect, udp, out, six, talk] {
+            let used = network(&format!("python3 -c \"{script}\""));
+            for _ in 0..6 {
+                assert_ne!(network(":"), used, "a network that was used was lent again: {script}");
+            }
+            assert_eq!(sandbox.run("sh", &["-c", counts]).expect("it runs").stdout, fresh);
+        }
+    }
+    // Two at once have two.
+    let script = "readlink /proc/self/ns/net; cat";
+    let mut one = sandbox.spawn("sh", &["-c", script]).expect("it starts");
+    let other = network(":");
+    drop(one.take_stdin());
+    assert_ne!(one.wait_with_output().expect("it ends").stdout.trim(), other);
+    // It is told that a command tried to reach what is not there, as without a zygote.
+    if python {
+        let result = sandbox
+            .command("python3")
+            .args(["-c", &format!("{out}\nsys_exit=1/0")])
+            .output()
+            .expect("it runs");
+        assert!(result.tried_network, "{result:?}");
+    }
+    // Nobody inside has power over it, root included.
+    let result =
+        sandbox.run("sh", &["-c", "ip link add x type dummy || ip link set lo down; cat /proc/self/status"]);
+    let result = result.expect("it runs");
+    assert!(result.stdout.contains("CapEff:\t0000000000000000"), "{result:?}");
+    0
+}
+
+#[test]
+fn a_network_that_was_used_is_never_used_again() {
+    plays("pool-networks");
 }

@@ -227,6 +227,7 @@ fn encode_step(out: &mut Writer, step: &Step) {
         Step::Filter { program, listener, awaits } => {
             out.u8(tag::FILTER).bytes(program).u8(u8::from(*listener)).u8(u8::from(*awaits))
         }
+        Step::BornInNetwork => out.u8(tag::BORN_IN_NETWORK),
         Step::HoldHost { path } => out.u8(tag::HOLD_HOST).string(path),
         Step::Later => out.u8(tag::LATER),
         Step::TakeDescriptors { numbers } => out.u8(tag::TAKE_DESCRIPTORS).numbers(numbers.iter().copied()),

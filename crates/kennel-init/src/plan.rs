@@ -206,6 +206,8 @@ pub enum Step {
     },
     /// Leave for a network namespace with nothing in it.
     OwnNetwork,
+    /// The network that init was born in is the sandbox's own.
+    BornInNetwork,
     /// Wait until the opening is done, and go over to the network that it made.
     EnterNetwork,
     /// The loopback interface of the new network namespace is brought up.

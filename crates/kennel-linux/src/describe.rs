@@ -87,6 +87,7 @@ pub fn describe_step(step: &Step) -> String {
             let asks = if *listener { "; the guard decides some" } else { "" };
             format!("filter system calls ({} instructions){asks}", program.len() / 8)
         }
+        Step::BornInNetwork => "stay in the network of the sandbox's own".to_owned(),
         Step::HoldHost { path } => format!("hold the host's {}", show(path.as_bytes())),
         Step::Later => "wait for the steps that come with the command".into(),
         Step::Session { .. } => "run the commands of the session".into(),

@@ -39,9 +39,10 @@ impl Zygote {
         &self.native
     }
 
-    /// Its process; `None` while it is being replaced.
+    /// Its processes: one, and a second one from the first sandbox on that has a network with nothing in it. Such a network is
+    /// used again if no command has used it; the second process is the only one that has power over these networks.
     #[must_use]
-    pub fn id(&self) -> Option<u32> {
-        Native::zygote_pid(&self.native)
+    pub fn ids(&self) -> Vec<u32> {
+        Native::zygote_pids(&self.native)
     }
 }

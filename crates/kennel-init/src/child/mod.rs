@@ -107,6 +107,8 @@ pub struct Setup<'a> {
     before: usize,
     /// The sandbox's terminal, once there is one.
     terminal: Option<Terminal>,
+    /// Whether the network that it was born in is the sandbox's own.
+    own_network: bool,
     /// Whether this kernel lacks mount_setattr (before 5.12).
     remount: bool,
     /// Whether writable trees hold mounts that must stay read-only.
@@ -168,7 +170,7 @@ pub unsafe fn run(link: i32, inherited: InheritedMemory) -> ! {
     if let Err(errno) = sys::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) {
         fail(link, performed.past, errno);
     }
-    let own_network = helper.count() > 0;
+    let own_network = helper.count() > 0 || performed.own_network;
     if let Some(layer) = performed.session {
         // SAFETY: neither is read any more.
         unsafe {
@@ -272,6 +274,8 @@ struct Performed {
     link: i32,
     /// Set where any number of commands are to be run: the Landlock layer of each, if there is one.
     session: Option<Option<Fd>>,
+    /// Whether the network that it was born in is the sandbox's own.
+    own_network: bool,
 }
 
 /// Goes through the steps of the main part while `helper` takes care of the opening's, and through those of a late part, which
@@ -310,7 +314,8 @@ fn perform<'a>(
     }
     // Or the command would find itself in the network that PID 1 was born in.
     helper.entered().map_err(|errno| (past, errno))?;
-    Ok(Performed { past, terminal: setup.terminal, link: setup.link, session })
+    let Setup { terminal, link, own_network, .. } = setup;
+    Ok(Performed { past, terminal, link, session, own_network })
 }
 
 impl<'a> Setup<'a> {
@@ -328,6 +333,7 @@ impl<'a> Setup<'a> {
             index: 0,
             before: 0,
             terminal: None,
+            own_network: false,
             remount: false,
             one_by_one: false,
             host: [const { None }; MOST_HELD],
@@ -389,6 +395,10 @@ impl<'a> Setup<'a> {
             tag::NEST_USERS => self.nest(&mut fields),
             tag::LIMIT_CAPABILITIES => users::limit_capabilities(&mut fields),
             tag::FILTER => restrict::filter(&mut fields, self.link),
+            tag::BORN_IN_NETWORK => {
+                self.own_network = true;
+                Ok(())
+            }
             tag::HOLD_HOST => self.hold_host(&mut fields),
             tag::TAKE_DESCRIPTORS => self.take_descriptors(&mut fields),
             _ => Err(Errno::EPROTO),

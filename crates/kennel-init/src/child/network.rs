@@ -15,13 +15,15 @@ const SOCK_RAW: u32 = 3;
 /// Performs the steps of an opening.
 pub(super) fn make(mut steps: Reader, count: usize, link: i32) -> Made {
     let mut own = false;
+    // A socket of the new network serves both questions that are asked of it: to make one takes the kernel longer than either.
+    let mut socket: Option<Fd> = None;
     for index in 0..count {
         let step = steps.step().and_then(|(tag, mut fields)| match tag {
             tag::OWN_NETWORK => {
                 own = true;
                 sys::unshare_network()
             }
-            tag::LOOPBACK_UP => loopback_up(),
+            tag::LOOPBACK_UP => any_socket().and_then(|fresh| loopback_up_by(socket.insert(fresh))),
             tag::NETLINK => netlink(&mut fields),
             tag::LISTEN => listen(&mut fields, link),
             // PID 1 does that itself, meanwhile.
@@ -30,21 +32,35 @@ pub(super) fn make(mut steps: Reader, count: usize, link: i32) -> Made {
         });
         step.map_err(|errno| (index as u32, errno))?;
     }
-    let network = if own { Some(this_network()) } else { None };
+    let network = match (own, &socket) {
+        (false, _) => None,
+        (true, Some(socket)) => Some(network_of(socket)),
+        (true, None) => Some(this_network()),
+    };
     network.transpose().map_err(|errno| (0, errno))
+}
+
+fn any_socket() -> Result<Fd> {
+    sys::socket(AF_INET, SOCK_DGRAM, 0)
 }
 
 /// A descriptor of the network that this process is in, by way of a socket: /proc is changing meanwhile.
 pub(super) fn this_network() -> Result<Fd> {
+    network_of(&any_socket()?)
+}
+
+fn network_of(socket: &Fd) -> Result<Fd> {
     const SIOCGSKNS: usize = 0x894c;
-    let socket = sys::socket(AF_INET, SOCK_DGRAM, 0)?;
     sys::ioctl(socket.raw(), SIOCGSKNS, 0).map(|fd| Fd(fd as i32))
 }
 
 pub(super) fn loopback_up() -> Result<()> {
+    loopback_up_by(&any_socket()?)
+}
+
+fn loopback_up_by(socket: &Fd) -> Result<()> {
     const SIOCSIFFLAGS: usize = 0x8914;
     const IFF_UP: u8 = 1;
-    let socket = sys::socket(AF_INET, SOCK_DGRAM, 0)?;
     // struct ifreq: the name in 16 bytes, then the flags.
     let mut request = [0u8; 40];
     request[..2].copy_from_slice(b"lo");

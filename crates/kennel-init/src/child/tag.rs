@@ -44,6 +44,7 @@ pub const INPUT_FILE: u8 = 39;
 pub const LATER: u8 = 50;
 pub const TAKE_DESCRIPTORS: u8 = 51;
 pub const HOLD_HOST: u8 = 58;
+pub const BORN_IN_NETWORK: u8 = 59;
 pub const SESSION: u8 = 52;
 pub const ROOT_OWNS: u8 = 70;
 pub const HOME: u8 = 71;

@@ -27,6 +27,10 @@ pub unsafe fn launch(
     inherited: InheritedMemory,
     around: Surroundings,
 ) -> Result<Init, LaunchError> {
+    if launch.network {
+        // Or it would be the host's.
+        return Err(LaunchError::Prepare(std::io::ErrorKind::Unsupported.into()));
+    }
     let (ours, theirs) = link()?;
     let mut pidfd: i32 = -1;
     let mut args = CloneArgs {
@@ -64,7 +68,7 @@ pub unsafe fn launch(
             // Or a child that waits for its maps would not notice that this process has failed.
             drop(theirs);
             let namespaced = launch.namespaces & flag::NEWPID != 0;
-            launch.ids.complete(Init { pid, pidfd, link: ours, namespaced })
+            launch.ids.complete(Init { pid, pidfd, link: ours, namespaced, network: None })
         }
         Err(sys::Errno(errno)) => Err(LaunchError::Clone(std::io::Error::from_raw_os_error(errno))),
     }

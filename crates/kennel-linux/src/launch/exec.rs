@@ -43,7 +43,7 @@ enum Group {
 /// `store`, and covers the names that it is told over the link.
 pub fn mender(user: BorrowedFd, mounts: BorrowedFd, store: BorrowedFd) -> Result<Init, LaunchError> {
     let ids = IdMaps::of_caller(kennel_policy::policy::UserMode::Self_);
-    let here = Launch { namespaces: 0, ids: &ids, cgroup: None };
+    let here = Launch { namespaces: 0, ids: &ids, cgroup: None, network: false };
     start(&here, [user, mounts, store], &[], Group::Callers, Some(c"mend"))
 }
 
@@ -51,7 +51,7 @@ pub fn mender(user: BorrowedFd, mounts: BorrowedFd, store: BorrowedFd) -> Result
 /// sends it over the link and ends.
 pub fn pair_maker(user: BorrowedFd, network: BorrowedFd) -> Result<Init, LaunchError> {
     let ids = IdMaps::of_caller(kennel_policy::policy::UserMode::Self_);
-    let here = Launch { namespaces: 0, ids: &ids, cgroup: None };
+    let here = Launch { namespaces: 0, ids: &ids, cgroup: None, network: false };
     start(&here, [user, network, network], &[], Group::Callers, Some(c"pair"))
 }
 
@@ -59,14 +59,14 @@ pub fn pair_maker(user: BorrowedFd, network: BorrowedFd) -> Result<Init, LaunchE
 /// the caller what is left in the folders that it gets over the link; until then it makes the guard's `calls`. In a group of its own: it outlives this process.
 pub fn owners(user: BorrowedFd, init: BorrowedFd, calls: BorrowedFd) -> Result<Init, LaunchError> {
     let ids = IdMaps::of_caller(kennel_policy::policy::UserMode::Self_);
-    let here = Launch { namespaces: 0, ids: &ids, cgroup: None };
+    let here = Launch { namespaces: 0, ids: &ids, cgroup: None, network: false };
     start(&here, [user, init, calls], &[], Group::Own, Some(c"owners"))
 }
 
 /// Starts init's program as a zygote.
 pub(super) fn zygote() -> Result<Init, LaunchError> {
     let ids = IdMaps::of_caller(kennel_policy::policy::UserMode::Self_);
-    let here = Launch { namespaces: 0, ids: &ids, cgroup: None };
+    let here = Launch { namespaces: 0, ids: &ids, cgroup: None, network: false };
     let nothing = std::fs::File::open("/dev/null")?;
     start(&here, [nothing.as_fd(); 3], &[], Group::Callers, Some(c"zygote"))
 }
@@ -78,6 +78,10 @@ fn start(
     group: Group,
     role: Option<&CStr>,
 ) -> Result<Init, LaunchError> {
+    if launch.network {
+        // Or it would be the host's.
+        return Err(LaunchError::Prepare(io::ErrorKind::Unsupported.into()));
+    }
     let program = program()?;
     let (ours, theirs) = link()?;
     let link_number = (3..).find(|number| !keep.contains(number)).unwrap_or(3);
@@ -125,7 +129,8 @@ fn start(
     let pid = cloned.map_err(|errno| LaunchError::Clone(from_errno(errno)))?;
     // SAFETY: the kernel has just put a fresh descriptor there.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    let init = Init { pid, pidfd, link: ours, namespaced: launch.namespaces & flag::NEWPID != 0 };
+    let init =
+        Init { pid, pidfd, link: ours, namespaced: launch.namespaces & flag::NEWPID != 0, network: None };
     drop(theirs);
     match orders.failure {
         None => match ids {

@@ -39,6 +39,8 @@ pub struct Init {
     pub link: OwnedFd,
     /// Whether it is PID 1 of a namespace, so that the kernel ends everything inside when it dies.
     pub namespaced: bool,
+    /// The network that it was born in, where that was lent to it.
+    pub network: Option<zygote::LentNetwork>,
 }
 
 impl Init {
@@ -90,6 +92,8 @@ pub struct Launch<'a> {
     pub ids: &'a IdMaps,
     /// The cgroup to be born in.
     pub cgroup: Option<BorrowedFd<'a>>,
+    /// Whether to be born in a network with a loopback and nothing else, which only a zygote has.
+    pub network: bool,
 }
 
 /// The namespaces that PID 1 is born in. The network's is a step of the plan, because some policies keep the host's.
@@ -112,7 +116,7 @@ pub fn try_namespaces() -> Result<(), LaunchError> {
     let namespaces = namespaces(Tier::Full) | flag::NEWNET;
     let stdio = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
     // It waits for a plan that never comes.
-    exec::launch(&Launch { namespaces, ids: &ids, cgroup: None }, stdio, &[])?.end();
+    exec::launch(&Launch { namespaces, ids: &ids, cgroup: None, network: false }, stdio, &[])?.end();
     Ok(())
 }
 

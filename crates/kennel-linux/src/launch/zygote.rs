@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use kennel_init::child::clone::flag;
-use kennel_init::child::zygote::{ANSWER_LENGTH, Answer, MAP_LENGTH, Request};
+use kennel_init::child::zygote::{ANSWER_LENGTH, Answer, MAP_LENGTH, Request, give_back};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::net::{
@@ -25,6 +25,34 @@ pub struct Zygote {
     caller: CallerIdentity,
     /// Requests are made one after the other.
     process: Mutex<Option<Init>>,
+    /// One that lends networks. It lives in a user namespace of its own, which has power over these networks and maps no user
+    /// but the caller; so it is another process, started when it is first asked.
+    lender: Mutex<Option<Init>>,
+}
+
+/// A network with a loopback and nothing else that a zygote has lent, and takes back when this is dropped: when the sandbox has
+/// ended, whose it was.
+#[derive(Debug)]
+pub struct LentNetwork {
+    number: u32,
+    zygote: Weak<Zygote>,
+    /// Which process has lent it.
+    lender: i32,
+}
+
+impl Drop for LentNetwork {
+    fn drop(&mut self) {
+        let Some(zygote) = self.zygote.upgrade().filter(|zygote| zygote.caller.pid == std::process::id())
+        else {
+            return;
+        };
+        let lender = locked(&zygote.lender);
+        if let Some(lender) = lender.as_ref().filter(|lender| lender.pid == self.lender) {
+            // Should there be no room for the message, the network is not used again.
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            let _ = rustix::net::send(&lender.link, &give_back(self.number), flags);
+        }
+    }
 }
 
 static CURRENT: Mutex<Weak<Zygote>> = Mutex::new(Weak::new());
@@ -39,7 +67,8 @@ pub fn start() -> Result<Arc<Zygote>, LaunchError> {
         return Ok(zygote);
     }
     let caller = CallerIdentity::of_this_process()?;
-    let zygote = Arc::new(Zygote { caller, process: Mutex::new(Some(exec::zygote()?)) });
+    let process = Mutex::new(Some(exec::zygote()?));
+    let zygote = Arc::new(Zygote { caller, process, lender: Mutex::new(None) });
     *current = Arc::downgrade(&zygote);
     Ok(zygote)
 }
@@ -79,10 +108,11 @@ impl Zygote {
         CallerIdentity::of_this_process().is_ok_and(|own| own == self.caller)
     }
 
-    /// Its number, for whoever watches it; `None` while it is being replaced.
+    /// The numbers of its processes, for whoever watches them.
     #[must_use]
-    pub fn pid(&self) -> Option<i32> {
-        locked(&self.process).as_ref().map(|process| process.pid)
+    pub fn pids(&self) -> Vec<i32> {
+        let pid = |process: &Mutex<Option<Init>>| locked(process).as_ref().map(|process| process.pid);
+        [&self.process, &self.lender].into_iter().filter_map(pid).collect()
     }
 
     /// Whether it can clone such an init: not one whose id maps others have to write.
@@ -95,15 +125,19 @@ impl Zygote {
     ///
     /// # Errors
     /// When the kernel refuses the namespaces, or there is no zygote to be had any more.
-    pub fn launch(&self, launch: &Launch, streams: [BorrowedFd; 3]) -> Result<Init, LaunchError> {
-        let mut process = locked(&self.process);
+    pub fn launch(
+        self: &Arc<Zygote>,
+        launch: &Launch,
+        streams: [BorrowedFd; 3],
+    ) -> Result<Init, LaunchError> {
+        let mut process = locked(if launch.network { &self.lender } else { &self.process });
         let (ours, theirs) = link()?;
         // Several users are mapped by others; [`Zygote::serves`] says so.
         let (user, group) = launch.ids.texts().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
         let request = Request {
             namespaces: launch.namespaces,
             cgroup: launch.cgroup.is_some(),
-            network: false,
+            network: launch.network,
             user: padded(user)?,
             group: padded(group)?,
         };
@@ -122,8 +156,13 @@ impl Zygote {
             }
         };
         match answered {
-            (Answer::Cloned { pid, .. }, Some(pidfd)) => {
-                Ok(Init { pid, pidfd, link: ours, namespaced: launch.namespaces & flag::NEWPID != 0 })
+            (Answer::Cloned { pid, network }, Some(pidfd)) => {
+                let lender = process.as_ref().map_or(0, |process| process.pid);
+                // Not one that is dropped here, under the lock that its end takes.
+                let lent = || LentNetwork { number: network, zygote: Arc::downgrade(self), lender };
+                let network = (network != 0).then(lent);
+                let namespaced = launch.namespaces & flag::NEWPID != 0;
+                Ok(Init { pid, pidfd, link: ours, namespaced, network })
             }
             (Answer::Cloned { .. }, None) => Err(LaunchError::Prepare(io::ErrorKind::InvalidData.into())),
             (Answer::Refused(errno), _) => Err(LaunchError::Clone(io::Error::from_raw_os_error(errno))),
@@ -134,10 +173,12 @@ impl Zygote {
 impl Drop for Zygote {
     fn drop(&mut self) {
         // In a process that was forked it is somebody else's child, and goes on for them.
-        if self.caller.pid == std::process::id()
-            && let Some(process) = locked(&self.process).take()
-        {
-            end(process);
+        if self.caller.pid == std::process::id() {
+            for process in [&self.process, &self.lender] {
+                if let Some(process) = locked(process).take() {
+                    end(process);
+                }
+            }
         }
     }
 }

@@ -159,6 +159,8 @@ pub struct Basis<'a> {
     pub asks: bool,
     /// The maps of several users.
     pub users: Option<&'a UserMaps>,
+    /// Whether PID 1 was born in the sandbox's own network.
+    pub born_in_network: bool,
 }
 
 /// The ordered steps of the set-up. `opened` says that an opening comes before.
@@ -181,6 +183,9 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
     devices::terminal(&mut steps, basis.caller);
     steps.0.push(working_directory(resolved.workdir.as_deref().unwrap_or(Path::new("/")))?);
     limits(&mut steps, policy, basis.rlimits);
+    if basis.born_in_network {
+        steps.add(Step::BornInNetwork, "a network of the sandbox's own");
+    }
     if opened {
         // Before the cgroup: who made the network does not count against a limit on processes.
         steps.add(Step::EnterNetwork, "a network of the sandbox's own");

@@ -54,6 +54,7 @@ pub struct Ready {
     /// What was found where a command starts.
     start: Option<Found>,
     ground: Ground,
+    born_in_network: bool,
     /// Where its mounts can still become more: the cgroup that it is to enter.
     halfway: Option<Option<(Cgroup, bool)>>,
 }
@@ -111,7 +112,8 @@ impl Ready {
         let Preparation { policy, cwd, birth, network, count } = preparation;
         let mounts = MountWatch::new().map_err(system("watching the mount table"))?;
         let network = NetworkSides::of(network);
-        let request = Request::new(policy, network.plan, count)?;
+        let mut request = Request::new(policy, network.plan, count)?;
+        request.borrow_network();
         let nothing = nothing_thrice().map_err(system("opening /dev/null"))?;
         let around = around(Some(&nothing), &[const { None }; 3], false);
         let launcher = Launcher { birth: &birth, around, attached: false, keep: &[] };
@@ -119,7 +121,7 @@ impl Ready {
         let mut prepared = Prepared::new(request, &cwd, Caller::without_streams(), MissingFolders::Create)?;
         // Before anything is mounted on it.
         let ground = Ground::of(prepared.points());
-        let Staged { mut running, plan, tier, cgroup } =
+        let Staged { mut running, plan, tier, born_in_network, cgroup } =
             prepared.start(early, goal, |how| launcher.launch(how), None)?;
         running.watch_too(if running.namespaced() { network.outside } else { network.shared });
         let halfway = matches!(goal, Goal::Halfway).then_some(cgroup);
@@ -134,6 +136,7 @@ impl Ready {
             cwd,
             start,
             ground,
+            born_in_network,
             halfway,
         })
     }
@@ -180,7 +183,7 @@ impl Ready {
     fn fit_halfway(&self, policy: &Policy, cwd: &Path) -> Result<Option<Fit>, Error> {
         let now = resolve(policy, cwd, MissingFolders::Create)?;
         let opened = !self.plan.opening.is_empty();
-        let job = self.prepared.set_up_of(policy, &now, opened, self.tier)?;
+        let job = self.prepared.set_up_of(policy, &now, (opened, self.born_in_network), self.tier)?;
         let held = |planned: &&Planned| matches!(planned.step, Step::HoldHost { .. });
         let own = |planned: &&Planned| {
             !matches!(planned.step, Step::HoldHost { .. } | Step::EnterNetwork | Step::Later)

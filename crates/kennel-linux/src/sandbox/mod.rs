@@ -233,7 +233,10 @@ pub fn start(job: Job) -> Result<Started, Error> {
     let network = NetworkSides::of(network);
     policy.process.keep_fds.iter().try_for_each(|fd| refuse_folder(*fd))?;
     let keep = kept(&policy);
-    let request = Request::new(policy, network.plan, watch.count)?;
+    let mut request = Request::new(policy, network.plan, watch.count)?;
+    if birth.memory.is_none() && !streams.attached && keep.is_empty() {
+        request.borrow_network();
+    }
     // Before the clone: a signal that comes meanwhile is forwarded once the command runs.
     let signals = streams.take_signals()?;
     let ends = std::mem::take(&mut streams.standard.ends);

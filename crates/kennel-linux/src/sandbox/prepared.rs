@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use kennel_init::child::clone::flag;
 use kennel_init::plan::{Command, Plan, Planned, Step};
-use kennel_policy::policy::{NetworkMode, Policy, SeccompProfile};
+use kennel_policy::policy::{NetworkMode, NoNetwork, Policy, SeccompProfile, UnixSockets};
 
 use super::{Error, Show, system};
 use crate::cgroup::{Cgroup, CgroupError, Controller, ControllerSet};
@@ -40,12 +40,16 @@ pub struct Request {
     /// Whether to count what is used even if nothing limits it.
     count: bool,
     network: Option<NetworkPlan>,
+    /// Whether a zygote makes PID 1, which may lend it a network.
+    borrows: bool,
 }
 
 /// PID 1, busy with the opening of its plan.
 pub struct EarlyInit {
     running: Running,
     opening: Vec<Planned>,
+    /// Whether it was born in the sandbox's own network.
+    born_in_network: bool,
     /// The cgroup, where it is made beforehand, and whether PID 1 was born in it.
     cgroup: Option<(Cgroup, bool)>,
 }
@@ -95,6 +99,8 @@ pub(super) struct Staged {
     pub(super) running: Running,
     pub(super) plan: Plan,
     pub(super) tier: Tier,
+    /// Whether PID 1 was born in the sandbox's own network.
+    pub(super) born_in_network: bool,
     /// The cgroup, if it has been made and is yet to be entered.
     pub(super) cgroup: Option<(Cgroup, bool)>,
 }
@@ -138,7 +144,12 @@ impl Request {
             true => IdMaps::of_caller(policy.process.user),
             false => IdMaps::Several(UserMaps::of(&policy.process).map_err(LaunchError::Users)?),
         };
-        Ok(Request { policy, ids, counting, count, network })
+        Ok(Request { policy, ids, counting, count, network, borrows: false })
+    }
+
+    /// PID 1 is made by a zygote, where there is one.
+    pub(super) fn borrow_network(&mut self) {
+        self.borrows = self.several_users().is_none() && launch::zygote::current().is_some();
     }
 
     /// Has `launch` make PID 1 for a tier, and sets it to work.
@@ -150,13 +161,19 @@ impl Request {
         tier: Tier,
         launch: &mut impl FnMut(&Launch) -> Result<Init, LaunchError>,
     ) -> Result<EarlyInit, Error> {
-        let opening = opening(&self.policy, tier, self.network.as_ref());
         // On a unified host PID 1 is born in its cgroup; elsewhere the cgroup is made while PID 1 sets up.
         let cgroup = if self.counting.counted() && limits::born_in_cgroup() { self.cgroup()? } else { None };
         let birth = cgroup.as_ref().and_then(Cgroup::birth_fd);
         let mut newborn = birth.is_some();
-        let mut how = Launch { namespaces: launch::namespaces(tier), ids: &self.ids, cgroup: birth };
+        let lent =
+            self.borrows && tier != Tier::LandlockOnly && can_be_lent(&self.policy, self.network.as_ref());
+        let namespaces = launch::namespaces(tier);
+        let mut how = Launch { namespaces, ids: &self.ids, cgroup: birth, network: lent };
         let mut launched = launch(&how);
+        if lent && launched.is_err() {
+            how.network = false;
+            launched = launch(&how);
+        }
         // Before 5.7, and where a container filters clone3, it has to be moved.
         if newborn && matches!(launched, Err(LaunchError::Clone(_))) {
             (newborn, how.cgroup) = (false, None);
@@ -170,9 +187,14 @@ impl Request {
         }
         let init = launched?;
         let running = Running::new(init);
+        let opening = match how.network {
+            true => Vec::new(),
+            false => opening(&self.policy, tier, self.network.as_ref()),
+        };
         running.open(&opening);
         running.let_it_open(&opening);
-        Ok(EarlyInit { running, opening, cgroup: cgroup.map(|cgroup| (cgroup, newborn)) })
+        let born_in_network = how.network;
+        Ok(EarlyInit { running, opening, born_in_network, cgroup: cgroup.map(|cgroup| (cgroup, newborn)) })
     }
 
     fn cgroup(&self) -> Result<Option<Cgroup>, CgroupError> {
@@ -221,7 +243,7 @@ impl Prepared {
     /// When the tier cannot express the policy.
     pub fn plan(&self, tier: Tier, wanted: &Wanted) -> Result<Plan, PlanError> {
         let opening = opening(&self.request.policy, tier, self.request.network.as_ref());
-        let steps = self.set_up(&opening, tier)?;
+        let steps = self.set_up(&opening, false, tier)?;
         Ok(Plan { opening, steps, command: self.command(tier, wanted, &self.request.policy, &self.caller)? })
     }
 
@@ -230,9 +252,16 @@ impl Prepared {
         &self.request.policy
     }
 
-    fn set_up(&self, opening: &[Planned], tier: Tier) -> Result<Vec<Planned>, PlanError> {
+    fn set_up(
+        &self,
+        opening: &[Planned],
+        born_in_network: bool,
+        tier: Tier,
+    ) -> Result<Vec<Planned>, PlanError> {
         let rlimits = self.request.stand_ins(tier).0;
-        set_up(!opening.is_empty(), &self.basis(&self.request.policy, &self.resolved, tier, &rlimits))
+        let basis = self.basis(&self.request.policy, &self.resolved, tier, &rlimits);
+        let basis = Basis { born_in_network, ..basis };
+        set_up(!opening.is_empty(), &basis)
     }
 
     fn basis<'a>(
@@ -254,6 +283,7 @@ impl Prepared {
             network: network.as_ref(),
             asks: self.asks,
             users: self.request.several_users(),
+            born_in_network: false,
         }
     }
 
@@ -281,11 +311,12 @@ impl Prepared {
         &self,
         policy: &Policy,
         resolved: &Resolved,
-        opened: bool,
+        (opened, born_in_network): (bool, bool),
         tier: Tier,
     ) -> Result<Vec<Planned>, PlanError> {
         let rlimits = self.request.stand_ins(tier).0;
-        let mut steps = set_up(opened, &self.basis(policy, resolved, tier, &rlimits))?;
+        let basis = Basis { born_in_network, ..self.basis(policy, resolved, tier, &rlimits) };
+        let mut steps = set_up(opened, &basis)?;
         steps.retain(|planned| planned.step != Step::EnterNetwork);
         Ok(steps)
     }
@@ -355,7 +386,7 @@ impl Prepared {
         loop {
             let early = first.take().unwrap_or_else(|| self.request.launch_early(tier, &mut launch));
             let error = match early.and_then(|early| self.start_on(tier, early, goal, show.as_deref_mut())) {
-                Ok((running, plan, cgroup)) => return Ok(Staged { running, plan, tier, cgroup }),
+                Ok(staged) => return Ok(staged),
                 Err(error) => error,
             };
             let request = &mut self.request;
@@ -415,10 +446,10 @@ impl Prepared {
         early: EarlyInit,
         goal: Goal,
         show: Option<&mut Show>,
-    ) -> Result<(Running, Plan, Option<(Cgroup, bool)>), Error> {
-        let EarlyInit { mut running, opening, cgroup } = early;
+    ) -> Result<Staged, Error> {
+        let EarlyInit { mut running, opening, born_in_network, cgroup } = early;
         let policy = &self.request.policy;
-        let mut steps = self.set_up(&opening, tier)?;
+        let mut steps = self.set_up(&opening, born_in_network, tier)?;
         let command = match goal {
             Goal::Command(wanted) => self.command(tier, wanted, policy, &self.caller)?,
             Goal::Ready => {
@@ -467,7 +498,7 @@ impl Prepared {
         if let Goal::Halfway = goal {
             running.set_up(&plan);
             running.await_ready(&plan)?;
-            return Ok((running, plan, cgroup));
+            return Ok(Staged { running, plan, tier, born_in_network, cgroup });
         }
         // An init that has given up cannot be worked with any more: what it says comes before what that led to.
         let send = |running: &Running| running.set_up(&plan);
@@ -481,7 +512,7 @@ impl Prepared {
             }
             Goal::Ready | Goal::Session | Goal::Halfway => running.await_ready(&plan)?,
         }
-        Ok((running, plan, None))
+        Ok(Staged { running, plan, tier, born_in_network, cgroup: None })
     }
 
     /// Has `steps` performed, which `send` sends, with all that they wait for.
@@ -580,6 +611,16 @@ fn has_mount_setattr() -> bool {
     let refused =
         unsafe { libc::syscall(libc::SYS_mount_setattr, -1, c"".as_ptr(), 0, std::ptr::null::<u8>(), 0) };
     refused != -1 || io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
+}
+
+/// Whether a network that was lent and may be lent again does: one with nothing in it, of which nothing inside can hand anything
+/// to somebody outside who would keep it.
+fn can_be_lent(policy: &Policy, plan: Option<&NetworkPlan>) -> bool {
+    plan.is_none()
+        && policy.network.mode == NetworkMode::None
+        && policy.network.no_network != NoNetwork::Denied
+        && policy.network.unix_sockets == UnixSockets::None
+        && policy.process.seccomp != SeccompProfile::None
 }
 
 fn namespaces_denied(error: &Error) -> bool {

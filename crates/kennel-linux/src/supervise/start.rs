@@ -322,7 +322,8 @@ impl Running {
             match link::receive(&link, RecvFlags::empty()).map_err(StartError::Link)? {
                 Received::Report(Some(Report::Started), mut fds) => {
                     let Some(pidfd) = fds.pop() else { return Err(StartError::SessionEnded) };
-                    let mut running = Running::new(Init { pid: 0, pidfd, link, namespaced: false });
+                    let mut running =
+                        Running::new(Init { pid: 0, pidfd, link, namespaced: false, network: None });
                     running.started = started;
                     running.deadline = limits.wall_time.and_then(|limit| started.checked_add(limit));
                     running.cpu_time = limits.cpu_time;

@@ -56,8 +56,8 @@ impl Backend for Linux {
         zygote::start().map_err(|error| sandbox::Error::from(error).into())
     }
 
-    fn zygote_pid(zygote: &Self::Zygote) -> Option<u32> {
-        zygote.pid().map(i32::cast_unsigned)
+    fn zygote_pids(zygote: &Self::Zygote) -> Vec<u32> {
+        zygote.pids().into_iter().map(i32::cast_unsigned).collect()
     }
 
     fn check() -> Result<()> {

@@ -54,8 +54,8 @@ pub(crate) trait Backend {
     /// How many wait for a job.
     fn pool_ready(pool: &Self::Pool) -> usize;
 
-    /// Its process.
-    fn zygote_pid(zygote: &Self::Zygote) -> Option<u32>;
+    /// Its processes.
+    fn zygote_pids(zygote: &Self::Zygote) -> Vec<u32>;
 
     /// A sandbox for many commands, which can be started from any thread.
     type Session: std::fmt::Debug + Send + Sync;

@@ -41,7 +41,7 @@ impl Backend for Unsupported {
         match *pool {}
     }
 
-    fn zygote_pid(zygote: &Infallible) -> Option<u32> {
+    fn zygote_pids(zygote: &Infallible) -> Vec<u32> {
         match *zygote {}
     }
 
