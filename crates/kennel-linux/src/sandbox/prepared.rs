@@ -29,7 +29,7 @@ use crate::users::UserMaps;
 const NOT_WITH_USERS: &str = "a folder cannot be added later to a sandbox with several users\n\
                               help: leave out `process.users`, or prepare sandboxes without a workspace";
 const NO_SESSION: &str = "a session needs namespaces, which this host denies\n\
-                          help: see `kennel doctor`, or run each command in a sandbox of its own";
+                          help: allow user namespaces, or run each command in a sandbox of its own";
 
 /// What is known of a sandbox before the disk has been looked at; enough for PID 1 to be born.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ impl Request {
 
     /// PID 1 is made by a zygote, where there is one.
     pub(super) fn borrow_network(&mut self) {
-        self.borrows = launch::zygote::current().is_some();
+        self.borrows = self.several_users().is_none() && launch::zygote::current().is_some();
     }
 
     /// Has `launch` make PID 1 for a tier, and sets it to work.
