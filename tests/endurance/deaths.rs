@@ -144,16 +144,16 @@ fn one(
         let _ = child.wait();
         Err(format!("{what}: {said}"))
     };
-    if zygotes.len() != 2 {
+    let &[first, second] = zygotes.as_slice() else {
         return wrong(&mut child, format!("it started no zygote, but said {said:?}"));
-    }
+    };
     std::thread::sleep(dice.moment(Duration::from_millis(250)));
     let controller = child.id();
     let kinds = ["controller", "zygote", "helper", "PID 1", "command", "command of a session"];
     let kind = kinds[dice.throw(kinds.len())];
     let found = match kind {
         "controller" => vec![controller],
-        "zygote" => vec![zygotes[dice.throw(2)]],
+        "zygote" => vec![[first, second][dice.throw(2)]],
         // There is none before a sandbox has run for a tenth of a second.
         "helper" => (0..200).find_map(|_| some_helpers(controller, &zygotes)).unwrap_or_default(),
         "PID 1" => children(controller).into_iter().filter(|pid| is_first_inside(*pid)).collect(),

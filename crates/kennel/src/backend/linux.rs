@@ -5,7 +5,7 @@ mod pool;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kennel_linux::guard::Rules;
@@ -303,14 +303,9 @@ fn descriptor(leads: Leads) -> io::Result<OwnedFd> {
     }
 }
 
-/// A copy of a descriptor that is opened once.
+/// Opened each time: one that is kept may have become another file's number, in a program that closes what it does not know.
 fn nowhere() -> io::Result<OwnedFd> {
-    static NOWHERE: OnceLock<OwnedFd> = OnceLock::new();
-    if let Some(nowhere) = NOWHERE.get() {
-        return nowhere.try_clone();
-    }
-    let opened = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
-    NOWHERE.get_or_init(|| opened).try_clone()
+    Ok(File::options().read(true).write(true).open("/dev/null")?.into())
 }
 
 impl Streams {
