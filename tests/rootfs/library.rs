@@ -42,3 +42,47 @@ fn prepared_sandboxes_have_a_layer_each_and_see_what_changed_in_the_root() {
     let result = pool.run("sh", &["-c", "cat /srv/data/a.key /srv/data/b.key"]).unwrap();
     assert!(result.stdout.is_empty(), "{result:?}");
 }
+
+/// The role: an init that is a program of its own has fewer capabilities than one that is cloned.
+pub fn alone(_: &[std::ffi::OsString]) -> i32 {
+    let scratch = Scratch::new();
+    let Some(root) = small(&scratch) else { return 0 };
+    let sandbox = Sandbox::builder().rootfs(&root).build().unwrap();
+    let result = sandbox.run("sh", &["-c", "echo x > /new && rm /srv/data/* && cat /new"]).unwrap();
+    assert_eq!((result.stdout.as_str(), result.stderr.as_str()), ("x\n", ""));
+    0
+}
+
+#[test]
+fn a_layer_can_be_had_without_a_zygote() {
+    kennel_tests::ran_within(std::time::Duration::from_secs(60), &mut kennel_tests::role::play("alone")).ok();
+}
+
+#[test]
+fn several_users_are_added_to_those_of_the_root() {
+    let scratch = Scratch::new();
+    let Some(root) = small(&scratch) else { return };
+    scratch.write("root/etc/passwd", "root:x:0:0::/:/bin/sh\nofroot:x:77:77::/:/bin/sh\n");
+    scratch.write("root/etc/group", "root:x:0:\n");
+    let sandbox = Sandbox::builder().rootfs(&root).users(["root", "builder"]).build().unwrap();
+    let result = match sandbox.run("cat", &["/etc/passwd"]) {
+        Ok(result) => result,
+        Err(error) if error.to_string().contains("/etc/subuid") => {
+            return kennel_tests::skipped("no subordinate ids");
+        }
+        Err(error) => panic!("{error}"),
+    };
+    assert!(result.stdout.contains("ofroot:x:77") && result.stdout.contains("builder:"), "{result:?}");
+    assert!(!result.stdout.contains("nobody:"), "the host's: {result:?}");
+    // One that is a pipe is not waited for.
+    std::fs::remove_file(root.join("etc/passwd")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        root.join("etc/passwd"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    assert!(sandbox.run("cat", &["/etc/plain"]).unwrap().success());
+}

@@ -30,3 +30,7 @@ fn run(root: &Path, flags: &[&str], script: &str) -> Ran {
 
 /// The two ways in which a root shows.
 const BOTH: [&str; 2] = ["layer", "none"];
+
+kennel_tests::roles! {
+    "alone" => library::alone,
+}

@@ -76,8 +76,9 @@ fn keep_capabilities(several_users: bool) -> Result<()> {
     const SETGID: usize = 6;
     const SETUID: usize = 7;
     const SETFCAP: usize = 31;
-    const KEPT: [usize; 5] = [SETPCAP, NET_BIND_SERVICE, NET_ADMIN, SYS_ADMIN, SYS_RESOURCE];
-    const FOR_USERS: [usize; 6] = [CHOWN, DAC_OVERRIDE, FOWNER, SETGID, SETUID, SETFCAP];
+    // DAC_OVERRIDE for overlays, whose own work folder nobody may look into without.
+    const KEPT: [usize; 6] = [SETPCAP, NET_BIND_SERVICE, NET_ADMIN, SYS_ADMIN, SYS_RESOURCE, DAC_OVERRIDE];
+    const FOR_USERS: [usize; 5] = [CHOWN, FOWNER, SETGID, SETUID, SETFCAP];
     let kept = || KEPT.iter().chain(if several_users { &FOR_USERS[..] } else { &[] });
     let set = kept().fold(0u64, |set, capability| set | 1 << capability);
     sys::capset(set, set, set)?;

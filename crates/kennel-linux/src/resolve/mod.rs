@@ -318,7 +318,7 @@ fn resolve_in(
     };
     let (links, written) = (resolver.links, resolver.written);
     let handback = handback.map(Arc::new);
-    let user_files = user_files(&policy.process.users, &points);
+    let user_files = user_files(&policy.process.users, &points, root.as_ref());
     Ok(Resolved {
         points,
         links,
@@ -394,8 +394,11 @@ fn covers(points: &[Point]) -> Vec<(PathBuf, &'static str)> {
     covers
 }
 
+/// The longest list of users that is taken over.
+const MOST_USER_FILE: usize = 1 << 20;
+
 /// `/etc/passwd` and `/etc/group` with several users. Where a rule hides one, it stays hidden.
-fn user_files(users: &[User], points: &[Point]) -> Vec<UserFile> {
+fn user_files(users: &[User], points: &[Point], root: Option<&ResolvedRoot>) -> Vec<UserFile> {
     let mut made = Vec::new();
     if users.is_empty() {
         return made;
@@ -403,11 +406,18 @@ fn user_files(users: &[User], points: &[Point]) -> Vec<UserFile> {
     type Make = fn(&[User], &str) -> String;
     let both: [(&str, Make); 2] = [("/etc/passwd", files::passwd), ("/etc/group", files::group)];
     for (name, make) in both {
-        let found = match locate(Path::new(name)) {
-            Ok(Location::Found(found)) if found.kind == Kind::File => Some(found.path),
-            _ => None,
+        // The path inside, and where that is on the host.
+        let found = match root {
+            Some(root) => root.file(Path::new(name)),
+            None => match locate(Path::new(name)) {
+                Ok(Location::Found(found)) if found.kind == Kind::File => {
+                    Some((found.path.clone(), found.path))
+                }
+                _ => None,
+            },
         };
-        let text = found.as_ref().and_then(|path| crate::read::read_to_end(&path.to_string_lossy()).ok());
+        let text = found.as_ref().and_then(|(_, host)| folder::read(rustix::fs::CWD, host, MOST_USER_FILE));
+        let found = found.map(|(inside, _)| inside);
         let contents = make(users, &String::from_utf8_lossy(&text.unwrap_or_default()));
         let nearest =
             Path::new(name).ancestors().find_map(|above| points.iter().find(|point| point.path == above));

@@ -44,6 +44,16 @@ pub struct ResolvedRoot {
     view: View,
 }
 
+impl ResolvedRoot {
+    /// The file that a path inside leads to, if it is a regular one: its path inside, and on the host.
+    pub(super) fn file(&self, path: &Path) -> Option<(PathBuf, PathBuf)> {
+        let inside = self.view.lead(path);
+        let host = self.view.host_path(&inside);
+        let found = locate_plain(&host).ok().flatten()?;
+        (found.kind == Kind::File).then_some((inside, host))
+    }
+}
+
 /// The tree as it will be seen inside: the root's folder, and what shows in it at the host's paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
