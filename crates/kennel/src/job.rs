@@ -38,7 +38,6 @@ pub struct Job {
     /// The session that the command runs in, where it has no sandbox of its own.
     pub(crate) session: Option<Arc<<Native as Backend>::Session>>,
     /// Where it starts in its session, inside.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux's backend asks"))]
     pub(crate) workdir: Option<PathBuf>,
     /// Set where PID 1 is to be a clone of this process.
     pub(crate) memory: Option<InheritedMemory>,

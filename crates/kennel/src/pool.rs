@@ -39,6 +39,7 @@ pub struct Pool {
 }
 
 /// What a pool is for.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux's backend asks"))]
 pub(crate) struct PoolKind {
     /// What its sandboxes allow.
     pub(crate) policy: Arc<Policy>,

@@ -1,6 +1,7 @@
 //! A system that kennel does not run on yet: everything can be said, and nothing be started.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use kennel_policy::host::{Finding, State};
 use kennel_policy::outcome::Outcome;
@@ -25,24 +26,24 @@ fn unsupported() -> SandboxError {
 
 impl Backend for Unsupported {
     type Running = Infallible;
-    type Zygote = Infallible;
+    type Zygote = Arc<Infallible>;
 
-    fn start_zygote() -> Result<Infallible> {
+    fn start_zygote() -> Result<Self::Zygote> {
         Err(unsupported())
     }
 
-    type Pool = Infallible;
+    type Pool = Arc<Infallible>;
 
-    fn start_pool(zygote: &Infallible, _: PoolKind) -> Result<Infallible> {
-        match *zygote {}
+    fn start_pool(zygote: &Self::Zygote, _: PoolKind) -> Result<Self::Pool> {
+        match **zygote {}
     }
 
-    fn pool_ready(pool: &Infallible) -> usize {
-        match *pool {}
+    fn pool_ready(pool: &Self::Pool) -> usize {
+        match **pool {}
     }
 
-    fn zygote_pids(zygote: &Infallible) -> Vec<u32> {
-        match *zygote {}
+    fn zygote_pids(zygote: &Self::Zygote) -> Vec<u32> {
+        match **zygote {}
     }
 
     type Session = Infallible;
