@@ -6,6 +6,9 @@
 use kennel_tests::{attack, role};
 
 fn main() {
-    role::take(&[(attack::attacker::ROLE, attack::attacker::run)]);
+    role::take(&[
+        (attack::attacker::ROLE, attack::attacker::run),
+        (attack::by_library::ROLE, attack::by_library::run),
+    ]);
     std::process::exit(attack::session::main());
 }

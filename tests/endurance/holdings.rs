@@ -101,7 +101,9 @@ pub fn of_the_kernel() -> Option<Vec<(String, u64)>> {
 pub fn named_sockets() -> Vec<String> {
     let text = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     text.lines()
-        .filter(|line| line.contains("kennel") && !line.contains("kennel-test"))
+        .filter(|line| {
+            line.contains("kennel") && !line.contains("kennel-test") && !line.contains("kennel-attack")
+        })
         .map(str::to_owned)
         .collect()
 }

@@ -142,6 +142,7 @@ pub fn environment(
         "KENNEL_ATTACK_LOG",
         "KENNEL_ATTACK_SHRINK",
         "KENNEL_ATTACK_STRICT",
+        "KENNEL_ATTACK_WAY",
     ] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);

@@ -7,11 +7,13 @@
 //! - [`attacker`]: the program inside; [`wire`]: what it tells
 //! - [`host`]: what the user's own programs do meanwhile; [`ledger`]: the books about it
 //! - [`perform`], [`play`]: one run, and a whole history
+//! - [`by_library`]: the same by the library, in pooled sandboxes and sessions
 //! - [`oracle`]: whether something is wrong
 //! - [`generate`]: random histories; [`shrink`]: small ones
 //! - [`session`]: the loop around all of it
 
 pub mod attacker;
+pub mod by_library;
 pub mod canary;
 pub mod generate;
 pub mod host;

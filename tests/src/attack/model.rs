@@ -195,6 +195,14 @@ impl Model {
                 }
                 model.held.extend(found.links);
             }
+            // As srt has it: what a rule opens for writing by its name shows in what is hidden, unless it is a file that is
+            // hidden by its name too.
+            let shows = model.any_deny_of_writing_wins && list == List::AllowWrite && !glob;
+            let is_folder = tree.get(&found.path).is_some_and(|entry| entry.kind == Kind::Folder);
+            let hidden_by_name = || folders.contains(&(List::DenyRead, found.path.clone()));
+            if shows && (is_folder || !hidden_by_name()) {
+                model.rules.insert((List::AllowRead, found.path.clone()));
+            }
             model.rules.insert((list, found.path));
         }
         for mount in run.all("--mount") {

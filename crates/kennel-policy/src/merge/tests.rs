@@ -299,14 +299,14 @@ fn a_found_file_adds_denies_and_lowers_limits() {
 #[test]
 fn a_found_file_can_loosen_nothing() {
     // Every key, each with a value that is looser than what is trusted.
-    let trusted = "[files]\nreads = \"listed\"\nsystem = false\ngit = \"hooks-read-only\"\non_replace = \"end\"\nprotect_dotfiles = true\nrefuse_home = true\n[limits]\nmemory = 10\nswap = 10\ncpus = 1\ntimeout = 1\n\
+    let trusted = "[files]\nreads = \"listed\"\nsystem = false\ngit = \"hooks-read-only\"\non_replace = \"end\"\nprotect_dotfiles = true\nrefuse_home = true\nrootfs = \"/srv/root\"\nrootfs_write = \"none\"\n[limits]\nmemory = 10\nswap = 10\ncpus = 1\ntimeout = 1\n\
                    cpu_time = 1\npids = 1\nopen_files = 1\nfile_size = 1\noutput = 1\ntmp_size = 1\n\
                    [environment]\nclear = true\n[process]\nseccomp = \"strict\"";
     let project = "profile = \"agent\"\nbest_effort = true\n\
                    [files]\nreads = \"open\"\nallow_read = [\"/r\"]\nallow_write = [\"/w\", \"/x\"]\n\
                    mounts = [{ source = \"/\", target = \"/m\" }]\ntmpfs = [\"/t\"]\ntmp = \"host\"\nhost_run = true\n\
                    system = true\ndevices = [\"/dev/kvm\"]\ngit = \"off\"\nprecedence = \"deny-write\"\non_replace = \"mend\"\n\
-                   protect_dotfiles = false\nrefuse_home = false\n\
+                   protect_dotfiles = false\nrefuse_home = false\nrootfs = \"/srv/other\"\nrootfs_write = \"layer\"\n\
                    [network]\nmode = \"host\"\nallow = [\"x.com\"]\nunix_sockets = \"all\"\nallow_unix_sockets = [\"/run/x\"]\nask = true\n\
                    ask_timeout = \"unlimited\"\nallow_sni_mismatch = true\nallow_ech = true\npublish = [80]\nparent_proxy = \"p\"\n\
                    no_proxy = \"*\"\nhttp_proxy_port = 1\nsocks_proxy_port = 1\n\

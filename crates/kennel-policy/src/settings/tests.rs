@@ -43,6 +43,8 @@ mounts = [
     { source = "/srv/cache", target = "/cache", access = "read-write" },
 ]
 tmpfs = ["/scratch", { target = "/big", size = "1G" }, { target = "/small", size = 4096, missing = "create" }]
+rootfs = "/srv/root"
+rootfs_write = "none"
 tmp = "host"
 host_run = true
 system = false
@@ -112,6 +114,8 @@ const WHOLE_JSON: &str = r#"{
             { "source": "/srv/cache", "target": "/cache", "access": "read-write" }
         ],
         "tmpfs": ["/scratch", { "target": "/big", "size": "1G" }, { "target": "/small", "size": 4096, "missing": "create" }],
+        "rootfs": "/srv/root",
+        "rootfs_write": "none",
         "tmp": "host",
         "host_run": true,
         "system": false,

@@ -20,6 +20,7 @@ use serde_json::Value;
 use self::ear::{Ear, hear};
 use self::end::{CLEARING, remains, wait};
 use super::attacker::ROLE;
+use super::by_library;
 use super::canary::Canary;
 use super::host::{Host, keeps_shape};
 use super::listener::Listener;
@@ -179,7 +180,8 @@ impl Session {
         tells: i32,
     ) -> std::io::Result<Command> {
         let top = area.top();
-        let mut command = Command::new(&self.kennel);
+        let way = std::env::var_os(by_library::WAY).filter(|way| !way.is_empty());
+        let mut command = Command::new(if way.is_some() { &self.program } else { &self.kennel });
         command.arg("run");
         for (name, value) in &run.flags {
             command.arg(name);
@@ -196,6 +198,9 @@ impl Session {
         command.arg("--").arg(&self.program).arg(&top).arg(area.at("marks").join("mark"));
         command.arg(self.listener.port().to_string());
         command.env_clear().env("HOME", top.join("home")).env("LANG", "C.UTF-8").env("USER", "somebody");
+        if let Some(way) = way {
+            command.env(role::VARIABLE, by_library::ROLE).env(by_library::WAY, way);
+        }
         command.env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
         command.current_dir(if run.cwd.is_empty() { top.clone() } else { word::place(&top, &run.cwd) });
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
