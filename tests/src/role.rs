@@ -48,6 +48,13 @@ pub fn play(role: &str) -> Command {
     command
 }
 
+/// Plays it to its end, which must be a good one.
+#[track_caller]
+pub fn plays(role: &str, limit: std::time::Duration) {
+    let ran = crate::ran_within(limit, &mut play(role));
+    assert_eq!(ran.code, 0, "{}\n{}", ran.stdout, ran.stderr);
+}
+
 /// The words after `kennel run` that play a role inside, with flags before them.
 #[must_use]
 pub fn inside(role: &str, flags: &[&str], arguments: &[&str]) -> Vec<OsString> {

@@ -18,8 +18,7 @@ fn plain() -> SandboxBuilder {
 
 #[track_caller]
 fn plays(name: &str) {
-    let ran = ran_within(LIMIT, &mut role::play(name));
-    assert_eq!(ran.code, 0, "{}\n{}", ran.stdout, ran.stderr);
+    role::plays(name, LIMIT);
 }
 
 fn filled(sandbox: SandboxBuilder, size: usize) -> (Zygote, Pool) {

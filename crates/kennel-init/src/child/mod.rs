@@ -31,7 +31,7 @@ mod streams;
 pub mod sys;
 pub mod tag;
 mod terminal;
-mod users;
+pub mod users;
 pub mod wire;
 pub mod zygote;
 

@@ -131,13 +131,7 @@ impl Reaper {
 
     /// Takes every child that changed state; if the command ended, so does everything.
     fn reap(&mut self) {
-        loop {
-            match sys::wait_any() {
-                Ok(Some(child)) => self.look_at(&child),
-                Err(Errno::EINTR) => {}
-                Ok(None) | Err(_) => return,
-            }
-        }
+        take_children(|child| self.look_at(child));
     }
 
     fn look_at(&mut self, child: &ChildState) {
@@ -224,6 +218,17 @@ impl Usage {
             cpu_user: (self.user / 1000) as u32,
             cpu_system: (self.system / 1000) as u32,
             peak: self.peak as u32,
+        }
+    }
+}
+
+/// Takes every child that changed state, without waiting.
+pub(super) fn take_children(mut look: impl FnMut(&ChildState)) {
+    loop {
+        match sys::wait_any() {
+            Ok(Some(child)) => look(&child),
+            Err(Errno::EINTR) => {}
+            Ok(None) | Err(_) => return,
         }
     }
 }

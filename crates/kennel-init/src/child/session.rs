@@ -149,13 +149,7 @@ impl Session {
 
     /// Takes every child that changed state.
     fn reap(&mut self) {
-        loop {
-            match sys::wait_any() {
-                Ok(Some(child)) => self.look_at(&child),
-                Err(Errno::EINTR) => {}
-                Ok(None) | Err(_) => return,
-            }
-        }
+        reaper::take_children(|child| self.look_at(child));
     }
 
     fn look_at(&mut self, child: &ChildState) {

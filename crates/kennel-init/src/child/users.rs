@@ -24,6 +24,20 @@ const PR_CAPBSET_DROP: usize = 24;
 const KILL: u64 = 1 << 5;
 const SETPCAP: u64 = 1 << 8;
 
+/// Writes the maps of this process, which has just come into its user namespace, of one id each. Blanks at the end are passed
+/// over.
+pub fn write_own_maps(user: &[u8], group: &[u8]) -> Result<()> {
+    // Without this an unprivileged group map is refused: dropping a group could otherwise lift a restriction.
+    for (path, text) in [
+        (c"/proc/self/setgroups", &b"deny"[..]),
+        (c"/proc/self/uid_map", user),
+        (c"/proc/self/gid_map", group),
+    ] {
+        sys::write_all(sys::openat(sys::AT_FDCWD, path, open::WRONLY)?.raw(), text)?;
+    }
+    Ok(())
+}
+
 /// Leaves for a namespace below.
 ///
 /// Who leaves a user namespace by itself has no rights any more in the one it left, and cannot map more than its own id. So a

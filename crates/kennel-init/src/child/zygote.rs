@@ -13,11 +13,9 @@
 
 mod networks;
 
-use core::ffi::CStr;
-
 use super::clone::{CloneArgs, clone_copy, flag};
-use super::sys::{self, AT_FDCWD, Errno, Fd, MOST_FDS, Result, open};
-use super::{InheritedMemory, run as run_init};
+use super::sys::{self, Errno, Fd, MOST_FDS, Result};
+use super::{InheritedMemory, run as run_init, users};
 use crate::report::{ID_MAPS, Report};
 use networks::Networks;
 
@@ -224,15 +222,7 @@ fn write_maps(request: &Request) -> Result<()> {
     if request.namespaces & flag::NEWUSER == 0 || request.user.iter().all(|byte| *byte == b' ') {
         return Ok(());
     }
-    // Without this an unprivileged group map is refused: dropping a group could otherwise lift a restriction.
-    write_file(c"/proc/self/setgroups", b"deny")?;
-    write_file(c"/proc/self/uid_map", &request.user)?;
-    write_file(c"/proc/self/gid_map", &request.group)
-}
-
-fn write_file(path: &CStr, text: &[u8]) -> Result<()> {
-    let file = sys::openat2(AT_FDCWD, path, open::WRONLY, 0, 0)?;
-    sys::write_all(file.raw(), text)
+    users::write_own_maps(&request.user, &request.group)
 }
 
 #[cfg(test)]

@@ -24,21 +24,39 @@ use crate::link;
 /// The kernel's number for the working directory.
 const AT_FDCWD: u64 = libc::AT_FDCWD as i64 as u64;
 /// A file system that does not answer holds the helper.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(5) };
 
 thread_local! {
     /// The helper of the sandbox that this thread guards, if that has several users.
-    static HELPER: RefCell<Option<OwnedFd>> = const { RefCell::new(None) };
+    static HELPER: RefCell<Helper> = const { RefCell::new(Helper::None) };
+}
+
+/// Who makes the calls that the caller may not.
+enum Helper {
+    /// Nobody has to: there is one user.
+    None,
+    /// The one behind this link.
+    At(OwnedFd),
+    /// There are several users, and the helper did not answer in time. What it says later would be taken for the answer to
+    /// another call.
+    Lost,
 }
 
 /// Has this thread's calls go on by the helper behind this link.
 pub fn use_helper(link: Option<OwnedFd>) {
-    HELPER.set(link);
+    HELPER.set(link.map_or(Helper::None, Helper::At));
 }
 
 /// Whether there are several users.
 fn several_users() -> bool {
-    HELPER.with_borrow(Option::is_some)
+    HELPER.with_borrow(|helper| !matches!(helper, Helper::None))
+}
+
+/// A call with these arguments, and zeros behind them.
+fn call(number: i64, makes_descriptor: bool, said: &[Argument]) -> Call {
+    let mut arguments = [Argument::Value(0); 6];
+    arguments[..said.len()].copy_from_slice(said);
+    Call { number: number as u32, makes_descriptor, arguments }
 }
 
 /// Has the helper make a call, where there is one.
@@ -48,25 +66,34 @@ fn by_helper(
     fds: &[BorrowedFd],
     data: &mut [u8],
 ) -> Result<(i64, Option<OwnedFd>), Errno> {
-    HELPER.with_borrow(|helper| {
-        let Some(helper) = helper else { return Err(refused) };
-        let mut message = call.encode().to_vec();
-        message.extend_from_slice(data);
-        link::send_with(helper, &message, fds).map_err(|_| refused)?;
-        let mut said = [PollFd::new(helper, PollFlags::IN)];
-        if rustix::io::retry_on_intr(|| poll(&mut said, Some(&timespec(PATIENCE)))) != Ok(1) {
-            return Err(refused);
+    HELPER.with_borrow_mut(|helper| {
+        let Helper::At(link) = helper else { return Err(refused) };
+        match ask(link, call, fds, data) {
+            Some((returned, fd)) if returned >= 0 => Ok((returned, fd)),
+            Some((errno, _)) => Err(Errno::from_raw_os_error(i32::try_from(-errno).unwrap_or(libc::EIO))),
+            None => {
+                *helper = Helper::Lost;
+                Err(refused)
+            }
         }
-        let mut answer = vec![0; Reply::LENGTH + data.len()];
-        let (length, fd) = link::receive_with(helper, &mut answer).map_err(|_| refused)?;
-        let returned = Reply::decode(&answer[..length]).ok_or(refused)?.0;
-        if returned < 0 {
-            return Err(Errno::from_raw_os_error(i32::try_from(-returned).unwrap_or(libc::EIO)));
-        }
-        let back = length.saturating_sub(Reply::LENGTH).min(data.len());
-        data[..back].copy_from_slice(&answer[Reply::LENGTH..Reply::LENGTH + back]);
-        Ok((returned, fd))
     })
+}
+
+/// What the helper's call returned, and the descriptor that it made; `None` without an answer. The bytes come back in `data`.
+fn ask(link: &OwnedFd, call: &Call, fds: &[BorrowedFd], data: &mut [u8]) -> Option<(i64, Option<OwnedFd>)> {
+    let mut message = call.encode().to_vec();
+    message.extend_from_slice(data);
+    link::send_with(link, &message, fds).ok()?;
+    let mut said = [PollFd::new(link, PollFlags::IN)];
+    if rustix::io::retry_on_intr(|| poll(&mut said, Some(&timespec(PATIENCE)))) != Ok(1) {
+        return None;
+    }
+    let mut answer = vec![0; Reply::LENGTH + data.len()];
+    let (length, fd) = link::receive_with(link, &mut answer).ok()?;
+    let returned = Reply::decode(&answer[..length])?.0;
+    let back = length.saturating_sub(Reply::LENGTH).min(data.len());
+    data[..back].copy_from_slice(&answer[Reply::LENGTH..Reply::LENGTH + back]);
+    Some((returned, fd))
 }
 
 fn opened(made: (i64, Option<OwnedFd>)) -> Result<OwnedFd, Errno> {
@@ -78,18 +105,7 @@ pub fn openat(folder: impl AsFd, path: &CStr, flags: OFlags, mode: Mode) -> Resu
     match rustix::fs::openat(&folder, path, flags, mode) {
         Err(refused @ Errno::ACCESS) => {
             use Argument::{Descriptor, Offset, Value};
-            let call = Call {
-                number: libc::SYS_openat as u32,
-                makes_descriptor: true,
-                arguments: [
-                    Descriptor(0),
-                    Offset(0),
-                    Value(flags.bits().into()),
-                    Value(0),
-                    Value(0),
-                    Value(0),
-                ],
-            };
+            let call = call(libc::SYS_openat, true, &[Descriptor(0), Offset(0), Value(flags.bits().into())]);
             opened(by_helper(refused, &call, &[folder.as_fd()], &mut path.to_bytes_with_nul().to_vec())?)
         }
         other => other,
@@ -102,11 +118,7 @@ pub fn open_proc(path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         Err(refused @ Errno::ACCESS) => {
             use Argument::{Offset, Value};
             let (here, flags) = (Value(AT_FDCWD), Value(flags.bits().into()));
-            let call = Call {
-                number: libc::SYS_openat as u32,
-                makes_descriptor: true,
-                arguments: [here, Offset(0), flags, Value(0), Value(0), Value(0)],
-            };
+            let call = call(libc::SYS_openat, true, &[here, Offset(0), flags]);
             let mut data = [path.as_bytes(), b"\0"].concat();
             opened(by_helper(refused, &call, &[], &mut data)?)
         }
@@ -126,11 +138,7 @@ pub fn openat2(
             use Argument::{Descriptor, Offset, Value};
             let how = [u64::from(flags.bits()), 0, resolve.bits()];
             let mut data: Vec<u8> = how.into_iter().flat_map(u64::to_ne_bytes).collect();
-            let call = Call {
-                number: libc::SYS_openat2 as u32,
-                makes_descriptor: true,
-                arguments: [Descriptor(0), Offset(24), Offset(0), Value(24), Value(0), Value(0)],
-            };
+            let call = call(libc::SYS_openat2, true, &[Descriptor(0), Offset(24), Offset(0), Value(24)]);
             data.extend_from_slice(path.to_bytes_with_nul());
             opened(by_helper(refused, &call, &[folder.as_fd()], &mut data)?)
         }
@@ -147,11 +155,7 @@ pub fn readlinkat(folder: impl AsFd, path: &CStr) -> Result<CString, Errno> {
             let mut data = vec![0; ROOM];
             data.extend_from_slice(path.to_bytes_with_nul());
             let (start, room) = (Offset(ROOM as u64), Value(ROOM as u64));
-            let call = Call {
-                number: libc::SYS_readlinkat as u32,
-                makes_descriptor: false,
-                arguments: [Descriptor(0), start, Offset(0), room, Value(0), Value(0)],
-            };
+            let call = call(libc::SYS_readlinkat, false, &[Descriptor(0), start, Offset(0), room]);
             let (length, _) = by_helper(refused, &call, &[folder.as_fd()], &mut data)?;
             data.truncate(usize::try_from(length).unwrap_or(0).min(ROOM));
             CString::new(data).map_err(|_| Errno::INVAL)
@@ -169,11 +173,8 @@ pub fn statx(folder: impl AsFd, path: &CStr, flags: AtFlags, wanted: StatxFlags)
             let mut data = vec![0; size];
             data.extend_from_slice(path.to_bytes_with_nul());
             let (flags, wanted) = (Value(flags.bits().into()), Value(wanted.bits().into()));
-            let call = Call {
-                number: libc::SYS_statx as u32,
-                makes_descriptor: false,
-                arguments: [Descriptor(0), Offset(size as u64), flags, wanted, Offset(0), Value(0)],
-            };
+            let call =
+                call(libc::SYS_statx, false, &[Descriptor(0), Offset(size as u64), flags, wanted, Offset(0)]);
             by_helper(refused, &call, &[folder.as_fd()], &mut data)?;
             // SAFETY: as many bytes as the structure has, which is numbers alone and need not be aligned to be read so.
             Ok(unsafe { std::ptr::read_unaligned(data.as_ptr().cast()) })
@@ -192,18 +193,8 @@ pub fn unlinkat(folder: impl AsFd, path: &CStr, flags: AtFlags) -> Result<(), Er
     match rustix::fs::unlinkat(&folder, path, flags) {
         Err(refused @ (Errno::ACCESS | Errno::PERM)) => {
             use Argument::{Descriptor, Offset, Value};
-            let call = Call {
-                number: libc::SYS_unlinkat as u32,
-                makes_descriptor: false,
-                arguments: [
-                    Descriptor(0),
-                    Offset(0),
-                    Value(flags.bits().into()),
-                    Value(0),
-                    Value(0),
-                    Value(0),
-                ],
-            };
+            let call =
+                call(libc::SYS_unlinkat, false, &[Descriptor(0), Offset(0), Value(flags.bits().into())]);
             let mut data = path.to_bytes_with_nul().to_vec();
             by_helper(refused, &call, &[folder.as_fd()], &mut data).map(drop)
         }
@@ -219,18 +210,11 @@ pub fn rename_in(folder: impl AsFd, from: &CStr, to: &CStr, flags: RenameFlags) 
             let mut data = from.to_bytes_with_nul().to_vec();
             let second = Offset(data.len() as u64);
             data.extend_from_slice(to.to_bytes_with_nul());
-            let call = Call {
-                number: libc::SYS_renameat2 as u32,
-                makes_descriptor: false,
-                arguments: [
-                    Descriptor(0),
-                    Offset(0),
-                    Descriptor(0),
-                    second,
-                    Value(flags.bits().into()),
-                    Value(0),
-                ],
-            };
+            let call = call(
+                libc::SYS_renameat2,
+                false,
+                &[Descriptor(0), Offset(0), Descriptor(0), second, Value(flags.bits().into())],
+            );
             by_helper(refused, &call, &[folder.as_fd()], &mut data).map(drop)
         }
         other => other,
@@ -244,12 +228,8 @@ pub fn chmod(file: impl AsFd, mode: Mode) -> Result<(), Errno> {
     match rustix::fs::chmodat(rustix::fs::CWD, path, mode, AtFlags::empty()) {
         Err(refused @ Errno::PERM) => {
             use Argument::{PathOfDescriptor, Value};
-            let (file_mode, none) = (Value(mode.bits().into()), Value(0));
-            let call = Call {
-                number: libc::SYS_fchmodat as u32,
-                makes_descriptor: false,
-                arguments: [Value(AT_FDCWD), PathOfDescriptor(0), file_mode, none, none, none],
-            };
+            let file_mode = Value(mode.bits().into());
+            let call = call(libc::SYS_fchmodat, false, &[Value(AT_FDCWD), PathOfDescriptor(0), file_mode]);
             by_helper(refused, &call, &[file.as_fd()], &mut []).map(drop)
         }
         other => other,
@@ -266,12 +246,9 @@ pub fn add_watch(
     match rustix::fs::inotify::add_watch(&inotify, path, events) {
         Err(refused @ Errno::ACCESS) => {
             use Argument::{Descriptor, PathOfDescriptor, Value};
-            let (events, none) = (Value(events.bits().into()), Value(0));
-            let call = Call {
-                number: libc::SYS_inotify_add_watch as u32,
-                makes_descriptor: false,
-                arguments: [Descriptor(0), PathOfDescriptor(1), events, none, none, none],
-            };
+            let events = Value(events.bits().into());
+            let call =
+                call(libc::SYS_inotify_add_watch, false, &[Descriptor(0), PathOfDescriptor(1), events]);
             let (watch, _) = by_helper(refused, &call, &[inotify.as_fd(), folder], &mut [])?;
             i32::try_from(watch).map_err(|_| refused)
         }
@@ -279,8 +256,8 @@ pub fn add_watch(
     }
 }
 
-/// Whether a process inside may change a file that the guard is to change for it. With one user inside the kernel asks the guard's thread for the same
-/// rights; with several, the guard is only one of them.
+/// Whether a process inside may change a file that the guard is to change for it. With one user inside the kernel asks the
+/// guard's thread for the same rights; with several, the guard is only one of them.
 pub fn may_change(caller: Caller, file: BorrowedFd) -> bool {
     const FOWNER: u64 = 1 << 3;
     if !several_users() {
@@ -293,4 +270,25 @@ pub fn may_change(caller: Caller, file: BorrowedFd) -> bool {
     let owner = field("Uid:").split_ascii_whitespace().nth(3).and_then(|uid| uid.parse::<u32>().ok());
     let capabilities = u64::from_str_radix(field("CapEff:").trim(), 16).unwrap_or(0);
     owner == Some(stat.st_uid) || capabilities & FOWNER != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+
+    #[test]
+    fn an_answer_that_comes_late_is_not_taken_for_another_calls() {
+        let (ours, helpers) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .expect("a pair");
+        use_helper(Some(ours));
+        let stat = call(libc::SYS_statx, false, &[]);
+        assert_eq!(by_helper(Errno::ACCESS, &stat, &[], &mut []).err(), Some(Errno::ACCESS));
+        // Now it says of the first call that it went well.
+        send(&helpers, &0i64.to_ne_bytes(), SendFlags::empty()).expect("room");
+        assert_eq!(by_helper(Errno::ACCESS, &stat, &[], &mut []).err(), Some(Errno::ACCESS));
+        assert!(several_users(), "and nobody changes anything for others from then on");
+        use_helper(None);
+    }
 }

@@ -1,9 +1,9 @@
 //! Who the command is: the user and group maps of the new user namespace.
 
-use std::ffi::CStr;
 use std::io::Write;
 
-use kennel_init::child::sys::{self, AT_FDCWD, Result, open};
+use kennel_init::child::sys::Result;
+use kennel_init::child::users::write_own_maps;
 use kennel_init::report::Order;
 use kennel_policy::policy::UserMode;
 
@@ -58,11 +58,7 @@ impl IdMaps {
     /// Allocates nothing; may run in a vfork child.
     pub(super) fn write(&self) -> Result<bool> {
         let IdMaps::Caller { user, group } = self else { return Ok(false) };
-        // Without this an unprivileged group map is refused: dropping a group could otherwise lift a restriction.
-        write_file(c"/proc/self/setgroups", b"deny")?;
-        write_file(c"/proc/self/uid_map", user)?;
-        write_file(c"/proc/self/gid_map", group)?;
-        Ok(true)
+        write_own_maps(user, group).map(|()| true)
     }
 
     /// Has the maps of several users written for a child that waits for them, and lets it go on.
@@ -78,9 +74,4 @@ impl IdMaps {
             }
         }
     }
-}
-
-fn write_file(path: &CStr, text: &[u8]) -> Result<()> {
-    let file = sys::openat2(AT_FDCWD, path, open::WRONLY, 0, 0)?;
-    sys::write_all(file.raw(), text)
 }

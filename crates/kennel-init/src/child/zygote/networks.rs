@@ -11,7 +11,7 @@ use core::ffi::CStr;
 use super::super::mounts::number;
 use super::super::network::{loopback_up, this_network};
 use super::super::sys::{self, AT_FDCWD, Fd, POLLIN, PollFd, Result, open};
-use super::write_file;
+use super::super::users::write_own_maps;
 
 /// The most networks that are lent or kept. Beyond that they are used once.
 const MOST: usize = 64;
@@ -96,17 +96,16 @@ impl Networks {
 fn enclose() -> Result<()> {
     let ids = sys::own_ids();
     sys::unshare_user()?;
-    write_file(c"/proc/self/setgroups", b"deny")?;
-    for (file, id) in [c"/proc/self/uid_map", c"/proc/self/gid_map"].into_iter().zip(ids) {
+    let [user, group] = ids.map(|id| {
         let mut digits = [0; 24];
         let digits = number(u64::from(id), 10, &mut digits).to_bytes();
         let mut line = [b' '; 32];
         line[..digits.len()].copy_from_slice(digits);
         line[12..12 + digits.len()].copy_from_slice(digits);
         line[24] = b'1';
-        write_file(file, &line)?;
-    }
-    Ok(())
+        line
+    });
+    write_own_maps(&user, &group)
 }
 
 /// A sum over the counts of the network that this process is in; `None` where they cannot be read.

@@ -122,10 +122,7 @@ impl Drop for Pool {
         self.shared.lock().stopped = true;
         self.shared.wake();
         if let Some(thread) = self.thread.take() {
-            // The last reference may be dropped by the thread's own doing no more than by another's; but never join oneself.
-            if thread.thread().id() != std::thread::current().id() {
-                let _ = thread.join();
-            }
+            let _ = thread.join();
         }
     }
 }
