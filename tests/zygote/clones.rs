@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use kennel::{Ended, Sandbox, Stdio, Zygote};
-use kennel_tests::{am_root, eventually, ran_within, role, skipped};
+use kennel_tests::{am_root, eventually, role, skipped};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use kennel::{Ended, GitLevel, Pool, Sandbox, SandboxBuilder, SandboxError, Stdio, Zygote};
-use kennel_tests::{Scratch, eventually, ran_within, role};
+use kennel_tests::{Scratch, eventually, role};
 
 const LIMIT: Duration = Duration::from_secs(90);
 
