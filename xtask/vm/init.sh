@@ -39,8 +39,21 @@ $BB hostname machine
 ip link set lo up
 echo "KENNEL-VM-UP $($BB uname -r)"
 
-modules() { for module in /vm/modules/*.ko; do insmod "$module" || echo "insmod: $module"; done; }
-modules
+for module in /vm/modules/*.ko; do
+  case $module in
+    *-nf*) if grep -q kennel.no-nftables /proc/cmdline; then continue; fi ;;
+  esac
+  insmod "$module" || echo "insmod: $module"
+done
+if grep -q kennel.overlay /proc/cmdline; then
+  for folder in /var/tmp /home/u; do
+    mkdir -p /vm/upper$folder /vm/work$folder
+    mount -t overlay overlay -o lowerdir=$folder,upperdir=/vm/upper$folder,workdir=/vm/work$folder $folder
+  done
+  $BB chmod 1777 /var/tmp && chown 1000:1000 /home/u
+fi
+# A small root file system, for guests that have no other.
+mkdir -p /var/tmp/root/bin && $BB cp $BB /var/tmp/root/bin/busybox && ln -s busybox /var/tmp/root/bin/sh
 mount -t cgroup2 none /sys/fs/cgroup
 pass_on() { for controller in $($BB cat "$1/cgroup.controllers"); do echo "+$controller" > "$1/cgroup.subtree_control"; done; }
 cgroups=/sys/fs/cgroup

@@ -53,12 +53,34 @@ pub fn namespace_denial() -> (String, String) {
                 .into(),
         );
     }
+    if let Some(profile) = apparmor_profile() {
+        return (
+            format!("the AppArmor profile `{profile}` confines this process, and does not allow it namespaces"),
+            "install an AppArmor profile that allows `userns` for the kennel binary (docs/hosts.md has one), or \
+             start kennel outside of that profile"
+                .into(),
+        );
+    }
     (
         "the kernel denies user namespaces to this process".into(),
         "inside another sandbox of kennel, start that with `process.nested`; otherwise check for a seccomp filter or a security module \
          that restricts it, or use `best_effort` to run without them"
             .into(),
     )
+}
+
+/// The AppArmor profile that confines this process, if one does.
+fn apparmor_profile() -> Option<String> {
+    // The first is AppArmor's own since 5.8; the other belongs to whichever security module is the main one.
+    let label = fs::read_to_string("/proc/self/attr/apparmor/current")
+        .or_else(|_| fs::read_to_string("/proc/self/attr/current"))
+        .ok()?;
+    confining(&label)
+}
+
+/// `NAME (enforce)` → NAME. A label without a mode is no profile of AppArmor's; the other modes deny nothing.
+fn confining(label: &str) -> Option<String> {
+    Some(label.trim_end_matches(['\n', '\0']).strip_suffix(" (enforce)")?.to_owned())
 }
 
 fn in_container() -> bool {
@@ -179,5 +201,25 @@ fn cgroups() -> Finding {
         state: if missing { State::Weaker } else { State::Good },
         detail: text.trim_end().replace('\n', "\n                     "),
         remedy: missing.then(|| "see docs/limits.md for how to get the missing controllers".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::confining;
+
+    #[test]
+    fn only_a_profile_in_enforce_mode_confines() {
+        assert_eq!(confining("session (enforce)\n").as_deref(), Some("session"));
+        for free in [
+            "unconfined\n",
+            "kennel (unconfined)\n",
+            "x (complain)",
+            "system_u:object_r:t:s0\0",
+            "kernel",
+            "",
+        ] {
+            assert_eq!(confining(free), None, "{free}");
+        }
     }
 }

@@ -30,6 +30,7 @@ const PACKAGES: &[&str] = &[
     "base-files",
     "bash",
     "bsdutils",
+    "busybox-static",
     "coreutils",
     "dash",
     "debianutils",
@@ -38,6 +39,7 @@ const PACKAGES: &[&str] = &[
     "grep",
     "gzip",
     "hostname",
+    "libc-bin",
     "login",
     "mawk",
     "mount",
@@ -67,8 +69,18 @@ const PACKAGES: &[&str] = &[
 ];
 
 /// Drivers that a cloud kernel has as modules and that suites or kennel use. A module brings those it depends on.
-const MODULES: &[&str] =
-    &["overlay", "dummy", "veth", "tun", "loop", "autofs4", "nf_tables", "nft_redir", "nft_chain_nat", "nft_nat"];
+const MODULES: &[&str] = &[
+    "overlay",
+    "dummy",
+    "veth",
+    "tun",
+    "loop",
+    "autofs4",
+    "nf_tables",
+    "nft_redir",
+    "nft_chain_nat",
+    "nft_nat",
+];
 
 /// Where a guest has the programs of this run. Below /var/tmp as `cargo xtask test` has them, which tests rely on: a
 /// sandbox has a /tmp of its own.
@@ -88,13 +100,15 @@ pub struct Job {
 /// A guest that is ready to boot.
 pub struct Guest {
     pub name: String,
-    /// Who runs its jobs, where there are several machines of the same name.
-    pub who: &'static str,
+    /// What tells it from others of the same name.
+    pub part: &'static str,
     pub kernel_image: PathBuf,
     /// What it adds to the kernel's command line.
     pub kernel_words: &'static str,
-    /// The root file system, but for what is made for this run.
-    pub archives: Vec<PathBuf>,
+    /// Debian's programs, where it has them.
+    pub land: Option<PathBuf>,
+    /// What makes it this machine: init, modules, scripts.
+    pub machine: Vec<u8>,
     /// Programs and other files for [`PROGRAMS`].
     pub files: Vec<(String, PathBuf)>,
     pub jobs: Vec<Job>,
@@ -103,7 +117,7 @@ pub struct Guest {
 
 impl Guest {
     pub fn file_name(&self) -> String {
-        format!("{}-{}", self.name, self.who).replace(' ', "-")
+        format!("{}-{}", self.name, self.part)
     }
 
     /// What is made for this run: programs and jobs.
@@ -138,7 +152,7 @@ pub fn kernel_image(state: &Path, kernel: &Kernel, arch: Arch) -> Result<PathBuf
 }
 
 /// The archive with busybox, init and the kernel's modules. Small, so it is made anew each time.
-pub fn machine_archive(state: &Path, kernel: &Kernel, arch: Arch, land: Land) -> Result<PathBuf, String> {
+pub fn machine_archive(state: &Path, kernel: &Kernel, arch: Arch, land: Land) -> Result<Vec<u8>, String> {
     let busybox = unpacked(state, "bookworm", arch.debian(), "busybox-static")?;
     let busybox = find_file(&busybox, &|path| path.ends_with("bin/busybox")).ok_or("no busybox")?;
     let modules = modules(&unpacked_kernel(state, kernel.suite, arch.debian())?)?;
@@ -157,13 +171,19 @@ pub fn machine_archive(state: &Path, kernel: &Kernel, arch: Arch, land: Land) ->
     archive.folder("home/u", 1000);
     archive.file("init", 0o755, include_bytes!("../../vm/init.sh"));
     archive.file("vm/busybox", 0o755, &fs::read(&busybox).map_err(failed)?);
+    archive.folder("vm/guests", 0);
+    for (name, text) in super::guests::SCRIPTS {
+        archive.file(&format!("vm/guests/{name}.sh"), 0o644, text.as_bytes());
+    }
+    // As the package has it.
+    if let Ok(profile) = fs::read(crate::cargo::root().join("packaging/apparmor/kennel")) {
+        archive.folder("vm/apparmor", 0);
+        archive.file("vm/apparmor/kennel", 0o644, &profile);
+    }
     for (number, (name, bytes)) in modules.iter().enumerate() {
         archive.file(&format!("vm/modules/{number:02}-{name}.ko"), 0o644, bytes);
     }
-    let land = if land == Land::Busybox { "busybox" } else { "debian" };
-    let place = state.join(format!("machine-{}-{land}-{}-{}.cpio", kernel.name, arch.debian(), std::process::id()));
-    fs::write(&place, archive.finish()).map_err(|error| format!("{}: {error}", place.display()))?;
-    Ok(place)
+    Ok(archive.finish())
 }
 
 /// Accounts and names that an installed system has.
@@ -285,7 +305,8 @@ fn dependencies(module: &[u8]) -> Vec<String> {
 /// A copy of a program without what debuggers read, which is most of it; the program itself where that cannot be had.
 pub fn stripped(program: &Path, name: &str, into: &Path, arch: Arch) -> Result<PathBuf, String> {
     let place = into.join(name);
-    let strip = if arch.rust().starts_with(std::env::consts::ARCH) { "strip" } else { "aarch64-linux-gnu-strip" };
+    let strip =
+        if arch.rust().starts_with(std::env::consts::ARCH) { "strip" } else { "aarch64-linux-gnu-strip" };
     if run(Command::new(strip).arg("-o").arg(&place).arg(program)).is_err() {
         fs::copy(program, &place).map_err(|error| format!("{}: {error}", place.display()))?;
     }

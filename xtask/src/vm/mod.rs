@@ -7,6 +7,7 @@
 
 mod console;
 mod guest;
+mod guests;
 mod kernels;
 mod machine;
 mod suites;
@@ -25,9 +26,10 @@ use crate::suite::Report;
 use crate::tally::{Skip, Tally};
 use crate::test;
 use guest::{Guest, Job, Land};
+use guests::{TROUBLES, Trouble};
 use kernels::{Arch, KERNELS, Kernel};
 use machine::Machines;
-use suites::{Quick, SUITES, Suite};
+use suites::{CGROUPS, Quick, SUITES, Suite};
 
 /// What was asked for.
 struct Choice {
@@ -43,8 +45,14 @@ struct Choice {
 
 impl Choice {
     fn read(words: &[String]) -> Result<Choice, Failure> {
-        let mut choice =
-            Choice { all: false, arch: Arch::X86_64, kernels: Vec::new(), names: Vec::new(), filter: None, who: None };
+        let mut choice = Choice {
+            all: false,
+            arch: Arch::X86_64,
+            kernels: Vec::new(),
+            names: Vec::new(),
+            filter: None,
+            who: None,
+        };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("vm-test: {word} requires a value"));
@@ -52,8 +60,9 @@ impl Choice {
                 "--all" => choice.all = true,
                 "--arch" => {
                     let name = value()?;
-                    choice.arch = Arch::from_word(name)
-                        .ok_or_else(|| format!("vm-test: no machine for {name}; there are x86_64 and arm64"))?;
+                    choice.arch = Arch::from_word(name).ok_or_else(|| {
+                        format!("vm-test: no machine for {name}; there are x86_64 and arm64")
+                    })?;
                 }
                 "--kernel" => {
                     let name = value()?;
@@ -84,7 +93,8 @@ impl Choice {
 struct Boot {
     /// What tables call it: a kernel, or what is special about it.
     name: String,
-    who: &'static str,
+    /// What tells it from others of the same name.
+    part: &'static str,
     kernel: &'static Kernel,
     land: Land,
     kernel_words: &'static str,
@@ -158,10 +168,7 @@ fn run_one(
     let failed = |tally: Tally| Report { name: boot.name.clone(), time: started.elapsed(), tally };
     match prepare(&machines.state, choice, boot, programs) {
         Ok(guest) => {
-            let ran = machines.run(&guest, reports);
-            // The first is of this run alone; the others are kept for the next.
-            let _ = fs::remove_file(&guest.archives[guest.archives.len() - 1]);
-            if let Err(failure) = ran {
+            if let Err(failure) = machines.run(&guest, reports) {
                 println!("{failure}");
                 reports.push(failed(Tally { failed: 1, ..Tally::default() }));
             }
@@ -183,11 +190,10 @@ fn prepare(
     /// Two machines may need the same packages, and the first has to fetch them.
     static FETCHING: Mutex<()> = Mutex::new(());
     let _one = FETCHING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mut archives = Vec::new();
-    if let Land::Debian(suite) = boot.land {
-        archives.push(guest::land_archive(state, suite, choice.arch)?);
-    }
-    archives.push(guest::machine_archive(state, boot.kernel, choice.arch, boot.land)?);
+    let land = match boot.land {
+        Land::Debian(suite) => Some(guest::land_archive(state, suite, choice.arch)?),
+        Land::Busybox => None,
+    };
     let mut files: BTreeMap<String, PathBuf> = BTreeMap::new();
     let named = boot.jobs.iter().flat_map(|job| job.words.iter());
     for name in named.chain(["kennel".to_owned(), "kennel-entrypoint".to_owned()].iter()) {
@@ -198,55 +204,100 @@ fn prepare(
     }
     Ok(Guest {
         name: boot.name.clone(),
-        who: boot.who,
+        part: boot.part,
         kernel_image: guest::kernel_image(state, boot.kernel, choice.arch)?,
         kernel_words: boot.kernel_words,
-        archives,
+        land,
+        machine: guest::machine_archive(state, boot.kernel, choice.arch, boot.land)?,
         files: files.into_iter().collect(),
         jobs: boot.jobs.clone(),
         longest: Duration::from_secs(if choice.all { 4 * 3600 } else { 1500 }),
     })
 }
 
-/// Which machines, with which jobs.
+/// The kernel that all of the ways to a cgroup are tried on.
+const KERNEL_OF_CGROUPS: &str = "6.12";
+
+/// Which machines, with which jobs. Those that take longest come first.
 fn boots(choice: &Choice) -> Vec<Boot> {
     let mut boots = Vec::new();
+    for kernel in
+        choice.kernels.iter().filter(|kernel| kernel.name == KERNEL_OF_CGROUPS && choice.wants("cgroups"))
+    {
+        let everybody = ["root", "user", "crowded", "container", "stranger", "systemd"];
+        // Once a systemd runs, it is asked by everybody, so it comes last.
+        let jobs =
+            everybody.iter().flat_map(|who| CGROUPS.iter().filter_map(|suite| job(choice, suite, who)));
+        boots.push(Boot::of(kernel, "cgroups", jobs.collect()));
+    }
     for kernel in &choice.kernels {
         for who in ["root", "user"] {
-            let jobs: Vec<Job> =
-                SUITES.iter().filter(|suite| choice.wants(suite.name)).flat_map(|suite| jobs(choice, suite, who)).collect();
-            if !jobs.is_empty() {
-                boots.push(Boot {
-                    name: kernel.name.to_owned(),
-                    who,
-                    kernel,
-                    land: Land::Debian(kernel.land),
-                    kernel_words: "",
-                    jobs,
-                });
-            }
+            let suites = SUITES.iter().filter(|suite| choice.wants(suite.name));
+            let jobs = suites.filter_map(|suite| job(choice, suite, who)).collect();
+            boots.push(Boot::of(kernel, who, jobs));
         }
     }
+    let is_wanted = |trouble: &&Trouble| {
+        let is_chosen =
+            if choice.names.is_empty() { choice.all || trouble.is_quick } else { choice.wants(trouble.name) };
+        is_chosen && choice.kernels.iter().any(|kernel| kernel.name == trouble.kernel)
+    };
+    boots.extend(TROUBLES.iter().filter(is_wanted).filter_map(|trouble| trouble_boot(choice, trouble)));
+    boots.retain(|boot| !boot.jobs.is_empty());
     boots
 }
 
-fn jobs(choice: &Choice, suite: &Suite, who: &'static str) -> Option<Job> {
+impl Boot {
+    fn of(kernel: &'static Kernel, part: &'static str, jobs: Vec<Job>) -> Boot {
+        let land = Land::Debian(kernel.land);
+        Boot { name: kernel.name.to_owned(), part, kernel, land, kernel_words: "", jobs }
+    }
+}
+
+fn trouble_boot(choice: &Choice, trouble: &Trouble) -> Option<Boot> {
+    let kernel = kernels::kernel(trouble.kernel)?;
+    let is_wanted = |who: &str| choice.who.as_deref().is_none_or(|wanted| wanted == who);
+    let scripts = trouble.scripts.iter().filter(|(_, who)| is_wanted(who)).map(|(name, who)| Job {
+        name: (*name).to_owned(),
+        who,
+        words: ["/vm/busybox", "sh", &format!("/vm/guests/{name}.sh")].map(str::to_owned).to_vec(),
+    });
+    let suites = trouble.suites.iter().filter(|(_, _, who)| is_wanted(who)).map(|(name, filters, who)| Job {
+        name: (*name).to_owned(),
+        who,
+        words: words(name, filters),
+    });
+    Some(Boot {
+        name: trouble.name.to_owned(),
+        part: "guest",
+        kernel,
+        land: trouble.land,
+        kernel_words: trouble.kernel_words,
+        jobs: scripts.chain(suites).collect(),
+    })
+}
+
+fn job(choice: &Choice, suite: &Suite, who: &'static str) -> Option<Job> {
     let is_wanted = suite.by.contains(&who) && choice.who.as_deref().is_none_or(|wanted| wanted == who);
-    let mut filters: Vec<&str> = suite.filters.to_vec();
+    let mut filters = suite.filters;
     if !choice.all && choice.names.is_empty() {
         match suite.quick {
             Quick::Nothing => return None,
             Quick::Everything => {}
-            Quick::Only(only) => filters = only.to_vec(),
+            Quick::Only(only) => filters = only,
         }
     }
-    if let Some(filter) = &choice.filter {
-        filters = vec![filter];
-    }
-    let mut words = vec![format!("{}{}", guest::PROGRAMS, suite.name)];
-    words.extend(filters.into_iter().map(str::to_owned));
+    let filter = choice.filter.as_deref().map(|filter| [filter]);
+    let filters = filter.as_ref().map_or(filters, |filter| filter);
+    is_wanted.then(|| Job { name: suite.name.to_owned(), who, words: words(suite.name, filters) })
+}
+
+/// How a program of tests is called.
+fn words(suite: &str, filters: &[&str]) -> Vec<String> {
+    let mut words = vec![format!("{}{suite}", guest::PROGRAMS)];
+    words.extend(filters.iter().map(|filter| (*filter).to_owned()));
     words.extend(["--show-output", "--color=never", "--test-threads=2"].map(str::to_owned));
-    is_wanted.then(|| Job { name: suite.name.to_owned(), who, words })
+    words
 }
 
 /// Builds everything that runs in a machine: by name, the test programs, the command and the entrypoint.
@@ -259,7 +310,8 @@ fn build(arch: Arch) -> Result<BTreeMap<String, PathBuf>, Failure> {
     let built = cargo::build(&words)?;
     let mut programs = BTreeMap::new();
     for program in built {
-        let is_command = !program.has_tests && ["kennel", "kennel-entrypoint"].contains(&program.name.as_str());
+        let is_command =
+            !program.has_tests && ["kennel", "kennel-entrypoint"].contains(&program.name.as_str());
         let is_suite = program.has_tests && (program.kind == "test" || program.name == "kennel_linux");
         if is_command || is_suite {
             programs.insert(program.name, program.path);
