@@ -127,7 +127,8 @@ fn enclose() -> Result<()> {
 /// Whether there is no socket in the network that this process is in.
 fn has_no_socket() -> bool {
     let mut start = [0; NO_SOCKET.len()];
-    let read = sys::openat(AT_FDCWD, SOCKETS, open::RDONLY).and_then(|file| sys::read(file.raw(), &mut start));
+    let read =
+        sys::openat(AT_FDCWD, SOCKETS, open::RDONLY).and_then(|file| sys::read(file.raw(), &mut start));
     read.is_ok() && start == NO_SOCKET
 }
 
