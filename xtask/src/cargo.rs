@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::Failure;
+use crate::static_linux::StaticLinux;
 
 /// The cargo that runs this program.
 pub fn cargo() -> Command {
@@ -37,7 +38,15 @@ pub struct Program {
 /// # Errors
 /// When something does not compile; the compiler has said what.
 pub fn build(arguments: &[&str]) -> Result<Vec<Program>, Failure> {
-    let output = cargo()
+    build_by(cargo(), arguments)
+}
+
+/// The same by a call of cargo that has been told more.
+///
+/// # Errors
+/// When something does not compile; the compiler has said what.
+pub fn build_by(mut command: Command, arguments: &[&str]) -> Result<Vec<Program>, Failure> {
+    let output = command
         .args(arguments)
         .arg("--message-format=json-render-diagnostics")
         .stderr(Stdio::inherit())
@@ -46,29 +55,22 @@ pub fn build(arguments: &[&str]) -> Result<Vec<Program>, Failure> {
     if !output.status.success() {
         return Err(format!("cargo {}: {}", arguments.join(" "), output.status).into());
     }
-    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(program_of).collect())
+    Ok(programs(&output.stdout))
 }
 
-/// Builds packages as they are released: for musl where its standard library is installed (`rustup target add`), because
-/// glibc's start asks the processor about itself some forty times, which in a virtual machine takes half a
-/// millisecond. `KENNEL_RELEASE_TARGET` names another target.
+/// The programs that cargo's messages speak of.
+pub fn programs(messages: &[u8]) -> Vec<Program> {
+    String::from_utf8_lossy(messages).lines().filter_map(program_of).collect()
+}
+
+/// Builds packages for this machine as they are released. A standard library of musl is used if it is there.
 ///
 /// # Errors
 /// When something does not compile.
 pub fn build_release(packages: &[&str]) -> Result<Vec<Program>, Failure> {
-    let mut arguments = vec!["build", "--release"];
-    packages.iter().for_each(|package| arguments.extend(["--package", package]));
-    let target = std::env::var("KENNEL_RELEASE_TARGET").ok().or_else(installed_musl);
-    if let Some(target) = &target {
-        arguments.extend(["--target", target]);
-    }
-    println!("release binaries are built for {}", target.as_deref().unwrap_or("the host's own target"));
-    build(&arguments)
-}
-
-fn installed_musl() -> Option<String> {
-    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    has_standard_library(&target).then_some(target)
+    let platform = StaticLinux::find(std::env::consts::ARCH, false)?;
+    println!("release binaries are built for {}", platform.target);
+    platform.build_release(packages)
 }
 
 /// The compiler that cargo uses.

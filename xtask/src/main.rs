@@ -15,6 +15,7 @@ mod foreign;
 mod packages;
 mod peers;
 mod stage;
+mod static_linux;
 mod subordinate;
 mod suite;
 mod tally;
