@@ -1,5 +1,6 @@
 //! Calling cargo, and learning from its messages which programs came of a build.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -45,7 +46,15 @@ pub fn build(arguments: &[&str]) -> Result<Vec<Program>, Failure> {
 ///
 /// # Errors
 /// When something does not compile; the compiler has said what.
-pub fn build_by(mut command: Command, arguments: &[&str]) -> Result<Vec<Program>, Failure> {
+pub fn build_by(command: Command, arguments: &[&str]) -> Result<Vec<Program>, Failure> {
+    build_messages(command, arguments).map(|messages| programs(&messages))
+}
+
+/// The same, for all of cargo's messages.
+///
+/// # Errors
+/// When something does not compile; the compiler has said what.
+pub fn build_messages(mut command: Command, arguments: &[&str]) -> Result<Vec<u8>, Failure> {
     let output = command
         .args(arguments)
         .arg("--message-format=json-render-diagnostics")
@@ -55,12 +64,26 @@ pub fn build_by(mut command: Command, arguments: &[&str]) -> Result<Vec<Program>
     if !output.status.success() {
         return Err(format!("cargo {}: {}", arguments.join(" "), output.status).into());
     }
-    Ok(programs(&output.stdout))
+    Ok(output.stdout)
 }
 
 /// The programs that cargo's messages speak of.
 pub fn programs(messages: &[u8]) -> Vec<Program> {
     String::from_utf8_lossy(messages).lines().filter_map(program_of).collect()
+}
+
+/// The crates of registries that cargo's messages say were made into libraries for a target: names and versions.
+pub fn registry_libraries(messages: &[u8], target: &str) -> BTreeSet<(String, String)> {
+    let folder = format!("/{target}/");
+    let text = String::from_utf8_lossy(messages);
+    let library = |line: &str| {
+        let id = text_after(line, r#""package_id":""#)?;
+        let files = line.split_once(r#""filenames":["#)?.1.split_once(']')?.0;
+        let is_library = files.contains(".rlib") && files.contains(&folder);
+        let (name, version) = id.rsplit_once('#')?.1.split_once('@')?;
+        (is_library && id.starts_with("registry+")).then(|| (name.to_owned(), version.to_owned()))
+    };
+    text.lines().filter_map(library).collect()
 }
 
 /// Builds packages for this machine as they are released. A standard library of musl is used if it is there.
@@ -70,7 +93,7 @@ pub fn programs(messages: &[u8]) -> Vec<Program> {
 pub fn build_release(packages: &[&str]) -> Result<Vec<Program>, Failure> {
     let platform = StaticLinux::find(std::env::consts::ARCH, false)?;
     println!("release binaries are built for {}", platform.target);
-    platform.build_release(packages)
+    Ok(platform.build_release(packages)?.programs)
 }
 
 /// The compiler that cargo uses.
@@ -134,6 +157,18 @@ mod tests {
         let (name, kind) = ("escape".into(), "test".into());
         let expected = Program { name, kind, has_tests: true, path: "/t/deps/escape-1".into() };
         assert_eq!(program_of(message), Some(expected));
+    }
+
+    #[test]
+    fn libraries_of_the_target_are_told_from_those_of_build_scripts() {
+        let message = |place: &str| {
+            format!(
+                r#"{{"package_id":"registry+https://r/index#libc@0.2.1","filenames":["/w/target/{place}/liblibc-1.rlib"]}}"#
+            )
+        };
+        let found = registry_libraries(message("a-b-c/release/deps").as_bytes(), "a-b-c");
+        assert_eq!(found, [("libc".to_owned(), "0.2.1".to_owned())].into());
+        assert!(registry_libraries(message("release/deps").as_bytes(), "a-b-c").is_empty());
     }
 
     #[test]

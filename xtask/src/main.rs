@@ -40,7 +40,8 @@ Tasks:
   check-foreign [--no-install]   lints for macOS and Windows, without their linkers and SDKs
   vm-test                        the suites that need another kernel, in a virtual machine
   bench [NAME…] [--quick]        the side-by-side benchmarks; writes bench/RESULTS.md
-  dist                           release binaries, manual page and completions in dist/
+  dist [x86_64|aarch64]… [--no-install]
+                                 a release in dist/: static Linux binaries, packages, bill of materials, checksums
 ";
 
 fn main() -> ExitCode {
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
         "check-foreign" => foreign::check_foreign(rest),
         "vm-test" => vm::vm_test().map(|()| true),
         "bench" => bench::bench(rest).map(|()| true),
-        "dist" => dist::dist().map(|()| true),
+        "dist" => dist::dist(rest).map(|()| true),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(true)

@@ -6,6 +6,7 @@
 //! compiler. musl also starts sooner: glibc's start asks the processor about itself some forty times, which in a
 //! virtual machine takes half a millisecond.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -96,19 +97,34 @@ impl StaticLinux {
     ///
     /// # Errors
     /// When something does not compile.
-    pub fn build_release(&self, packages: &[&str]) -> Result<Vec<Program>, Failure> {
-        let mut programs = Vec::new();
+    pub fn build_release(&self, packages: &[&str]) -> Result<Built, Failure> {
+        let mut built = Built::default();
         for package in packages {
             let mut flags = remapped_paths()?;
+            let mut folder = None;
             if *package == "kennel-entrypoint" && self.target.ends_with("-musl") {
                 // It starts itself; the start files that come with the target would be linked all the same.
                 flags.push("-Clink-self-contained=no".to_owned());
+                // With other flags cargo would build everything in the usual folder again, each time.
+                folder = Some(cargo::root().join("target").join("entrypoint"));
             }
-            programs
-                .extend(cargo::build_by(self.cargo(&flags), &["build", "--release", "--package", package])?);
+            let mut command = self.cargo(&flags);
+            command.envs(folder.map(|folder| ("CARGO_TARGET_DIR", folder)));
+            let arguments = ["build", "--release", "--locked", "--package", package];
+            let messages = cargo::build_messages(command, &arguments)?;
+            built.programs.extend(cargo::programs(&messages));
+            built.libraries.extend(cargo::registry_libraries(&messages, &self.target));
         }
-        Ok(programs)
+        Ok(built)
     }
+}
+
+/// What came of a release's build.
+#[derive(Debug, Default)]
+pub struct Built {
+    pub programs: Vec<Program>,
+    /// The crates of registries that were linked: names and versions.
+    pub libraries: BTreeSet<(String, String)>,
 }
 
 /// Programs hold paths of the source, for messages of panics. Those of this workspace are relative; those of other crates
