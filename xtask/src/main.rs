@@ -38,7 +38,8 @@ Tasks:
                                  random attacks, N seconds as root and N as an ordinary user; the parts are files and
                                  gate; writes what it finds
   check-foreign [--no-install]   lints for macOS and Windows, without their linkers and SDKs
-  vm-test                        the suites that need another kernel, in a virtual machine
+  vm-test [SUITE…] [--all] [--kernel V] [--arch A] [--as WHO] [--filter TEXT]
+                                 the suites on other kernels, in virtual machines: a quick choice of tests, or all
   bench [NAME…] [--quick]        the side-by-side benchmarks; writes bench/RESULTS.md
   dist [x86_64|aarch64]… [--no-install]
                                  a release in dist/: static Linux binaries, packages, bill of materials, checksums
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
         "test" => test::test(rest),
         "attack" => attack::attack(rest),
         "check-foreign" => foreign::check_foreign(rest),
-        "vm-test" => vm::vm_test().map(|()| true),
+        "vm-test" => vm::vm_test(rest),
         "bench" => bench::bench(rest).map(|()| true),
         "dist" => dist::dist(rest).map(|()| true),
         "help" | "--help" | "-h" => {
