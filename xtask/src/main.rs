@@ -22,6 +22,7 @@ mod tally;
 mod test;
 mod vm;
 mod who;
+mod wine;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,7 @@ Tasks:
                                  random attacks, N seconds as root and N as an ordinary user; the parts are files and
                                  gate; writes what it finds
   check-foreign [--no-install]   lints for macOS and Windows, without their linkers and SDKs
+  wine-test [--no-install]       the tests of what runs on Windows, under Wine
   vm-test [SUITE…] [--all] [--kernel V] [--arch A] [--as WHO] [--filter TEXT]
                                  the suites on other kernels, in virtual machines: a quick choice of tests, or all
   bench [NAME…] [--quick]        the side-by-side benchmarks; writes bench/RESULTS.md
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         "test" => test::test(rest),
         "attack" => attack::attack(rest),
         "check-foreign" => foreign::check_foreign(rest),
+        "wine-test" => wine::wine_test(rest),
         "vm-test" => vm::vm_test(rest),
         "bench" => bench::bench(rest).map(|()| true),
         "dist" => dist::dist(rest).map(|()| true),
