@@ -15,12 +15,14 @@ mod foreign;
 mod packages;
 mod peers;
 mod stage;
+mod static_linux;
 mod subordinate;
 mod suite;
 mod tally;
 mod test;
 mod vm;
 mod who;
+mod wine;
 
 use std::process::ExitCode;
 
@@ -37,10 +39,12 @@ Tasks:
                                  random attacks, N seconds as root and N as an ordinary user; the parts are files and
                                  gate; writes what it finds
   check-foreign [--no-install]   lints for macOS and Windows, without their linkers and SDKs
+  wine-test [--no-install]       the tests of what runs on Windows, under Wine
   vm-test [SUITE…] [--all] [--kernel V] [--arch A] [--as WHO] [--filter TEXT]
                                  the suites on other kernels, in virtual machines: a quick choice of tests, or all
   bench [NAME…] [--quick]        the side-by-side benchmarks; writes bench/RESULTS.md
-  dist                           release binaries, manual page and completions in dist/
+  dist [x86_64|aarch64]… [--no-install]
+                                 a release in dist/: static Linux binaries, packages, bill of materials, checksums
 ";
 
 fn main() -> ExitCode {
@@ -51,9 +55,10 @@ fn main() -> ExitCode {
         "test" => test::test(rest),
         "attack" => attack::attack(rest),
         "check-foreign" => foreign::check_foreign(rest),
+        "wine-test" => wine::wine_test(rest),
         "vm-test" => vm::vm_test(rest),
         "bench" => bench::bench(rest).map(|()| true),
-        "dist" => dist::dist().map(|()| true),
+        "dist" => dist::dist(rest).map(|()| true),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(true)

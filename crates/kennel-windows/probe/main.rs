@@ -1,0 +1,3 @@
+//! The program that the tests on Windows start.
+
+fn main() {}

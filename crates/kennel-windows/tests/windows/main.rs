@@ -1,0 +1,2 @@
+//! Behaviour on Windows, with real processes.
+#![cfg(windows)]
