@@ -57,6 +57,7 @@ const PACKAGES: &[&str] = &[
     "iproute2",
     "less",
     "libcap2-bin",
+    "nfs-kernel-server",
     "openssl",
     "procps",
     "python3",
@@ -80,6 +81,8 @@ const MODULES: &[&str] = &[
     "nft_redir",
     "nft_chain_nat",
     "nft_nat",
+    "nfsd",
+    "nfsv4",
 ];
 
 /// Where a guest has the programs of this run. Below /var/tmp as `cargo xtask test` has them, which tests rely on: a
@@ -161,6 +164,7 @@ pub fn machine_archive(state: &Path, kernel: &Kernel, arch: Arch, land: Land) ->
     if land == Land::Busybox {
         archive.merged_folders();
         archive.folder("etc", 0);
+        archive.folder("etc/pam.d", 0);
         for (name, text) in ACCOUNTS {
             archive.file(&format!("etc/{name}"), 0o644, text.as_bytes());
         }
@@ -191,15 +195,28 @@ const ACCOUNTS: &[(&str, &str)] = &[
     (
         "passwd",
         "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1::/usr/sbin:/usr/sbin/nologin\n\
+         www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n\
          u:x:1000:1000::/home/u:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     ),
-    ("group", "root:x:0:\ndaemon:x:1:\ntty:x:5:\nu:x:1000:\nnogroup:x:65534:\n"),
+    ("group", "root:x:0:\ndaemon:x:1:\ntty:x:5:\nwww-data:x:33:\nu:x:1000:\nnogroup:x:65534:\n"),
     ("hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost\n"),
     ("hostname", "machine\n"),
     ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
     ("subuid", "u:100000:65536\n"),
     ("subgid", "u:100000:65536\n"),
     ("shells", "/bin/sh\n/bin/bash\n"),
+    // Nobody answers there.
+    ("resolv.conf", "nameserver 192.0.2.53\n"),
+    // `su` asks these, which Debian writes when it installs them.
+    ("pam.d/common-auth", "auth required pam_permit.so\n"),
+    ("pam.d/common-account", "account required pam_permit.so\n"),
+    ("pam.d/common-password", "password required pam_permit.so\n"),
+    ("pam.d/common-session", "session required pam_permit.so\n"),
+    ("pam.d/common-session-noninteractive", "session required pam_permit.so\n"),
+    (
+        "pam.d/other",
+        "auth required pam_permit.so\naccount required pam_permit.so\nsession required pam_permit.so\n",
+    ),
 ];
 
 /// Names that Debian's installation scripts would link to one of several programs.

@@ -103,4 +103,18 @@ pub const TROUBLES: &[Trouble] = &[
         ],
         is_quick: false,
     },
+    // The same on NFS, by the kernel's own server in the same machine.
+    Trouble {
+        name: "nfs",
+        kernel: "6.12",
+        land: Land::Debian("bookworm"),
+        kernel_words: "kennel.nfs",
+        scripts: &[],
+        suites: &[
+            ("filesystem", FILES, "user"),
+            ("git", &["commands::"], "user"),
+            ("guard", &["creation::"], "user"),
+        ],
+        is_quick: false,
+    },
 ];

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use crate::Failure;
 use crate::cache;
 use crate::cargo;
+use crate::foreign::standard_library;
 use crate::suite::Report;
 use crate::tally::{Skip, Tally};
 use crate::test;
@@ -115,6 +116,9 @@ pub fn vm_test(words: &[String]) -> Result<bool, Failure> {
         Ok(machines) => machines,
         Err(reason) => return skipped(&reason),
     };
+    if let Err(reason) = cross_tools(choice.arch) {
+        return skipped(&reason);
+    }
     let programs = build(choice.arch)?;
     let boots = boots(&choice);
     let stage = state.join(format!("programs-{}", std::process::id()));
@@ -196,7 +200,7 @@ fn prepare(
     };
     let mut files: BTreeMap<String, PathBuf> = BTreeMap::new();
     let named = boot.jobs.iter().flat_map(|job| job.words.iter());
-    for name in named.chain(["kennel".to_owned(), "kennel-entrypoint".to_owned()].iter()) {
+    for name in named.chain([&"kennel".to_owned()]) {
         let name = name.strip_prefix(guest::PROGRAMS).unwrap_or(name);
         if let Some(path) = programs.get(name) {
             files.insert(name.to_owned(), path.clone());
@@ -300,22 +304,37 @@ fn words(suite: &str, filters: &[&str]) -> Vec<String> {
     words
 }
 
-/// Builds everything that runs in a machine: by name, the test programs, the command and the entrypoint.
+/// Builds everything that runs in a machine: by name, the test programs and the command.
 fn build(arch: Arch) -> Result<BTreeMap<String, PathBuf>, Failure> {
-    // As `cargo xtask test` does it, so that there is nothing to build after that.
-    let mut words = vec!["build", "--workspace", "--bins", "--tests", "--examples"];
-    if arch == Arch::Arm64 {
-        words.extend(["--target", arch.rust()]);
-    }
-    let built = cargo::build(&words)?;
+    let built = if arch.rust().starts_with(std::env::consts::ARCH) {
+        // As `cargo xtask test` does it, so that there is nothing to build after that.
+        cargo::build(&["build", "--workspace", "--bins", "--tests", "--examples"])?
+    } else {
+        let mut command = cargo::cargo();
+        command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
+        let packages = ["--package", "kennel-cli", "--package", "kennel-tests", "--package", "kennel-linux"];
+        let words = [&["build", "--target", arch.rust(), "--bins", "--tests"][..], &packages].concat();
+        cargo::build_by(command, &words)?
+    };
     let mut programs = BTreeMap::new();
     for program in built {
-        let is_command =
-            !program.has_tests && ["kennel", "kennel-entrypoint"].contains(&program.name.as_str());
+        let is_command = !program.has_tests && program.name == "kennel";
         let is_suite = program.has_tests && (program.kind == "test" || program.name == "kennel_linux");
         if is_command || is_suite {
             programs.insert(program.name, program.path);
         }
     }
     Ok(programs)
+}
+
+/// What it takes to build for another processor: the standard library, a linker, and a C library to link in.
+fn cross_tools(arch: Arch) -> Result<(), String> {
+    if arch.rust().starts_with(std::env::consts::ARCH) {
+        return Ok(());
+    }
+    if arch != Arch::Arm64 {
+        return Err(format!("no tools to build for {} here", arch.rust()));
+    }
+    standard_library::find_installed(arch.rust(), true)?;
+    machine::installed("aarch64-linux-gnu-gcc", &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"]).map(drop)
 }
