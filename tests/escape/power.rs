@@ -71,7 +71,9 @@ fn special(yard: &Scratch) -> Vec<String> {
 fn no_call_gives_a_file_of_the_hosts_a_set_uid_or_set_gid_bit() {
     let outside = yard();
     set_modes(outside.path()).outside();
-    assert!(special(&outside).len() >= 10, "outside they do: {:?}", special(&outside));
+    // Newer processors lack the oldest calls.
+    let most = if cfg!(target_arch = "x86_64") { 10 } else { 8 };
+    assert!(special(&outside).len() >= most, "outside they do: {:?}", special(&outside));
     for more in
         [&[][..], &["--seccomp", "permissive"], &["--deny-write", "/nonexistent/x", "--deny-read", "f"]]
     {
