@@ -276,6 +276,17 @@ pub const PROMISES: &[Promise] = &[
     },
     Promise {
         group: "Processes",
+        promise: "commands of one session cannot reach into each other",
+        settings: &[],
+        linux: &[
+            with(&[Kernel(5, 6), Namespaces, Landlock(1)], enforced("a Landlock domain for each command")),
+            with(&[], none("commands of one session can trace each other; leaders and PID 1 stay closed")),
+        ],
+        macos: none("there are no sessions"),
+        windows: none("there are no sessions"),
+    },
+    Promise {
+        group: "Processes",
         promise: "several users inside",
         settings: &["process.users", "process.run_as"],
         linux: &[
