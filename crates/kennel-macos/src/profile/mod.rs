@@ -64,3 +64,6 @@ pub fn profile(resolved: &Resolved, network: &Network, tag: &str) -> Result<Prof
     files.write_moves(&mut writer)?;
     Ok(Profile { text: writer.finish()?, parameters: Vec::new() })
 }
+
+#[cfg(test)]
+mod tests;
