@@ -3,6 +3,7 @@
 //! Where Seatbelt can do more it may deny more, and only there: names that globs match later, and folders that do not exist on
 //! the way to denied names.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use kennel_linux::resolve::created::MissingFolders as LinuxFolders;
@@ -18,17 +19,6 @@ use crate::profile::{Access, HostDisk, MissingFolders, Network, Resolved, Surrou
 /// As many policies are tried, half of them the same each time.
 const POLICIES: u32 = 10_000;
 
-/// What the Linux resolver says of a path of the host's.
-fn linux_access(resolved: &LinuxResolved, reads: ReadModel, path: &Path) -> Access {
-    let nearest = path.ancestors().find_map(|above| resolved.points.iter().find(|point| point.path == above));
-    match nearest.map(|point| &point.state) {
-        None if reads == ReadModel::Open => Access::Read,
-        None | Some(State::Hidden { .. } | State::Fresh(_)) => Access::None,
-        Some(State::Host { write: true, .. }) => Access::Write,
-        Some(_) => Access::Read,
-    }
-}
-
 /// What went wrong, in words.
 pub type Difference = String;
 
@@ -36,6 +26,8 @@ pub type Difference = String;
 pub struct Both {
     pub policy: Policy,
     pub linux: LinuxResolved,
+    /// What the points of Linux say.
+    points: HashMap<PathBuf, Access>,
     pub macos: Resolved,
     pub profile: Evaluated,
 }
@@ -57,7 +49,14 @@ pub fn both(yard: &Yard, draft: &Draft) -> Result<Option<Both>, Difference> {
             let network = Network::of(&policy.network, &[]).map_err(|error| error.to_string())?;
             let text = profile(&macos, &network, "t").map_err(|error| error.to_string())?.text;
             let profile = Evaluated::parse(&text).map_err(|error| format!("{error}\n{text}"))?;
-            Ok(Some(Both { policy, linux, macos, profile }))
+            let access = |state: &State| match state {
+                State::Hidden { .. } | State::Fresh(_) => Access::None,
+                State::Host { write: true, .. } => Access::Write,
+                _ => Access::Read,
+            };
+            let points =
+                linux.points.iter().map(|point| (point.path.clone(), access(&point.state))).collect();
+            Ok(Some(Both { policy, linux, points, macos, profile }))
         }
     }
 }
@@ -81,13 +80,15 @@ impl Both {
     }
 
     fn linux(&self, path: &Path) -> Access {
-        linux_access(&self.linux, self.policy.files.reads, path)
+        let open = self.policy.files.reads == ReadModel::Open;
+        let default = if open { Access::Read } else { Access::None };
+        path.ancestors().find_map(|above| self.points.get(above).copied()).unwrap_or(default)
     }
 
     /// Compares the answers about something that exists.
-    pub fn existing(&self, path: &Path) -> Result<(), Difference> {
+    pub fn existing(&self, yard: &Yard, path: &Path) -> Result<(), Difference> {
         let text = path.to_str().unwrap();
-        let vnode = if path.is_dir() { Vnode::Directory } else { Vnode::Regular };
+        let vnode = if yard.folders.contains(path) { Vnode::Directory } else { Vnode::Regular };
         let expected = self.linux(path);
         let differs = |what: &str, macos: bool, linux: bool| {
             if macos == linux {
@@ -101,7 +102,7 @@ impl Both {
         differs("chmod", self.profile.may_change_metadata(text, vnode), expected == Access::Write)?;
         // To remove a name is to write its folder; a mount stays where it is.
         let parent = path.parent().unwrap_or(path);
-        let is_point = self.linux.points.iter().any(|point| point.path == path);
+        let is_point = self.points.contains_key(path);
         let removable = expected == Access::Write && self.linux(parent) == Access::Write && !is_point;
         let unlinked = self.profile.may_unlink(text, vnode);
         if unlinked && !removable {
@@ -194,16 +195,19 @@ impl Both {
 
     /// Everything.
     pub fn compare(&self, yard: &Yard, draft: &Draft) -> Result<(), Difference> {
-        for path in yard.tree(draft.tree).chain([&yard.top]) {
-            self.existing(path)?;
-            if path.is_dir() {
-                for name in ["new", "x.key", ".env", "b", ".git", "missing", ".bashrc"] {
-                    let path = path.join(name);
-                    if path.symlink_metadata().is_err() {
-                        self.absent(&path, Vnode::Regular)?;
-                        self.absent(&path, Vnode::Directory)?;
-                        self.later(&path)?;
-                    }
+        const ABSENT: [&str; 7] = ["new", "x.key", ".env", "b", ".git", "missing", ".bashrc"];
+        // Two names in each folder, others in each policy.
+        let first = self.macos.points.len();
+        for (index, path) in yard.tree(draft.tree).chain([&yard.top]).enumerate() {
+            self.existing(yard, path)?;
+            for turn in 0..2 {
+                let name = ABSENT[(first + index + 3 * turn) % ABSENT.len()];
+                let path = path.join(name);
+                if path.parent().is_some_and(|folder| yard.folders.contains(folder))
+                    && !yard.all.contains(&path)
+                {
+                    self.absent(&path, if turn == 0 { Vnode::Regular } else { Vnode::Directory })?;
+                    self.later(&path)?;
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Made-up trees on the real disk, and made-up policies about what is in them.
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
@@ -18,6 +19,10 @@ pub struct Yard {
     pub top: PathBuf,
     /// Every path that there is, in all trees, without links.
     pub paths: Vec<PathBuf>,
+    /// The folders among them.
+    pub folders: HashSet<PathBuf>,
+    /// All of it, with links.
+    pub all: HashSet<PathBuf>,
 }
 
 impl Drop for Yard {
@@ -38,12 +43,16 @@ impl Yard {
         for tree in 0..TREES {
             grow(&top.join(format!("t{tree}")), tree as u64);
         }
-        let mut yard = Yard { top: top.clone(), paths: Vec::new() };
+        let (folders, all) = (HashSet::new(), HashSet::new());
+        let mut yard = Yard { top: top.clone(), paths: Vec::new(), folders, all };
         let mut folders = vec![top];
         while let Some(folder) = folders.pop() {
             yard.paths.push(folder.clone());
+            yard.folders.insert(folder.clone());
+            yard.all.insert(folder.clone());
             for entry in fs::read_dir(&folder).unwrap().flatten() {
                 let kind = entry.file_type().unwrap();
+                yard.all.insert(entry.path());
                 match () {
                     () if kind.is_dir() => folders.push(entry.path()),
                     () if kind.is_symlink() => {}
