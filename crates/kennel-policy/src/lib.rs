@@ -18,6 +18,7 @@ pub mod policy;
 pub mod printed;
 pub mod profiles;
 pub mod quantity;
+pub mod secret_variables;
 pub mod settings;
 pub mod srt;
 pub mod users;

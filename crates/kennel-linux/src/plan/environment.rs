@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use kennel_policy::policy::{EnvironmentBase, Policy, TmpMode};
+use kennel_policy::secret_variables;
 
 use crate::network::DefaultVariable;
 
@@ -31,6 +32,7 @@ pub fn environment<'a>(
             || BASIC.iter().any(|basic| OsStr::new(basic) == name)
             || name.as_bytes().starts_with(b"LC_")
     };
+    let is_withheld = |name: &OsStr, value: &OsStr| secret_variables::is_withheld(wanted, name, value);
     let logins = ProxyLogins::find(policy, inherited.clone());
     let fate = |name: &OsStr, value: &OsStr| match wanted.pass.iter().any(|pass| pass == name) {
         true => Fate::Passes,
@@ -38,6 +40,7 @@ pub fn environment<'a>(
     };
     let mut variables: Vec<(OsString, OsString)> = inherited
         .filter(|(name, _)| passes(name) && !name.is_empty())
+        .filter(|(name, value)| !is_withheld(name, value))
         .filter_map(|(name, value)| match fate(name, value) {
             Fate::Passes => Some((name.to_owned(), value.to_owned())),
             Fate::Emptied => Some((name.to_owned(), OsString::new())),
