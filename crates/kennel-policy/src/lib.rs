@@ -7,6 +7,7 @@ pub mod codex;
 mod device;
 pub mod domain;
 pub mod dotfiles;
+pub mod environment;
 pub mod host;
 pub mod merge;
 pub mod nearest;
