@@ -7,6 +7,7 @@
 
 use std::ffi::OsStr;
 
+use crate::environment::is_same;
 use crate::policy::{EnvironmentPolicy, SecretVariables};
 
 /// What names of secrets look like, in whatever case: `*` stands for anything, also for nothing at all.
@@ -86,7 +87,7 @@ pub const ANYWHERE: &[&str] = &["-----BEGIN … PRIVATE KEY-----", "://USER:PASS
 #[must_use]
 pub fn is_withheld(policy: &EnvironmentPolicy, name: &OsStr, value: &OsStr) -> bool {
     policy.secrets == SecretVariables::Withhold
-        && !policy.pass.iter().any(|pass| pass == name)
+        && !policy.pass.iter().any(|pass| is_same(pass, name))
         && !value.is_empty()
         && (is_named_so(&policy.secret_names, name) || has_form(value.as_encoded_bytes()))
 }

@@ -47,12 +47,16 @@ pub fn secrets(as_json: bool) -> i32 {
         let _ =
             writeln!(text, "  {}…  {}, with at least {} more characters", form.start, form.what, form.more);
     }
-    ANYWHERE.iter().for_each(|part| drop(writeln!(text, "  {part}")));
+    for part in ANYWHERE {
+        let _ = writeln!(text, "  {part}");
+    }
     match found.is_empty() {
         true => text.push_str("None of your variables looks like one.\n"),
         false => {
             text.push_str("Of your variables these look like secrets:\n");
-            found.iter().for_each(|name| drop(writeln!(text, "  {name}")));
+            for name in &found {
+                let _ = writeln!(text, "  {name}");
+            }
         }
     }
     print(&kennel_policy::printed::show_lines(&text))

@@ -2,6 +2,9 @@
 
 #[cfg(target_os = "linux")]
 mod linux;
+// On Linux its tests alone are run, with an ordinary process.
+#[cfg(all(test, target_os = "linux"))]
+mod portable;
 #[cfg(not(target_os = "linux"))]
 mod unsupported;
 
@@ -24,6 +27,9 @@ pub(crate) use linux::{Linux as Native, held, terminal};
 pub use unsupported::InheritedMemory;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use unsupported::{Unsupported as Native, held, terminal};
+
+/// Sends a signal, from any thread. An error if there is no such signal, or nobody to get it any more.
+pub(crate) type Signaller = Box<dyn Fn(i32) -> Result<()> + Send + Sync>;
 
 /// How long a session lasts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,9 +78,6 @@ pub(crate) trait Backend {
     /// What starting it would do, step by step.
     fn plan(job: Job) -> Result<Vec<PlannedStep>>;
 
-    /// Sends a signal to a command's process group, through the process that ends last.
-    fn signal(process: &Handle, signal: i32) -> Result<()>;
-
     /// Keeps signals that are sent to this process away from the thread.
     fn block_signals();
 
@@ -93,8 +96,10 @@ pub(crate) trait Attend: std::fmt::Debug + Send {
     fn descriptor(&mut self) -> Result<std::os::fd::BorrowedFd<'_>>;
     /// Ends everything when this is ready to read.
     fn end_by(&mut self, end: Handle);
-    /// Refers to the process that ends last.
+    /// Refers to the process that ends last: ready to read, or signalled, when everything has ended.
     fn process(&self) -> Result<Handle>;
+    /// Sends signals to the command's process group.
+    fn signaller(&self) -> Result<Signaller>;
     /// The process that ends last.
     fn init_pid(&self) -> u32;
     /// Kills everything inside.

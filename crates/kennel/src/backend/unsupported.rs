@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kennel_policy::host::{Finding, State};
 use kennel_policy::outcome::Outcome;
 
-use super::{Attend, Backend, Lasting};
+use super::{Attend, Backend, Lasting, Signaller};
 use crate::job::{Job, PlannedStep};
 use crate::network::Published;
 use crate::pool::PoolKind;
@@ -64,10 +64,6 @@ impl Backend for Unsupported {
         Err(unsupported())
     }
 
-    fn signal(_: &Handle, _: i32) -> Result<()> {
-        Err(unsupported())
-    }
-
     fn block_signals() {}
 
     fn findings(_: impl FnOnce() -> std::result::Result<(), String>) -> Vec<Finding> {
@@ -91,6 +87,9 @@ impl Attend for Infallible {
         match *self {}
     }
     fn process(&self) -> Result<Handle> {
+        match *self {}
+    }
+    fn signaller(&self) -> Result<Signaller> {
         match *self {}
     }
     fn init_pid(&self) -> u32 {
