@@ -3,5 +3,7 @@
 //! [`profile`] is pure: it looks at a disk through a small trait and writes a text. It is compiled and tested on every
 //! system with such paths.
 
+#[cfg(all(unix, any(test, feature = "evaluator")))]
+pub mod evaluator;
 #[cfg(unix)]
 pub mod profile;
