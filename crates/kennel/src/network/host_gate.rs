@@ -5,7 +5,6 @@
 //! published port needs nothing of the gate's, since the command's server listens on the host's loopback itself.
 
 use std::ffi::{OsStr, OsString};
-use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 
 use kennel_policy::environment::DefaultVariable;
@@ -63,7 +62,7 @@ impl HostGate {
             parents::parents(wanted, environment).map_err(NetworkError::from)?;
             return Ok(made);
         }
-        let (port, listeners) = publish::both_families(0)
+        let (port, listeners) = publish::free_port()
             .map_err(|(address, error)| format!("listening on {address} for the network gate: {error}"))
             .map_err(|text| SandboxError::Setup(text.into()))?;
         let token = rules::token().map_err(NetworkError::Token)?;
@@ -159,21 +158,19 @@ fn relayed(wanted: &NetworkPolicy) -> Result<Vec<u16>> {
     Ok(wanted.relays.iter().map(|relay| relay.port).collect())
 }
 
-/// Whether somebody listens at this port of the loopback; for doctors and tests.
-#[cfg(test)]
-fn is_taken(port: u16) -> bool {
-    TcpListener::bind(("127.0.0.1", port)).is_err()
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::TcpStream;
+    use std::net::{TcpListener, TcpStream};
 
     use kennel_policy::domain::{HostRule, ListKind};
     use kennel_policy::policy::{Greeting, Origin, PublishedPort, Relay};
 
     use super::*;
+
+    fn is_taken(port: u16) -> bool {
+        TcpListener::bind(("127.0.0.1", port)).is_err()
+    }
 
     fn gate(policy: &Policy) -> Result<HostGate> {
         HostGate::new(policy, std::iter::empty(), None, true)
