@@ -7,6 +7,9 @@ pub mod codex;
 mod device;
 pub mod domain;
 pub mod dotfiles;
+pub mod environment;
+#[cfg(unix)]
+pub mod git;
 pub mod host;
 pub mod merge;
 pub mod nearest;
@@ -15,6 +18,7 @@ pub mod outcome;
 pub mod passwd;
 pub mod pattern;
 pub mod policy;
+pub mod precedence;
 pub mod printed;
 pub mod profiles;
 pub mod quantity;

@@ -256,7 +256,7 @@ async fn look_up(
 
 async fn ask(server: SocketAddr, name: &str, family: Family, timeout: Duration) -> io::Result<Reply> {
     let mut id = [0; 2];
-    rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty())?;
+    crate::random(&mut id)?;
     let id = u16::from_ne_bytes(id);
     let question = answer::question(id, name, family);
     match within(timeout, ask_by_udp(server, &question, id, name, family)).await? {

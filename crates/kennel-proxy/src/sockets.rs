@@ -89,8 +89,17 @@ pub(crate) async fn input(stream: &TcpStream) -> io::Result<()> {
     }
 }
 
+#[cfg(not(target_vendor = "apple"))]
 pub(crate) fn send(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(stream, bytes, SendFlags::NOSIGNAL)?)
+}
+
+/// Apple's systems have no such flag for one call. A socket that was accepted does not have the option that its listener
+/// has, so it is set here.
+#[cfg(target_vendor = "apple")]
+pub(crate) fn send(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    sockopt::set_socket_nosigpipe(stream, true)?;
+    Ok(rustix::net::send(stream, bytes, SendFlags::empty())?)
 }
 
 /// Connects. Within one host that is done at once, and the event loop need not be asked.

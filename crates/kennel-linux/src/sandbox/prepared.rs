@@ -9,7 +9,10 @@ use std::sync::Arc;
 
 use kennel_init::child::clone::flag;
 use kennel_init::plan::{Command, Plan, Planned, Step};
-use kennel_policy::policy::{NetworkMode, NoNetwork, Policy, RootFsWrite, SeccompProfile, UnixSockets};
+use kennel_policy::environment::environment;
+use kennel_policy::policy::{
+    NetworkMode, NoNetwork, Policy, RootFsWrite, SeccompProfile, TmpMode, UnixSockets,
+};
 
 use super::{Error, Show, system};
 use crate::cgroup::{Cgroup, CgroupError, Controller, ControllerSet};
@@ -20,7 +23,7 @@ use crate::launch::{self, IdMaps, Init, Launch, LaunchError};
 use crate::limits;
 use crate::network::NetworkPlan;
 use crate::plan::late::{covered_folders, steps_ahead};
-use crate::plan::{Basis, Caller, PlanError, Tier, command, environment, opening, set_up, without_cpu_limit};
+use crate::plan::{Basis, Caller, PlanError, Tier, command, opening, set_up, without_cpu_limit};
 use crate::resolve::created::MissingFolders;
 use crate::resolve::{Point, Resolved, resolve};
 use crate::supervise::{Refused, Running, StartError};
@@ -308,7 +311,10 @@ impl Prepared {
         let network = &self.request.network;
         let added = network.as_ref().map_or(&[][..], |network| &network.variables);
         let defaults = network.as_ref().map_or(&[][..], |network| &network.defaults);
-        let mut variables = environment(policy, each_variable(&wanted.environment), added, defaults);
+        // The caller's may name a folder that is not writable, or not there, inside.
+        let tmp = [("TMPDIR", OsStr::new("/tmp"))];
+        let system = if policy.files.tmp == TmpMode::Private { &tmp[..] } else { &[] };
+        let mut variables = environment(policy, each_variable(&wanted.environment), system, added, defaults);
         if tier == Tier::LandlockOnly {
             self.share_the_hosts_network(&mut variables);
         }

@@ -41,7 +41,7 @@ pub(crate) fn bind(port: &PublishedPort) -> Result<(Published, Vec<OwnedFd>), Pu
     }
 }
 
-fn both_families(port: u16) -> Result<(u16, Vec<OwnedFd>), (SocketAddr, io::Error)> {
+pub(super) fn both_families(port: u16) -> Result<(u16, Vec<OwnedFd>), (SocketAddr, io::Error)> {
     let listen = |ip: IpAddr, port| {
         let address = SocketAddr::new(ip, port);
         TcpListener::bind(address).map_err(|error| (address, error))
