@@ -134,14 +134,12 @@ fn controller() -> i32 {
     // SAFETY: standard output stays open as long as this process lives.
     let output = unsafe { std::os::windows::io::BorrowedHandle::borrow_raw(output.as_raw_handle()) };
     let output = output.try_clone_to_owned().expect("a copy");
-    let started = kennel_windows::start(kennel_windows::Launch {
-        policy: &policy,
-        words: &[own.into(), "tree".into(), "1".into()],
-        inherited: std::env::vars_os().collect(),
-        added: Vec::new(),
-        cwd: std::env::temp_dir(),
-        streams: [nowhere(), output, nowhere()],
-        shares_ctrl_c: false,
+    let words = [own.into(), "tree".into(), "1".into()];
+    let variables = std::env::vars_os().collect();
+    let (cwd, streams) = (std::env::temp_dir(), [nowhere(), output, nowhere()]);
+    let started = kennel_windows::Prepared::new(&policy).and_then(|prepared| {
+        let launch = kennel_windows::Launch { words: &words, variables, cwd, streams, shares_ctrl_c: false };
+        kennel_windows::start(prepared, launch)
     });
     match started {
         Ok(_running) => {

@@ -1,7 +1,9 @@
 //! What this Windows is.
 
 use std::ffi::{CStr, c_char};
+use std::os::windows::io::AsRawHandle;
 
+use windows_sys::Win32::Storage::FileSystem::{FILE_TYPE_DISK, GetFileType};
 use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleW, GetProcAddress};
 use windows_sys::Win32::System::SystemInformation::OSVERSIONINFOW;
 
@@ -44,6 +46,13 @@ pub fn is_in_job() -> bool {
 pub fn processors() -> u32 {
     // Of this process's group and affinity; a job's rate is of all, so where there are more the limit is stricter.
     std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1))
+}
+
+/// Whether a handle leads to a file on a disk, rather than to a pipe, a device or a console.
+#[must_use]
+pub fn is_disk_file(handle: impl std::os::windows::io::AsHandle) -> bool {
+    // SAFETY: the handle is valid as long as it is borrowed.
+    unsafe { GetFileType(handle.as_handle().as_raw_handle()) == FILE_TYPE_DISK }
 }
 
 fn function_of_ntdll(name: &CStr) -> Option<unsafe extern "system" fn() -> isize> {

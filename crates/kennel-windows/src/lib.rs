@@ -37,4 +37,4 @@ mod wide;
 #[cfg(windows)]
 pub use error::Error;
 #[cfg(windows)]
-pub use start::{End, KILLED, Launch, Sandboxed, start};
+pub use start::{End, KILLED, Launch, Prepared, Sandboxed, start};

@@ -4,7 +4,6 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::environment::is_same;
 use crate::error::Error;
 
 /// What `CreateProcess`, or `cmd.exe` for the last two, can run.
@@ -17,7 +16,7 @@ pub(crate) fn find(name: &OsStr, cwd: &Path, variables: &[(OsString, OsString)])
         return Err(not_found());
     }
     let variable = |wanted: &str| {
-        variables.iter().find(|(own, _)| is_same(own, OsStr::new(wanted))).map(|(_, value)| value.as_os_str())
+        variables.iter().find(|(own, _)| own.eq_ignore_ascii_case(wanted)).map(|(_, value)| value.as_os_str())
     };
     let extensions = extensions(variable("PATHEXT"));
     let bytes = name.as_encoded_bytes();

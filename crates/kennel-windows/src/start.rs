@@ -26,11 +26,11 @@ use windows_sys::Win32::System::Threading::{
 };
 
 use crate::attributes::Attributes;
-use crate::environment::{block, variables};
+use crate::environment::{block, is_visible};
 use crate::error::{Error, check, failed};
 use crate::host;
 use crate::job::{Job, Message, is_in_job};
-use crate::limits::job_limits;
+use crate::limits::{JobLimits, job_limits};
 use crate::private_temp::PrivateTemp;
 use crate::program;
 use crate::quote::{batch_command_line, command_line, is_batch_file};
@@ -49,17 +49,43 @@ const ENDING: Duration = Duration::from_secs(10);
 /// methods. The stricter ones break programs that people run: MSYS, compilers that start what they made.
 const MITIGATIONS: u64 = 1 << 32;
 
-/// A command to start. The policy has been checked: what Windows cannot enforce of it is known to the caller.
+/// What a command needs before its variables are known: its token, and its folder for temporary files.
+#[derive(Debug)]
+pub struct Prepared {
+    token: Token,
+    temp: Option<PrivateTemp>,
+    limits: JobLimits,
+}
+
+impl Prepared {
+    /// Prepares a command with this policy, which has been checked: what Windows cannot enforce of it is known to the caller.
+    ///
+    /// # Errors
+    /// When Windows refuses.
+    pub fn new(policy: &Policy) -> Result<Prepared, Error> {
+        let kind = token_kind(policy);
+        let token = Token::new(kind)?;
+        let temp = match policy.files.tmp {
+            TmpMode::Private => Some(PrivateTemp::new(&token, kind)?),
+            TmpMode::Host => None,
+        };
+        Ok(Prepared { token, temp, limits: job_limits(&policy.limits, host::processors()) })
+    }
+
+    /// The folder for temporary files, if the command has one of its own.
+    #[must_use]
+    pub fn temp(&self) -> Option<&Path> {
+        self.temp.as_ref().map(PrivateTemp::path)
+    }
+}
+
+/// A command to start.
 #[derive(Debug)]
 pub struct Launch<'l> {
-    /// Limits, environment, where temporary files go.
-    pub policy: &'l Policy,
     /// The program and its arguments.
     pub words: &'l [OsString],
-    /// The caller's variables.
-    pub inherited: Vec<(OsString, OsString)>,
-    /// Variables that lead to the network gate.
-    pub added: Vec<(OsString, OsString)>,
+    /// Its variables.
+    pub variables: Vec<(OsString, OsString)>,
     /// Where it starts.
     pub cwd: PathBuf,
     /// Its standard streams.
@@ -117,26 +143,14 @@ pub struct End {
 ///
 /// # Errors
 /// When something cannot be prepared, or the program not be started; nothing is left then.
-pub fn start(launch: Launch<'_>) -> Result<Sandboxed, Error> {
-    let Launch { policy, words, inherited, added, cwd, streams, shares_ctrl_c } = launch;
-    let kind = token_kind(policy);
-    let token = Token::new(kind)?;
-    let temp = match policy.files.tmp {
-        TmpMode::Private => Some(PrivateTemp::new(&token, kind)?),
-        TmpMode::Host => None,
-    };
-    let mut first: Vec<(OsString, OsString)> = Vec::new();
-    if let Some(temp) = &temp {
-        first.extend(["TEMP", "TMP", "TMPDIR"].map(|name| (name.into(), temp.path().into())));
-    }
-    first.extend(added);
-    let inherited = inherited.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
-    let variables = variables(&policy.environment, inherited, &first);
+pub fn start(prepared: Prepared, launch: Launch<'_>) -> Result<Sandboxed, Error> {
+    let Prepared { token, temp, limits } = prepared;
+    let Launch { words, mut variables, cwd, streams, shares_ctrl_c } = launch;
+    variables.retain(|(name, _)| is_visible(name));
     let pairs: Vec<(Vec<u16>, Vec<u16>)> =
         variables.iter().map(|(name, value)| (wide(name), wide(value))).collect();
     let environment = block(&pairs)?;
     let (application, mut line) = command(words, &cwd, &variables)?;
-    let limits = job_limits(&policy.limits, host::processors());
     let job = Arc::new(Job::new(&limits, !is_in_job())?);
     let mut flags = CREATE_SUSPENDED | CREATE_UNICODE_ENVIRONMENT | EXTENDED_STARTUPINFO_PRESENT;
     if !shares_ctrl_c {

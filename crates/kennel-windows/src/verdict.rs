@@ -135,7 +135,7 @@ pub static ROWS: &[Row] = &[
     row("limits.tmp_size", Unavailable, "a folder has no size limit"),
     row("environment.clear", Enforced, "the command gets a block of its own"),
     row("environment.pass", Enforced, "the command gets a block of its own"),
-    row("environment.unset", Enforced, "the command gets a block of its own; SystemRoot always stays"),
+    row("environment.unset", Enforced, "the command gets a block of its own"),
     row("environment.set", Enforced, "the command gets a block of its own"),
     row("process.workdir", Enforced, "it starts there"),
     row("process.user", Partly, "self; there is no other root to be"),

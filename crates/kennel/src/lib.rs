@@ -24,7 +24,7 @@ pub mod codex;
 mod command;
 mod config;
 #[cfg_attr(
-    not(all(target_os = "linux", feature = "network")),
+    not(all(any(target_os = "linux", windows), feature = "network")),
     expect(dead_code, reason = "what is said to a gate, where there is none")
 )]
 mod control;

@@ -7,13 +7,13 @@ mod confinement;
 mod ending;
 mod surroundings;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, PipeReader, Read};
 use std::os::windows::io::{FromRawHandle, OwnedHandle};
 use std::time::{Duration, Instant};
 
 use kennel_policy::policy::{NetworkMode, Policy};
-use kennel_windows::{End, Error, Launch, Sandboxed, start};
+use kennel_windows::{End, Error, Launch, Prepared, Sandboxed, start};
 
 /// The program that runs inside. Where another system built it, its path has no drive.
 fn probe_path() -> &'static str {
@@ -65,17 +65,28 @@ impl Run {
     }
 }
 
+/// Starts a command with what the policy passes on of these variables.
+fn launch(
+    policy: &Policy,
+    words: &[OsString],
+    inherited: &[(OsString, OsString)],
+    cwd: std::path::PathBuf,
+    streams: [OwnedHandle; 3],
+) -> Result<Sandboxed, Error> {
+    let prepared = Prepared::new(policy)?;
+    let temp = prepared.temp().map(|path| path.as_os_str().to_owned());
+    let system: Vec<(&str, &OsStr)> =
+        temp.iter().flat_map(|temp| [("TEMP", temp.as_os_str()), ("TMP", temp)]).collect();
+    let inherited = inherited.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
+    let variables = kennel_policy::environment::environment(policy, inherited, &system, &[], &[]);
+    start(prepared, Launch { words, variables, cwd, streams, shares_ctrl_c: false })
+}
+
 fn try_launch(policy: &Policy, words: &[OsString]) -> Result<Run, Error> {
     let (output, end) = std::io::pipe().expect("a pipe");
-    let sandboxed = start(Launch {
-        policy,
-        words,
-        inherited: std::env::vars_os().collect(),
-        added: Vec::new(),
-        cwd: std::env::temp_dir(),
-        streams: [nowhere(), end.into(), nowhere()],
-        shares_ctrl_c: false,
-    })?;
+    let streams = [nowhere(), end.into(), nowhere()];
+    let inherited: Vec<_> = std::env::vars_os().collect();
+    let sandboxed = launch(policy, words, &inherited, std::env::temp_dir(), streams)?;
     Ok(Run { sandboxed, output: BufReader::new(output) })
 }
 

@@ -44,16 +44,10 @@ fn a_handle_that_is_not_listed_does_not_arrive() {
 fn streams_lead_where_they_were_given() {
     let (input, mut writer) = std::io::pipe().expect("a pipe");
     let (mut output, end) = std::io::pipe().expect("a pipe");
-    let mut sandboxed = start(Launch {
-        policy: &policy(),
-        words: &words(&[probe_path(), "copy"]),
-        inherited: std::env::vars_os().collect(),
-        added: Vec::new(),
-        cwd: std::env::temp_dir(),
-        streams: [input.into(), end.into(), nowhere()],
-        shares_ctrl_c: false,
-    })
-    .expect("it starts");
+    let (variables, cwd) = (std::env::vars_os().collect::<Vec<_>>(), std::env::temp_dir());
+    let streams = [input.into(), end.into(), nowhere()];
+    let mut sandboxed =
+        launch(&policy(), &words(&[probe_path(), "copy"]), &variables, cwd, streams).expect("it starts");
     std::io::Write::write_all(&mut writer, b"there and back").expect("it reads");
     drop(writer);
     let mut text = String::new();
@@ -74,16 +68,10 @@ fn only_the_variables_that_the_policy_passes_arrive() {
         inherited.push((name.into(), value.into()));
     }
     let (mut output, end) = std::io::pipe().expect("a pipe");
-    let mut sandboxed = start(Launch {
-        policy: &policy,
-        words: &words(&[probe_path(), "environment"]),
-        inherited,
-        added: vec![("HTTP_PROXY".into(), "http://127.0.0.1:9".into())],
-        cwd: std::env::temp_dir(),
-        streams: [nowhere(), end.into(), nowhere()],
-        shares_ctrl_c: false,
-    })
-    .expect("it starts");
+    let streams = [nowhere(), end.into(), nowhere()];
+    let words = words(&[probe_path(), "environment"]);
+    let mut sandboxed =
+        launch(&policy, &words, &inherited, std::env::temp_dir(), streams).expect("it starts");
     let mut text = String::new();
     output.read_to_string(&mut text).expect("it prints");
     sandboxed.wait(Some(Instant::now() + LONG)).expect("waited").expect("it ends");
@@ -126,15 +114,9 @@ fn it_starts_in_its_folder_or_not_at_all() {
     let text = printed(&policy(), &["folder"]);
     let folder = std::fs::canonicalize(text.trim_end()).expect("it is there");
     assert_eq!(folder, std::fs::canonicalize(std::env::temp_dir()).expect("it is there"));
-    let started = start(Launch {
-        policy: &policy(),
-        words: &words(&[probe_path(), "exit", "0"]),
-        inherited: Vec::new(),
-        added: Vec::new(),
-        cwd: "C:\\no such folder".into(),
-        streams: [nowhere(), nowhere(), nowhere()],
-        shares_ctrl_c: false,
-    });
-    let error = started.err().expect("there is no such folder").to_string();
+    let streams = [nowhere(), nowhere(), nowhere()];
+    let words = words(&[probe_path(), "exit", "0"]);
+    let started = launch(&policy(), &words, &[], "C:\\no such folder".into(), streams);
+    let error = started.expect_err("there is no such folder").to_string();
     assert!(error.starts_with("starting in C:\\no such folder: "), "{error}");
 }

@@ -2,11 +2,15 @@
 
 #[cfg(target_os = "linux")]
 mod linux;
-// On Linux its tests alone are run, with an ordinary process.
-#[cfg(all(test, target_os = "linux"))]
-mod portable;
 #[cfg(not(target_os = "linux"))]
+mod no_clones;
+// On Linux its tests alone are run, with an ordinary process.
+#[cfg(any(windows, all(test, target_os = "linux")))]
+mod portable;
+#[cfg(not(any(target_os = "linux", windows)))]
 mod unsupported;
+#[cfg(windows)]
+mod windows;
 
 use std::time::Duration;
 
@@ -24,9 +28,13 @@ pub use linux::InheritedMemory;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{Linux as Native, held, terminal};
 #[cfg(not(target_os = "linux"))]
-pub use unsupported::InheritedMemory;
+pub use no_clones::InheritedMemory;
 #[cfg(not(target_os = "linux"))]
-pub(crate) use unsupported::{Unsupported as Native, held, terminal};
+pub(crate) use no_clones::{held, terminal};
+#[cfg(not(any(target_os = "linux", windows)))]
+pub(crate) use unsupported::Unsupported as Native;
+#[cfg(windows)]
+pub(crate) use windows::Windows as Native;
 
 /// Sends a signal, from any thread. An error if there is no such signal, or nobody to get it any more.
 pub(crate) type Signaller = Box<dyn Fn(i32) -> Result<()> + Send + Sync>;

@@ -92,7 +92,7 @@ pub(crate) trait Process: fmt::Debug + Send + 'static {
 }
 
 /// How the command's own process ended, and what was used.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit {
     /// By itself, or by the kernel where it enforces a limit. What kennel did itself is noted here already.
     pub(crate) ended: Ended,

@@ -5,13 +5,11 @@
 //! published port needs nothing of the gate's, since the command's server listens on the host's loopback itself.
 
 use std::ffi::{OsStr, OsString};
-use std::net::TcpListener;
-use std::os::fd::OwnedFd;
 
 use kennel_policy::environment::DefaultVariable;
 use kennel_policy::outcome::NetworkUse;
 use kennel_policy::policy::{NetworkMode, NetworkPolicy, Policy};
-use kennel_proxy::{Gate, GateSockets, OpenGate};
+use kennel_proxy::{Gate, GateSockets, OpenGate, Socket};
 
 use super::rules::{self, GateHandle, NetworkError};
 use super::{Published, parents, publish, variables};
@@ -33,7 +31,7 @@ pub(crate) struct HostGate {
 #[derive(Debug)]
 struct Proxy {
     gate: Gate,
-    listeners: Vec<OwnedFd>,
+    listeners: Vec<Socket>,
     open: Option<OpenGate>,
     failure: Option<String>,
 }
@@ -105,6 +103,7 @@ impl HostGate {
     }
 
     /// Ports of the host's loopback that the command may connect to.
+    #[cfg_attr(all(windows, not(test)), expect(dead_code, reason = "nothing keeps it from the others"))]
     pub(crate) fn ports(&self) -> &[u16] {
         &self.ports
     }
@@ -162,13 +161,13 @@ fn relayed(wanted: &NetworkPolicy) -> Result<Vec<u16>> {
 /// Whether somebody listens at this port of the loopback; for doctors and tests.
 #[cfg(test)]
 fn is_taken(port: u16) -> bool {
-    TcpListener::bind(("127.0.0.1", port)).is_err()
+    std::net::TcpListener::bind(("127.0.0.1", port)).is_err()
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::TcpStream;
+    use std::net::{TcpListener, TcpStream};
 
     use kennel_policy::domain::{HostRule, ListKind};
     use kennel_policy::policy::{Greeting, Origin, PublishedPort, Relay};
