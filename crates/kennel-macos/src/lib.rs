@@ -5,10 +5,10 @@
 //! paths. What calls macOS itself is in [`sys`], [`spawn`], [`process`], [`terminal`], [`violation_log`] and [`host`], and is there
 //! on macOS alone.
 
-#[cfg(all(unix, any(test, feature = "evaluator")))]
-pub mod evaluator;
 #[cfg(unix)]
 pub mod command_line;
+#[cfg(all(unix, any(test, feature = "evaluator")))]
+pub mod evaluator;
 #[cfg(unix)]
 pub mod exit;
 #[cfg(unix)]

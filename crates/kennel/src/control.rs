@@ -177,6 +177,17 @@ impl ControlLines {
         })
     }
 
+    /// Why a sandbox with this policy must not trust them: it could write them itself.
+    #[cfg(windows)]
+    pub(crate) fn reachable(&self, policy: &crate::Policy) -> Option<String> {
+        use kennel_windows::verdict::{TokenKind, token_kind};
+        let can_be_written = token_kind(policy) == TokenKind::UserWrites;
+        let is_file = kennel_windows::host::is_disk_file(&self.from);
+        let why = "the lines that change the network rules come from a file, which the command could write\n\
+                   help: pass a pipe";
+        (can_be_written && is_file).then(|| why.to_owned())
+    }
+
     /// Follows them on its own thread. Lines that arrived before this call apply when it returns.
     pub(crate) fn follow(self, control: NetworkControl) {
         let ControlLines { from, complain, read } = self;

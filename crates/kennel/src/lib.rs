@@ -24,7 +24,7 @@ pub mod codex;
 mod command;
 mod config;
 #[cfg_attr(
-    not(all(any(target_os = "linux", target_os = "macos"), feature = "network")),
+    not(all(any(target_os = "linux", target_os = "macos", windows), feature = "network")),
     expect(dead_code, reason = "what is said to a gate, where there is none")
 )]
 mod control;

@@ -8,7 +8,7 @@ pub(crate) mod held;
 mod linux;
 #[cfg(target_os = "macos")]
 mod macos;
-#[cfg(any(target_os = "macos", all(test, target_os = "linux")))]
+#[cfg(any(target_os = "macos", windows, all(test, target_os = "linux")))]
 mod portable;
 #[cfg(all(test, target_os = "linux"))]
 #[path = "macos/private_folder.rs"]
@@ -16,8 +16,10 @@ mod private_folder;
 #[cfg(not(target_os = "linux"))]
 #[path = "no_terminal.rs"]
 pub(crate) mod terminal;
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+#[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
 mod unsupported;
+#[cfg(windows)]
+mod windows;
 
 use std::time::Duration;
 
@@ -36,12 +38,14 @@ pub use linux::InheritedMemory;
 pub(crate) use linux::{Linux as Native, held_file, terminal};
 #[cfg(target_os = "macos")]
 pub(crate) use macos::MacOs as Native;
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+#[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
 pub(crate) use unsupported::Unsupported as Native;
 
 /// A file that is written after a command has run.
 #[cfg(not(target_os = "linux"))]
 pub(crate) use held as held_file;
+#[cfg(windows)]
+pub(crate) use windows::Windows as Native;
 
 /// What a clone of this process would have to forget; only Linux makes such clones.
 #[cfg(not(target_os = "linux"))]

@@ -5,12 +5,11 @@
 //! published port needs nothing of the gate's, since the command's server listens on the host's loopback itself.
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::OwnedFd;
 
 use kennel_policy::environment::DefaultVariable;
 use kennel_policy::outcome::NetworkUse;
 use kennel_policy::policy::{NetworkMode, NetworkPolicy, Policy};
-use kennel_proxy::{Gate, GateSockets, OpenGate};
+use kennel_proxy::{Gate, GateSockets, OpenGate, Socket};
 
 use super::rules::{self, GateHandle, NetworkError};
 use super::{Published, parents, publish, variables};
@@ -32,7 +31,7 @@ pub(crate) struct HostGate {
 #[derive(Debug)]
 struct Proxy {
     gate: Gate,
-    listeners: Vec<OwnedFd>,
+    listeners: Vec<Socket>,
     open: Option<OpenGate>,
     failure: Option<String>,
 }
@@ -104,6 +103,7 @@ impl HostGate {
     }
 
     /// Ports of the host's loopback that the command may connect to.
+    #[cfg_attr(all(windows, not(test)), expect(dead_code, reason = "nothing keeps it from the others"))]
     pub(crate) fn ports(&self) -> &[u16] {
         &self.ports
     }

@@ -160,7 +160,7 @@ impl Carried {
     ) -> io::Result<Handle> {
         let file = File::from(handle);
         let found = file.metadata().ok();
-        let is_file = found.as_ref().is_some_and(std::fs::Metadata::is_file);
+        let is_file = is_regular(&file);
         if found.is_some_and(|found| found.is_dir()) {
             return Err(io::Error::new(
                 io::ErrorKind::IsADirectory,
@@ -396,6 +396,17 @@ fn own(index: usize) -> io::Result<Handle> {
         1 => io::stdout().as_handle().try_clone_to_owned(),
         _ => io::stderr().as_handle().try_clone_to_owned(),
     }
+}
+
+#[cfg(unix)]
+fn is_regular(file: &File) -> bool {
+    file.metadata().is_ok_and(|found| found.is_file())
+}
+
+/// To the standard library pipes are files too.
+#[cfg(windows)]
+fn is_regular(file: &File) -> bool {
+    kennel_windows::host::is_disk_file(file)
 }
 
 #[cfg(unix)]
