@@ -370,6 +370,8 @@ impl Lacks {
             seccomp,
             nested,
             keep_fds,
+            // Services of macOS.
+            mach_services: _,
         } = process;
         if *user == UserMode::Root {
             self.add("process.user", "there is no root to be; the command is its caller");
