@@ -177,7 +177,12 @@ impl fmt::Display for Violation {
         let why = |rule: &str| show(rule.as_bytes());
         match self {
             Violation::Refused { call, path: Some(path), rule, times } => {
-                let what = if *call == "connect" { "connect to" } else { "create" };
+                let what = match *call {
+                    "connect" => "connect to",
+                    "read" | "write" | "remove" | "execute" => call,
+                    "listen" => "listen on",
+                    _ => "create",
+                };
                 write!(f, "refused to {what} {} ({call}{}): {}", name(path), often(*times), why(rule))
             }
             Violation::Refused { call, path: None, times, .. } => write!(
