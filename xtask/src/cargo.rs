@@ -46,7 +46,12 @@ pub fn build(arguments: &[&str]) -> Result<Vec<Program>, Failure> {
     if !output.status.success() {
         return Err(format!("cargo {}: {}", arguments.join(" "), output.status).into());
     }
-    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(program_of).collect())
+    Ok(programs(&output.stdout))
+}
+
+/// The programs that cargo's messages speak of.
+pub fn programs(messages: &[u8]) -> Vec<Program> {
+    String::from_utf8_lossy(messages).lines().filter_map(program_of).collect()
 }
 
 /// Builds packages as they are released: for musl where its standard library is installed (`rustup target add`), because

@@ -21,6 +21,7 @@ mod tally;
 mod test;
 mod vm;
 mod who;
+mod wine;
 
 use std::process::ExitCode;
 
@@ -37,6 +38,8 @@ Tasks:
                                  random attacks, N seconds as root and N as an ordinary user; the parts are files and
                                  gate; writes what it finds
   check-foreign [--no-install]   lints for macOS and Windows, without their linkers and SDKs
+  wine-test [--no-install]       the tests of what runs on Windows, under Wine
+  link-foreign [--no-install]    kennel linked for macOS, without its SDK; it cannot be run here
   vm-test                        the suites that need another kernel, in a virtual machine
   bench [NAME…] [--quick]        the side-by-side benchmarks; writes bench/RESULTS.md
   dist                           release binaries, manual page and completions in dist/
@@ -50,6 +53,8 @@ fn main() -> ExitCode {
         "test" => test::test(rest),
         "attack" => attack::attack(rest),
         "check-foreign" => foreign::check_foreign(rest),
+        "link-foreign" => foreign::link::link_foreign(rest),
+        "wine-test" => wine::wine_test(rest),
         "vm-test" => vm::vm_test().map(|()| true),
         "bench" => bench::bench(rest).map(|()| true),
         "dist" => dist::dist().map(|()| true),

@@ -46,3 +46,4 @@ pub use random::random;
 pub use record::{BY_SETTING, Door, MOST_RECORDS, Record, Verdict, summary};
 pub use resolver::{ResolveError, ResolverSettings};
 pub use rules::{Decision, DenyReason, HOST_ALIAS, Rules, Unlisted};
+pub use sockets::Socket;

@@ -5,13 +5,11 @@
 //! published port needs nothing of the gate's, since the command's server listens on the host's loopback itself.
 
 use std::ffi::{OsStr, OsString};
-use std::net::TcpListener;
-use std::os::fd::OwnedFd;
 
 use kennel_policy::environment::DefaultVariable;
 use kennel_policy::outcome::NetworkUse;
 use kennel_policy::policy::{NetworkMode, NetworkPolicy, Policy};
-use kennel_proxy::{Gate, GateSockets, OpenGate};
+use kennel_proxy::{Gate, GateSockets, OpenGate, Socket};
 
 use super::rules::{self, GateHandle, NetworkError};
 use super::{Published, parents, publish, variables};
@@ -33,7 +31,7 @@ pub(crate) struct HostGate {
 #[derive(Debug)]
 struct Proxy {
     gate: Gate,
-    listeners: Vec<OwnedFd>,
+    listeners: Vec<Socket>,
     open: Option<OpenGate>,
     failure: Option<String>,
 }
@@ -63,7 +61,7 @@ impl HostGate {
             parents::parents(wanted, environment).map_err(NetworkError::from)?;
             return Ok(made);
         }
-        let (port, listeners) = publish::both_families(0)
+        let (port, listeners) = publish::free_port()
             .map_err(|(address, error)| format!("listening on {address} for the network gate: {error}"))
             .map_err(|text| SandboxError::Setup(text.into()))?;
         let token = rules::token().map_err(NetworkError::Token)?;
@@ -105,6 +103,7 @@ impl HostGate {
     }
 
     /// Ports of the host's loopback that the command may connect to.
+    #[cfg_attr(all(windows, not(test)), expect(dead_code, reason = "nothing keeps it from the others"))]
     pub(crate) fn ports(&self) -> &[u16] {
         &self.ports
     }
@@ -159,21 +158,19 @@ fn relayed(wanted: &NetworkPolicy) -> Result<Vec<u16>> {
     Ok(wanted.relays.iter().map(|relay| relay.port).collect())
 }
 
-/// Whether somebody listens at this port of the loopback; for doctors and tests.
-#[cfg(test)]
-fn is_taken(port: u16) -> bool {
-    TcpListener::bind(("127.0.0.1", port)).is_err()
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::TcpStream;
+    use std::net::{TcpListener, TcpStream};
 
     use kennel_policy::domain::{HostRule, ListKind};
     use kennel_policy::policy::{Greeting, Origin, PublishedPort, Relay};
 
     use super::*;
+
+    fn is_taken(port: u16) -> bool {
+        TcpListener::bind(("127.0.0.1", port)).is_err()
+    }
 
     fn gate(policy: &Policy) -> Result<HostGate> {
         HostGate::new(policy, std::iter::empty(), None, true)
@@ -215,8 +212,9 @@ mod tests {
     }
 
     fn token(gate: &HostGate) -> String {
-        let value =
-            |name: &str| gate.variables.iter().find(|(own, _)| own == name).expect("it is set").1.clone();
+        let (variables, defaults) = gate.variables();
+        assert!(defaults.iter().any(|default| default.name == "GIT_SSH_COMMAND"));
+        let value = |name: &str| variables.iter().find(|(own, _)| own == name).expect("it is set").1.clone();
         let address = value("HTTP_PROXY").into_string().expect("text");
         assert!(address.ends_with(&format!("@127.0.0.1:{}", gate.ports[0])), "{address}");
         let login = address.split_once("kennel:").expect("a login").1;
@@ -246,6 +244,19 @@ mod tests {
         assert!(used.blocked.contains("other.example"), "{used:?}");
         drop(gate);
         assert!(!is_taken(port), "the port is given back");
+    }
+
+    #[test]
+    fn lines_that_came_before_change_the_rules_at_once() {
+        let (lines, mut writer) = std::io::pipe().expect("a pipe");
+        let mut gate = gate(&listed(&[])).expect("a gate");
+        writer.write_all(b"{\"network\": {\"allow\": [\"127.0.0.1:1\"]}}\n").expect("written");
+        gate.follow(ControlLines::new(lines.into(), |_| ()));
+        gate.open(false);
+        // Nobody listens there, but it was tried.
+        let _ = ask(gate.ports()[0], &token(&gate), "127.0.0.1:1");
+        assert!(gate.used("").decisions.iter().any(|decision| decision.allowed));
+        assert!(gate.control().is_some());
     }
 
     #[test]

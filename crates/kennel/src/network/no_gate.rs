@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use kennel_policy::domain::HostRule;
 
 /// What is missing, for errors.
-#[cfg(any(target_os = "linux", target_os = "macos"))]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 const LACKING: &str = "an allow list of hosts, published ports and a managed proxy require a network gate, but kennel was built without one (feature `network`)";
 
 /// Handle to change the rules of a gate; never created without a gate.
@@ -83,11 +83,11 @@ mod linux {
     }
 }
 
-#[cfg(target_os = "macos")]
-pub(crate) use macos::HostGate;
+#[cfg(any(target_os = "macos", windows))]
+pub(crate) use host::HostGate;
 
-#[cfg(target_os = "macos")]
-mod macos {
+#[cfg(any(target_os = "macos", windows))]
+mod host {
     use std::ffi::{OsStr, OsString};
 
     use kennel_policy::environment::DefaultVariable;
