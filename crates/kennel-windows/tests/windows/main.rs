@@ -2,6 +2,7 @@
 //! what it does not is skipped, and said so.
 #![cfg(windows)]
 
+mod cli;
 mod command_line;
 mod confinement;
 mod ending;
