@@ -493,6 +493,8 @@ fn policy(settings: Settings, users: Vec<User>) -> Policy {
             allow_unix_sockets: rules(network.allow_unix_sockets, Missing::Skip),
             relays: Vec::new(),
             no_network: NoNetwork::default(),
+            local_binding: false,
+            trust_daemon: false,
         },
         limits: Limits {
             memory: value(limits.memory).flatten(),
@@ -529,6 +531,7 @@ fn policy(settings: Settings, users: Vec<User>) -> Policy {
             hostname: value(process.hostname),
             seccomp: value(process.seccomp).unwrap_or_default(),
             keep_fds: process.keep_fds,
+            mach_services: Vec::new(),
         },
     }
 }

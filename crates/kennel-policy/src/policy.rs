@@ -357,6 +357,10 @@ pub struct NetworkPolicy {
     pub relays: Vec<Relay>,
     /// How connections fail that lead out of a sandbox without a network.
     pub no_network: NoNetwork,
+    /// Whether servers may listen on the host's loopback, where a sandbox has no loopback of its own (macOS).
+    pub local_binding: bool,
+    /// Whether the system's certificate daemon can be asked, which fetches addresses itself (macOS).
+    pub trust_daemon: bool,
 }
 
 impl NetworkPolicy {
@@ -386,6 +390,8 @@ impl Default for NetworkPolicy {
             allow_unix_sockets: Vec::new(),
             relays: Vec::new(),
             no_network: NoNetwork::default(),
+            local_binding: false,
+            trust_daemon: false,
         }
     }
 }
@@ -576,6 +582,9 @@ pub struct ProcessPolicy {
     pub nested: NestedNamespaces,
     /// Descriptors above 2 that stay open, under the same numbers.
     pub keep_fds: Vec<u32>,
+    /// Mach services that can be looked up besides those that every program needs; a `*` at the end stands for any rest
+    /// (macOS).
+    pub mach_services: Vec<String>,
 }
 
 impl ProcessPolicy {

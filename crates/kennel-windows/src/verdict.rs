@@ -304,6 +304,10 @@ impl Lacks {
             relays,
             // How connections fail that are refused, of which there are none.
             no_network: _,
+            // A network that is not closed is named by its mode, with the ports that a command can listen on.
+            local_binding: _,
+            // macOS's.
+            trust_daemon: _,
         } = network;
         match mode {
             NetworkMode::Host => {}
@@ -367,6 +371,8 @@ impl Lacks {
             seccomp,
             nested,
             keep_fds,
+            // macOS's.
+            mach_services: _,
         } = process;
         if *user == UserMode::Root {
             self.add("process.user", "there is no root to be; the command is its caller");

@@ -24,7 +24,7 @@ pub mod codex;
 mod command;
 mod config;
 #[cfg_attr(
-    not(all(any(target_os = "linux", windows), feature = "network")),
+    not(all(any(target_os = "linux", target_os = "macos", windows), feature = "network")),
     expect(dead_code, reason = "what is said to a gate, where there is none")
 )]
 mod control;
@@ -83,7 +83,7 @@ pub mod terminal {
 
 /// A file that is written after a command has run, in a place that was held before.
 pub mod held {
-    pub use crate::backend::held::{HeldFile, HoldError};
+    pub use crate::backend::held_file::{HeldFile, HoldError};
 }
 
 /// What a host supports.

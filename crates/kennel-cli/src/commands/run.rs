@@ -186,7 +186,7 @@ fn explain(outcome: &Outcome, limits: &Limits) {
         )),
         // Told by the exit code, whose meaning not everybody knows; or by a later version.
         Ended::Exited(code) => {
-            for meaning in kennel::host::exit_meaning(code) {
+            if let Some(meaning) = kennel::host::exit_meaning(code) {
                 say(&format!("kennel: the command ended with 0x{code:08X}: {meaning}"));
             }
         }

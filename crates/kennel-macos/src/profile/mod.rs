@@ -18,13 +18,23 @@
 
 pub mod disk;
 mod error;
+mod files;
 mod network;
+mod regex;
 mod resolve;
+pub mod services;
+mod text;
 
 pub use disk::{Disk, Entry, HostDisk, Kind};
 pub use error::{ProfileError, ResolveError};
 pub use network::{Listen, Network, Outbound};
-pub use resolve::{Access, MissingFolders, Point, Resolved, Surroundings, resolve};
+pub use resolve::{
+    Access, Denial, DeniedPattern, MissingFolders, Point, Resolved, SYSTEM, SocketPath, Sockets,
+    Surroundings, SystemPath, resolve,
+};
+
+use files::Files;
+use text::{Decision, Writer};
 
 /// A profile, as `sandbox-exec` or `sandbox_init_with_parameters` take it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +52,15 @@ pub struct Profile {
 /// # Errors
 /// When a path cannot be written in a profile, or there are more rules than the system compiles.
 pub fn profile(resolved: &Resolved, network: &Network, tag: &str) -> Result<Profile, ProfileError> {
-    let _ = (resolved, network, tag);
-    Ok(Profile { text: "(version 1)\n(deny default)\n".to_owned(), parameters: Vec::new() })
+    let mut writer = Writer::new(tag)?;
+    writer.all(Decision::Deny, "process-info* nvram* file-map-executable", "the default leaves them open");
+    services::write(&mut writer, resolved.reads, network, &resolved.mach_services)?;
+    network.write(&mut writer);
+    network::write_sockets(&mut writer, resolved)?;
+    let files = Files::new(resolved);
+    files.write(&mut writer)?;
+    services::write_devices(&mut writer);
+    files.write_devices(&mut writer)?;
+    files.write_moves(&mut writer)?;
+    Ok(Profile { text: writer.finish()?, parameters: Vec::new() })
 }

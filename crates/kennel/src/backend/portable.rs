@@ -183,6 +183,15 @@ impl<P: Process> Portable<P> {
         })
     }
 
+    /// The caller's ends of pipes, where they are known only now.
+    #[cfg_attr(
+        any(target_os = "linux", windows),
+        expect(dead_code, reason = "for systems with terminals of their own")
+    )]
+    pub(crate) fn set_pipes(&mut self, pipes: Pipes) {
+        self.pipes = pipes;
+    }
+
     /// When the clock has something to say.
     fn next(&self) -> Option<Instant> {
         let clock = self.deadline.filter(|_| self.cause.is_none());

@@ -61,7 +61,7 @@ impl HostGate {
             parents::parents(wanted, environment).map_err(NetworkError::from)?;
             return Ok(made);
         }
-        let (port, listeners) = publish::both_families(0)
+        let (port, listeners) = publish::free_port()
             .map_err(|(address, error)| format!("listening on {address} for the network gate: {error}"))
             .map_err(|text| SandboxError::Setup(text.into()))?;
         let token = rules::token().map_err(NetworkError::Token)?;
@@ -158,12 +158,6 @@ fn relayed(wanted: &NetworkPolicy) -> Result<Vec<u16>> {
     Ok(wanted.relays.iter().map(|relay| relay.port).collect())
 }
 
-/// Whether somebody listens at this port of the loopback; for doctors and tests.
-#[cfg(test)]
-fn is_taken(port: u16) -> bool {
-    std::net::TcpListener::bind(("127.0.0.1", port)).is_err()
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
@@ -173,6 +167,10 @@ mod tests {
     use kennel_policy::policy::{Greeting, Origin, PublishedPort, Relay};
 
     use super::*;
+
+    fn is_taken(port: u16) -> bool {
+        TcpListener::bind(("127.0.0.1", port)).is_err()
+    }
 
     fn gate(policy: &Policy) -> Result<HostGate> {
         HostGate::new(policy, std::iter::empty(), None, true)

@@ -26,20 +26,28 @@ pub(crate) struct PublishError {
 }
 
 /// Another try where the system gave a free port of one family that is taken in the other.
-#[cfg(any(target_os = "linux", test))]
 const TRIES: usize = 16;
 
 /// The listeners of this side for one port.
 #[cfg(any(target_os = "linux", test))]
 pub(crate) fn bind(port: &PublishedPort) -> Result<(Published, Vec<Socket>), PublishError> {
-    let failed = |(address, source)| PublishError { origin: port.origin.to_string(), address, source };
-    let mut tries = if port.host == 0 { TRIES } else { 1 };
+    let bound = if port.host == 0 { free_port() } else { both_families(port.host) };
+    let (host, listeners) = bound.map_err(|(address, source)| PublishError {
+        origin: port.origin.to_string(),
+        address,
+        source,
+    })?;
+    Ok((Published { inside: port.inside, host }, listeners))
+}
+
+/// A port that is free in both families, and its listeners.
+pub(super) fn free_port() -> Result<(u16, Vec<Socket>), (SocketAddr, io::Error)> {
+    let mut tries = TRIES;
     loop {
         tries -= 1;
-        match both_families(port.host) {
-            Ok((host, listeners)) => return Ok((Published { inside: port.inside, host }, listeners)),
+        match both_families(0) {
             Err((_, error)) if error.kind() == io::ErrorKind::AddrInUse && tries > 0 => {}
-            Err(error) => return Err(failed(error)),
+            other => return other,
         }
     }
 }
