@@ -5,6 +5,7 @@ mod proxy_variables;
 use std::ffi::{OsStr, OsString};
 
 use crate::policy::{EnvironmentBase, Policy};
+use crate::secret_variables;
 use proxy_variables::{Fate, ProxyLogins};
 
 /// A variable that is set only where nobody else has set it: it gives way to the caller's, the policy's, and to a policy
@@ -81,6 +82,7 @@ pub fn environment<'a>(
             || BASIC.iter().chain(NEEDED).any(|basic| is_same(OsStr::new(basic), name))
             || name.as_encoded_bytes().starts_with(b"LC_")
     };
+    let is_withheld = |name: &OsStr, value: &OsStr| secret_variables::is_withheld(wanted, name, value);
     let logins = ProxyLogins::find(policy, inherited.clone());
     let fate = |name: &OsStr, value: &OsStr| match wanted.pass.iter().any(|pass| is_same(pass, name)) {
         true => Fate::Passes,
@@ -88,6 +90,7 @@ pub fn environment<'a>(
     };
     let mut variables: Vec<(OsString, OsString)> = inherited
         .filter(|(name, _)| passes(name) && !name.is_empty())
+        .filter(|(name, value)| !is_withheld(name, value))
         .filter_map(|(name, value)| match fate(name, value) {
             Fate::Passes => Some((name.to_owned(), value.to_owned())),
             Fate::Emptied => Some((name.to_owned(), OsString::new())),
@@ -121,7 +124,7 @@ pub fn environment<'a>(
 }
 
 /// Whether two names are of one variable: on Windows `Path` is `PATH`.
-fn is_same(one: &OsStr, other: &OsStr) -> bool {
+pub(crate) fn is_same(one: &OsStr, other: &OsStr) -> bool {
     if cfg!(windows) { one.eq_ignore_ascii_case(other) } else { one == other }
 }
 

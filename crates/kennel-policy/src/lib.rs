@@ -22,6 +22,7 @@ pub mod precedence;
 pub mod printed;
 pub mod profiles;
 pub mod quantity;
+pub mod secret_variables;
 pub mod settings;
 pub mod srt;
 pub mod users;

@@ -63,8 +63,8 @@ pub use kennel_policy::outcome::{
     self, Ended, Mended, NetworkDecision, Program, SetAside, Usage, Violation, What,
 };
 pub use kennel_policy::policy::{
-    GitLevel, NetworkMode, OnReplace, Policy, Precedence, ReadModel, RootFsWrite, SeccompProfile, TmpMode,
-    UnixSockets,
+    GitLevel, NetworkMode, OnReplace, Policy, Precedence, ReadModel, RootFsWrite, SeccompProfile,
+    SecretVariables, TmpMode, UnixSockets,
 };
 pub use network::Published;
 pub use pool::Pool;
