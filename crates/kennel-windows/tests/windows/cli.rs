@@ -233,3 +233,42 @@ fn a_report_says_how_it_ended_and_what_was_not_enforced() {
     assert!(report.contains("\"not_enforced\"") && report.contains("network.mode: "), "{report}");
     std::fs::remove_file(&file).expect("removed");
 }
+
+#[test]
+fn kennel_runs_in_kennel_and_says_what_that_costs() {
+    let Some(kennel) = kennel() else { return };
+    let name = kennel.to_string_lossy().into_owned();
+    let inside = ["run", "--net", "host", "--", &name];
+    let nested = |words: &[&str]| {
+        let all: Vec<&str> = inside.iter().chain(words).copied().collect();
+        run(&kennel, &all)
+    };
+    let (code, output, errors) = nested(&["run", "--net", "host", "--", probe_path(), "exit", "6"]);
+    assert_eq!(code, 6, "{output}{errors}");
+    let (_, output, _) = nested(&["plan", "--net", "host", "--", "cmd"]);
+    assert!(
+        output.contains("without limits on the desktop") && output.contains("in a job object itself"),
+        "{output}"
+    );
+    let (_, output, _) = run(&kennel, &["plan", "--net", "host", "--", "cmd"]);
+    assert!(output.contains("keep the job object from the clipboard"), "{output}");
+    // Everything ends with the outer one.
+    let words = [
+        "run",
+        "--net",
+        "host",
+        "--timeout",
+        "1s",
+        "--",
+        &name,
+        "run",
+        "--net",
+        "host",
+        "--",
+        probe_path(),
+        "sleep",
+        "600",
+    ];
+    let (code, _, errors) = run(&kennel, &words);
+    assert_eq!(code, 124, "{errors}");
+}
