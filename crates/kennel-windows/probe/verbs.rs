@@ -110,8 +110,9 @@ pub fn perform(verb: &str, words: &[OsString]) -> i32 {
             let _ = std::io::stdout().flush();
             std::thread::sleep(Duration::from_secs(60));
         }
-        // Runs a command on its own console, and types Ctrl-C there when it is ready.
-        "type-ctrl-c" => return type_ctrl_c(words),
+        // Runs a command on its own console, and types Ctrl-C or Ctrl-Break there when it is ready.
+        "type-ctrl-c" => return type_control(CTRL_C_EVENT, words),
+        "type-ctrl-break" => return type_control(CTRL_BREAK_EVENT, words),
         // A controller of its own, with a tree in its sandbox. Whoever started it kills it.
         "controller" => {
             let started = start_sandboxed(&["tree", "1"], own_output());
@@ -146,17 +147,18 @@ unsafe extern "system" fn on_break(event: u32) -> BOOL {
 }
 
 unsafe extern "system" fn on_interrupt(event: u32) -> BOOL {
-    if event == CTRL_C_EVENT {
-        std::process::exit(43);
+    match event {
+        CTRL_C_EVENT => std::process::exit(43),
+        CTRL_BREAK_EVENT => std::process::exit(44),
+        _ => 0,
     }
-    0
 }
 
 unsafe extern "system" fn live_on(_: u32) -> BOOL {
     TRUE
 }
 
-fn type_ctrl_c(words: &[OsString]) -> i32 {
+fn type_control(event: u32, words: &[OsString]) -> i32 {
     // SAFETY: the handler does nothing. Not the other form of this call, which would be inherited.
     unsafe { SetConsoleCtrlHandler(Some(live_on), TRUE) };
     let Ok(mut child) = Command::new(&words[0]).args(&words[1..]).stdout(Stdio::piped()).spawn() else {
@@ -165,8 +167,11 @@ fn type_ctrl_c(words: &[OsString]) -> i32 {
     let mut said = [0; 5];
     let _ = child.stdout.as_mut().map(|output| output.read_exact(&mut said));
     // SAFETY: no memory is involved. Group 0 is everybody on this console.
-    let sent = unsafe { GenerateConsoleCtrlEvent(CTRL_C_EVENT, 0) };
+    let sent = unsafe { GenerateConsoleCtrlEvent(event, 0) };
     println!("{} {}", String::from_utf8_lossy(&said), sent != 0);
+    if sent == 0 {
+        let _ = child.kill();
+    }
     child.wait().ok().and_then(|end| end.code()).unwrap_or(97)
 }
 

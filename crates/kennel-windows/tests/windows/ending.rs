@@ -153,8 +153,9 @@ fn ctrl_break_reaches_the_command_and_not_its_controller() {
     command.arg("send-break").creation_flags(CREATE_NO_WINDOW).stdin(Stdio::null());
     let end = command.output().expect("it runs");
     let said = String::from_utf8_lossy(&end.stdout).into_owned();
-    if end.status.code() == Some(98) {
-        println!("SKIPPED: there is no console here: {said}");
+    if end.status.code() == Some(98) && kennel_windows::host::wine_version().is_some() {
+        // Not to a plain child either.
+        skipped("Ctrl-Break: it cannot be sent");
         return;
     }
     assert_eq!((end.status.code(), said.trim_end()), (Some(0), "42"));
