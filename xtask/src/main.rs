@@ -15,6 +15,7 @@ mod foreign;
 mod packages;
 mod peers;
 mod stage;
+mod static_linux;
 mod subordinate;
 mod suite;
 mod tally;
@@ -40,9 +41,11 @@ Tasks:
   check-foreign [--no-install]   lints for macOS and Windows, without their linkers and SDKs
   wine-test [--no-install]       the tests of what runs on Windows, under Wine
   link-foreign [--no-install]    kennel linked for macOS, without its SDK; it cannot be run here
-  vm-test                        the suites that need another kernel, in a virtual machine
+  vm-test [SUITE…] [--all] [--kernel V] [--arch A] [--as WHO] [--filter TEXT]
+                                 the suites on other kernels, in virtual machines: a quick choice of tests, or all
   bench [NAME…] [--quick]        the side-by-side benchmarks; writes bench/RESULTS.md
-  dist                           release binaries, manual page and completions in dist/
+  dist [x86_64|aarch64]… [--no-install]
+                                 a release in dist/: static Linux binaries, packages, bill of materials, checksums
 ";
 
 fn main() -> ExitCode {
@@ -55,9 +58,9 @@ fn main() -> ExitCode {
         "check-foreign" => foreign::check_foreign(rest),
         "link-foreign" => foreign::link::link_foreign(rest),
         "wine-test" => wine::wine_test(rest),
-        "vm-test" => vm::vm_test().map(|()| true),
+        "vm-test" => vm::vm_test(rest),
         "bench" => bench::bench(rest).map(|()| true),
-        "dist" => dist::dist().map(|()| true),
+        "dist" => dist::dist(rest).map(|()| true),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(true)
