@@ -68,6 +68,18 @@ pub fn dist(words: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Debian's package for an architecture, made now unless it is there.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn debian_package(arch: &str) -> Result<PathBuf, Failure> {
+    let package = cargo::root().join("dist").join(deb::file_name(&Release::read()?, arch));
+    if !package.exists() {
+        dist(&[arch.to_owned()])?;
+    }
+    Ok(package)
+}
+
 /// This machine's architecture comes first: its kennel writes the manual for all.
 fn parse(words: &[String]) -> Result<Wanted, Failure> {
     let all = if std::env::consts::ARCH == "aarch64" { ["aarch64", "x86_64"] } else { ["x86_64", "aarch64"] };

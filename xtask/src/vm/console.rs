@@ -67,7 +67,10 @@ pub fn watch(
                 } else if let Some(kernel) = line.strip_prefix("KENNEL-VM-UP ") {
                     is_up = true;
                     deadline = Instant::now() + run_time;
-                    println!("{machine}: Linux {kernel} is up after {:.1} s", started.elapsed().as_secs_f64());
+                    println!(
+                        "{machine}: Linux {kernel} is up after {:.1} s",
+                        started.elapsed().as_secs_f64()
+                    );
                 } else if let Some((name, who)) =
                     line.strip_prefix("KENNEL-VM-JOB ").and_then(|job| job.split_once(' '))
                 {

@@ -67,8 +67,18 @@ const PACKAGES: &[&str] = &[
 ];
 
 /// Drivers that a cloud kernel has as modules and that suites or kennel use. A module brings those it depends on.
-const MODULES: &[&str] =
-    &["overlay", "dummy", "veth", "tun", "loop", "autofs4", "nf_tables", "nft_redir", "nft_chain_nat", "nft_nat"];
+const MODULES: &[&str] = &[
+    "overlay",
+    "dummy",
+    "veth",
+    "tun",
+    "loop",
+    "autofs4",
+    "nf_tables",
+    "nft_redir",
+    "nft_chain_nat",
+    "nft_nat",
+];
 
 /// Where a guest has the programs of this run. Below /var/tmp as `cargo xtask test` has them, which tests rely on: a
 /// sandbox has a /tmp of its own.
@@ -161,7 +171,8 @@ pub fn machine_archive(state: &Path, kernel: &Kernel, arch: Arch, land: Land) ->
         archive.file(&format!("vm/modules/{number:02}-{name}.ko"), 0o644, bytes);
     }
     let land = if land == Land::Busybox { "busybox" } else { "debian" };
-    let place = state.join(format!("machine-{}-{land}-{}-{}.cpio", kernel.name, arch.debian(), std::process::id()));
+    let place =
+        state.join(format!("machine-{}-{land}-{}-{}.cpio", kernel.name, arch.debian(), std::process::id()));
     fs::write(&place, archive.finish()).map_err(|error| format!("{}: {error}", place.display()))?;
     Ok(place)
 }
@@ -285,7 +296,8 @@ fn dependencies(module: &[u8]) -> Vec<String> {
 /// A copy of a program without what debuggers read, which is most of it; the program itself where that cannot be had.
 pub fn stripped(program: &Path, name: &str, into: &Path, arch: Arch) -> Result<PathBuf, String> {
     let place = into.join(name);
-    let strip = if arch.rust().starts_with(std::env::consts::ARCH) { "strip" } else { "aarch64-linux-gnu-strip" };
+    let strip =
+        if arch.rust().starts_with(std::env::consts::ARCH) { "strip" } else { "aarch64-linux-gnu-strip" };
     if run(Command::new(strip).arg("-o").arg(&place).arg(program)).is_err() {
         fs::copy(program, &place).map_err(|error| format!("{}: {error}", place.display()))?;
     }

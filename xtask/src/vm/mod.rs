@@ -9,6 +9,7 @@ mod console;
 mod guest;
 mod kernels;
 mod machine;
+pub mod package;
 mod suites;
 
 use std::collections::BTreeMap;
@@ -43,8 +44,14 @@ struct Choice {
 
 impl Choice {
     fn read(words: &[String]) -> Result<Choice, Failure> {
-        let mut choice =
-            Choice { all: false, arch: Arch::X86_64, kernels: Vec::new(), names: Vec::new(), filter: None, who: None };
+        let mut choice = Choice {
+            all: false,
+            arch: Arch::X86_64,
+            kernels: Vec::new(),
+            names: Vec::new(),
+            filter: None,
+            who: None,
+        };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("vm-test: {word} requires a value"));
@@ -52,8 +59,9 @@ impl Choice {
                 "--all" => choice.all = true,
                 "--arch" => {
                     let name = value()?;
-                    choice.arch = Arch::from_word(name)
-                        .ok_or_else(|| format!("vm-test: no machine for {name}; there are x86_64 and arm64"))?;
+                    choice.arch = Arch::from_word(name).ok_or_else(|| {
+                        format!("vm-test: no machine for {name}; there are x86_64 and arm64")
+                    })?;
                 }
                 "--kernel" => {
                     let name = value()?;
@@ -213,8 +221,11 @@ fn boots(choice: &Choice) -> Vec<Boot> {
     let mut boots = Vec::new();
     for kernel in &choice.kernels {
         for who in ["root", "user"] {
-            let jobs: Vec<Job> =
-                SUITES.iter().filter(|suite| choice.wants(suite.name)).flat_map(|suite| jobs(choice, suite, who)).collect();
+            let jobs: Vec<Job> = SUITES
+                .iter()
+                .filter(|suite| choice.wants(suite.name))
+                .flat_map(|suite| jobs(choice, suite, who))
+                .collect();
             if !jobs.is_empty() {
                 boots.push(Boot {
                     name: kernel.name.to_owned(),
@@ -259,7 +270,8 @@ fn build(arch: Arch) -> Result<BTreeMap<String, PathBuf>, Failure> {
     let built = cargo::build(&words)?;
     let mut programs = BTreeMap::new();
     for program in built {
-        let is_command = !program.has_tests && ["kennel", "kennel-entrypoint"].contains(&program.name.as_str());
+        let is_command =
+            !program.has_tests && ["kennel", "kennel-entrypoint"].contains(&program.name.as_str());
         let is_suite = program.has_tests && (program.kind == "test" || program.name == "kennel_linux");
         if is_command || is_suite {
             programs.insert(program.name, program.path);
