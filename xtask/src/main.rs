@@ -40,7 +40,7 @@ Tasks:
                                  gate; writes what it finds
   check-foreign [--no-install]   lints for macOS and Windows, without their linkers and SDKs
   wine-test [--no-install]       the tests of what runs on Windows, under Wine
-  package-test                   Debian's package, installed, used and removed in fresh systems in virtual machines
+  package-test [SYSTEM…]         Debian's package, installed, used and removed in fresh systems in virtual machines
   vm-test [SUITE…] [--all] [--kernel V] [--arch A] [--as WHO] [--filter TEXT]
                                  the suites on other kernels, in virtual machines: a quick choice of tests, or all
   bench [NAME…] [--quick]        the side-by-side benchmarks; writes bench/RESULTS.md

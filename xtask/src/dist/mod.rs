@@ -23,6 +23,7 @@ use crate::packages::in_path;
 use crate::static_linux::StaticLinux;
 use crate::{cargo, elf};
 use contents::{Contents, gzip};
+pub use digest::sha256;
 use release::{Release, root_file};
 
 /// The programs of a release.
