@@ -36,11 +36,38 @@ ln -sf fd/1 /dev/stdout
 ln -sf fd/2 /dev/stderr
 mount -t securityfs security /sys/kernel/security
 $BB hostname machine
+# As systemd sets it; the kernel's own is 4096.
+ulimit -Hn 524288 && ulimit -Sn 16384
 ip link set lo up
 echo "KENNEL-VM-UP $($BB uname -r)"
 
-modules() { for module in /vm/modules/*.ko; do insmod "$module" || echo "insmod: $module"; done; }
-modules
+for module in /vm/modules/*.ko; do
+  case $module in
+    *-nf_* | *-nft_*) if grep -q kennel.no-nftables /proc/cmdline; then continue; fi ;;
+  esac
+  insmod "$module" || echo "insmod: $module"
+done
+if grep -q kennel.overlay /proc/cmdline; then
+  for folder in /var/tmp /home/u; do
+    mkdir -p /vm/upper$folder /vm/work$folder
+    mount -t overlay overlay -o lowerdir=$folder,upperdir=/vm/upper$folder,workdir=/vm/work$folder $folder
+  done
+  $BB chmod 1777 /var/tmp && chown 1000:1000 /home/u
+fi
+if grep -q kennel.nfs /proc/cmdline; then
+  mkdir -p /srv/tmp /srv/u /var/lib/nfs/v4recovery && $BB chmod 1777 /srv/tmp && chown 1000:1000 /srv/u
+  $BB cp -a /var/tmp/kennel-vm /srv/tmp/
+  # The file system in memory has no identity of its own to export.
+  echo '/srv 127.0.0.1(rw,no_root_squash,insecure,no_subtree_check,fsid=0)' > /etc/exports
+  : > /var/lib/nfs/etab; : > /var/lib/nfs/rmtab
+  mount -t nfsd nfsd /proc/fs/nfsd
+  exportfs -ra; rpc.nfsd --no-nfs-version 3 --no-udp 4; rpc.mountd --no-nfs-version 3
+  for pair in tmp:/var/tmp u:/home/u; do
+    mount -t nfs4 -o vers=4.2,addr=127.0.0.1,clientaddr=127.0.0.1 127.0.0.1:/${pair%%:*} ${pair#*:}
+  done
+fi
+# A small root file system, for guests that have no other.
+mkdir -p /var/tmp/root/bin && $BB cp $BB /var/tmp/root/bin/busybox && ln -s busybox /var/tmp/root/bin/sh
 mount -t cgroup2 none /sys/fs/cgroup
 pass_on() { for controller in $($BB cat "$1/cgroup.controllers"); do echo "+$controller" > "$1/cgroup.subtree_control"; done; }
 cgroups=/sys/fs/cgroup
@@ -51,7 +78,7 @@ pass_on $cgroups/user
 delegate $cgroups/user/u
 delegate $cgroups/user/u/job
 delegate $cgroups/user/crowded
-export KENNEL_BIN=/var/tmp/kennel-vm/kennel KENNEL_ENTRYPOINT=/var/tmp/kennel-vm/kennel-entrypoint RUST_BACKTRACE=0 KENNEL_TEST_NEEDS_CGROUPS=1
+export KENNEL_BIN=/var/tmp/kennel-vm/kennel RUST_BACKTRACE=0 KENNEL_TEST_NEEDS_CGROUPS=1
 # Tests that do something many times over do it less often then.
 if grep -q kennel.emulated /proc/cmdline; then export KENNEL_TEST_EMULATED=1; fi
 

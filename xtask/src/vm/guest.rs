@@ -30,6 +30,7 @@ const PACKAGES: &[&str] = &[
     "base-files",
     "bash",
     "bsdutils",
+    "busybox-static",
     "coreutils",
     "dash",
     "debianutils",
@@ -38,6 +39,7 @@ const PACKAGES: &[&str] = &[
     "grep",
     "gzip",
     "hostname",
+    "libc-bin",
     "login",
     "mawk",
     "mount",
@@ -55,6 +57,7 @@ const PACKAGES: &[&str] = &[
     "iproute2",
     "less",
     "libcap2-bin",
+    "nfs-kernel-server",
     "openssl",
     "procps",
     "python3",
@@ -78,6 +81,8 @@ const MODULES: &[&str] = &[
     "nft_redir",
     "nft_chain_nat",
     "nft_nat",
+    "nfsd",
+    "nfsv4",
 ];
 
 /// Where a guest has the programs of this run. Below /var/tmp as `cargo xtask test` has them, which tests rely on: a
@@ -98,13 +103,15 @@ pub struct Job {
 /// A guest that is ready to boot.
 pub struct Guest {
     pub name: String,
-    /// Who runs its jobs, where there are several machines of the same name.
-    pub who: &'static str,
+    /// What tells it from others of the same name.
+    pub part: &'static str,
     pub kernel_image: PathBuf,
     /// What it adds to the kernel's command line.
     pub kernel_words: &'static str,
-    /// The root file system, but for what is made for this run.
-    pub archives: Vec<PathBuf>,
+    /// Debian's programs, where it has them.
+    pub land: Option<PathBuf>,
+    /// What makes it this machine: init, modules, scripts.
+    pub machine: Vec<u8>,
     /// Programs and other files for [`PROGRAMS`].
     pub files: Vec<(String, PathBuf)>,
     pub jobs: Vec<Job>,
@@ -113,7 +120,7 @@ pub struct Guest {
 
 impl Guest {
     pub fn file_name(&self) -> String {
-        format!("{}-{}", self.name, self.who).replace(' ', "-")
+        format!("{}-{}", self.name, self.part)
     }
 
     /// What is made for this run: programs and jobs.
@@ -148,7 +155,7 @@ pub fn kernel_image(state: &Path, kernel: &Kernel, arch: Arch) -> Result<PathBuf
 }
 
 /// The archive with busybox, init and the kernel's modules. Small, so it is made anew each time.
-pub fn machine_archive(state: &Path, kernel: &Kernel, arch: Arch, land: Land) -> Result<PathBuf, String> {
+pub fn machine_archive(state: &Path, kernel: &Kernel, arch: Arch, land: Land) -> Result<Vec<u8>, String> {
     let busybox = unpacked(state, "bookworm", arch.debian(), "busybox-static")?;
     let busybox = find_file(&busybox, &|path| path.ends_with("bin/busybox")).ok_or("no busybox")?;
     let modules = modules(&unpacked_kernel(state, kernel.suite, arch.debian())?)?;
@@ -157,6 +164,7 @@ pub fn machine_archive(state: &Path, kernel: &Kernel, arch: Arch, land: Land) ->
     if land == Land::Busybox {
         archive.merged_folders();
         archive.folder("etc", 0);
+        archive.folder("etc/pam.d", 0);
         for (name, text) in ACCOUNTS {
             archive.file(&format!("etc/{name}"), 0o644, text.as_bytes());
         }
@@ -167,14 +175,19 @@ pub fn machine_archive(state: &Path, kernel: &Kernel, arch: Arch, land: Land) ->
     archive.folder("home/u", 1000);
     archive.file("init", 0o755, include_bytes!("../../vm/init.sh"));
     archive.file("vm/busybox", 0o755, &fs::read(&busybox).map_err(failed)?);
+    archive.folder("vm/guests", 0);
+    for (name, text) in super::guests::SCRIPTS {
+        archive.file(&format!("vm/guests/{name}.sh"), 0o644, text.as_bytes());
+    }
+    // As the package has it.
+    if let Ok(profile) = fs::read(crate::cargo::root().join("packaging/apparmor/kennel")) {
+        archive.folder("vm/apparmor", 0);
+        archive.file("vm/apparmor/kennel", 0o644, &profile);
+    }
     for (number, (name, bytes)) in modules.iter().enumerate() {
         archive.file(&format!("vm/modules/{number:02}-{name}.ko"), 0o644, bytes);
     }
-    let land = if land == Land::Busybox { "busybox" } else { "debian" };
-    let place =
-        state.join(format!("machine-{}-{land}-{}-{}.cpio", kernel.name, arch.debian(), std::process::id()));
-    fs::write(&place, archive.finish()).map_err(|error| format!("{}: {error}", place.display()))?;
-    Ok(place)
+    Ok(archive.finish())
 }
 
 /// Accounts and names that an installed system has.
@@ -182,15 +195,28 @@ const ACCOUNTS: &[(&str, &str)] = &[
     (
         "passwd",
         "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1::/usr/sbin:/usr/sbin/nologin\n\
+         www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n\
          u:x:1000:1000::/home/u:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     ),
-    ("group", "root:x:0:\ndaemon:x:1:\ntty:x:5:\nu:x:1000:\nnogroup:x:65534:\n"),
+    ("group", "root:x:0:\ndaemon:x:1:\ntty:x:5:\nwww-data:x:33:\nu:x:1000:\nnogroup:x:65534:\n"),
     ("hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost\n"),
     ("hostname", "machine\n"),
     ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
     ("subuid", "u:100000:65536\n"),
     ("subgid", "u:100000:65536\n"),
     ("shells", "/bin/sh\n/bin/bash\n"),
+    // Nobody answers there.
+    ("resolv.conf", "nameserver 192.0.2.53\n"),
+    // `su` asks these, which Debian writes when it installs them.
+    ("pam.d/common-auth", "auth required pam_permit.so\n"),
+    ("pam.d/common-account", "account required pam_permit.so\n"),
+    ("pam.d/common-password", "password required pam_permit.so\n"),
+    ("pam.d/common-session", "session required pam_permit.so\n"),
+    ("pam.d/common-session-noninteractive", "session required pam_permit.so\n"),
+    (
+        "pam.d/other",
+        "auth required pam_permit.so\naccount required pam_permit.so\nsession required pam_permit.so\n",
+    ),
 ];
 
 /// Names that Debian's installation scripts would link to one of several programs.

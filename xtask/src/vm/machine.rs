@@ -142,9 +142,10 @@ impl Machines {
 /// One archive after the other is one archive to the kernel.
 fn write_initramfs(guest: &Guest, place: &Path) -> io::Result<()> {
     let mut file = File::create(place)?;
-    for part in &guest.archives {
-        io::copy(&mut File::open(part)?, &mut file)?;
+    if let Some(land) = &guest.land {
+        io::copy(&mut File::open(land)?, &mut file)?;
     }
+    file.write_all(&guest.machine)?;
     file.write_all(&guest.jobs_archive()?)
 }
 

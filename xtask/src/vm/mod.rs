@@ -7,6 +7,7 @@
 
 mod console;
 mod guest;
+mod guests;
 mod kernels;
 mod machine;
 pub mod package;
@@ -22,13 +23,15 @@ use std::time::{Duration, Instant};
 use crate::Failure;
 use crate::cache;
 use crate::cargo;
+use crate::foreign::standard_library;
 use crate::suite::Report;
 use crate::tally::{Skip, Tally};
 use crate::test;
 use guest::{Guest, Job, Land};
+use guests::{TROUBLES, Trouble};
 use kernels::{Arch, KERNELS, Kernel};
 use machine::Machines;
-use suites::{Quick, SUITES, Suite};
+use suites::{CGROUPS, Quick, SUITES, Suite};
 
 /// What was asked for.
 struct Choice {
@@ -92,7 +95,8 @@ impl Choice {
 struct Boot {
     /// What tables call it: a kernel, or what is special about it.
     name: String,
-    who: &'static str,
+    /// What tells it from others of the same name.
+    part: &'static str,
     kernel: &'static Kernel,
     land: Land,
     kernel_words: &'static str,
@@ -113,6 +117,9 @@ pub fn vm_test(words: &[String]) -> Result<bool, Failure> {
         Ok(machines) => machines,
         Err(reason) => return skipped(&reason),
     };
+    if let Err(reason) = cross_tools(choice.arch) {
+        return skipped(&reason);
+    }
     let programs = build(choice.arch)?;
     let boots = boots(&choice);
     let stage = state.join(format!("programs-{}", std::process::id()));
@@ -166,10 +173,7 @@ fn run_one(
     let failed = |tally: Tally| Report { name: boot.name.clone(), time: started.elapsed(), tally };
     match prepare(&machines.state, choice, boot, programs) {
         Ok(guest) => {
-            let ran = machines.run(&guest, reports);
-            // The first is of this run alone; the others are kept for the next.
-            let _ = fs::remove_file(&guest.archives[guest.archives.len() - 1]);
-            if let Err(failure) = ran {
+            if let Err(failure) = machines.run(&guest, reports) {
                 println!("{failure}");
                 reports.push(failed(Tally { failed: 1, ..Tally::default() }));
             }
@@ -191,14 +195,13 @@ fn prepare(
     /// Two machines may need the same packages, and the first has to fetch them.
     static FETCHING: Mutex<()> = Mutex::new(());
     let _one = FETCHING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mut archives = Vec::new();
-    if let Land::Debian(suite) = boot.land {
-        archives.push(guest::land_archive(state, suite, choice.arch)?);
-    }
-    archives.push(guest::machine_archive(state, boot.kernel, choice.arch, boot.land)?);
+    let land = match boot.land {
+        Land::Debian(suite) => Some(guest::land_archive(state, suite, choice.arch)?),
+        Land::Busybox => None,
+    };
     let mut files: BTreeMap<String, PathBuf> = BTreeMap::new();
     let named = boot.jobs.iter().flat_map(|job| job.words.iter());
-    for name in named.chain(["kennel".to_owned(), "kennel-entrypoint".to_owned()].iter()) {
+    for name in named.chain([&"kennel".to_owned()]) {
         let name = name.strip_prefix(guest::PROGRAMS).unwrap_or(name);
         if let Some(path) = programs.get(name) {
             files.insert(name.to_owned(), path.clone());
@@ -206,76 +209,133 @@ fn prepare(
     }
     Ok(Guest {
         name: boot.name.clone(),
-        who: boot.who,
+        part: boot.part,
         kernel_image: guest::kernel_image(state, boot.kernel, choice.arch)?,
         kernel_words: boot.kernel_words,
-        archives,
+        land,
+        machine: guest::machine_archive(state, boot.kernel, choice.arch, boot.land)?,
         files: files.into_iter().collect(),
         jobs: boot.jobs.clone(),
         longest: Duration::from_secs(if choice.all { 4 * 3600 } else { 1500 }),
     })
 }
 
-/// Which machines, with which jobs.
+/// The kernel that all of the ways to a cgroup are tried on.
+const KERNEL_OF_CGROUPS: &str = "6.12";
+
+/// Which machines, with which jobs. Those that take longest come first.
 fn boots(choice: &Choice) -> Vec<Boot> {
     let mut boots = Vec::new();
+    for kernel in
+        choice.kernels.iter().filter(|kernel| kernel.name == KERNEL_OF_CGROUPS && choice.wants("cgroups"))
+    {
+        let everybody = ["root", "user", "crowded", "container", "stranger", "systemd"];
+        // Once a systemd runs, it is asked by everybody, so it comes last.
+        let jobs =
+            everybody.iter().flat_map(|who| CGROUPS.iter().filter_map(|suite| job(choice, suite, who)));
+        boots.push(Boot::of(kernel, "cgroups", jobs.collect()));
+    }
     for kernel in &choice.kernels {
         for who in ["root", "user"] {
-            let jobs: Vec<Job> = SUITES
-                .iter()
-                .filter(|suite| choice.wants(suite.name))
-                .flat_map(|suite| jobs(choice, suite, who))
-                .collect();
-            if !jobs.is_empty() {
-                boots.push(Boot {
-                    name: kernel.name.to_owned(),
-                    who,
-                    kernel,
-                    land: Land::Debian(kernel.land),
-                    kernel_words: "",
-                    jobs,
-                });
-            }
+            let suites = SUITES.iter().filter(|suite| choice.wants(suite.name));
+            let jobs = suites.filter_map(|suite| job(choice, suite, who)).collect();
+            boots.push(Boot::of(kernel, who, jobs));
         }
     }
+    let is_wanted = |trouble: &&Trouble| {
+        let is_chosen =
+            if choice.names.is_empty() { choice.all || trouble.is_quick } else { choice.wants(trouble.name) };
+        is_chosen && choice.kernels.iter().any(|kernel| kernel.name == trouble.kernel)
+    };
+    boots.extend(TROUBLES.iter().filter(is_wanted).filter_map(|trouble| trouble_boot(choice, trouble)));
+    boots.retain(|boot| !boot.jobs.is_empty());
     boots
 }
 
-fn jobs(choice: &Choice, suite: &Suite, who: &'static str) -> Option<Job> {
+impl Boot {
+    fn of(kernel: &'static Kernel, part: &'static str, jobs: Vec<Job>) -> Boot {
+        let land = Land::Debian(kernel.land);
+        Boot { name: kernel.name.to_owned(), part, kernel, land, kernel_words: "", jobs }
+    }
+}
+
+fn trouble_boot(choice: &Choice, trouble: &Trouble) -> Option<Boot> {
+    let kernel = kernels::kernel(trouble.kernel)?;
+    let is_wanted = |who: &str| choice.who.as_deref().is_none_or(|wanted| wanted == who);
+    let scripts = trouble.scripts.iter().filter(|(_, who)| is_wanted(who)).map(|(name, who)| Job {
+        name: (*name).to_owned(),
+        who,
+        words: ["/vm/busybox", "sh", &format!("/vm/guests/{name}.sh")].map(str::to_owned).to_vec(),
+    });
+    let suites = trouble.suites.iter().filter(|(_, _, who)| is_wanted(who)).map(|(name, filters, who)| Job {
+        name: (*name).to_owned(),
+        who,
+        words: words(name, filters),
+    });
+    Some(Boot {
+        name: trouble.name.to_owned(),
+        part: "guest",
+        kernel,
+        land: trouble.land,
+        kernel_words: trouble.kernel_words,
+        jobs: scripts.chain(suites).collect(),
+    })
+}
+
+fn job(choice: &Choice, suite: &Suite, who: &'static str) -> Option<Job> {
     let is_wanted = suite.by.contains(&who) && choice.who.as_deref().is_none_or(|wanted| wanted == who);
-    let mut filters: Vec<&str> = suite.filters.to_vec();
+    let mut filters = suite.filters;
     if !choice.all && choice.names.is_empty() {
         match suite.quick {
             Quick::Nothing => return None,
             Quick::Everything => {}
-            Quick::Only(only) => filters = only.to_vec(),
+            Quick::Only(only) => filters = only,
         }
     }
-    if let Some(filter) = &choice.filter {
-        filters = vec![filter];
-    }
-    let mut words = vec![format!("{}{}", guest::PROGRAMS, suite.name)];
-    words.extend(filters.into_iter().map(str::to_owned));
-    words.extend(["--show-output", "--color=never", "--test-threads=2"].map(str::to_owned));
-    is_wanted.then(|| Job { name: suite.name.to_owned(), who, words })
+    let filter = choice.filter.as_deref().map(|filter| [filter]);
+    let filters = filter.as_ref().map_or(filters, |filter| filter);
+    is_wanted.then(|| Job { name: suite.name.to_owned(), who, words: words(suite.name, filters) })
 }
 
-/// Builds everything that runs in a machine: by name, the test programs, the command and the entrypoint.
+/// How a program of tests is called.
+fn words(suite: &str, filters: &[&str]) -> Vec<String> {
+    let mut words = vec![format!("{}{suite}", guest::PROGRAMS)];
+    words.extend(filters.iter().map(|filter| (*filter).to_owned()));
+    words.extend(["--show-output", "--color=never", "--test-threads=2"].map(str::to_owned));
+    words
+}
+
+/// Builds everything that runs in a machine: by name, the test programs and the command.
 fn build(arch: Arch) -> Result<BTreeMap<String, PathBuf>, Failure> {
-    // As `cargo xtask test` does it, so that there is nothing to build after that.
-    let mut words = vec!["build", "--workspace", "--bins", "--tests", "--examples"];
-    if arch == Arch::Arm64 {
-        words.extend(["--target", arch.rust()]);
-    }
-    let built = cargo::build(&words)?;
+    let built = if arch.rust().starts_with(std::env::consts::ARCH) {
+        // As `cargo xtask test` does it, so that there is nothing to build after that.
+        cargo::build(&["build", "--workspace", "--bins", "--tests", "--examples"])?
+    } else {
+        let mut command = cargo::cargo();
+        command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
+        let packages = ["--package", "kennel-cli", "--package", "kennel-tests", "--package", "kennel-linux"];
+        let words = [&["build", "--target", arch.rust(), "--bins", "--tests"][..], &packages].concat();
+        cargo::build_by(command, &words)?
+    };
     let mut programs = BTreeMap::new();
     for program in built {
-        let is_command =
-            !program.has_tests && ["kennel", "kennel-entrypoint"].contains(&program.name.as_str());
+        let is_command = !program.has_tests && program.name == "kennel";
         let is_suite = program.has_tests && (program.kind == "test" || program.name == "kennel_linux");
         if is_command || is_suite {
             programs.insert(program.name, program.path);
         }
     }
     Ok(programs)
+}
+
+/// What it takes to build for another processor: the standard library, a linker, and a C library to link in.
+fn cross_tools(arch: Arch) -> Result<(), String> {
+    if arch.rust().starts_with(std::env::consts::ARCH) {
+        return Ok(());
+    }
+    if arch != Arch::Arm64 {
+        return Err(format!("no tools to build for {} here", arch.rust()));
+    }
+    standard_library::find_installed(arch.rust(), true)?;
+    machine::installed("aarch64-linux-gnu-gcc", &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"]).map(drop)
 }
