@@ -135,7 +135,7 @@ pub static ROWS: &[Row] = &[
     row("limits.tmp_size", Unavailable, "a folder has no size limit"),
     row("environment.clear", Enforced, "the command gets a block of its own"),
     row("environment.pass", Enforced, "the command gets a block of its own"),
-    row("environment.unset", Enforced, "the command gets a block of its own; SystemRoot always stays"),
+    row("environment.unset", Enforced, "the command gets a block of its own"),
     row("environment.set", Enforced, "the command gets a block of its own"),
     row("process.workdir", Enforced, "it starts there"),
     row("process.user", Partly, "self; there is no other root to be"),
@@ -304,6 +304,9 @@ impl Lacks {
             relays,
             // How connections fail that are refused, of which there are none.
             no_network: _,
+            // What a Mac's profile opens beside; nothing is closed by them.
+            local_binding: _,
+            trust_daemon: _,
         } = network;
         match mode {
             NetworkMode::Host => {}
@@ -367,6 +370,8 @@ impl Lacks {
             seccomp,
             nested,
             keep_fds,
+            // Services of macOS.
+            mach_services: _,
         } = process;
         if *user == UserMode::Root {
             self.add("process.user", "there is no root to be; the command is its caller");

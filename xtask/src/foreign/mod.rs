@@ -4,6 +4,7 @@
 //! Checking needs neither a linker nor an SDK of the other system, only the metadata of its standard library: see
 //! [`standard_library`]. Where that cannot be had, the check is skipped, with the reason.
 
+pub mod link;
 pub mod standard_library;
 
 use std::process::Command;

@@ -80,9 +80,7 @@ pub fn package_test(words: &[String]) -> Result<bool, Failure> {
                 continue;
             }
         };
-        let ran = machines.run(&guest, &mut reports);
-        let _ = fs::remove_file(&guest.archives[guest.archives.len() - 1]);
-        ran?;
+        machines.run(&guest, &mut reports)?;
     }
     test::sum_up(&reports)
 }
@@ -114,10 +112,11 @@ fn prepare(
     ];
     Ok(Guest {
         name: format!("{} {}", system.suite, system.kernel.unwrap_or("its own kernel")),
-        who: "root",
+        part: "root",
         kernel_image,
         kernel_words: "",
-        archives: vec![tree, machine],
+        land: Some(tree),
+        machine,
         files: vec![
             ("package.sh".to_owned(), script),
             (name(package), package.to_owned()),
