@@ -49,6 +49,8 @@ mod vm;
 mod who;
 #[cfg(unix)]
 mod wine;
+#[cfg(all(test, unix))]
+mod workflows;
 
 use std::process::ExitCode;
 

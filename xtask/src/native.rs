@@ -20,9 +20,14 @@ pub fn native_test(words: &[String]) -> Result<bool, Failure> {
         return Err(format!("native-test: unexpected argument {word}").into());
     }
     let mut is_well = true;
-    for (task, rest) in [("clippy", ["--all-targets", "--", "-D", "warnings"].as_slice()), ("test", &["--no-fail-fast"])] {
+    for (task, rest) in
+        [("clippy", ["--all-targets", "--", "-D", "warnings"].as_slice()), ("test", &["--no-fail-fast"])]
+    {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args([task, "--locked"]).args(PACKAGES.iter().flat_map(|package| ["--package", package])).args(rest);
+        cargo
+            .args([task, "--locked"])
+            .args(PACKAGES.iter().flat_map(|package| ["--package", package]))
+            .args(rest);
         println!("cargo {task}");
         is_well &= cargo.status().map_err(|error| format!("running cargo: {error}"))?.success();
     }

@@ -1,8 +1,8 @@
 //! Whether a release can be built again: another copy of the source, in another folder, by a cargo with another home.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::fs;
 
 use crate::Failure;
 use crate::cargo;
@@ -16,7 +16,10 @@ use crate::stage::Stage;
 pub fn compare(architectures: &[&str], sums: &str) -> Result<(), Failure> {
     let stage = Stage::new()?;
     let copy = stage.path().join("another/copy of the source");
-    run(Command::new("git").args(["clone", "--quiet", "--no-local", "."]).arg(&copy).current_dir(cargo::root()))?;
+    run(Command::new("git")
+        .args(["clone", "--quiet", "--no-local", "."])
+        .arg(&copy)
+        .current_dir(cargo::root()))?;
     let home = other_home(stage.path())?;
     println!("building again in {}", copy.display());
     let mut again = cargo::cargo();
@@ -27,7 +30,8 @@ pub fn compare(architectures: &[&str], sums: &str) -> Result<(), Failure> {
         return Err(format!("building again: {status}").into());
     }
     let others = fs::read_to_string(copy.join("dist/SHA256SUMS"))?;
-    let differing: Vec<&str> = sums.lines().filter(|line| !others.lines().any(|other| other == *line)).collect();
+    let differing: Vec<&str> =
+        sums.lines().filter(|line| !others.lines().any(|other| other == *line)).collect();
     if differing.is_empty() && sums.lines().count() == others.lines().count() {
         println!("the same bytes, built twice: {} files", sums.lines().count());
         return Ok(());
