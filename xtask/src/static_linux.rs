@@ -130,13 +130,19 @@ pub struct Built {
 /// Programs hold paths of the source, for messages of panics. Those of this workspace are relative; those of other crates
 /// begin with the folder where this user's cargo keeps them, and have to begin with something that is the same everywhere.
 fn remapped_paths() -> Result<Vec<String>, Failure> {
+    let pairs = [(cargo_home()?, "/cargo"), (cargo::root(), "/kennel")];
+    Ok(pairs.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())).collect())
+}
+
+/// Where this user's cargo keeps crates.
+///
+/// # Errors
+/// When nothing says where.
+pub fn cargo_home() -> Result<PathBuf, Failure> {
     let home = std::env::var_os("CARGO_HOME")
         .map(PathBuf::from)
-        .or_else(|| std::env::home_dir().map(|home| home.join(".cargo")))
-        .ok_or("neither CARGO_HOME nor HOME is set")?;
-    let root = cargo::root();
-    let pairs = [(home, "/cargo"), (root, "/kennel")];
-    Ok(pairs.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())).collect())
+        .or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));
+    home.ok_or_else(|| "neither CARGO_HOME nor HOME is set".into())
 }
 
 /// The linker that comes with Rust, which is found by its name.

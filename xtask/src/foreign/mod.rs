@@ -21,8 +21,8 @@ use standard_library::{Purpose, StandardLibrary};
 const TARGETS: [&str; 3] = ["aarch64-apple-darwin", "x86_64-apple-darwin", "x86_64-pc-windows-msvc"];
 
 /// The packages that have to compile there without a warning. What they depend on has to compile.
-const PACKAGES: [&str; 6] =
-    ["kennel", "kennel-cli", "kennel-entrypoint", "kennel-macos", "kennel-policy", "kennel-windows"];
+const PACKAGES: [&str; 7] =
+    ["kennel", "kennel-cli", "kennel-entrypoint", "kennel-macos", "kennel-policy", "kennel-windows", "xtask"];
 
 /// Checks for every target. Returns whether all is well.
 ///
