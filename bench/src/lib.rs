@@ -4,6 +4,7 @@
 //! alike; and prints medians and their ratios. None of them fails because of a time: a busy machine is no bug.
 
 pub mod fixture;
+pub mod large;
 pub mod programs;
 pub mod rounds;
 pub mod table;

@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use kennel::{Ended, GitLevel, Pool, Sandbox, SandboxBuilder, SandboxError, Stdio, Zygote};
@@ -90,7 +92,7 @@ fn what_belongs_to_the_command_comes_with_it() {
 /// The role: each sandbox is used once, and nothing of one job is found by the next.
 pub fn once(_: &[OsString]) -> i32 {
     let (_zygote, pool) = filled(plain(), 2);
-    let script = "ls -A /tmp /dev/shm; ipcs -m 2>/dev/null | grep -c 0x; keyctl show 2>/dev/null; ls /dev/pts; ls /proc | grep -c '^[0-9]'; \
+    let script = "ls -A /tmp /dev/shm; ipcs -m 2>/dev/null | grep -c 0x; keyctl show 2>/dev/null; ls /dev/pts; set -- /proc/[0-9]*; echo $#; \
          echo x > /tmp/left; echo x > /dev/shm/left; ipcmk -M 4096 >/dev/null 2>&1; sleep 60 & exit 0";
     let mut seen = HashSet::new();
     let mut shown = Vec::new();
@@ -371,15 +373,31 @@ pub fn networks(_: &[OsString]) -> i32 {
     let out = "import socket\ntry: socket.socket(socket.AF_INET,socket.SOCK_DGRAM).sendto(b'x',('192.0.2.1',9))\nexcept OSError as e: print(e)";
     let six = "import socket\ntry: socket.socket(socket.AF_INET6,socket.SOCK_DGRAM).sendto(b'x',('2001:db8::1',9))\nexcept OSError as e: print(e)";
     let talk = "import socket\nl=socket.socket();l.bind(('127.0.0.1',0));l.listen()\nc=socket.create_connection(l.getsockname());a,_=l.accept();a.send(b'x');print(c.recv(1))";
-    let counts = "cat /proc/net/snmp /proc/net/snmp6 /proc/net/netstat /proc/net/dev";
+    // A flow label outlives its socket, and no packet is needed for it.
+    let label = "import socket,struct\ns=socket.socket(socket.AF_INET6,socket.SOCK_DGRAM)\nr=socket.inet_pton(socket.AF_INET6,'::1')+struct.pack('!I',0x12345)+struct.pack('BBHHHI',0,255,1,0,30,0)\ntry: s.setsockopt(41,32,r)\nexcept OSError as e: print(e)";
+    // A socket outlives its sandbox when it was handed to somebody outside.
+    let handed = "import socket,array\nl=socket.socket();l.bind(('127.0.0.1',7007));l.listen()\nsocket.socket(fileno=0).sendmsg([b'x'],[(1,1,array.array('i',[l.fileno()]))])";
+    let counts = "cat /proc/net/snmp /proc/net/snmp6 /proc/net/netstat /proc/net/dev /proc/net/ip6_flowlabel";
     let fresh = sandbox.run("sh", &["-c", counts]).expect("it runs").stdout;
     if python {
-        for script in [connect, udp, out, six, talk] {
+        for script in [connect, udp, out, six, talk, label] {
             let used = network(&format!("python3 -c \"{script}\""));
             for _ in 0..6 {
                 assert_ne!(network(":"), used, "a network that was used was lent again: {script}");
             }
             assert_eq!(sandbox.run("sh", &["-c", counts]).expect("it runs").stdout, fresh);
+        }
+    }
+    if python {
+        // The message is never read: the kernel keeps the socket that is in it.
+        let (_outside, inside) = UnixStream::pair().expect("a pair");
+        let script = format!("readlink /proc/self/ns/net; python3 -c \"{handed}\"");
+        let mut command = sandbox.command("sh");
+        command.args(["-c", &script]).stdin(Stdio::from(OwnedFd::from(inside))).stdout(Stdio::piped());
+        let result = command.spawn().expect("it starts").wait_with_output().expect("it ends");
+        assert!(result.success(), "{result:?}");
+        for _ in 0..6 {
+            assert_ne!(network(":"), result.stdout.trim(), "a network with a socket in it was lent again");
         }
     }
     // Two at once have two.

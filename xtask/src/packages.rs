@@ -53,6 +53,16 @@ const WANTED: &[(&str, &str)] = &[
     ("zsh", "completions"),
 ];
 
+/// Installs these if they are missing, as root and with apt. Whoever needs them finds out whether they are there.
+pub fn install_only(packages: &[&str]) {
+    let missing: Vec<&str> = packages.iter().copied().filter(|package| !is_installed(package)).collect();
+    if missing.is_empty() || !has_apt() {
+        return;
+    }
+    println!("installing {}", missing.join(" "));
+    let _ = apt_get_install(&missing) || (apt_get(&["update", "-qq"]) && apt_get_install(&missing));
+}
+
 /// Installs what is missing, as root and with apt. A failure is told, not returned.
 pub fn install() {
     let missing: Vec<&str> =

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use kennel::Sandbox;
 use kennel_bench::rounds::{Sample, Way, take_turns};
-use kennel_bench::{Failure, programs, quick, table};
+use kennel_bench::{Failure, large, programs, quick, table};
 
 const TRUE: &str = "/bin/true";
 const GIGABYTE: usize = 1 << 30;
@@ -23,7 +23,7 @@ fn library() -> Result<(), Failure> {
     match std::env::args().nth(1).as_deref() {
         Some("small") => serve(),
         Some("large") => {
-            grow()?;
+            large::grow(GIGABYTE, THREADS)?;
             serve()
         }
         _ => compare(),
@@ -126,28 +126,4 @@ fn serve() -> Result<(), Failure> {
 
 fn expect(success: bool) -> Result<(), Failure> {
     if success { Ok(()) } else { Err(format!("{TRUE} failed").into()) }
-}
-
-/// Becomes a large program: page tables as a heap of small allocations makes them, and threads that wait.
-fn grow() -> Result<(), Failure> {
-    const PAGE: usize = 4096;
-    // SAFETY: a fresh mapping, advised and written within its bounds, and never unmapped.
-    unsafe {
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        let start = libc::mmap(std::ptr::null_mut(), GIGABYTE, access, kind, -1, 0);
-        if start == libc::MAP_FAILED || libc::madvise(start, GIGABYTE, libc::MADV_NOHUGEPAGE) != 0 {
-            return Err(io::Error::last_os_error().into());
-        }
-        for at in (0..GIGABYTE).step_by(PAGE) {
-            start.cast::<u8>().add(at).write_volatile(1);
-        }
-    }
-    for _ in 0..THREADS {
-        std::thread::spawn(|| {
-            loop {
-                std::thread::park();
-            }
-        });
-    }
-    Ok(())
 }

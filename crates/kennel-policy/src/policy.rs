@@ -547,6 +547,20 @@ pub struct EnvironmentPolicy {
     pub unset: Vec<OsString>,
     /// Variables to set to a value; these override the others.
     pub set: Vec<(OsString, OsString)>,
+    /// What becomes of variables that look like secrets and are not named in `pass`.
+    pub secrets: SecretVariables,
+    /// Names of secrets beyond [those that kennel knows](crate::secret_variables::NAMES); `*` stands for anything.
+    pub secret_names: Vec<OsString>,
+}
+
+/// What becomes of variables that look like secrets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SecretVariables {
+    /// They stay outside.
+    Withhold,
+    /// They pass like the others.
+    #[default]
+    Pass,
 }
 
 /// What the command's environment starts from.

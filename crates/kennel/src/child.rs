@@ -3,7 +3,7 @@
 use std::io::{PipeReader, PipeWriter};
 use std::time::Duration;
 
-use crate::backend::{Backend, Native};
+use crate::backend::Signaller;
 use crate::network::Published;
 use crate::stdio::Pipes;
 use crate::supervisor_thread::SupervisorThread;
@@ -28,6 +28,7 @@ pub struct Child {
 struct Inner {
     supervisor: SupervisorThread,
     init: u32,
+    signaller: Signaller,
     meter: Box<dyn Fn() -> Usage + Send + Sync>,
     network: Option<NetworkControl>,
     published: Vec<Published>,
@@ -43,14 +44,14 @@ impl Child {
     pub(crate) fn new(mut running: Running) -> Result<Child> {
         let Pipes { stdin, stdout, stderr, terminal } = running.take_pipes();
         let (init, meter, network) = (running.init_pid(), running.meter(), running.network());
-        let published = running.published().to_vec();
+        let (published, signaller) = (running.published().to_vec(), running.signaller()?);
         let supervisor = SupervisorThread::new(running)?;
         Ok(Child {
             stdin,
             stdout,
             stderr,
             terminal,
-            inner: Inner { supervisor, init, meter, network, published },
+            inner: Inner { supervisor, init, signaller, meter, network, published },
         })
     }
 
@@ -131,7 +132,7 @@ impl Child {
     /// # Errors
     /// When there is no such signal, or the command has ended.
     pub fn signal(&self, signal: i32) -> Result<()> {
-        Native::signal(self.inner.supervisor.process(), signal)
+        (self.inner.signaller)(signal)
     }
 
     /// Waits for the end, but no longer than `limit`. A command that fills an unread pipe does not end.
@@ -212,6 +213,14 @@ impl Child {
     /// The reading end of the command's standard error.
     pub fn take_stderr(&mut self) -> Option<PipeReader> {
         self.stderr.take()
+    }
+}
+
+/// The command's process: signalled when it has ended.
+#[cfg(windows)]
+impl std::os::windows::io::AsHandle for Child {
+    fn as_handle(&self) -> std::os::windows::io::BorrowedHandle<'_> {
+        self.inner.supervisor.process().as_handle()
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{PipeReader, PipeWriter};
 
 use kennel_policy::outcome::Outcome;
 
-use crate::backend::{Attend, Backend, Native};
+use crate::backend::{Attend, Backend, Native, Signaller};
 use crate::network::Published;
 use crate::stdio::{Handle, Pipes};
 use crate::{NetworkControl, Result, SandboxError, Terminal, Usage};
@@ -101,6 +101,11 @@ impl Running {
     /// Refers to the process that ends last.
     pub(crate) fn process(&self) -> Result<Handle> {
         self.native.process()
+    }
+
+    /// Sends signals to the command's process group.
+    pub(crate) fn signaller(&self) -> Result<Signaller> {
+        self.native.signaller()
     }
 
     /// PID 1 of the sandbox, as the caller sees it: the process that ends last.

@@ -32,7 +32,7 @@ use ::tokio::sync::Semaphore;
 use ::tokio::task::JoinHandle;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::backend::{Backend, Native};
+use crate::backend::Signaller;
 use crate::job::Job;
 use crate::network::Published;
 use crate::stdio::{Bell, Pipes};
@@ -54,6 +54,7 @@ pub struct Child {
     /// Refers to PID 1.
     process: OwnedFd,
     init: u32,
+    signaller: Signaller,
     meter: Box<dyn Fn() -> Usage + Send + Sync>,
     network: Option<NetworkControl>,
     published: Vec<Published>,
@@ -110,6 +111,7 @@ impl Child {
             terminal,
             process: running.process()?,
             init: running.init_pid(),
+            signaller: running.signaller()?,
             meter: running.meter(),
             network: running.network(),
             published: running.published().to_vec(),
@@ -171,7 +173,7 @@ impl Child {
     /// # Errors
     /// When there is no such signal, or the command has ended.
     pub fn signal(&self, signal: i32) -> Result<()> {
-        Native::signal(&self.process, signal)
+        (self.signaller)(signal)
     }
 
     /// PID 1 of the sandbox, as the caller sees it: the process that ends last.

@@ -4,9 +4,9 @@
 //! Checking needs neither a linker nor an SDK of the other system, only the metadata of its standard library: see
 //! [`standard_library`]. Where that cannot be had, the check is skipped, with the reason.
 
-mod standard_library;
+pub mod link;
+pub mod standard_library;
 
-use std::ffi::OsString;
 use std::process::Command;
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::cargo;
 use crate::suite::{self, Report};
 use crate::tally::{Skip, Tally};
 use crate::test;
-use standard_library::StandardLibrary;
+use standard_library::{Purpose, StandardLibrary};
 
 /// The systems.
 const TARGETS: [&str; 3] = ["aarch64-apple-darwin", "x86_64-apple-darwin", "x86_64-pc-windows-msvc"];
 
 /// The packages that have to compile there without a warning. What they depend on has to compile.
-const PACKAGES: [&str; 6] =
-    ["kennel", "kennel-cli", "kennel-entrypoint", "kennel-macos", "kennel-policy", "kennel-windows"];
+const PACKAGES: [&str; 7] =
+    ["kennel", "kennel-cli", "kennel-entrypoint", "kennel-macos", "kennel-policy", "kennel-windows", "xtask"];
 
 /// Checks for every target. Returns whether all is well.
 ///
@@ -45,7 +45,7 @@ pub fn check_foreign(words: &[String]) -> Result<bool, Failure> {
 /// When cargo cannot be started.
 pub fn check(install: bool, reports: &mut Vec<Report>) -> Result<(), Failure> {
     for target in TARGETS {
-        reports.push(match standard_library::find(target, install) {
+        reports.push(match standard_library::find(target, Purpose::Check, install) {
             Ok(found) => suite::run(target, "", &mut clippy(target, &found), suite::BUILD)?,
             Err(reason) => skipped(target, &reason),
         });
@@ -57,12 +57,12 @@ fn clippy(target: &str, library: &StandardLibrary) -> Command {
     let mut command = cargo::cargo();
     command.args(["clippy", "--quiet", "--all-targets", "--no-deps", "--target", target]);
     command.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
+    // With the program that its tests start, and so with these.
+    command.args(["--features", "kennel-windows/probe"]);
     command.args(["--", "-D", "warnings"]);
     // A folder of its own: with other flags cargo would build everything in the usual one again, each time.
     command.env("CARGO_TARGET_DIR", cargo::root().join("target").join("check-foreign"));
-    if let StandardLibrary::Metadata { sysroot } = library {
-        let mut flags = OsString::from("--sysroot\u{1f}");
-        flags.push(sysroot);
+    if let Some(flags) = library.encoded_flags() {
         // Build scripts and procedural macros are for this system and get none of these flags.
         command.env("CARGO_ENCODED_RUSTFLAGS", flags);
     }

@@ -1,8 +1,10 @@
 //! The standard library of another target: installed by rustup, or else built here from its source.
 //!
-//! Building makes metadata only, as `cargo check` does. That takes half a minute, needs no linker, and is all that clippy
-//! reads. The source comes with rustup (`rust-src`), or from Debian, whose package of the same version has it too.
+//! For clippy metadata is made, as `cargo check` does. That takes half a minute and needs no linker. What is to be linked
+//! needs the whole library, which takes twice as long. The source comes with rustup (`rust-src`), or from Debian, whose
+//! package of the same version has it too.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,32 +15,54 @@ use crate::{cache, cargo};
 /// Longer than it takes to download a standard library; rustup without a network would try for minutes.
 const SECONDS: &str = "120";
 
+/// What a standard library is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To check code: its metadata is enough.
+    Check,
+    /// To link programs.
+    Link,
+}
+
 /// Where the compiler finds a standard library.
 #[derive(Debug)]
 pub enum StandardLibrary {
     /// Among its own.
     Installed,
-    /// As metadata in another folder.
-    Metadata {
+    /// In another folder.
+    Built {
         /// What `--sysroot` has to name.
         sysroot: PathBuf,
     },
+}
+
+impl StandardLibrary {
+    /// The flags that make the compiler find it, as `CARGO_ENCODED_RUSTFLAGS` has them.
+    pub fn encoded_flags(&self) -> Option<OsString> {
+        let StandardLibrary::Built { sysroot } = self else { return None };
+        let mut flags = OsString::from("--sysroot\u{1f}");
+        flags.push(sysroot);
+        Some(flags)
+    }
 }
 
 /// Finds the standard library of a target, or if `install` gets it by what means there are.
 ///
 /// # Errors
 /// Why there is none.
-pub fn find(target: &str, install: bool) -> Result<StandardLibrary, String> {
+pub fn find(target: &str, purpose: Purpose, install: bool) -> Result<StandardLibrary, String> {
     if cargo::has_standard_library(target) {
         return Ok(StandardLibrary::Installed);
     }
     let compiler = Compiler::ask()?;
     let state = cache::folder("foreign-std")?;
-    let sysroot = state.join(compiler.name());
+    let sysroot = match purpose {
+        Purpose::Check => state.join(compiler.name()),
+        Purpose::Link => state.join(format!("{}-linked", compiler.name())),
+    };
     let library = sysroot.join("lib/rustlib").join(target).join("lib");
     if library.is_dir() {
-        return Ok(StandardLibrary::Metadata { sysroot });
+        return Ok(StandardLibrary::Built { sysroot });
     }
     if !install {
         return Err(format!("no standard library of this target (rustup target add {target})"));
@@ -47,10 +71,24 @@ pub fn find(target: &str, install: bool) -> Result<StandardLibrary, String> {
         Ok(()) => return Ok(StandardLibrary::Installed),
         Err(error) => error,
     };
-    println!("{target}: building the metadata of its standard library ({no_target})");
+    println!("{target}: building its standard library ({no_target})");
     let source = source(&compiler, &state)?;
-    build(&source, target, &library)?;
-    Ok(StandardLibrary::Metadata { sysroot })
+    build(&source, target, purpose, &library)?;
+    Ok(StandardLibrary::Built { sysroot })
+}
+
+/// Has rustup install the standard library of a target, unless it is there; only if `install`.
+///
+/// # Errors
+/// Why there is none.
+pub fn find_installed(target: &str, install: bool) -> Result<(), String> {
+    if cargo::has_standard_library(target) {
+        return Ok(());
+    }
+    if !install {
+        return Err(format!("no standard library of this target (rustup target add {target})"));
+    }
+    rustup(&["target", "add", target]).map_err(|error| format!("no standard library of {target}: {error}"))
 }
 
 /// Has rustup install something for the compiler in use.
@@ -115,17 +153,27 @@ fn is_source(library: &Path) -> bool {
     library.join("sysroot/Cargo.toml").is_file()
 }
 
-/// Builds the metadata and puts it into the folder `library`, all at once: one that exists is complete.
-fn build(source: &Path, target: &str, library: &Path) -> Result<(), String> {
+/// Builds it and puts it into the folder `library`, all at once: one that exists is complete.
+fn build(source: &Path, target: &str, purpose: Purpose, library: &Path) -> Result<(), String> {
     let partial = library.with_extension("partial");
     let _ = fs::remove_dir_all(&partial);
     let (built, kept) = (partial.join("target"), partial.join("lib"));
     let failed = |error: std::io::Error| format!("{}: {error}", kept.display());
     fs::create_dir_all(&kept).map_err(failed)?;
+    // A copy, since the manifest is changed: as a dynamic library, which nobody needs, it would have to be linked.
+    let copy = partial.join("source");
+    run(Command::new("cp").arg("-R").arg(source).arg(&copy))?;
+    let manifest = copy.join("std/Cargo.toml");
+    let text = fs::read_to_string(&manifest).map_err(failed)?;
+    fs::write(&manifest, text.replace("[\"dylib\", \"rlib\"]", "[\"rlib\"]")).map_err(failed)?;
+    let (task, suffix) = match purpose {
+        Purpose::Check => ("check", ".rmeta"),
+        Purpose::Link => ("build", ".rlib"),
+    };
     let mut check = cargo::cargo();
-    check.args(["check", "--release", "--quiet", "--locked", "--target", target]);
+    check.args([task, "--release", "--quiet", "--locked", "--target", target]);
     check.args(["--no-default-features", "--features", "panic-unwind,backtrace"]);
-    check.current_dir(source.join("sysroot")).env("CARGO_TARGET_DIR", &built);
+    check.current_dir(copy.join("sysroot")).env("CARGO_TARGET_DIR", &built);
     // The standard library is written in unstable Rust, and its dependencies have to count as a part of it.
     check.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", "-Zforce-unstable-if-unmarked");
     run(&mut check).map_err(|error| format!("building the standard library: {error}"))?;
@@ -133,11 +181,32 @@ fn build(source: &Path, target: &str, library: &Path) -> Result<(), String> {
     for entry in fs::read_dir(&made).map_err(failed)?.flatten() {
         let name = entry.file_name();
         let text = name.to_string_lossy();
-        if text.ends_with(".rmeta") && !text.starts_with("libsysroot-") {
+        if text.ends_with(suffix) && !text.starts_with("libsysroot-") {
             fs::copy(entry.path(), kept.join(&name)).map_err(failed)?;
         }
     }
+    if purpose == Purpose::Link && target.ends_with("-windows-gnu") {
+        start_objects(&copy, target, &kept)?;
+    }
     fs::rename(&kept, library).map_err(failed)?;
     let _ = fs::remove_dir_all(&partial);
+    Ok(())
+}
+
+/// The objects that programs for Windows begin and end with when mingw links them: they register the tables for unwinding.
+fn start_objects(source: &Path, target: &str, library: &Path) -> Result<(), String> {
+    // Where the compiler looks for a library that is not in its place yet.
+    let sysroot = library.with_extension("sysroot");
+    let place = sysroot.join("lib/rustlib").join(target);
+    fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+    let link = place.join("lib");
+    std::os::unix::fs::symlink(library, &link).map_err(|error| format!("{}: {error}", link.display()))?;
+    for name in ["rsbegin", "rsend"] {
+        let mut compile = cargo::rustc();
+        compile.env("RUSTC_BOOTSTRAP", "1").arg("--sysroot").arg(&sysroot);
+        compile.args(["--target", target, "--edition", "2024", "--cap-lints", "allow", "--emit", "obj"]);
+        compile.args(["-C", "panic=abort", "-o"]).arg(library.join(format!("{name}.o")));
+        run(compile.arg(source.join("rtstartup").join(format!("{name}.rs"))))?;
+    }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use kennel::{Pool, Sandbox, Session, Zygote};
-use kennel_bench::{Failure, programs};
+use kennel_bench::{Failure, large, programs};
 
 pub const LARGE_GIB: usize = 4;
 pub const LARGE_THREADS: usize = 200;
@@ -129,7 +129,7 @@ impl Orders {
 pub fn serve(kind: Kind) -> Result<(), Failure> {
     let zygote = if kind.has_zygote() { Some(Zygote::start()?) } else { None };
     if kind.is_large() {
-        grow()?;
+        large::grow(LARGE_GIB << 30, LARGE_THREADS)?;
     }
     let mut starter = Starter { sandbox: Sandbox::builder().build()?, pool: None, session: None };
     let (mut held, mut prepared) = (Vec::new(), None);
@@ -284,29 +284,4 @@ fn busy_time() -> Duration {
     // user, nice, system, idle, waiting for the disk, interrupts, soft interrupts; a hundred ticks are a second.
     let busy: u64 = [0, 1, 2, 5, 6].iter().filter_map(|at| ticks.get(*at)).sum();
     Duration::from_millis(busy * 10)
-}
-
-/// Becomes a large program: page tables as a heap of small allocations makes them, and threads that wait.
-fn grow() -> Result<(), Failure> {
-    const PAGE: usize = 4096;
-    const SIZE: usize = LARGE_GIB << 30;
-    // SAFETY: a fresh mapping, advised and written within its bounds, and never unmapped.
-    unsafe {
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        let start = libc::mmap(std::ptr::null_mut(), SIZE, access, kind, -1, 0);
-        if start == libc::MAP_FAILED || libc::madvise(start, SIZE, libc::MADV_NOHUGEPAGE) != 0 {
-            return Err(io::Error::last_os_error().into());
-        }
-        for at in (0..SIZE).step_by(PAGE) {
-            start.cast::<u8>().add(at).write_volatile(1);
-        }
-    }
-    for _ in 0..LARGE_THREADS {
-        std::thread::spawn(|| {
-            loop {
-                std::thread::park();
-            }
-        });
-    }
-    Ok(())
 }

@@ -3,6 +3,7 @@
 mod ground;
 pub mod late;
 mod prepared;
+mod request;
 pub mod session;
 
 use std::io;
@@ -28,8 +29,9 @@ use crate::supervise::terminal::Questions;
 use crate::supervise::ticker::Ticker;
 use crate::supervise::{Running, StartError, Supervisor, WaitOptions};
 pub use late::{Fit, Late, Preparation, Ready};
-pub use prepared::{Environment, Prepared, Request, Wanted, each_variable};
+pub use prepared::{Environment, Prepared, Wanted, each_variable};
 use prepared::{Goal, Staged};
+pub use request::Request;
 pub use session::{Lasting, Session};
 
 /// Why there is no sandbox.

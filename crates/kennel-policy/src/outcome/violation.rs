@@ -181,7 +181,7 @@ impl fmt::Display for Violation {
                     "connect" => "connect to",
                     "listen" => "listen at",
                     // What only other systems than Linux tell of.
-                    "read" | "write" | "remove" | "look up" | "run" | "use" => call,
+                    "read" | "write" | "remove" | "execute" | "look up" | "run" | "use" => call,
                     _ => "create",
                 };
                 write!(f, "refused to {what} {} ({call}{}): {}", name(path), often(*times), why(rule))

@@ -25,7 +25,7 @@ use kennel_policy::policy::Policy;
 use kennel_policy::printed::show;
 use rustix::process::Signal;
 
-use super::{Attend, Backend, Lasting};
+use super::{Attend, Backend, Lasting, Signaller};
 use crate::job::{self, Environment, Hooks, Job, PlannedStep, Streams, UsageSink};
 use crate::network::{Published, SandboxNetwork};
 use crate::pool::PoolKind;
@@ -42,7 +42,7 @@ pub(crate) mod terminal {
 }
 
 /// A file that is written after a command has run, in a place that was held before.
-pub(crate) mod held {
+pub(crate) mod held_file {
     pub use kennel_linux::held::{HeldFile, HoldError};
 }
 
@@ -115,12 +115,6 @@ impl Backend for Linux {
             PlannedStep { step: format!("create {path}"), reason }
         });
         Ok(created.chain(steps(&plan, &rules)).collect())
-    }
-
-    fn signal(process: &Handle, signal: i32) -> Result<()> {
-        let signal = Signal::from_named_raw(signal)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "there is no such signal"))?;
-        Ok(rustix::process::pidfd_send_signal(process, signal).map_err(io::Error::from)?)
     }
 
     fn block_signals() {
@@ -412,6 +406,16 @@ impl Attend for Running {
 
     fn process(&self) -> Result<Handle> {
         Ok(self.supervisor.running().pidfd().try_clone_to_owned()?)
+    }
+
+    fn signaller(&self) -> Result<Signaller> {
+        let process = self.process()?;
+        // Through the process that ends last.
+        Ok(Box::new(move |signal| {
+            let signal = Signal::from_named_raw(signal)
+                .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "there is no such signal"))?;
+            Ok(rustix::process::pidfd_send_signal(&process, signal).map_err(io::Error::from)?)
+        }))
     }
 
     fn init_pid(&self) -> u32 {

@@ -1,9 +1,25 @@
 //! What a system has to do for a job. Everything above this line is the same everywhere.
 
+// On Linux the tests alone of what other systems share are run, with an ordinary process.
+#[cfg(any(not(target_os = "linux"), test))]
+#[cfg_attr(target_os = "linux", expect(dead_code, reason = "kennel-linux has its own"))]
+pub(crate) mod held;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "macos")]
+mod macos;
+#[cfg(any(target_os = "macos", windows, all(test, target_os = "linux")))]
+mod portable;
+#[cfg(all(test, target_os = "linux"))]
+#[path = "macos/private_folder.rs"]
+mod private_folder;
 #[cfg(not(target_os = "linux"))]
+#[path = "no_terminal.rs"]
+pub(crate) mod terminal;
+#[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
 mod unsupported;
+#[cfg(windows)]
+mod windows;
 
 use std::time::Duration;
 
@@ -19,11 +35,25 @@ use crate::{NetworkControl, Result, Usage};
 #[cfg(target_os = "linux")]
 pub use linux::InheritedMemory;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Linux as Native, held, terminal};
+pub(crate) use linux::{Linux as Native, held_file, terminal};
+#[cfg(target_os = "macos")]
+pub(crate) use macos::MacOs as Native;
+#[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
+pub(crate) use unsupported::Unsupported as Native;
+#[cfg(windows)]
+pub(crate) use windows::Windows as Native;
+
+/// A file that is written after a command has run.
 #[cfg(not(target_os = "linux"))]
-pub use unsupported::InheritedMemory;
+pub(crate) use held as held_file;
+
+/// What a clone of this process would have to forget; only Linux makes such clones.
 #[cfg(not(target_os = "linux"))]
-pub(crate) use unsupported::{Unsupported as Native, held, terminal};
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InheritedMemory;
+
+/// Sends a signal, from any thread. An error if there is no such signal, or nobody to get it any more.
+pub(crate) type Signaller = Box<dyn Fn(i32) -> Result<()> + Send + Sync>;
 
 /// How long a session lasts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,9 +102,6 @@ pub(crate) trait Backend {
     /// What starting it would do, step by step.
     fn plan(job: Job) -> Result<Vec<PlannedStep>>;
 
-    /// Sends a signal to a command's process group, through the process that ends last.
-    fn signal(process: &Handle, signal: i32) -> Result<()>;
-
     /// Keeps signals that are sent to this process away from the thread.
     fn block_signals();
 
@@ -93,8 +120,10 @@ pub(crate) trait Attend: std::fmt::Debug + Send {
     fn descriptor(&mut self) -> Result<std::os::fd::BorrowedFd<'_>>;
     /// Ends everything when this is ready to read.
     fn end_by(&mut self, end: Handle);
-    /// Refers to the process that ends last.
+    /// Refers to the process that ends last: ready to read, or signalled, when everything has ended.
     fn process(&self) -> Result<Handle>;
+    /// Sends signals to the command's process group.
+    fn signaller(&self) -> Result<Signaller>;
     /// The process that ends last.
     fn init_pid(&self) -> u32;
     /// Kills everything inside.

@@ -3,8 +3,10 @@
 //! To make a network and to take it apart costs the kernel more than all else that a sandbox is made of, and most commands
 //! never send a packet. So a network is taken back when the sandbox that it was lent to has ended, if the kernel's own counts
 //! say that it is as it was when it was made: no packet was sent, no connection tried, nothing refused. Otherwise it is thrown
-//! away. Sockets end with the processes that held them; nobody inside could change a network's settings, because the
-//! namespace that has power over it is the zygote's, which no sandbox is in.
+//! away. Nobody inside could change a network's settings, because the namespace that has power over it is the zygote's, which
+//! no sandbox is in. What is left are things that an ordinary process makes without a packet: sockets, which end with the
+//! last descriptor (but that may have been handed to somebody outside, so they are counted too), and IPv6 flow labels,
+//! which outlive their socket.
 
 use core::ffi::CStr;
 
@@ -18,9 +20,22 @@ const MOST: usize = 64;
 /// The most that are kept for the next.
 const MOST_KEPT: usize = 16;
 
-/// Whatever is sent, received or refused in a network is counted in one of these, for each network by itself.
-const COUNTS: [&CStr; 4] =
-    [c"/proc/self/net/dev", c"/proc/self/net/snmp", c"/proc/self/net/snmp6", c"/proc/self/net/netstat"];
+/// Whatever is sent, received or refused in a network is counted in one of the first four, for each network by itself. The
+/// fifth counts routes, which a mere `connect` of a datagram socket makes; the last holds labels that were asked for, until
+/// half a minute or more after their socket is closed.
+const COUNTS: [&CStr; 6] = [
+    c"/proc/self/net/dev",
+    c"/proc/self/net/snmp",
+    c"/proc/self/net/snmp6",
+    c"/proc/self/net/netstat",
+    c"/proc/self/net/rt6_stats",
+    c"/proc/self/net/ip6_flowlabel",
+];
+
+/// Begins with the number of sockets in a network, whoever holds them and of whatever family. (What follows are counts of the
+/// whole machine.)
+const SOCKETS: &CStr = c"/proc/self/net/sockstat";
+const NO_SOCKET: &[u8] = b"sockets: used 0\n";
 
 /// A network, and a sum over its counts when it was made.
 pub(super) struct Network {
@@ -85,7 +100,8 @@ impl Networks {
         let unused = matches!(sys::poll_for(&mut ended, 0), Ok(1))
             && sys::enter_network(&network.fd).is_ok()
             && network.counts.is_some()
-            && network.counts == counts();
+            && network.counts == counts()
+            && has_no_socket();
         if let Some(place) = self.kept.iter_mut().find(|place| place.is_none()).filter(|_| unused) {
             *place = Some(network);
         }
@@ -106,6 +122,14 @@ fn enclose() -> Result<()> {
         line
     });
     write_own_maps(&user, &group)
+}
+
+/// Whether there is no socket in the network that this process is in.
+fn has_no_socket() -> bool {
+    let mut start = [0; NO_SOCKET.len()];
+    let read =
+        sys::openat(AT_FDCWD, SOCKETS, open::RDONLY).and_then(|file| sys::read(file.raw(), &mut start));
+    read.is_ok() && start == NO_SOCKET
 }
 
 /// A sum over the counts of the network that this process is in; `None` where they cannot be read.
