@@ -21,8 +21,8 @@ use standard_library::{Purpose, StandardLibrary};
 const TARGETS: [&str; 3] = ["aarch64-apple-darwin", "x86_64-apple-darwin", "x86_64-pc-windows-msvc"];
 
 /// The packages that have to compile there without a warning. What they depend on has to compile.
-const PACKAGES: [&str; 6] =
-    ["kennel", "kennel-cli", "kennel-entrypoint", "kennel-macos", "kennel-policy", "kennel-windows"];
+const PACKAGES: [&str; 7] =
+    ["kennel", "kennel-cli", "kennel-entrypoint", "kennel-macos", "kennel-policy", "kennel-windows", "xtask"];
 
 /// Checks for every target. Returns whether all is well.
 ///
@@ -57,6 +57,8 @@ fn clippy(target: &str, library: &StandardLibrary) -> Command {
     let mut command = cargo::cargo();
     command.args(["clippy", "--quiet", "--all-targets", "--no-deps", "--target", target]);
     command.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
+    // With the program that its tests start, and so with these.
+    command.args(["--features", "kennel-windows/probe"]);
     command.args(["--", "-D", "warnings"]);
     // A folder of its own: with other flags cargo would build everything in the usual one again, each time.
     command.env("CARGO_TARGET_DIR", cargo::root().join("target").join("check-foreign"));

@@ -179,8 +179,9 @@ impl fmt::Display for Violation {
             Violation::Refused { call, path: Some(path), rule, times } => {
                 let what = match *call {
                     "connect" => "connect to",
-                    "read" | "write" | "remove" | "execute" => call,
-                    "listen" => "listen on",
+                    "listen" => "listen at",
+                    // What only other systems than Linux tell of.
+                    "read" | "write" | "remove" | "execute" | "look up" | "run" | "use" => call,
                     _ => "create",
                 };
                 write!(f, "refused to {what} {} ({call}{}): {}", name(path), often(*times), why(rule))
