@@ -15,17 +15,17 @@ use super::text::{LONGEST_STRING, path_text, quoted};
 const AND_BELOW: &str = "(/.*)?";
 /// One character: a byte, or two to four that are not of ASCII's printable ones.
 const ONE: &str = "([^/]|[^ -~][^ -~]|[^ -~][^ -~][^ -~]|[^ -~][^ -~][^ -~][^ -~])";
-/// Letters that fold to more than one, or whose fold is of ASCII: the fold, and what folds to it.
+/// Letters that fold to more than one: the fold, and expressions for what folds to it. The longest come first.
 const FOLDS: &[(&str, &[&str])] = &[
-    ("ffi", &["\u{fb03}"]),
-    ("ffl", &["\u{fb04}"]),
+    ("ffi", &["\u{fb03}", "[fF]\u{fb01}", "\u{fb00}[iI]"]),
+    ("ffl", &["\u{fb04}", "[fF]\u{fb02}", "\u{fb00}[lL]"]),
+    ("sss", &["(\u{df}|\u{1e9e})([sS]|\u{17f})", "([sS]|\u{17f})(\u{df}|\u{1e9e})"]),
+    ("sst", &["(\u{df}|\u{1e9e})[tT]", "([sS]|\u{17f})(\u{fb05}|\u{fb06})"]),
     ("ff", &["\u{fb00}"]),
     ("fi", &["\u{fb01}"]),
     ("fl", &["\u{fb02}"]),
     ("ss", &["\u{df}", "\u{1e9e}"]),
     ("st", &["\u{fb05}", "\u{fb06}"]),
-    ("k", &["\u{212a}"]),
-    ("s", &["\u{17f}"]),
 ];
 
 /// How names are compared.
@@ -215,7 +215,12 @@ fn folded(name: &str) -> String {
 fn spellings(character: char) -> String {
     if character.is_ascii_alphabetic() {
         let (lower, upper) = (character.to_ascii_lowercase(), character.to_ascii_uppercase());
-        return format!("[{lower}{upper}]");
+        return match lower {
+            // The sign for kelvin, and the long s.
+            'k' => "([kK]|\u{212a})".to_owned(),
+            's' => "([sS]|\u{17f})".to_owned(),
+            _ => format!("[{lower}{upper}]"),
+        };
     }
     if character.is_ascii() {
         return plain(&character.to_string());

@@ -1,11 +1,11 @@
 //! From what the rules say to points: the paths at which what the sandbox may do changes.
 
 use std::collections::{BTreeSet, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kennel_policy::precedence::PathAccess;
 
-use super::{Access, Denial, DeniedPattern, Point, Resolver, Zone};
+use super::{Access, Denial, DeniedPattern, PathRules, Point, Resolver, Zone};
 
 fn access_of(verdict: &PathAccess<'_, Zone>) -> Access {
     match verdict {
@@ -15,11 +15,26 @@ fn access_of(verdict: &PathAccess<'_, Zone>) -> Access {
     }
 }
 
+/// What a rule says of a device: all that is denied below /dev is denied by its name, and nothing else is said.
+fn device(path: &Path, said: &PathRules) -> Option<Point> {
+    let (access, reason) = match (&said.deny_read, &said.deny_write) {
+        _ if !path.starts_with("/dev") || path == Path::new("/dev") => return None,
+        (Some(reason), _) => (Access::None, reason),
+        (None, Some(reason)) => (Access::Read, reason),
+        (None, None) => return None,
+    };
+    Some(Point { path: path.to_path_buf(), access, nearest: None, reason: reason.clone() })
+}
+
 impl Resolver<'_> {
     /// One point for each path at which the verdict differs from that of the folder above.
     pub(super) fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();
         for (path, said) in self.said.iter() {
+            if let Some(point) = device(path, said) {
+                points.push(point);
+                continue;
+            }
             let verdict = self.verdict(path);
             let access = access_of(&verdict);
             let above = path.parent().map(|above| access_of(&self.verdict(above)));

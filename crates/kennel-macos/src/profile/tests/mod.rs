@@ -2,7 +2,9 @@
 
 #[cfg(target_os = "linux")]
 mod agreement;
+mod attacks;
 #[cfg(target_os = "linux")]
 mod generated;
+mod mac;
 #[cfg(target_os = "linux")]
 mod mistakes;
