@@ -6,7 +6,14 @@
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
-        for argument in ["-nostartfiles", "-static", "-no-pie", "-Wl,-z,noexecstack"] {
+        // rust-lld, which needs no compiler for the target, adds no start files, and takes a linker's own words.
+        let linker = std::env::var("RUSTC_LINKER").unwrap_or_default();
+        let arguments: &[&str] = if linker.ends_with("lld") {
+            &["-static", "-no-pie", "-znoexecstack"]
+        } else {
+            &["-nostartfiles", "-static", "-no-pie", "-Wl,-z,noexecstack"]
+        };
+        for argument in arguments {
             println!("cargo::rustc-link-arg-bins={argument}");
         }
     }

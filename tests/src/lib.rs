@@ -211,6 +211,13 @@ pub fn am_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Whether the machine is emulated, and some twenty times slower than others: what happens many times over then happens
+/// less often, and what has little time gets more.
+#[must_use]
+pub fn is_emulated() -> bool {
+    std::env::var_os("KENNEL_TEST_EMULATED").is_some()
+}
+
 /// Says that a test could not be run here, and why. The caller returns.
 pub fn skipped(reason: &str) {
     println!("SKIPPED: {reason}");

@@ -1,10 +1,12 @@
 //! Calling cargo, and learning from its messages which programs came of a build.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::Failure;
+use crate::static_linux::StaticLinux;
 
 /// The cargo that runs this program.
 pub fn cargo() -> Command {
@@ -37,7 +39,23 @@ pub struct Program {
 /// # Errors
 /// When something does not compile; the compiler has said what.
 pub fn build(arguments: &[&str]) -> Result<Vec<Program>, Failure> {
-    let output = cargo()
+    build_by(cargo(), arguments)
+}
+
+/// The same by a call of cargo that has been told more.
+///
+/// # Errors
+/// When something does not compile; the compiler has said what.
+pub fn build_by(command: Command, arguments: &[&str]) -> Result<Vec<Program>, Failure> {
+    build_messages(command, arguments).map(|messages| programs(&messages))
+}
+
+/// The same, for all of cargo's messages.
+///
+/// # Errors
+/// When something does not compile; the compiler has said what.
+pub fn build_messages(mut command: Command, arguments: &[&str]) -> Result<Vec<u8>, Failure> {
+    let output = command
         .args(arguments)
         .arg("--message-format=json-render-diagnostics")
         .stderr(Stdio::inherit())
@@ -46,7 +64,7 @@ pub fn build(arguments: &[&str]) -> Result<Vec<Program>, Failure> {
     if !output.status.success() {
         return Err(format!("cargo {}: {}", arguments.join(" "), output.status).into());
     }
-    Ok(programs(&output.stdout))
+    Ok(output.stdout)
 }
 
 /// The programs that cargo's messages speak of.
@@ -54,26 +72,28 @@ pub fn programs(messages: &[u8]) -> Vec<Program> {
     String::from_utf8_lossy(messages).lines().filter_map(program_of).collect()
 }
 
-/// Builds packages as they are released: for musl where its standard library is installed (`rustup target add`), because
-/// glibc's start asks the processor about itself some forty times, which in a virtual machine takes half a
-/// millisecond. `KENNEL_RELEASE_TARGET` names another target.
+/// The crates of registries that cargo's messages say were made into libraries for a target: names and versions.
+pub fn registry_libraries(messages: &[u8], target: &str) -> BTreeSet<(String, String)> {
+    let folder = format!("/{target}/");
+    let text = String::from_utf8_lossy(messages);
+    let library = |line: &str| {
+        let id = text_after(line, r#""package_id":""#)?;
+        let files = line.split_once(r#""filenames":["#)?.1.split_once(']')?.0;
+        let is_library = files.contains(".rlib") && files.contains(&folder);
+        let (name, version) = id.rsplit_once('#')?.1.split_once('@')?;
+        (is_library && id.starts_with("registry+")).then(|| (name.to_owned(), version.to_owned()))
+    };
+    text.lines().filter_map(library).collect()
+}
+
+/// Builds packages for this machine as they are released. A standard library of musl is used if it is there.
 ///
 /// # Errors
 /// When something does not compile.
 pub fn build_release(packages: &[&str]) -> Result<Vec<Program>, Failure> {
-    let mut arguments = vec!["build", "--release"];
-    packages.iter().for_each(|package| arguments.extend(["--package", package]));
-    let target = std::env::var("KENNEL_RELEASE_TARGET").ok().or_else(installed_musl);
-    if let Some(target) = &target {
-        arguments.extend(["--target", target]);
-    }
-    println!("release binaries are built for {}", target.as_deref().unwrap_or("the host's own target"));
-    build(&arguments)
-}
-
-fn installed_musl() -> Option<String> {
-    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    has_standard_library(&target).then_some(target)
+    let platform = StaticLinux::find(std::env::consts::ARCH, false)?;
+    println!("release binaries are built for {}", platform.target);
+    Ok(platform.build_release(packages)?.programs)
 }
 
 /// The compiler that cargo uses.
@@ -137,6 +157,18 @@ mod tests {
         let (name, kind) = ("escape".into(), "test".into());
         let expected = Program { name, kind, has_tests: true, path: "/t/deps/escape-1".into() };
         assert_eq!(program_of(message), Some(expected));
+    }
+
+    #[test]
+    fn libraries_of_the_target_are_told_from_those_of_build_scripts() {
+        let message = |place: &str| {
+            format!(
+                r#"{{"package_id":"registry+https://r/index#libc@0.2.1","filenames":["/w/target/{place}/liblibc-1.rlib"]}}"#
+            )
+        };
+        let found = registry_libraries(message("a-b-c/release/deps").as_bytes(), "a-b-c");
+        assert_eq!(found, [("libc".to_owned(), "0.2.1".to_owned())].into());
+        assert!(registry_libraries(message("release/deps").as_bytes(), "a-b-c").is_empty());
     }
 
     #[test]

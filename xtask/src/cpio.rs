@@ -4,6 +4,29 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::{fs, io};
 
+/// Folders of which a system has one, below `/usr`.
+const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
+
+/// What nothing in a test machine reads.
+const LEFT_OUT: [&str; 7] = [
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/locale",
+    "usr/share/i18n",
+    "usr/share/zoneinfo",
+    "usr/share/info",
+    "usr/lib/udev",
+];
+
+fn merged(path: &str) -> String {
+    let (first, rest) = path.split_once('/').map_or((path, ""), |(first, rest)| (first, rest));
+    match (MERGED.contains(&first), rest) {
+        (true, "") => format!("usr/{first}"),
+        (true, rest) => format!("usr/{first}/{rest}"),
+        (false, _) => path.to_owned(),
+    }
+}
+
 /// A cpio archive in the `newc` form, which is what the kernel takes for an initramfs.
 #[derive(Default)]
 pub struct Archive {
@@ -20,29 +43,45 @@ impl Archive {
         self.entry(path, 0o100_000 | mode, 0, content);
     }
 
-    /// All that is in a folder of the host, without documentation and translations.
+    pub fn link(&mut self, path: &str, target: &str) {
+        self.entry(path, 0o120_777, 0, target.as_bytes());
+    }
+
+    /// All that is in a folder of the host, owned by root, without documentation and translations. Packages that were
+    /// unpacked but not installed may have files in `/bin` and in `/usr/bin`: these become one folder, as on an
+    /// installed system, and [`Archive::merged_folders`] has to come first.
     pub fn tree(&mut self, folder: &Path, below: &str) -> io::Result<()> {
-        for entry in fs::read_dir(folder)? {
-            let entry = entry?;
-            let path = format!("{below}{}", entry.file_name().to_string_lossy());
+        let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let path = merged(&format!("{below}{}", entry.file_name().to_string_lossy()));
             let (kind, metadata) = (entry.file_type()?, entry.metadata()?);
             if kind.is_symlink() {
+                if MERGED.contains(&entry.file_name().to_string_lossy().as_ref()) && below.is_empty() {
+                    continue;
+                }
                 let target = fs::read_link(entry.path())?;
                 self.entry(&path, 0o120_777, 0, target.as_os_str().as_encoded_bytes());
             } else if kind.is_dir() {
-                if ["usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/i18n"]
-                    .contains(&path.as_str())
-                {
+                if LEFT_OUT.contains(&path.as_str()) {
                     continue;
                 }
                 self.folder(&path, 0);
                 self.tree(&entry.path(), &format!("{path}/"))?;
             } else if kind.is_file() {
-                let mode = if metadata.permissions().mode() & 0o111 == 0 { 0o644 } else { 0o755 };
-                self.file(&path, mode, &fs::read(entry.path())?);
+                self.file(&path, metadata.permissions().mode() & 0o7777, &fs::read(entry.path())?);
             }
         }
         Ok(())
+    }
+
+    /// `/usr/bin` and its like, and `/bin` as a link to it.
+    pub fn merged_folders(&mut self) {
+        self.folder("usr", 0);
+        for name in MERGED {
+            self.folder(&format!("usr/{name}"), 0);
+            self.link(name, &format!("usr/{name}"));
+        }
     }
 
     fn entry(&mut self, path: &str, mode: u32, owner: u32, content: &[u8]) {
@@ -75,6 +114,14 @@ impl Archive {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_of_both_folders_are_in_one() {
+        assert_eq!(merged("bin/sh"), "usr/bin/sh");
+        assert_eq!(merged("bin"), "usr/bin");
+        assert_eq!(merged("usr/bin/env"), "usr/bin/env");
+        assert_eq!(merged("etc/passwd"), "etc/passwd");
+    }
 
     #[test]
     fn an_archive_has_the_form_that_cpio_has() {

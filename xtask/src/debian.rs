@@ -1,47 +1,79 @@
-//! Files of Debian packages, without installing them: fetched and unpacked into a folder.
+//! Files of Debian packages, without installing them: fetched and unpacked into a folder. Packages may be for another
+//! architecture than this machine's (`amd64`, `arm64`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A file of a Debian package, fetched and unpacked once. The package may be one that only depends on the one
-/// with the file, as the kernel's are.
-pub fn unpacked(
-    state: &Path,
-    suite: &str,
-    package: &str,
-    is_wanted: fn(&Path) -> bool,
-) -> Result<PathBuf, String> {
-    let folder = state.join(format!("{package}-{suite}"));
-    if let Some(path) = find_file(&folder, is_wanted) {
-        return Ok(path);
-    }
-    let apt = Apt::new(state, suite)?;
-    apt.update()?;
-    let versioned = apt.dependency(package).unwrap_or_else(|| package.to_owned());
-    // From some release on the image is in a package of its own beside the modules.
-    let binary = versioned.replacen("linux-image-", "linux-binary-", 1);
-    let real = if binary != versioned && apt.knows(&binary) { binary } else { versioned };
-    let partial = state.join(format!("{package}-{suite}.partial"));
-    let _ = fs::remove_dir_all(&partial);
-    fs::create_dir_all(&partial).map_err(|error| format!("{}: {error}", partial.display()))?;
-    let archive = apt.download(&real, &partial)?;
-    run(Command::new("dpkg-deb").arg("--extract").arg(&archive).arg(&partial))?;
-    let _ = fs::remove_file(&archive);
-    let _ = fs::remove_dir_all(&folder);
-    fs::rename(&partial, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    find_file(&folder, is_wanted).ok_or_else(|| format!("package {real} of {suite} does not have the file"))
-}
+/// The architecture of packages that are the same for all, and of those for this machine.
+const HERE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
 
-/// Some Debian packages with all that they depend on, fetched and unpacked once into one folder.
-pub fn unpacked_with_dependencies(state: &Path, suite: &str, packages: &[&str]) -> Result<PathBuf, String> {
-    let folder = state.join(format!("{}-{suite}", packages.join("-")));
+/// A folder with the unpacked files of one Debian package, fetched once.
+pub fn unpacked(state: &Path, suite: &str, architecture: &str, package: &str) -> Result<PathBuf, String> {
+    let folder = state.join(format!("{package}-{suite}-{architecture}"));
     if folder.is_dir() {
         return Ok(folder);
     }
-    let apt = Apt::new(state, suite)?;
+    let apt = Apt::new(state, suite, architecture)?;
     apt.update()?;
-    let partial = folder.with_extension("partial");
+    unpack(&apt, &[package.to_owned()], &folder)
+}
+
+/// A folder with the files of the kernel that a suite's `linux-image-cloud-…` stands for: the image and its modules.
+pub fn unpacked_kernel(state: &Path, suite: &str, architecture: &str) -> Result<PathBuf, String> {
+    let folder = state.join(format!("linux-{suite}-{architecture}"));
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    let apt = Apt::new(state, suite, architecture)?;
+    apt.update()?;
+    let package = format!("linux-image-cloud-{architecture}");
+    let image = apt.dependency(&package).ok_or_else(|| format!("{suite} has no {package}"))?;
+    // From some release on the image is in a package of its own beside the modules.
+    let binary = image.replacen("linux-image-", "linux-binary-", 1);
+    let modules = image.replacen("linux-image-", "linux-modules-", 1);
+    let packages = if apt.knows(&binary) { vec![binary, modules] } else { vec![image] };
+    unpack(&apt, &packages, &folder)
+}
+
+/// Downloads packages and unpacks them into one folder, which is complete once it has its name.
+fn unpack(apt: &Apt, packages: &[String], folder: &Path) -> Result<PathBuf, String> {
+    let partial = partial(folder);
+    let _ = fs::remove_dir_all(&partial);
+    fs::create_dir_all(&partial).map_err(|error| format!("{}: {error}", partial.display()))?;
+    for package in packages {
+        let archive = apt.download(package, &partial)?;
+        run(Command::new("dpkg-deb").arg("--extract").arg(&archive).arg(&partial))?;
+        let _ = fs::remove_file(&archive);
+    }
+    fs::rename(&partial, folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder.to_owned())
+}
+
+/// Where a folder grows: its name alone, as `with_extension` would cut `6.1`.
+fn partial(folder: &Path) -> PathBuf {
+    let mut name = folder.as_os_str().to_owned();
+    name.push(".partial");
+    name.into()
+}
+
+/// Some Debian packages with all that they depend on, fetched and unpacked once into the folder `name`.
+pub fn unpacked_with_dependencies(
+    state: &Path,
+    suite: &str,
+    architecture: &str,
+    name: &str,
+    packages: &[&str],
+) -> Result<PathBuf, String> {
+    let folder = state.join(format!("{name}-{suite}-{architecture}"));
+    // What it was made of: another list of packages makes another folder.
+    let list = packages.join(" ");
+    if fs::read_to_string(folder.join(LIST)).is_ok_and(|text| text == list) {
+        return Ok(folder);
+    }
+    let apt = Apt::new(state, suite, architecture)?;
+    apt.update()?;
+    let partial = partial(&folder);
     let _ = fs::remove_dir_all(&partial);
     let archives = partial.join("archives");
     fs::create_dir_all(archives.join("partial"))
@@ -52,9 +84,14 @@ pub fn unpacked_with_dependencies(state: &Path, suite: &str, packages: &[&str]) 
         run(Command::new("dpkg-deb").arg("--extract").arg(archive.path()).arg(&partial))?;
     }
     let _ = fs::remove_dir_all(&archives);
+    fs::write(partial.join(LIST), list).map_err(|error| format!("{}: {error}", partial.display()))?;
+    let _ = fs::remove_dir_all(&folder);
     fs::rename(&partial, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(folder)
 }
+
+/// The file that tells which packages were asked for.
+pub const LIST: &str = "packages";
 
 /// Suites that have newer packages than most hosts, the ones that change least first.
 const SUITES: [&str; 4] = ["stable-backports", "stable", "testing", "unstable"];
@@ -68,7 +105,7 @@ pub fn unpacked_folder(state: &Path, package: &str, release: &str, part: &str) -
     }
     let mut failure = format!("Debian has no {package} {release}");
     for suite in SUITES {
-        let found = Apt::new(state, suite).and_then(|apt| {
+        let found = Apt::new(state, suite, HERE).and_then(|apt| {
             apt.update()?;
             Ok(apt.version(package, release)?.map(|version| (apt, version)))
         });
@@ -105,7 +142,8 @@ fn is_package(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "deb")
 }
 
-fn find_file(folder: &Path, is_wanted: fn(&Path) -> bool) -> Option<PathBuf> {
+/// A file below a folder.
+pub fn find_file(folder: &Path, is_wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
     for entry in fs::read_dir(folder).ok()?.flatten() {
         let kind = entry.file_type().ok()?;
         if kind.is_dir() {
@@ -125,15 +163,15 @@ struct Apt {
 }
 
 impl Apt {
-    fn new(state: &Path, suite: &str) -> Result<Self, String> {
+    fn new(state: &Path, suite: &str, architecture: &str) -> Result<Self, String> {
         let mirror = mirror().ok_or("no Debian mirror is configured on this host")?;
-        let folder = state.join("apt").join(suite);
+        let folder = state.join("apt").join(format!("{suite}-{architecture}"));
         let place = folder.display();
         for below in ["lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(folder.join(below)).map_err(|error| format!("{place}: {error}"))?;
         }
         let sources = format!(
-            "deb [arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {mirror} {suite} main\n"
+            "deb [arch={architecture} signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {mirror} {suite} main\n"
         );
         for (name, text) in [("sources.list", sources.as_str()), ("status", "")] {
             fs::write(folder.join(name), text).map_err(|error| format!("{place}: {error}"))?;
@@ -145,8 +183,8 @@ impl Apt {
             format!("Dir::State::lists={place}/lists"),
             format!("Dir::State::status={place}/status"),
             format!("Dir::Cache={place}/cache"),
-            "APT::Architecture=amd64".to_owned(),
-            "APT::Architectures::=amd64".to_owned(),
+            format!("APT::Architecture={architecture}"),
+            format!("APT::Architectures::={architecture}"),
             "Acquire::Languages=none".to_owned(),
             "Debug::NoLocking=1".to_owned(),
         ];
@@ -160,8 +198,8 @@ impl Apt {
     /// What a package that stands for the current kernel depends on.
     fn dependency(&self, package: &str) -> Option<String> {
         let text = run(Command::new("apt-cache").args(&self.options).args(["depends", package])).ok()?;
-        let name = text.lines().find_map(|line| line.trim().strip_prefix("Depends: ").map(str::to_owned))?;
-        name.starts_with("linux-image-").then_some(name)
+        let mut names = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+        names.find(|name| name.starts_with("linux-image-")).map(str::to_owned)
     }
 
     fn knows(&self, package: &str) -> bool {
@@ -180,7 +218,7 @@ impl Apt {
             .args(&self.options)
             .args(["download", "-qq", package])
             .current_dir(into))?;
-        find_file(into, is_package).ok_or_else(|| format!("apt-get did not download {package}"))
+        find_file(into, &is_package).ok_or_else(|| format!("apt-get did not download {package}"))
     }
 
     /// apt takes nothing for installed here, so this is everything down to the C library.
@@ -201,7 +239,7 @@ fn version_in<'t>(table: &'t str, release: &str) -> Option<&'t str> {
 }
 
 /// The mirror that the host itself uses, from either form of apt's list of sources.
-fn mirror() -> Option<String> {
+pub fn mirror() -> Option<String> {
     let mut files: Vec<PathBuf> = fs::read_dir("/etc/apt/sources.list.d")
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
         .unwrap_or_default();

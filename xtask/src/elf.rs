@@ -16,6 +16,23 @@ pub fn expect_static(path: &Path) -> Result<(), Failure> {
     }
 }
 
+/// Fails unless the program is for this architecture, as Rust calls it.
+///
+/// # Errors
+/// When it is for another, or an architecture that is not known here.
+pub fn expect_architecture(path: &Path, architecture: &str) -> Result<(), Failure> {
+    let expected = match architecture {
+        "x86_64" => 62,
+        "aarch64" => 183,
+        other => return Err(format!("no ELF number is known here for {other}").into()),
+    };
+    let file = std::fs::read(path).map_err(|error| format!("reading {}: {error}", path.display()))?;
+    if number::<2>(&file, 18) == Some(expected) {
+        return Ok(());
+    }
+    Err(format!("{}: not a program for {architecture}", path.display()).into())
+}
+
 /// What is wrong with it.
 fn lack(file: &[u8]) -> Option<&'static str> {
     const PT_DYNAMIC: u64 = 2;
@@ -68,6 +85,11 @@ mod tests {
     fn this_program_itself_is_static() {
         let me = std::env::current_exe().unwrap();
         expect_static(&me).unwrap();
+        expect_architecture(&me, std::env::consts::ARCH).unwrap();
+        assert!(
+            expect_architecture(&me, if cfg!(target_arch = "x86_64") { "aarch64" } else { "x86_64" })
+                .is_err()
+        );
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn wait(child: &mut Child, deadline: Instant) -> Result<Option<ExitStatus>, Fail
 }
 
 /// The part of the output that speaks of failures; else, as when a program crashed or did not compile, the end of it.
-fn failures(said: &str) -> String {
+pub fn failures(said: &str) -> String {
     let start = said.find("\nfailures:\n");
     let part = start.map_or(said, |start| &said[start..]);
     let lines: Vec<&str> = part.lines().collect();

@@ -6,6 +6,9 @@ use std::path::Path;
 
 pub use kennel_policy::host::{Finding, State};
 
+use kennel_policy::platforms::{self, LinuxHost};
+
+use crate::cgroup::Controller;
 use crate::landlock::Abi;
 
 fn setting(name: &str) -> Option<String> {
@@ -53,12 +56,34 @@ pub fn namespace_denial() -> (String, String) {
                 .into(),
         );
     }
+    if let Some(profile) = apparmor_profile() {
+        return (
+            format!("the AppArmor profile `{profile}` confines this process, and does not allow it namespaces"),
+            "install an AppArmor profile that allows `userns` for the kennel binary (docs/hosts.md has one), or \
+             start kennel outside of that profile"
+                .into(),
+        );
+    }
     (
         "the kernel denies user namespaces to this process".into(),
         "inside another sandbox of kennel, start that with `process.nested`; otherwise check for a seccomp filter or a security module \
          that restricts it, or use `best_effort` to run without them"
             .into(),
     )
+}
+
+/// The AppArmor profile that confines this process, if one does.
+fn apparmor_profile() -> Option<String> {
+    // The first is AppArmor's own since 5.8; the other belongs to whichever security module is the main one.
+    let label = fs::read_to_string("/proc/self/attr/apparmor/current")
+        .or_else(|_| fs::read_to_string("/proc/self/attr/current"))
+        .ok()?;
+    confining(&label)
+}
+
+/// `NAME (enforce)` → NAME. A label without a mode is no profile of AppArmor's; the other modes deny nothing.
+fn confining(label: &str) -> Option<String> {
+    Some(label.trim_end_matches(['\n', '\0']).strip_suffix(" (enforce)")?.to_owned())
 }
 
 fn in_container() -> bool {
@@ -70,9 +95,9 @@ fn in_container() -> bool {
 /// Looks at everything. `trial` runs a command that does nothing in a sandbox with the default policy, and says what
 /// came of it.
 pub fn findings(trial: impl FnOnce() -> Result<(), String>) -> Vec<Finding> {
-    let mut list = vec![kernel(), namespaces(), landlock(), seccomp()];
-    list.push(cgroups());
-    list.push(crate::users::finding());
+    let cgroups_here = crate::cgroup::Host::probe();
+    let mut list =
+        vec![kernel(), namespaces(), landlock(), seccomp(), cgroups(&cgroups_here), crate::users::finding()];
     list.push(match trial() {
         Ok(()) => Finding {
             subject: "sandbox",
@@ -89,15 +114,45 @@ pub fn findings(trial: impl FnOnce() -> Result<(), String>) -> Vec<Finding> {
             ),
         },
     });
+    let is_good =
+        |subject: &str| list.iter().any(|finding| finding.subject == subject && finding.state == State::Good);
+    let host = LinuxHost {
+        kernel: version(),
+        landlock: Abi::of_this_kernel().number(),
+        // The trial fails where one of them can be made and nothing be mounted in it.
+        namespaces: is_good("namespaces") && is_good("sandbox"),
+        seccomp: is_good("seccomp"),
+        nftables: has_nftables(),
+        memory: cgroups_here.has(Controller::Memory),
+        cpu: cgroups_here.has(Controller::Cpu),
+        pids: cgroups_here.has(Controller::Pids),
+        subordinate_ids: is_good("users"),
+    };
+    list.push(platforms::finding_on_linux(&host));
     list
+}
+
+/// Whether the kernel has nftables, or a module that it loads when it is asked for them.
+fn has_nftables() -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let lists = |name: &str| {
+        fs::read_to_string(format!("/lib/modules/{release}/{name}"))
+            .is_ok_and(|text| text.contains("/nf_tables.ko"))
+    };
+    Path::new("/sys/module/nf_tables").exists() || lists("modules.builtin") || lists("modules.dep")
+}
+
+/// The kernel's version: the first two of its numbers.
+fn version() -> (u32, u32) {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 fn kernel() -> Finding {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    let mut numbers =
-        release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    let (state, remedy) = match version {
+    let (state, remedy) = match version() {
         (0..=4, _) | (5, 0..=5) => (State::Missing, Some("kennel needs Linux 5.6 or later".to_owned())),
         (5, 6..=12) => (
             State::Weaker,
@@ -142,11 +197,19 @@ fn landlock() -> Finding {
             let udp = if newer >= Abi::V10 { ", UDP" } else { "" };
             (State::Good, format!("files, TCP{udp}, devices, signals and abstract sockets{unix}"), None)
         }
-        older => (
-            State::Weaker,
-            format!("{older:?}: without the scopes for signals and abstract sockets"),
-            Some("Linux 6.12 adds them; the namespaces protect against the same".into()),
-        ),
+        older => {
+            // From the table that docs/platforms.md is written from, up to the last level that a sandbox uses.
+            let missing: Vec<&str> = platforms::LANDLOCK
+                .iter()
+                .filter(|level| level.abi > older.number() && level.abi <= Abi::V6.number())
+                .map(|level| level.adds)
+                .collect();
+            (
+                State::Weaker,
+                format!("ABI {}: without {}", older.number(), missing.join("; ")),
+                Some("Linux 6.12 adds them; the namespaces and mounts protect against the same".into()),
+            )
+        }
     };
     Finding { subject: "landlock", state, detail, remedy }
 }
@@ -170,8 +233,7 @@ fn seccomp() -> Finding {
     }
 }
 
-fn cgroups() -> Finding {
-    let available = crate::cgroup::Host::probe();
+fn cgroups(available: &crate::cgroup::Availability) -> Finding {
     let text = available.to_string();
     let missing = !available.is_complete();
     Finding {
@@ -179,5 +241,25 @@ fn cgroups() -> Finding {
         state: if missing { State::Weaker } else { State::Good },
         detail: text.trim_end().replace('\n', "\n                     "),
         remedy: missing.then(|| "see docs/limits.md for how to get the missing controllers".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::confining;
+
+    #[test]
+    fn only_a_profile_in_enforce_mode_confines() {
+        assert_eq!(confining("session (enforce)\n").as_deref(), Some("session"));
+        for free in [
+            "unconfined\n",
+            "kennel (unconfined)\n",
+            "x (complain)",
+            "system_u:object_r:t:s0\0",
+            "kernel",
+            "",
+        ] {
+            assert_eq!(confining(free), None, "{free}");
+        }
     }
 }

@@ -52,6 +52,12 @@ impl Abi {
         Abi::of_version(version)
     }
 
+    /// The kernel's number of it; 0 for none.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self as u32
+    }
+
     fn of_version(version: i64) -> Abi {
         match version {
             ..=0 => Abi::None,

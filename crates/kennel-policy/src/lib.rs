@@ -17,6 +17,7 @@ pub mod ostext;
 pub mod outcome;
 pub mod passwd;
 pub mod pattern;
+pub mod platforms;
 pub mod policy;
 pub mod precedence;
 pub mod printed;

@@ -4,6 +4,7 @@
 //! Checking needs neither a linker nor an SDK of the other system, only the metadata of its standard library: see
 //! [`standard_library`]. Where that cannot be had, the check is skipped, with the reason.
 
+pub mod link;
 pub mod standard_library;
 
 use std::process::Command;
@@ -20,8 +21,8 @@ use standard_library::{Purpose, StandardLibrary};
 const TARGETS: [&str; 3] = ["aarch64-apple-darwin", "x86_64-apple-darwin", "x86_64-pc-windows-msvc"];
 
 /// The packages that have to compile there without a warning. What they depend on has to compile.
-const PACKAGES: [&str; 6] =
-    ["kennel", "kennel-cli", "kennel-entrypoint", "kennel-macos", "kennel-policy", "kennel-windows"];
+const PACKAGES: [&str; 7] =
+    ["kennel", "kennel-cli", "kennel-entrypoint", "kennel-macos", "kennel-policy", "kennel-windows", "xtask"];
 
 /// Checks for every target. Returns whether all is well.
 ///

@@ -77,6 +77,20 @@ pub fn find(target: &str, purpose: Purpose, install: bool) -> Result<StandardLib
     Ok(StandardLibrary::Built { sysroot })
 }
 
+/// Has rustup install the standard library of a target, unless it is there; only if `install`.
+///
+/// # Errors
+/// Why there is none.
+pub fn find_installed(target: &str, install: bool) -> Result<(), String> {
+    if cargo::has_standard_library(target) {
+        return Ok(());
+    }
+    if !install {
+        return Err(format!("no standard library of this target (rustup target add {target})"));
+    }
+    rustup(&["target", "add", target]).map_err(|error| format!("no standard library of {target}: {error}"))
+}
+
 /// Has rustup install something for the compiler in use.
 fn rustup(words: &[&str]) -> Result<(), String> {
     // Set for whatever rustup starts: without it the compiler is another one than rustup would add to.

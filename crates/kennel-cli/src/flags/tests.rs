@@ -6,6 +6,7 @@ use kennel_policy::settings::keys;
 use super::table::{COMMANDS, FLAGS, SECTIONS, Scope};
 use super::*;
 
+mod platforms;
 mod reference;
 
 fn base() -> Base {

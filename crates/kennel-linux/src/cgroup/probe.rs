@@ -73,6 +73,11 @@ impl Availability {
         self.missing.is_empty()
     }
 
+    /// Whether limits of this controller can be enforced.
+    pub fn has(&self, controller: Controller) -> bool {
+        self.usable.iter().any(|(usable, _)| *usable == controller)
+    }
+
     /// Each controller by itself, since a host can have some and lack others.
     fn add_unified(&mut self, seat: &Seat, controllers: ControllerSet) {
         for controller in controllers.iter() {

@@ -1,0 +1,155 @@
+//! Static Linux programs, for this machine's processor and for the other one.
+//!
+//! They are linked with musl by rust-lld. Both come with Rust: the standard library of a musl target has the C library and
+//! the start files in it, and the linker knows every processor. So nothing of the other architecture has to be
+//! installed, and what comes of it depends on the release of Rust and on the source, not on the distribution's C
+//! compiler. musl also starts sooner: glibc's start asks the processor about itself some forty times, which in a
+//! virtual machine takes half a millisecond.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::Failure;
+use crate::cargo::{self, Program};
+use crate::debian::run;
+use crate::foreign::standard_library;
+
+/// How programs for one architecture are built here.
+#[derive(Clone, Debug)]
+pub struct StaticLinux {
+    /// As in `x86_64-unknown-linux-musl`.
+    pub target: String,
+    /// What the compiler has to be told besides.
+    flags: Vec<String>,
+    /// Another linker than the target's own.
+    linker: Option<&'static str>,
+}
+
+impl StaticLinux {
+    /// Finds out how to build for an architecture (`x86_64`, `aarch64`). Unless `install`, a standard library that is
+    /// missing stays missing. `KENNEL_RELEASE_TARGET` names another target for this machine's own architecture.
+    ///
+    /// # Errors
+    /// Why it cannot be done.
+    pub fn find(architecture: &str, install: bool) -> Result<StaticLinux, String> {
+        let is_ours = architecture == std::env::consts::ARCH;
+        if let Some(target) = std::env::var("KENNEL_RELEASE_TARGET").ok().filter(|_| is_ours) {
+            return Ok(StaticLinux::plain(target));
+        }
+        let target = format!("{architecture}-unknown-linux-musl");
+        let no_musl = match standard_library::find_installed(&target, install) {
+            Ok(()) => return StaticLinux::musl(target),
+            Err(reason) => reason,
+        };
+        // glibc's target is there with the compiler, and is static too if it is told so.
+        let target = format!("{architecture}-unknown-linux-gnu");
+        if is_ours && cargo::has_standard_library(&target) {
+            println!("no musl: {no_musl}");
+            return Ok(StaticLinux::plain(target));
+        }
+        Err(no_musl)
+    }
+
+    fn musl(target: String) -> Result<StaticLinux, String> {
+        let is_ours = target.starts_with(std::env::consts::ARCH);
+        let linker = match rust_lld() {
+            Ok(_) => Some("rust-lld"),
+            // The C compiler of this machine can link what is for this machine.
+            Err(_) if is_ours => None,
+            Err(reason) => return Err(reason),
+        };
+        Ok(StaticLinux { target, flags: Vec::new(), linker })
+    }
+
+    /// A target as cargo's configuration has it; for glibc that says in `.cargo/config.toml` that it is static.
+    fn plain(target: String) -> StaticLinux {
+        let is_glibc = target.ends_with("-linux-gnu");
+        let flags = if is_glibc { vec!["-Ctarget-feature=+crt-static".to_owned()] } else { Vec::new() };
+        StaticLinux { target, flags, linker: None }
+    }
+
+    /// A call of cargo that builds for this architecture. It still has to be told what: `build`, `test --no-run`.
+    pub fn cargo(&self, more_flags: &[String]) -> Command {
+        let mut command = cargo::cargo();
+        command.env("CARGO_BUILD_TARGET", &self.target);
+        if let Some(linker) = self.linker {
+            let name = self.target.to_uppercase().replace('-', "_");
+            command.env(format!("CARGO_TARGET_{name}_LINKER"), linker);
+        }
+        let flags: Vec<&str> = self.flags.iter().chain(more_flags).map(String::as_str).collect();
+        if !flags.is_empty() {
+            command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+        }
+        command
+    }
+
+    #[allow(dead_code, reason = "for the arm64 machine of vm-test")]
+    /// Builds as `cargo` with these arguments, and returns the programs that came of it.
+    ///
+    /// # Errors
+    /// When something does not compile; the compiler has said what.
+    pub fn build(&self, arguments: &[&str]) -> Result<Vec<Program>, Failure> {
+        cargo::build_by(self.cargo(&[]), arguments)
+    }
+
+    /// Builds packages as they are released: optimised, and with the same bytes wherever they are built.
+    ///
+    /// # Errors
+    /// When something does not compile.
+    pub fn build_release(&self, packages: &[&str]) -> Result<Built, Failure> {
+        let mut built = Built::default();
+        for package in packages {
+            let mut flags = remapped_paths()?;
+            let mut folder = None;
+            if *package == "kennel-entrypoint" && self.target.ends_with("-musl") {
+                // It starts itself; the start files that come with the target would be linked all the same.
+                flags.push("-Clink-self-contained=no".to_owned());
+                // With other flags cargo would build everything in the usual folder again, each time.
+                folder = Some(cargo::root().join("target").join("entrypoint"));
+            }
+            let mut command = self.cargo(&flags);
+            command.envs(folder.map(|folder| ("CARGO_TARGET_DIR", folder)));
+            let arguments = ["build", "--release", "--locked", "--package", package];
+            let messages = cargo::build_messages(command, &arguments)?;
+            built.programs.extend(cargo::programs(&messages));
+            built.libraries.extend(cargo::registry_libraries(&messages, &self.target));
+        }
+        Ok(built)
+    }
+}
+
+/// What came of a release's build.
+#[derive(Debug, Default)]
+pub struct Built {
+    pub programs: Vec<Program>,
+    /// The crates of registries that were linked: names and versions.
+    pub libraries: BTreeSet<(String, String)>,
+}
+
+/// Programs hold paths of the source, for messages of panics. Those of this workspace are relative; those of other crates
+/// begin with the folder where this user's cargo keeps them, and have to begin with something that is the same everywhere.
+fn remapped_paths() -> Result<Vec<String>, Failure> {
+    let pairs = [(cargo_home()?, "/cargo"), (cargo::root(), "/kennel")];
+    Ok(pairs.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())).collect())
+}
+
+/// Where this user's cargo keeps crates.
+///
+/// # Errors
+/// When nothing says where.
+pub fn cargo_home() -> Result<PathBuf, Failure> {
+    let home = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));
+    home.ok_or_else(|| "neither CARGO_HOME nor HOME is set".into())
+}
+
+/// The linker that comes with Rust, which is found by its name.
+fn rust_lld() -> Result<PathBuf, String> {
+    let sysroot = run(cargo::rustc().args(["--print", "sysroot"]))?;
+    let about = run(cargo::rustc().arg("-vV"))?;
+    let host = about.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
+    let path = PathBuf::from(sysroot.trim()).join("lib/rustlib").join(host).join("bin/rust-lld");
+    if path.is_file() { Ok(path) } else { Err(format!("Rust came without its linker ({})", path.display())) }
+}
