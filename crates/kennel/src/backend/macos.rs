@@ -100,6 +100,9 @@ impl Backend for MacOs {
     }
 }
 
+/// What everything is killed by.
+const SIGKILL: i32 = 9;
+
 /// What stands for a sandbox's tag in a plan.
 const PLANNED_TAG: &str = "kennel-0";
 
@@ -201,7 +204,7 @@ fn steps(resolved: &Resolved, profile: &Profile) -> Vec<PlannedStep> {
 /// Starts a job.
 fn start(job: Job) -> Result<Portable<Command>> {
     let Job { policy, command, environment, cwd, streams, hooks, .. } = job;
-    let Hooks { audience, show, control, ask, published, advice, .. } = hooks;
+    let Hooks { count, audience, show, control, ask, published, advice, .. } = hooks;
     let attached = matches!(streams, Streams::Attached);
     let limits = limit_plan(&policy.limits, process::own_processes());
     let not_enforced = not_enforced(&policy, &limits)?;
@@ -282,7 +285,7 @@ fn start(job: Job) -> Result<Portable<Command>> {
         keep: &policy.process.keep_fds,
         limits: &limits.kernel,
     };
-    let mut sandboxed = Sandboxed::start(start, &tag, limits.watched, policy.limits.cpu_time)
+    let mut sandboxed = Sandboxed::start(start, &tag, limits.watched, policy.limits.cpu_time, count)
         .map_err(|error| io::Error::new(error.kind(), format!("starting {SANDBOX_EXEC}: {error}")))?;
     // From here on what fails must end it, which dropping the run does.
     let mut raw = None;
@@ -482,7 +485,8 @@ impl Process for Command {
         Some(match self.sandboxed.watch()? {
             Exceeded::Memory => Ended::OutOfMemory,
             Exceeded::CpuTime => Ended::CpuTimeUsedUp,
-            Exceeded::Tasks => Ended::Killed,
+            // Told by `pids_refused`.
+            Exceeded::Tasks => Ended::Signalled(SIGKILL),
         })
     }
 
