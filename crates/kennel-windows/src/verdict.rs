@@ -412,6 +412,21 @@ mod tests {
         assert_eq!(ROWS.len(), known.len());
     }
 
+    #[test]
+    fn the_table_of_all_systems_says_the_same() {
+        use kennel_policy::platforms::{PROMISES, Support};
+        for promise in PROMISES {
+            for key in promise.settings {
+                let verdict = find(key).expect("every key has one").verdict;
+                let agrees = match promise.windows.support {
+                    Support::Enforced => !matches!(verdict, Verdict::Unavailable | Verdict::BestEffort),
+                    Support::BestEffort | Support::NotAvailable => true,
+                };
+                assert!(agrees, "{}: {key} is {verdict:?}", promise.promise);
+            }
+        }
+    }
+
     /// The table in docs/windows.md; `UPDATE_DOCS=1` writes it.
     #[test]
     fn the_page_shows_every_verdict() {
