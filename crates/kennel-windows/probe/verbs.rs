@@ -15,7 +15,9 @@ use windows_sys::Win32::Security::{
     GetTokenInformation, IsTokenRestricted, LookupPrivilegeNameW, TOKEN_GROUPS, TOKEN_MANDATORY_LABEL,
     TOKEN_PRIVILEGES, TOKEN_QUERY, TokenGroups, TokenIntegrityLevel, TokenPrivileges,
 };
-use windows_sys::Win32::System::Console::{CTRL_BREAK_EVENT, SetConsoleCtrlHandler};
+use windows_sys::Win32::System::Console::{
+    CTRL_BREAK_EVENT, CTRL_C_EVENT, GenerateConsoleCtrlEvent, SetConsoleCtrlHandler,
+};
 use windows_sys::Win32::System::JobObjects::IsProcessInJob;
 use windows_sys::Win32::System::Threading::{
     CREATE_BREAKAWAY_FROM_JOB, CREATE_NEW_PROCESS_GROUP, DETACHED_PROCESS, GetCurrentProcess,
@@ -98,8 +100,27 @@ pub fn perform(verb: &str, words: &[OsString]) -> i32 {
             println!("ready");
             std::thread::sleep(Duration::from_secs(60));
         }
+        // What a server says to a client that heeds, or does not heed, the variables of a proxy.
+        "get" => get(&words[0].to_string_lossy(), std::env::var("HTTP_PROXY").ok().as_deref()),
+        "get-directly" => get(&words[0].to_string_lossy(), None),
+        "interrupt" => {
+            // SAFETY: the handler only ends the process.
+            unsafe { SetConsoleCtrlHandler(Some(on_interrupt), TRUE) };
+            println!("ready");
+            let _ = std::io::stdout().flush();
+            std::thread::sleep(Duration::from_secs(60));
+        }
+        // Runs a command on its own console, and types Ctrl-C or Ctrl-Break there when it is ready.
+        "type-ctrl-c" => return type_control(CTRL_C_EVENT, words),
+        "type-ctrl-break" => return type_control(CTRL_BREAK_EVENT, words),
         // A controller of its own, with a tree in its sandbox. Whoever started it kills it.
-        "controller" => return controller(),
+        "controller" => {
+            let started = start_sandboxed(&["tree", "1"], own_output());
+            std::thread::sleep(Duration::from_secs(600));
+            drop(started);
+        }
+        // A controller that sends Ctrl-Break to its command on this console.
+        "send-break" => return send_break(),
         _ => {
             eprintln!("no verb {verb}");
             return 99;
@@ -125,32 +146,106 @@ unsafe extern "system" fn on_break(event: u32) -> BOOL {
     0
 }
 
-fn controller() -> i32 {
+unsafe extern "system" fn on_interrupt(event: u32) -> BOOL {
+    match event {
+        CTRL_C_EVENT => std::process::exit(43),
+        CTRL_BREAK_EVENT => std::process::exit(44),
+        _ => 0,
+    }
+}
+
+unsafe extern "system" fn live_on(_: u32) -> BOOL {
+    TRUE
+}
+
+fn type_control(event: u32, words: &[OsString]) -> i32 {
+    // SAFETY: the handler does nothing. Not the other form of this call, which would be inherited.
+    unsafe { SetConsoleCtrlHandler(Some(live_on), TRUE) };
+    let Ok(mut child) = Command::new(&words[0]).args(&words[1..]).stdout(Stdio::piped()).spawn() else {
+        return 98;
+    };
+    let mut said = [0; 5];
+    let _ = child.stdout.as_mut().map(|output| output.read_exact(&mut said));
+    // SAFETY: no memory is involved. Group 0 is everybody on this console.
+    let sent = unsafe { GenerateConsoleCtrlEvent(event, 0) };
+    println!("{} {}", String::from_utf8_lossy(&said), sent != 0);
+    if sent == 0 {
+        let _ = child.kill();
+    }
+    child.wait().ok().and_then(|end| end.code()).unwrap_or(97)
+}
+
+/// Asks a server for a page, and prints the first line of its answer.
+fn get(address: &str, proxy: Option<&str>) {
+    let host = address.to_owned();
+    let proxy = proxy.and_then(|proxy| proxy.strip_prefix("http://")).map(str::to_owned);
+    let (to, login) = match &proxy {
+        Some(proxy) => match proxy.split_once('@') {
+            Some((login, to)) => (to.to_owned(), Some(login.to_owned())),
+            None => (proxy.clone(), None),
+        },
+        None => (host.clone(), None),
+    };
+    let target = if proxy.is_some() { format!("http://{host}/") } else { "/".to_owned() };
+    let login =
+        login.map(|login| format!("Proxy-Authorization: Basic {}\r\n", base64(&login))).unwrap_or_default();
+    let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{login}Connection: close\r\n\r\n");
+    let answer = std::net::TcpStream::connect(&to).and_then(|mut stream| {
+        stream.write_all(request.as_bytes())?;
+        let mut text = Vec::new();
+        stream.read_to_end(&mut text).map(|_| String::from_utf8_lossy(&text).into_owned())
+    });
+    match answer {
+        Ok(text) => println!("{}", text.lines().next().unwrap_or_default()),
+        Err(error) => println!("{error}"),
+    }
+}
+
+fn base64(text: &str) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut written = String::new();
+    for part in text.as_bytes().chunks(3) {
+        let bits =
+            part.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - part.len()));
+        for index in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * index) & 63) as usize];
+            written.push(if index <= part.len() { letter as char } else { '=' });
+        }
+    }
+    written
+}
+
+fn send_break() -> i32 {
+    let (mut output, end) = std::io::pipe().expect("a pipe");
+    let mut running = start_sandboxed(&["break"], end.into());
+    let _ = output.read_exact(&mut [0; 5]);
+    if let Err(error) = kennel_windows::console::send_break(running.pid()) {
+        println!("{error}");
+        return 98;
+    }
+    let until = Instant::now() + Duration::from_secs(30);
+    let end = running.wait(Some(until)).expect("it can be waited for").expect("it ends");
+    println!("{}", end.code);
+    0
+}
+
+fn own_output() -> OwnedHandle {
+    let output = std::io::stdout();
+    std::os::windows::io::AsHandle::as_handle(&output).try_clone_to_owned().expect("a copy")
+}
+
+/// Starts this program in a sandbox.
+fn start_sandboxed(verb: &[&str], output: OwnedHandle) -> kennel_windows::Sandboxed {
     let mut policy = Policy::default();
     policy.network.mode = NetworkMode::Host;
     let own = std::env::current_exe().unwrap_or_default();
     let nowhere = || std::fs::File::open("NUL").map(OwnedHandle::from).expect("the null device");
-    let output = std::io::stdout().lock();
-    // SAFETY: standard output stays open as long as this process lives.
-    let output = unsafe { std::os::windows::io::BorrowedHandle::borrow_raw(output.as_raw_handle()) };
-    let output = output.try_clone_to_owned().expect("a copy");
-    let words = [own.into(), "tree".into(), "1".into()];
+    let words: Vec<OsString> = [own.into()].into_iter().chain(verb.iter().map(OsString::from)).collect();
     let variables = std::env::vars_os().collect();
     let (cwd, streams) = (std::env::temp_dir(), [nowhere(), output, nowhere()]);
-    let started = kennel_windows::Prepared::new(&policy).and_then(|prepared| {
-        let launch = kennel_windows::Launch { words: &words, variables, cwd, streams, shares_ctrl_c: false };
-        kennel_windows::start(prepared, launch)
-    });
-    match started {
-        Ok(_running) => {
-            std::thread::sleep(Duration::from_secs(600));
-            0
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            1
-        }
-    }
+    let prepared = kennel_windows::Prepared::new(&policy).expect("it can be prepared");
+    let launch = kennel_windows::Launch { words: &words, variables, cwd, streams, shares_ctrl_c: false };
+    kennel_windows::start(prepared, launch).expect("it starts")
 }
 
 /// Prints each group with its attributes, each privilege, and the integrity level.

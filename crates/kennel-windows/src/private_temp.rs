@@ -5,16 +5,16 @@ use std::ffi::OsStr;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::windows::io::{FromRawHandle, OwnedHandle};
+use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::path::{Path, PathBuf};
 
-use windows_sys::Win32::Foundation::{ERROR_INVALID_PARAMETER, LocalFree};
+use windows_sys::Win32::Foundation::{ERROR_INVALID_PARAMETER, LocalFree, WAIT_OBJECT_0};
 use windows_sys::Win32::Security::Authorization::{
     ConvertStringSecurityDescriptorToSecurityDescriptorW, SDDL_REVISION_1,
 };
 use windows_sys::Win32::Security::{PSECURITY_DESCRIPTOR, SECURITY_ATTRIBUTES};
 use windows_sys::Win32::Storage::FileSystem::CreateDirectoryW;
-use windows_sys::Win32::System::Threading::{OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION};
+use windows_sys::Win32::System::Threading::{OpenProcess, PROCESS_SYNCHRONIZE, WaitForSingleObject};
 
 use crate::error::{Error, check, failed};
 use crate::token::Token;
@@ -102,13 +102,15 @@ fn process_of(name: &OsStr) -> Option<u32> {
 /// Whether there is no such process. One with the same number may be another: its folder stays until that one is gone too.
 fn is_gone(process: u32) -> bool {
     // SAFETY: no memory is involved.
-    let handle = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, process) };
+    let handle = unsafe { OpenProcess(PROCESS_SYNCHRONIZE, 0, process) };
     if handle.is_null() {
         return io::Error::last_os_error().raw_os_error() == Some(ERROR_INVALID_PARAMETER.cast_signed());
     }
     // SAFETY: it was just opened for us.
-    drop(unsafe { OwnedHandle::from_raw_handle(handle) });
-    false
+    let handle = unsafe { OwnedHandle::from_raw_handle(handle) };
+    // One that has ended is known for as long as somebody has a handle to it.
+    // SAFETY: the handle is of a process.
+    unsafe { WaitForSingleObject(handle.as_raw_handle(), 0) == WAIT_OBJECT_0 }
 }
 
 #[cfg(test)]

@@ -491,3 +491,68 @@ impl Drop for Sandboxed {
         self.end_everything();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::windows::process::CommandExt;
+
+    use super::*;
+
+    /// A process that waits to be resumed.
+    fn suspended() -> std::process::Child {
+        let mut command = std::process::Command::new("cmd");
+        command.args(["/d", "/c", "exit 5"]).creation_flags(CREATE_SUSPENDED);
+        command.spawn().expect("it starts")
+    }
+
+    #[test]
+    fn the_guard_ends_a_process_that_has_not_run() {
+        let mut child = suspended();
+        let handle = child.as_handle().try_clone_to_owned().expect("a copy");
+        drop(Guard(&handle));
+        assert_eq!(child.wait().expect("it ends").code(), Some(KILLED.cast_signed()));
+    }
+
+    #[test]
+    fn a_process_outside_of_the_job_is_noticed() {
+        let mut child = suspended();
+        let handle = child.as_handle().try_clone_to_owned().expect("a copy");
+        let job = Job::new(&JobLimits::default(), false).expect("a job");
+        assert!(!job.contains(&handle).expect("it can be asked"));
+        child.kill().and_then(|()| child.wait()).expect("it ends");
+    }
+
+    #[test]
+    fn a_job_that_is_closed_ends_its_processes() {
+        use windows_sys::Win32::System::JobObjects::AssignProcessToJobObject;
+        let mut child = suspended();
+        let handle = child.as_handle().try_clone_to_owned().expect("a copy");
+        let job = Job::new(&JobLimits::default(), true).expect("a job");
+        // SAFETY: both handles are valid.
+        assert_ne!(unsafe { AssignProcessToJobObject(job.raw(), handle.as_raw_handle()) }, 0);
+        assert!(job.contains(&handle).expect("it can be asked"));
+        assert!(child.try_wait().expect("it can be asked").is_none());
+        drop(job);
+        child.wait().expect("it ends");
+    }
+
+    #[test]
+    fn only_the_copies_are_inherited() {
+        use windows_sys::Win32::Foundation::{GetHandleInformation, HANDLE_FLAG_INHERIT};
+        let is_inherited = |handle: &OwnedHandle| {
+            let mut flags = 0;
+            // SAFETY: the handle is valid, and `flags` is where the result goes.
+            assert_ne!(unsafe { GetHandleInformation(handle.as_raw_handle(), &mut flags) }, 0);
+            flags & HANDLE_FLAG_INHERIT != 0
+        };
+        let (reader, _writer) = io::pipe().expect("a pipe");
+        let own = OwnedHandle::from(reader);
+        let copy = inheritable(own.as_handle()).expect("a copy");
+        assert!(is_inherited(&copy) && !is_inherited(&own));
+        let job = Job::new(&JobLimits::default(), false).expect("a job");
+        let mut flags = 0;
+        // SAFETY: as above.
+        assert_ne!(unsafe { GetHandleInformation(job.raw(), &mut flags) }, 0);
+        assert_eq!(flags & HANDLE_FLAG_INHERIT, 0, "a process with the job's handle could lift its limits");
+    }
+}

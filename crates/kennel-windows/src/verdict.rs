@@ -137,6 +137,8 @@ pub static ROWS: &[Row] = &[
     row("environment.pass", Enforced, "the command gets a block of its own"),
     row("environment.unset", Enforced, "the command gets a block of its own"),
     row("environment.set", Enforced, "the command gets a block of its own"),
+    row("environment.secrets", Enforced, "they are not in the block"),
+    row("environment.secret_names", Enforced, "they are not in the block"),
     row("process.workdir", Enforced, "it starts there"),
     row("process.user", Partly, "self; there is no other root to be"),
     row("process.users", Unavailable, "there are no subordinate users"),
@@ -201,7 +203,7 @@ pub fn lacks(policy: &Policy) -> Vec<Lack> {
     lacks.network(network, token_kind(policy));
     lacks.limits(limits);
     // All of it is enforced.
-    let EnvironmentPolicy { base: _, pass: _, unset: _, set: _ } = environment;
+    let EnvironmentPolicy { base: _, pass: _, unset: _, set: _, secrets: _, secret_names: _ } = environment;
     lacks.process(process);
     lacks.0
 }
@@ -304,8 +306,9 @@ impl Lacks {
             relays,
             // How connections fail that are refused, of which there are none.
             no_network: _,
-            // What a Mac's profile opens beside; nothing is closed by them.
+            // A network that is not closed is named by its mode, with the ports that a command can listen on.
             local_binding: _,
+            // macOS's.
             trust_daemon: _,
         } = network;
         match mode {
@@ -370,7 +373,7 @@ impl Lacks {
             seccomp,
             nested,
             keep_fds,
-            // Services of macOS.
+            // macOS's.
             mach_services: _,
         } = process;
         if *user == UserMode::Root {

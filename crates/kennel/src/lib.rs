@@ -92,6 +92,19 @@ pub mod host {
 
     use crate::backend::{Backend, Native};
 
+    /// What an exit code means that is the system's and not a program's own. Windows has such codes, where other systems have
+    /// signals.
+    #[must_use]
+    pub fn exit_meaning(code: i32) -> Option<&'static str> {
+        #[cfg(windows)]
+        return kennel_windows::exit::meaning(code.cast_unsigned());
+        #[cfg(not(windows))]
+        {
+            let _ = code;
+            None
+        }
+    }
+
     /// What this host supports, and how to fix what it does not.
     #[must_use]
     pub fn findings() -> Vec<Finding> {

@@ -58,6 +58,8 @@ fn clippy(target: &str, library: &StandardLibrary) -> Command {
     let mut command = cargo::cargo();
     command.args(["clippy", "--quiet", "--all-targets", "--no-deps", "--target", target]);
     command.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
+    // With the program that its tests start, and so with these.
+    command.args(["--features", "kennel-windows/probe"]);
     command.args(["--", "-D", "warnings"]);
     // A folder of its own: with other flags cargo would build everything in the usual one again, each time.
     command.env("CARGO_TARGET_DIR", cargo::root().join("target").join("check-foreign"));

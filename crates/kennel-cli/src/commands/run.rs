@@ -185,7 +185,12 @@ fn explain(outcome: &Outcome, limits: &Limits) {
             "kennel: memory ran out at {bytes} (limits.memory); {} killed, the command went on",
             counted(outcome.oom_kills, "process was", "processes were")
         )),
-        // Told by the exit code, or by a later version.
+        // Told by the exit code, whose meaning not everybody knows; or by a later version.
+        Ended::Exited(code) => {
+            if let Some(meaning) = kennel::host::exit_meaning(code) {
+                say(&format!("kennel: the command ended with 0x{code:08X}: {meaning}"));
+            }
+        }
         _ => {}
     }
     if let (1.., Some(pids)) = (outcome.pids_refused, limits.pids) {

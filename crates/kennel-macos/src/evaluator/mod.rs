@@ -193,7 +193,7 @@ impl Profile {
     #[must_use]
     pub fn allows(&self, operation: &str, target: Target<'_>) -> bool {
         for level in levels(operation) {
-            let rules = self.rules.get(level.as_str()).map(Vec::as_slice).unwrap_or_default();
+            let rules = self.rules.get(level).map(Vec::as_slice).unwrap_or_default();
             let matches = |(number, _): &&(usize, bool)| {
                 self.bodies[*number].iter().any(|filter| filter.matches(target))
             };
@@ -302,15 +302,16 @@ impl Profile {
 }
 
 /// An operation and the groups that it belongs to, the most specific first.
-fn levels(operation: &str) -> Vec<String> {
-    let mut levels = vec![operation.to_owned()];
-    let mut rest = operation;
-    while let Some((group, _)) = rest.rsplit_once('-') {
-        levels.push(format!("{group}*"));
-        rest = group;
-    }
-    levels.push("default".to_owned());
-    levels
+fn levels(operation: &str) -> impl Iterator<Item = &str> {
+    let groups = OPERATIONS.iter().copied().filter(move |group| {
+        group.strip_suffix('*').is_some_and(|start| {
+            operation != *group && operation.strip_prefix(start).is_some_and(|rest| rest.starts_with('-'))
+        })
+    });
+    // Longer names come later in the table.
+    let mut groups: Vec<&str> = groups.collect();
+    groups.reverse();
+    std::iter::once(operation).chain(groups).chain(["default"])
 }
 
 fn filter(form: &Form) -> Result<Filter, BadProfile> {

@@ -43,6 +43,8 @@ pub enum Mistake {
     NoFolding,
     DenyReadsOnly,
     AllowUnlink,
+    NoCanonicalPaths,
+    NoWritesDenied,
 }
 
 #[cfg(test)]
@@ -131,7 +133,9 @@ impl<'a> Files<'a> {
                 if self.opens(point) {
                     writer.rule(Decision::Allow, READ, filters(Decision::Allow)?);
                 }
-                writer.rule(Decision::Deny, WRITE, filters(Decision::Deny)?);
+                if !mistaken!(NoWritesDenied) {
+                    writer.rule(Decision::Deny, WRITE, filters(Decision::Deny)?);
+                }
             }
             Access::Write => {
                 writer.rule(Decision::Allow, BOTH, filters(Decision::Allow)?);
@@ -154,6 +158,7 @@ impl<'a> Files<'a> {
     fn filters(&self, point: &Point, decision: Decision) -> Result<Filters, ProfileError> {
         let reason = point.reason.to_string();
         let path = quoted(path_text(&point.path, &reason)?);
+        let path = if mistaken!(NoCanonicalPaths) { path.replacen('/', "//", 1) } else { path };
         let mut text = vec![format!("(subpath {path})")];
         if !mistaken!(NoLiteral) {
             text.insert(0, format!("(literal {path})"));
@@ -300,7 +305,8 @@ impl<'a> Files<'a> {
         }
         for (path, reason) in both {
             let text = vec![format!("(literal {})", quoted(path_text(&path, &reason)?))];
-            writer.rule(Decision::Deny, COME_AND_LEAVE, Filters { reason, text });
+            let operations = if mistaken!(NoLiteral) { LEAVE } else { COME_AND_LEAVE };
+            writer.rule(Decision::Deny, operations, Filters { reason, text });
         }
         for folder in self.resolved.missing_folders.iter().filter(|_| !mistaken!(NoMissingFolders)) {
             let reason = "a folder with a denied name in it could be moved there".to_owned();

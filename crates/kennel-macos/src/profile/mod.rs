@@ -19,6 +19,7 @@
 pub mod disk;
 mod error;
 mod files;
+mod log;
 mod network;
 mod regex;
 mod resolve;
@@ -27,6 +28,7 @@ mod text;
 
 pub use disk::{Disk, Entry, HostDisk, Kind};
 pub use error::{ProfileError, ResolveError};
+pub use log::{Refusal, refusal};
 pub use network::{Listen, Network, Outbound};
 pub use resolve::{
     Access, Denial, DeniedPattern, MissingFolders, Point, Resolved, SYSTEM, SocketPath, Sockets,
@@ -64,3 +66,6 @@ pub fn profile(resolved: &Resolved, network: &Network, tag: &str) -> Result<Prof
     files.write_moves(&mut writer)?;
     Ok(Profile { text: writer.finish()?, parameters: Vec::new() })
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 //! what it does not is skipped, and said so.
 #![cfg(windows)]
 
+mod cli;
 mod command_line;
 mod confinement;
 mod ending;
@@ -34,11 +35,11 @@ fn policy() -> Policy {
     policy
 }
 
-/// Says that this Wine does not enforce something; returns whether that is so.
+/// Says that this Wine does not do something; returns whether it is Wine.
 fn skipped(what: &str) -> bool {
     let wine = kennel_windows::host::wine_version();
     if let Some(version) = &wine {
-        println!("SKIPPED: Wine {version} does not enforce {what}");
+        println!("SKIPPED: Wine {version} does not have or enforce {what}");
     }
     wine.is_some()
 }

@@ -76,10 +76,7 @@ fn only_the_variables_that_the_policy_passes_arrive() {
     output.read_to_string(&mut text).expect("it prints");
     sandboxed.wait(Some(Instant::now() + LONG)).expect("waited").expect("it ends");
     let has = |line: &str| text.lines().any(|own| own == line);
-    assert!(
-        has("KENNEL_PASS=1") && has("Kennel_Set=a=b ä") && has("HTTP_PROXY=http://127.0.0.1:9"),
-        "{text}"
-    );
+    assert!(has("KENNEL_PASS=1") && has("Kennel_Set=a=b ä"), "{text}");
     assert!(!text.contains("SECRET") && !text.contains("secret"), "{text}");
     assert!(text.lines().any(|line| line.to_ascii_lowercase().starts_with("systemroot=")), "{text}");
 }

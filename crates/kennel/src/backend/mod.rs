@@ -40,12 +40,12 @@ pub(crate) use linux::{Linux as Native, held_file, terminal};
 pub(crate) use macos::MacOs as Native;
 #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
 pub(crate) use unsupported::Unsupported as Native;
+#[cfg(windows)]
+pub(crate) use windows::Windows as Native;
 
 /// A file that is written after a command has run.
 #[cfg(not(target_os = "linux"))]
 pub(crate) use held as held_file;
-#[cfg(windows)]
-pub(crate) use windows::Windows as Native;
 
 /// What a clone of this process would have to forget; only Linux makes such clones.
 #[cfg(not(target_os = "linux"))]

@@ -184,7 +184,10 @@ impl<P: Process> Portable<P> {
     }
 
     /// The caller's ends of pipes, where they are known only now.
-    #[cfg_attr(target_os = "linux", expect(dead_code, reason = "for systems with terminals of their own"))]
+    #[cfg_attr(
+        any(target_os = "linux", windows),
+        expect(dead_code, reason = "for systems with terminals of their own")
+    )]
     pub(crate) fn set_pipes(&mut self, pipes: Pipes) {
         self.pipes = pipes;
     }

@@ -212,8 +212,9 @@ mod tests {
     }
 
     fn token(gate: &HostGate) -> String {
-        let value =
-            |name: &str| gate.variables.iter().find(|(own, _)| own == name).expect("it is set").1.clone();
+        let (variables, defaults) = gate.variables();
+        assert!(defaults.iter().any(|default| default.name == "GIT_SSH_COMMAND"));
+        let value = |name: &str| variables.iter().find(|(own, _)| own == name).expect("it is set").1.clone();
         let address = value("HTTP_PROXY").into_string().expect("text");
         assert!(address.ends_with(&format!("@127.0.0.1:{}", gate.ports[0])), "{address}");
         let login = address.split_once("kennel:").expect("a login").1;
@@ -243,6 +244,19 @@ mod tests {
         assert!(used.blocked.contains("other.example"), "{used:?}");
         drop(gate);
         assert!(!is_taken(port), "the port is given back");
+    }
+
+    #[test]
+    fn lines_that_came_before_change_the_rules_at_once() {
+        let (lines, mut writer) = std::io::pipe().expect("a pipe");
+        let mut gate = gate(&listed(&[])).expect("a gate");
+        writer.write_all(b"{\"network\": {\"allow\": [\"127.0.0.1:1\"]}}\n").expect("written");
+        gate.follow(ControlLines::new(lines.into(), |_| ()));
+        gate.open(false);
+        // Nobody listens there, but it was tried.
+        let _ = ask(gate.ports()[0], &token(&gate), "127.0.0.1:1");
+        assert!(gate.used("").decisions.iter().any(|decision| decision.allowed));
+        assert!(gate.control().is_some());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the entries of the four lists say, path by path.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use kennel_policy::policy::{Missing, PathRule, Precedence, SearchScope};
 use kennel_policy::precedence::List;
@@ -65,7 +65,9 @@ impl<'a> Resolver<'a> {
                 }
             }
             // By the name that was written too: should a link on the way become a folder, the rule is about what is in it.
-            if !straight && list.denies() && rule.missing != Missing::Ignore {
+            // What is only written in a roundabout way has no other name.
+            let by_name = path.components().all(|part| part != Component::ParentDir) && !way.links.is_empty();
+            if by_name && list.denies() && rule.missing != Missing::Ignore {
                 self.say_absent(list, path, reason.clone());
             }
             match location {

@@ -112,7 +112,7 @@ pub enum Denial {
 }
 
 /// What a policy means on a disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolved {
     /// Where the answer changes, parents before children.
     pub points: Vec<Point>,

@@ -83,6 +83,7 @@ impl<'a> Resolver<'a> {
             repositories,
             repositories_in: chosen(&writable),
             kept: kept.as_ref(),
+            most_entries: walk::MOST_ENTRIES,
         };
         let walked = walk::walk(self.disk, &search)?;
         let (mut matches, mut looked) = (Vec::new(), Looked::default());
@@ -229,6 +230,7 @@ impl<'a> Resolver<'a> {
         for link in first {
             add(&mut waiting, &mut links, link, &|pattern| (pattern, 0));
         }
+        let mut left = walk::MOST_BEHIND_LINKS;
         while let Some((link, folder, glob, used)) = waiting.pop() {
             let pattern = &globs[glob].pattern;
             // The walk itself comes by.
@@ -258,8 +260,15 @@ impl<'a> Resolver<'a> {
                 repositories: BTreeSet::new(),
                 repositories_in: BTreeSet::new(),
                 kept: None,
+                most_entries: left,
             };
-            let walked = walk::walk(self.disk, &search)?;
+            let walked = walk::walk(self.disk, &search).map_err(|error| match error {
+                ResolveError::TooWide { .. } => {
+                    ResolveError::TooWide { path: link, what: "too many files behind this symlink" }
+                }
+                error => error,
+            })?;
+            left = left.saturating_sub(walked.entries);
             let matched = walked
                 .seen
                 .into_iter()
@@ -287,10 +296,9 @@ impl<'a> Resolver<'a> {
         let is_opposed = |path: &Path| {
             self.said.is_opposed(list, path) || allowed.contains(&(list.opposite(), path.to_path_buf()))
         };
-        let prefix = glob.pattern.literal_prefix();
         // Where a tie shows what both lists name, a folder that covers this may be shown again.
         let reopened = || {
-            let mut above = path.ancestors().skip(1).take_while(|above| above.starts_with(prefix));
+            let mut above = path.ancestors().skip(1);
             self.files.precedence == Precedence::DenyWrite && list == List::DenyRead && above.any(is_opposed)
         };
         // Nor is all said about a link: what it leads to is denied as well. A glob that is about whole folders means these.

@@ -101,6 +101,7 @@ impl<'a> Resolver<'a> {
             repositories: Default::default(),
             repositories_in: Default::default(),
             kept: None,
+            most_entries: walk::MOST_ENTRIES,
         };
         for (path, what) in walk::walk(self.disk, &search)?.seen {
             let found = super::locate::found(self.disk, Path::new(&path)).ok().flatten();

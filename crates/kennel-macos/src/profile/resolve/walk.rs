@@ -18,7 +18,9 @@ use crate::profile::disk::{Disk, Kind};
 use crate::profile::error::ResolveError;
 
 /// More entries than this and the pattern is too wide to be meant.
-const MOST_ENTRIES: usize = 2_000_000;
+pub const MOST_ENTRIES: usize = 2_000_000;
+/// Behind links there is less that anybody means: one link that a command made, to the root, is a whole disk.
+pub const MOST_BEHIND_LINKS: usize = 50_000;
 /// As deep as paths get.
 const MOST_DEEP: usize = 512;
 
@@ -46,6 +48,8 @@ pub struct Search<'a> {
     pub repositories_in: BTreeSet<usize>,
     /// Names that are told wherever they stand below a folder, as far down as the policy says.
     pub kept: Option<&'a Kept>,
+    /// As many entries are looked at.
+    pub most_entries: usize,
 }
 
 /// What a walk finds.
@@ -79,6 +83,8 @@ pub struct Walked {
     /// In the order of paths, parents before children.
     pub seen: Vec<(PathBuf, What)>,
     pub links: Vec<LinkedFolder>,
+    /// How many entries were looked at.
+    pub entries: usize,
 }
 
 /// Whether repositories are looked for.
@@ -133,6 +139,7 @@ pub fn walk(disk: &dyn Disk, search: &Search) -> Result<Walked, ResolveError> {
     }
     walk.walked.seen.sort_by_cached_key(|(path, what)| (key(path), *what));
     walk.walked.links.sort_by_cached_key(|link| key(&link.link));
+    walk.walked.entries = walk.entries;
     Ok(walk.walked)
 }
 
@@ -181,8 +188,8 @@ impl Walk<'_> {
             }
         };
         self.entries += names.len();
-        if self.entries > MOST_ENTRIES {
-            return Err(too_much("more than 2000000 entries"));
+        if self.entries > self.search.most_entries {
+            return Err(too_much("too many entries"));
         }
         let has = |name: &str| names.iter().any(|own| own == name);
         let is_repository = has("HEAD") && (has("commondir") || (has("objects") && has("refs")));

@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(path.metadata().expect("it is there").permissions().mode() & 0o777, 0o700);
         std::fs::create_dir_all(path.join("a/b")).expect("folders");
         std::os::unix::fs::symlink("/", path.join("a/link")).expect("a link");
-        std::fs::set_permissions(path.join("a"), std::fs::Permissions::from_mode(0)).expect("closed");
+        std::fs::set_permissions(path.join("a"), std::fs::Permissions::from_mode(0o000)).expect("closed");
         folder.remove().expect("removed");
         assert!(!path.exists() && Path::new("/").exists());
     }

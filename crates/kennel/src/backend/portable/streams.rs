@@ -213,7 +213,6 @@ impl Carried {
 
     /// Has what comes out of kennel's side of a terminal written to `to`.
     #[cfg(unix)]
-    #[cfg_attr(target_os = "linux", expect(dead_code, reason = "for systems with terminals of their own"))]
     pub(crate) fn show(&mut self, side: Handle, to: Handle) {
         let shared = self.outputs[0].clone();
         let from = side.into();
