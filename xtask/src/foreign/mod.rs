@@ -5,6 +5,7 @@
 //! [`standard_library`]. Where that cannot be had, the check is skipped, with the reason.
 
 pub mod link;
+mod musl;
 pub mod standard_library;
 
 use std::process::Command;
