@@ -9,6 +9,11 @@ use kennel_policy::outcome::Violation;
 
 use crate::profile::{Access, Point};
 
+/// The longest line that is looked at.
+const LONGEST_LINE: usize = 16 << 10;
+/// The longest path of macOS.
+const LONGEST_TARGET: usize = 1024;
+
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -24,6 +29,9 @@ pub struct Refusal {
 /// only ask about (metadata, services, settings of the system) is refused by the dozen, and they go on.
 #[must_use]
 pub fn parse(line: &str, tag: &str) -> Option<Refusal> {
+    if line.len() > LONGEST_LINE {
+        return None;
+    }
     let line: serde_json::Value = serde_json::from_str(line).ok()?;
     let message = line.get("eventMessage")?.as_str()?;
     let message = message.trim_end().strip_suffix(tag)?.trim_end();
@@ -37,6 +45,8 @@ pub fn parse(line: &str, tag: &str) -> Option<Refusal> {
     let (_, rest) = rest.split_once(") ")?;
     let (operation, target) = rest.split_once(' ')?;
     let call = call(operation)?;
+    let end = (0..=LONGEST_TARGET.min(target.len())).rev().find(|end| target.is_char_boundary(*end));
+    let target = &target[..end.unwrap_or(0)];
     Some(Refusal { call, target: PathBuf::from(target), times })
 }
 
@@ -77,7 +87,26 @@ fn rule(path: &Path, points: &[Point]) -> String {
 mod tests {
     use super::*;
 
+    use proptest::prelude::*;
+
     const TAG: &str = "kennel-7f3a";
+
+    #[test]
+    fn what_is_told_is_bounded() {
+        let long = format!("Sandbox: x(1) deny(1) file-read-data /{} {TAG}", "é".repeat(3000));
+        let told = parse(&line(&long), TAG).unwrap();
+        assert!((1000..=LONGEST_TARGET).contains(&told.target.as_os_str().len()));
+        assert_eq!(parse(&line(&"x".repeat(LONGEST_LINE)), TAG), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_read_to_its_end(text in ".{0,200}") {
+            let _ = parse(&text, TAG);
+            let _ = parse(&line(&format!("Sandbox: {text} {TAG}")), TAG);
+            let _ = parse(&line(&format!("Sandbox: x(1) deny(1) {text} {TAG}")), TAG);
+        }
+    }
 
     fn line(message: &str) -> String {
         serde_json::json!({ "eventMessage": message, "processID": 0 }).to_string()

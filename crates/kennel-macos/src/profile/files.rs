@@ -126,7 +126,7 @@ impl<'a> Files<'a> {
         let filters = |decision| self.filters(point, decision);
         match point.access {
             Access::None if mistaken!(DenyReadsOnly) => {
-                writer.rule(Decision::Deny, READ, filters(Decision::Deny)?)
+                writer.rule(Decision::Deny, READ, filters(Decision::Deny)?);
             }
             Access::None => writer.rule(Decision::Deny, BOTH, filters(Decision::Deny)?),
             Access::Read => {

@@ -19,7 +19,6 @@
 pub mod disk;
 mod error;
 mod files;
-mod log;
 mod network;
 mod regex;
 mod resolve;
@@ -28,7 +27,6 @@ mod text;
 
 pub use disk::{Disk, Entry, HostDisk, Kind};
 pub use error::{ProfileError, ResolveError};
-pub use log::{Refusal, refusal};
 pub use network::{Listen, Network, Outbound};
 pub use resolve::{
     Access, Denial, DeniedPattern, MissingFolders, Point, Resolved, SYSTEM, SocketPath, Sockets,

@@ -100,7 +100,7 @@ impl<'a> Resolver<'a> {
                     self.say(list, found, reason);
                 }
                 Location::Forbidden(folder) if list.denies() => {
-                    self.deny_shut_folder(list, rule, reason, folder)
+                    self.deny_shut_folder(list, rule, reason, folder);
                 }
                 _ if rule.missing != Missing::Error => {}
                 Location::Missing(path) => return Err(ResolveError::Missing { rule: reason, path }),

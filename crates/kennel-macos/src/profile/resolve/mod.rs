@@ -161,7 +161,7 @@ impl Resolved {
     pub fn write_roots(&self) -> Vec<&Path> {
         let written = self.points.iter().filter(|point| point.access == Access::Write);
         let mut roots: Vec<&Path> = written.map(|point| point.path.as_path()).collect();
-        roots.dedup_by(|later, earlier| later.starts_with(&*earlier));
+        roots.dedup_by(|later, earlier| later.starts_with(*earlier));
         roots
     }
 }

@@ -247,7 +247,7 @@ impl<'a> Resolver<'a> {
             if !rest.is_glob() {
                 match self.locate("a glob behind a symlink", rest.as_path())? {
                     Location::Found(found) | Location::Forbidden(Some(found)) => {
-                        matches.push((glob, found.path))
+                        matches.push((glob, found.path));
                     }
                     Location::Missing(_) | Location::Forbidden(None) | Location::Loop => {}
                 }

@@ -116,7 +116,7 @@ pub fn walk(disk: &dyn Disk, search: &Search) -> Result<Walked, ResolveError> {
     let all: BTreeSet<&Path> = folders.chain(prefixes).collect();
     let mut tops: Vec<&Path> = all.iter().copied().collect();
     // A folder below another is reached from it.
-    tops.dedup_by(|below, above| below.starts_with(&*above));
+    tops.dedup_by(|below, above| below.starts_with(*above));
     let mut walk = Walk {
         disk,
         search,
