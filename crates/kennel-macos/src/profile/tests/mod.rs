@@ -8,3 +8,4 @@ mod generated;
 mod mac;
 #[cfg(target_os = "linux")]
 mod mistakes;
+mod page;
