@@ -65,6 +65,9 @@ pub fn find(target: &str, purpose: Purpose, install: bool) -> Result<StandardLib
     };
     let library = sysroot.join("lib/rustlib").join(target).join("lib");
     if library.is_dir() {
+        if purpose == Purpose::Link && install {
+            musl::complete(target, &sysroot, &library)?;
+        }
         return Ok(StandardLibrary::Built { sysroot });
     }
     if !install {
@@ -78,6 +81,9 @@ pub fn find(target: &str, purpose: Purpose, install: bool) -> Result<StandardLib
     println!("{target}: building its standard library ({no_target})");
     let source = source(&compiler, &state)?;
     build(&source, target, purpose, &library)?;
+    if purpose == Purpose::Link {
+        musl::complete(target, &sysroot, &library)?;
+    }
     Ok(StandardLibrary::Built { sysroot })
 }
 
@@ -192,9 +198,6 @@ fn build(source: &Path, target: &str, purpose: Purpose, library: &Path) -> Resul
         if text.ends_with(suffix) && !text.starts_with("libsysroot-") {
             fs::copy(entry.path(), kept.join(&name)).map_err(failed)?;
         }
-    }
-    if purpose == Purpose::Link && is_musl {
-        musl::put_files(target, &kept)?;
     }
     if purpose == Purpose::Link && target.ends_with("-windows-gnu") {
         start_objects(&copy, target, &kept)?;
