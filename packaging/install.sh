@@ -76,7 +76,11 @@ if [ "$remove" = yes ]; then
   list=$(sed '1!G;h;$!d' "$folders" 2> /dev/null || :)
   rm -f "$files" "$folders"
   printf '%s\n' "$list" | while IFS= read -r path; do
-    if [ -n "$path" ]; then rmdir "$prefix/$path" 2> /dev/null || :; fi
+    case "$path" in
+    '') ;;
+    .) rmdir "$prefix" 2> /dev/null || : ;;
+    *) rmdir "$prefix/$path" 2> /dev/null || : ;;
+    esac
   done
   say "removed from $prefix"
   exit 0
@@ -167,8 +171,11 @@ make_folder() {
     printf '%s\n' "$1" >> "$work/folders"
   fi
 }
-mkdir -p "$prefix"
 if [ -f "$folders" ]; then cp "$folders" "$work/folders"; else : > "$work/folders"; fi
+if [ ! -d "$prefix" ]; then
+  mkdir -p "$prefix"
+  echo . >> "$work/folders"
+fi
 (cd "$release" && find . ! -type d) | sed 's|^\./||' > "$work/files"
 while IFS= read -r path; do
   case "$path" in

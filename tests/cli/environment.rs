@@ -141,19 +141,70 @@ fn variables_from_settings_files_grow_by_name() {
     );
 }
 
-#[test]
-fn profile_agent_takes_credentials_away_and_one_can_be_passed() {
+/// What `env` shows and kennel says of a command with these variables.
+fn with_secrets(flags: &[&str]) -> (String, String) {
     let scratch = kennel_tests::Scratch::new();
-    let variables =
-        [("GITHUB_TOKEN", "canary"), ("AWS_SECRET_ACCESS_KEY", "canary"), ("ANTHROPIC_API_KEY", "own")];
-    let shown = |flags: &[&str]| {
-        let mut command = kennel_tests::kennel(["run", "--no-settings"]);
-        command.args(flags).args(["--", "env"]).current_dir(scratch.path()).envs(variables);
-        kennel_tests::ran(&mut command).ok().stdout
-    };
-    assert_eq!(shown(&[]).matches("=canary").count(), 2, "without the profile they pass");
-    let agent = shown(&["--profile", "agent"]);
-    assert!(!agent.contains("canary") && agent.contains("ANTHROPIC_API_KEY=own\n"), "{agent}");
-    let passed = shown(&["--profile", "agent", "--pass-env", "GITHUB_TOKEN"]);
-    assert!(passed.contains("GITHUB_TOKEN=canary\n") && !passed.contains("AWS_SECRET"), "{passed}");
+    let mut command = kennel_tests::kennel(["run", "--no-settings"]);
+    command.args(flags).args(["--", "env"]).current_dir(scratch.path()).envs([
+        ("GITHUB_TOKEN", "canary"),
+        ("AWS_SECRET_ACCESS_KEY", "canary"),
+        ("ANTHROPIC_API_KEY", "canary"),
+        ("SSH_AUTH_SOCK", "/canary"),
+        // By its value, whatever the name.
+        ("DATABASE", "postgres://me:canary@db.example/x"),
+        ("PLAIN", "stays"),
+    ]);
+    let ran = kennel_tests::ran(&mut command).ok();
+    (ran.stdout, ran.stderr)
+}
+
+#[test]
+fn profile_agent_keeps_secrets_outside_and_one_can_be_passed() {
+    let (shown, said) = with_secrets(&[]);
+    assert_eq!(shown.matches("canary").count(), 5, "without the profile they pass: {shown}");
+    assert!(!said.contains("outside"), "{said}");
+    let (shown, said) = with_secrets(&["--profile", "agent"]);
+    assert!(!shown.contains("canary") && shown.contains("PLAIN=stays\n"), "{shown}");
+    let line = "kennel: note: kept ANTHROPIC_API_KEY, AWS_SECRET_ACCESS_KEY, DATABASE, GITHUB_TOKEN, SSH_AUTH_SOCK outside: \
+                look like secrets; to pass one on: --pass-env ANTHROPIC_API_KEY";
+    assert!(said.lines().any(|said| said == line) && !said.contains("canary"), "{said}");
+    let (shown, _) = with_secrets(&["--profile", "agent", "--net", "host"]);
+    assert!(!shown.contains("canary"), "{shown}");
+    let (shown, said) = with_secrets(&["--profile", "agent", "--pass-env", "GITHUB_TOKEN", "--quiet"]);
+    assert_eq!((shown.matches("canary").count(), said.as_str()), (1, ""), "{shown}");
+    assert!(shown.contains("GITHUB_TOKEN=canary\n"), "{shown}");
+    let (shown, _) = with_secrets(&["--profile", "agent", "--env-secrets", "pass"]);
+    assert_eq!(shown.matches("canary").count(), 5, "{shown}");
+    // An agent's own profile passes the agent's own key.
+    let (shown, _) = with_secrets(&["--profile", "claude", "--best-effort"]);
+    assert_eq!(shown.matches("canary").count(), 1, "{shown}");
+    assert!(shown.contains("ANTHROPIC_API_KEY=canary\n"), "{shown}");
+}
+
+#[test]
+fn with_an_allow_list_secrets_stay_outside() {
+    let (shown, said) = with_secrets(&["--allow-domain", "example.com"]);
+    assert!(!shown.contains("canary") && said.contains("--pass-env"), "{shown}{said}");
+    let (shown, _) = with_secrets(&["--allow-domain", "example.com", "--env-secrets", "pass"]);
+    assert_eq!(shown.matches("canary").count(), 5, "{shown}");
+    let (shown, _) = with_secrets(&["--env-secrets", "withhold", "--secret-name", "pl*n"]);
+    assert!(!shown.contains("canary") && !shown.contains("PLAIN"), "{shown}");
+    // What the policy sets is what somebody wanted.
+    let (shown, _) = with_secrets(&["--allow-domain", "example.com", "--env", "GITHUB_TOKEN=chosen"]);
+    assert!(shown.contains("GITHUB_TOKEN=chosen\n"), "{shown}");
+}
+
+#[test]
+fn the_list_of_secrets_can_be_printed() {
+    let scratch = kennel_tests::Scratch::new();
+    let mut command = kennel_tests::kennel(["secrets"]);
+    command.current_dir(scratch.path()).env("HOME", scratch.path()).env("MY_TOKEN", "canary");
+    let text = kennel_tests::ran(&mut command).ok().stdout;
+    assert!(
+        text.contains("  *_TOKEN\n") && text.contains("  MY_TOKEN\n") && !text.contains("canary"),
+        "{text}"
+    );
+    command.arg("--json");
+    let json = kennel_tests::ran(&mut command).ok().stdout;
+    assert!(json.contains("\"found\": [") && json.contains("\"MY_TOKEN\""), "{json}");
 }

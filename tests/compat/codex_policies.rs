@@ -6,6 +6,7 @@ use std::process::Command;
 use kennel_tests::{Ran, Scratch, program, ran, skipped};
 
 use crate::peers;
+use crate::seatbelt;
 
 /// A repository to work in.
 pub struct Yard {
@@ -52,14 +53,28 @@ impl Yard {
         ran(self.helper().args(policy).args(["--", "bash", "-c", script]))
     }
 
+    /// Tries the same under the profile that a Mac would get, if it is about files alone.
+    #[track_caller]
+    fn compare_with_macos(&self, policy: &[&str], script: &str, works: bool) {
+        let (top, repo) = (self.scratch.path(), self.repo());
+        let policy: Vec<String> =
+            policy.iter().map(|word| word.replace("TOP", &top.display().to_string())).collect();
+        let policy = seatbelt::policy_of_codex(&policy, &repo, top, Some(&self.at("tmp")));
+        if let Some(mac) = policy.and_then(|policy| seatbelt::Mac::new(&policy, top, &repo, top)) {
+            mac.compare(script, works);
+        }
+    }
+
     #[track_caller]
     fn can(&self, policy: &[&str], script: &str) {
+        self.compare_with_macos(policy, script, true);
         let ran = self.sh(policy, script);
         assert_eq!(ran.code, 0, "{policy:?}: {script}: {}", ran.stderr);
     }
 
     #[track_caller]
     fn cannot(&self, policy: &[&str], script: &str) {
+        self.compare_with_macos(policy, script, false);
         let ran = self.sh(policy, script);
         assert!(ran.code != 0, "{policy:?}: this worked: {script}");
         let said = ran.stderr.to_lowercase();

@@ -11,6 +11,7 @@ mod codex_network;
 mod codex_older;
 mod codex_policies;
 mod peers;
+mod seatbelt;
 mod srt_cli;
 mod srt_external;
 mod srt_files;

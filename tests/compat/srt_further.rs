@@ -1,7 +1,7 @@
 //! Further cases of srt's file rules, beyond the list of what it is known to do: how rules rank, globs, links, and
 //! folders that somebody else owns.
 
-use crate::world::{Told, World, installed};
+use crate::world::{Place, Told, Which, World, installed, run, srt};
 
 #[test]
 fn how_rules_rank() {
@@ -207,4 +207,16 @@ fn folders_of_somebody_else() {
         disk_differs: &[],
     }
     .compare();
+}
+
+#[test]
+fn a_glob_hides_what_it_matches_below_a_folder_that_both_lists_name() {
+    let place = Place::new();
+    place.write("work/a/secret", "text");
+    place.write("work/open", "shown");
+    let settings = r#"{"network": {"allowedDomains": [], "deniedDomains": []},
+        "filesystem": {"denyRead": [".", "a/**"], "allowWrite": ["."], "denyWrite": []}}"#;
+    let mut command = srt(Which::Kennel, &place, Some(settings)).expect("kennel is there");
+    let ran = run(command.args(["-c", "cat open a/secret"]));
+    assert_eq!(ran.stdout, "shown", "{}", ran.stderr);
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use kennel_tests::{Ran, Scratch, ran_within};
 
 use crate::peers::{self, Codex};
+use crate::seatbelt;
 
 /// A try: what it is called, and a line of bash.
 pub type Try = (&'static str, &'static str);
@@ -267,6 +268,7 @@ impl World<'_> {
     #[track_caller]
     pub fn compare(&self) {
         let (words, picture) = self.see(Which::Kennel).expect("kennel is there");
+        self.compare_with_macos(&words);
         for (name, _, kennel) in self.differences {
             assert_eq!(words.get(*name).map(String::as_str), Some(*kennel), "kennel: {name}");
         }
@@ -299,10 +301,31 @@ impl World<'_> {
         let before = Place::new();
         (self.make)(&before);
         let (words, picture) = self.see(Which::Kennel).expect("kennel is there");
+        self.compare_with_macos(&words);
         let worked: Vec<&String> =
             words.iter().filter(|(_, word)| *word == "ok").map(|(name, _)| name).collect();
         assert!(worked.is_empty(), "these worked: {worked:?}");
         assert_eq!(picture, before.picture());
+    }
+
+    /// Tries the same under the profile that a Mac would get, as far as the lines are about files.
+    #[track_caller]
+    fn compare_with_macos(&self, words: &Words) {
+        let place = Place::new();
+        (self.make)(&place);
+        let (work, home) = (place.work(), place.top().join("home"));
+        let policy = match self.told {
+            Told::Srt(settings) => seatbelt::policy_of_srt(&place.fill_in(settings), &work, &home),
+            Told::Codex(_, policy) => {
+                let policy: Vec<String> = policy.iter().map(|word| place.fill_in(word)).collect();
+                seatbelt::policy_of_codex(&policy, &work, &home, None)
+            }
+        };
+        let mac = policy.and_then(|policy| seatbelt::Mac::new(&policy, place.top(), &work, &home));
+        let Some(mac) = mac else { return println!("no profile for these settings") };
+        let tried = self.tries.iter().filter(|(name, line)| mac.compare(line, words[*name] == "ok"));
+        println!("{} of {} tries under a Seatbelt profile", tried.count(), self.tries.len());
+        let _ = std::fs::set_permissions(place.work(), std::fs::Permissions::from_mode(0o755));
     }
 
     /// The program, to which `-c` and a script are still to be added.

@@ -38,6 +38,17 @@ fn globs_work_in_all_four_lists_together() {
 }
 
 #[test]
+fn a_deny_of_all_in_a_folder_that_is_not_there_stops_nothing() {
+    let tree = Tree::new();
+    tree.scratch.write("project/main.txt", "text");
+    let rules = flags([
+        ("--deny-read", tree.at("project/missing/**")),
+        ("--deny-write", tree.at("nowhere/at/all/**")),
+    ]);
+    can_read(&rules, &tree.at("project/main.txt"));
+}
+
+#[test]
 fn an_allow_glob_carves_out_of_a_hidden_folder() {
     let tree = Tree::new();
     tree.scratch.write("home/.ssh/id.pub", "public");

@@ -239,7 +239,7 @@ fn version_in<'t>(table: &'t str, release: &str) -> Option<&'t str> {
 }
 
 /// The mirror that the host itself uses, from either form of apt's list of sources.
-fn mirror() -> Option<String> {
+pub fn mirror() -> Option<String> {
     let mut files: Vec<PathBuf> = fs::read_dir("/etc/apt/sources.list.d")
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
         .unwrap_or_default();

@@ -6,6 +6,8 @@
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 
+use kennel_policy::environment::DefaultVariable;
+
 pub use kennel_init::role::SocketRole;
 
 /// A socket to be made inside and handed to the controller.
@@ -45,18 +47,6 @@ pub struct NetworkPlan {
     pub fallback: Option<Box<NetworkPlan>>,
     /// What to use without namespaces.
     pub shared: Option<SharedNetwork>,
-}
-
-/// A variable that is set only where nobody else has set it: it gives way to the caller's, the policy's, and to a policy
-/// that takes it away.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DefaultVariable {
-    /// Its name.
-    pub name: &'static str,
-    /// Its value.
-    pub value: OsString,
-    /// Other variables that it would overrule, and therefore gives way to.
-    pub unless: &'static [&'static str],
 }
 
 /// The network of a sandbox that shares the host's: a proxy on the host's loopback, and no other port to connect to.

@@ -15,8 +15,8 @@ use crate::dotfiles;
 use crate::policy::{
     EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Limits, Missing,
     NestedNamespaces, NetworkMode, NetworkPolicy, NoNetwork, Origin, OtherNames, PathRule, Policy,
-    ProcessPolicy, PublishedPort, ReadModel, RootFs, RootFsWrite, SearchScope, SeccompProfile, TmpMode,
-    UnixSockets, UserMode,
+    ProcessPolicy, PublishedPort, ReadModel, RootFs, RootFsWrite, SearchScope, SeccompProfile,
+    SecretVariables, TmpMode, UnixSockets, UserMode,
 };
 use crate::profiles::{NoOwnProfiles, OwnProfiles};
 use crate::settings::keys::{self, Kind};
@@ -232,6 +232,11 @@ pub fn merge_with(sources: Sources, own: &dyn OwnProfiles) -> Result<Merged, Mer
     settle_network(&mut whole)?;
     settle_sockets(&mut whole)?;
 
+    let unsaid = whole.environment.secrets.is_none();
+    if unsaid {
+        settle_secrets(&mut whole);
+    }
+
     let notes = match project {
         Some(project) => tighten::tighten(&mut whole, project),
         None => Vec::new(),
@@ -241,6 +246,9 @@ pub fn merge_with(sources: Sources, own: &dyn OwnProfiles) -> Result<Merged, Mer
     }
     if whole.network.unix_sockets.as_ref().is_some_and(|mode| mode.value == UnixSockets::None) {
         whole.network.allow_unix_sockets.clear();
+    }
+    if unsaid {
+        settle_secrets(&mut whole);
     }
     check_network(&whole)?;
     check_swap(&whole)?;
@@ -332,6 +340,22 @@ fn settle_network(settings: &mut Settings) -> Result<(), MergeError> {
         network.mode = Some(Stated { value, origin });
     }
     check_network(settings)
+}
+
+/// Unsaid, what looks like a secret stays outside a sandbox that can send it somewhere.
+fn settle_secrets(settings: &mut Settings) {
+    if let Some(mode) = &settings.network.mode {
+        let value = match mode.value {
+            NetworkMode::AllowList => SecretVariables::Withhold,
+            NetworkMode::None | NetworkMode::Host => SecretVariables::Pass,
+        };
+        // What a weaker source has tightened stays so.
+        let secrets =
+            settings.environment.secrets.get_or_insert(Stated { value, origin: mode.origin.clone() });
+        if value == SecretVariables::Withhold {
+            secrets.value = value;
+        }
+    }
 }
 
 /// The same for unix sockets.
@@ -493,6 +517,8 @@ fn policy(settings: Settings, users: Vec<User>) -> Policy {
             allow_unix_sockets: rules(network.allow_unix_sockets, Missing::Skip),
             relays: Vec::new(),
             no_network: NoNetwork::default(),
+            local_binding: false,
+            trust_daemon: false,
         },
         limits: Limits {
             memory: value(limits.memory).flatten(),
@@ -515,6 +541,8 @@ fn policy(settings: Settings, users: Vec<User>) -> Policy {
             pass: environment.pass.into_iter().map(|stated| stated.value).collect(),
             unset: environment.unset.into_iter().map(|stated| stated.value).collect(),
             set: last_of_each(environment.set),
+            secrets: value(environment.secrets).unwrap_or_default(),
+            secret_names: environment.secret_names.into_iter().map(|stated| stated.value).collect(),
         },
         process: ProcessPolicy {
             nested: match value(process.nested) {
@@ -529,6 +557,7 @@ fn policy(settings: Settings, users: Vec<User>) -> Policy {
             hostname: value(process.hostname),
             seccomp: value(process.seccomp).unwrap_or_default(),
             keep_fds: process.keep_fds,
+            mach_services: Vec::new(),
         },
     }
 }

@@ -13,12 +13,14 @@
 //! of the two lengths, whatever the pattern.
 
 use std::ffi::{OsStr, OsString};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component as PathComponent, Path, PathBuf};
 
 use crate::printed;
 
+mod pieces;
 mod set;
 
+pub use pieces::{Component, Piece};
 pub use set::{Alive, PatternMatches, PatternSet};
 
 /// An absolute path, or a glob over absolute paths.
@@ -142,8 +144,8 @@ impl PathPattern {
         let mut segments: Vec<_> = components(&folder).map(|c| Segment::Literal(c.into())).collect();
         let (mut path, mut prefix, mut glob) = (folder.clone(), folder, false);
         for component in text.components() {
-            let Component::Normal(component) = component else {
-                if component == Component::ParentDir {
+            let PathComponent::Normal(component) = component else {
+                if component == PathComponent::ParentDir {
                     return Err(PatternError::ParentInGlob);
                 }
                 continue;
@@ -188,7 +190,7 @@ impl PathPattern {
 
     /// The text of a pattern, with components that have special characters written by `write`.
     fn text_with(&self, write: impl Fn(&OsStr) -> OsString) -> OsString {
-        let names = self.path.components().filter(|part| *part != Component::RootDir);
+        let names = self.path.components().filter(|part| *part != PathComponent::RootDir);
         let mut text = OsString::new();
         for (name, segment) in names.zip(&self.segments) {
             text.push("/");
@@ -214,7 +216,7 @@ impl PathPattern {
         let mut path = tidy(folder);
         let mut segments: Vec<_> = components(&path).map(|name| Segment::Literal(name.into())).collect();
         let mut prefix = path.clone();
-        let names = self.path.components().filter(|part| *part != Component::RootDir);
+        let names = self.path.components().filter(|part| *part != PathComponent::RootDir);
         let mut glob = false;
         for (name, segment) in names.zip(&self.segments).skip(used) {
             path.push(name);

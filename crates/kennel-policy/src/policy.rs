@@ -357,6 +357,10 @@ pub struct NetworkPolicy {
     pub relays: Vec<Relay>,
     /// How connections fail that lead out of a sandbox without a network.
     pub no_network: NoNetwork,
+    /// Whether servers may listen on the host's loopback, where a sandbox has no loopback of its own (macOS).
+    pub local_binding: bool,
+    /// Whether the system's certificate daemon can be asked, which fetches addresses itself (macOS).
+    pub trust_daemon: bool,
 }
 
 impl NetworkPolicy {
@@ -386,6 +390,8 @@ impl Default for NetworkPolicy {
             allow_unix_sockets: Vec::new(),
             relays: Vec::new(),
             no_network: NoNetwork::default(),
+            local_binding: false,
+            trust_daemon: false,
         }
     }
 }
@@ -541,6 +547,20 @@ pub struct EnvironmentPolicy {
     pub unset: Vec<OsString>,
     /// Variables to set to a value; these override the others.
     pub set: Vec<(OsString, OsString)>,
+    /// What becomes of variables that look like secrets and are not named in `pass`.
+    pub secrets: SecretVariables,
+    /// Names of secrets beyond [those that kennel knows](crate::secret_variables::NAMES); `*` stands for anything.
+    pub secret_names: Vec<OsString>,
+}
+
+/// What becomes of variables that look like secrets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SecretVariables {
+    /// They stay outside.
+    Withhold,
+    /// They pass like the others.
+    #[default]
+    Pass,
 }
 
 /// What the command's environment starts from.
@@ -576,6 +596,9 @@ pub struct ProcessPolicy {
     pub nested: NestedNamespaces,
     /// Descriptors above 2 that stay open, under the same numbers.
     pub keep_fds: Vec<u32>,
+    /// Mach services that can be looked up besides those that every program needs; a `*` at the end stands for any rest
+    /// (macOS).
+    pub mach_services: Vec<String>,
 }
 
 impl ProcessPolicy {

@@ -12,7 +12,7 @@ use crate::domain::HostRule;
 use crate::pattern::PathPattern;
 use crate::policy::{
     GitLevel, Missing, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress, PublishedPort,
-    ReadModel, RootFsWrite, SeccompProfile, TmpMode, TmpfsMount, UnixSockets, UserMode,
+    ReadModel, RootFsWrite, SeccompProfile, SecretVariables, TmpMode, TmpfsMount, UnixSockets, UserMode,
 };
 use crate::users::UserEntry;
 
@@ -139,6 +139,8 @@ pub struct EnvironmentSettings {
     pub pass: Vec<Stated<OsString>>,
     pub unset: Vec<Stated<OsString>>,
     pub set: Vec<Stated<(OsString, OsString)>>,
+    pub secrets: Option<Stated<SecretVariables>>,
+    pub secret_names: Vec<Stated<OsString>>,
 }
 
 /// `[process]`

@@ -66,6 +66,12 @@ pub struct SrtSettings {
     pub nested_namespaces: bool,
     /// `git.safeDirectories`
     pub safe_directories: Vec<String>,
+    /// `network.allowLocalBinding`, for macOS
+    pub local_binding: bool,
+    /// `network.allowMachLookup`, for macOS
+    pub mach_services: Vec<String>,
+    /// `enableWeakerNetworkIsolation`, for macOS
+    pub trust_daemon: bool,
     /// What was accepted and has no effect here, and why.
     pub notes: Vec<String>,
 }
@@ -94,6 +100,9 @@ impl Default for SrtSettings {
             weaker: false,
             nested_namespaces: false,
             safe_directories: Vec::new(),
+            local_binding: false,
+            mach_services: Vec::new(),
+            trust_daemon: false,
             notes: Vec::new(),
         }
     }

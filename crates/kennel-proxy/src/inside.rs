@@ -10,14 +10,13 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Mutex;
 
 use crate::clock::within;
-use crate::sockets;
+use crate::sockets::{self, Socket};
 
 /// How long the two sockets may take to find each other. Only a flood of strangers from inside makes this long.
 const TO_EACH_OTHER: Duration = Duration::from_secs(2);
@@ -27,12 +26,12 @@ const TO_EACH_OTHER: Duration = Duration::from_secs(2);
 pub(crate) struct Source {
     family: IpAddr,
     /// One socket is made at a time: there is one connector.
-    pair: Mutex<(OwnedFd, TcpListener)>,
+    pair: Mutex<(Socket, TcpListener)>,
 }
 
 impl Source {
     /// Takes the two over. Both come as listeners, because that is what is made inside.
-    pub(crate) fn new(connector: OwnedFd, listener: OwnedFd) -> io::Result<Source> {
+    pub(crate) fn new(connector: Socket, listener: Socket) -> io::Result<Source> {
         sockets::dissolve(&connector)?;
         let listener = std::net::TcpListener::from(listener);
         listener.set_nonblocking(true)?;
@@ -58,7 +57,7 @@ impl Source {
 }
 
 /// A fresh socket of the listener's namespace.
-async fn make(connector: &OwnedFd, listener: &TcpListener) -> io::Result<std::net::TcpStream> {
+async fn make(connector: &Socket, listener: &TcpListener) -> io::Result<std::net::TcpStream> {
     sockets::begin_to_connect(connector, listener.local_addr()?)?;
     let own = sockets::local_address(connector)?;
     loop {

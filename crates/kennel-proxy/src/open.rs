@@ -4,7 +4,6 @@
 
 use std::io;
 use std::net::{TcpListener as StdListener, UdpSocket as StdUdpSocket};
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -21,27 +20,27 @@ use crate::gate::Gate;
 use crate::inside::Source;
 use crate::places::{Company, Share};
 use crate::relay::Wire;
-use crate::sockets;
+use crate::sockets::{self, Socket};
 
 /// The sockets of a sandbox, made inside its network namespace. A socket stays in the namespace it was made in, so
 /// the gate accepts from these and connects out from its own.
 #[derive(Debug, Default)]
 pub struct GateSockets {
     /// Listeners for HTTP and SOCKS5.
-    pub proxy: Vec<OwnedFd>,
+    pub proxy: Vec<Socket>,
     /// Listeners to which plain connections are delivered.
-    pub transparent: Vec<OwnedFd>,
+    pub transparent: Vec<Socket>,
     /// Bound UDP sockets for look-ups.
-    pub dns_udp: Vec<OwnedFd>,
+    pub dns_udp: Vec<Socket>,
     /// Listeners for look-ups over TCP.
-    pub dns_tcp: Vec<OwnedFd>,
+    pub dns_tcp: Vec<Socket>,
     /// Listeners of *this* side, each with the port inside that it leads to.
-    pub published: Vec<(OwnedFd, u16)>,
+    pub published: Vec<(Socket, u16)>,
     /// Listeners inside, each with the port of this host's loopback that it leads to, and what is sent there first.
-    pub relays: Vec<(OwnedFd, u16, Vec<u8>)>,
+    pub relays: Vec<(Socket, u16, Vec<u8>)>,
     /// Pairs of listeners inside, on its loopback, one pair for each address family: what is published is reached by
     /// sockets that are made from these.
-    pub inside: Vec<(OwnedFd, OwnedFd)>,
+    pub inside: Vec<(Socket, Socket)>,
     /// Tells which program a client is.
     pub who: Option<Who>,
     /// Whether this process has no other gate, and nothing else that needs many descriptors.
@@ -162,13 +161,13 @@ impl Gate {
     }
 }
 
-fn listener(socket: OwnedFd) -> io::Result<TcpListener> {
+fn listener(socket: Socket) -> io::Result<TcpListener> {
     let listener = StdListener::from(socket);
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
 }
 
-fn packet_socket(socket: OwnedFd) -> io::Result<UdpSocket> {
+fn packet_socket(socket: Socket) -> io::Result<UdpSocket> {
     let socket = StdUdpSocket::from(socket);
     socket.set_nonblocking(true)?;
     UdpSocket::from_std(socket)

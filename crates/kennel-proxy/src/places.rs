@@ -58,6 +58,10 @@ pub(crate) struct Place(Arc<Mutex<usize>>);
 impl Share {
     /// A share of at most so many places.
     pub(crate) fn new(most: usize, company: Company) -> Self {
+        // Windows has no such limit.
+        #[cfg(windows)]
+        let limit: Option<u64> = None;
+        #[cfg(unix)]
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let fit = limit.map_or(u64::MAX, |limit| limit.saturating_sub(FOR_THE_REST) / EACH);
         // The limit may have changed since the last gate was opened.

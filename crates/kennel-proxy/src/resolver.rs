@@ -33,6 +33,7 @@ pub struct ResolverSettings {
 impl Default for ResolverSettings {
     fn default() -> Self {
         ResolverSettings {
+            // On Windows, where both are missing, the system is asked.
             hosts_file: "/etc/hosts".into(),
             configuration: "/etc/resolv.conf".into(),
             servers: None,
@@ -170,6 +171,9 @@ impl Resolver {
 
     /// The servers' answer, remembered for as long as it may be.
     async fn ask_servers(&self, configuration: &Configuration, name: &str) -> Answer {
+        if cfg!(windows) && self.settings.servers.is_none() {
+            return ask_system(name).await;
+        }
         let (v4, v6) =
             tokio::join!(look_up(configuration, name, Family::V4), look_up(configuration, name, Family::V6));
         let (addresses, ttl) = match (v4, v6) {
@@ -228,6 +232,17 @@ impl Resolver {
     }
 }
 
+/// What the system's own resolver says. Windows keeps its servers, and rules about which to ask for what, in a registry of its
+/// own. A dot at the end keeps it from trying other names below its search list.
+async fn ask_system(name: &str) -> Answer {
+    let found =
+        tokio::net::lookup_host((format!("{name}."), 0)).await.map_err(|_| ResolveError::NoSuchName)?;
+    let (v6, v4): (Vec<IpAddr>, Vec<IpAddr>) =
+        found.map(|address| address.ip()).partition(|address| address.is_ipv6());
+    let addresses = interleave(&v6, &v4);
+    if addresses.is_empty() { Err(ResolveError::NoAddress) } else { Ok(addresses) }
+}
+
 /// RFC 8305 §4: the families take turns, so that one that does not work costs one attempt and not all of them.
 fn interleave(first: &[IpAddr], second: &[IpAddr]) -> Vec<IpAddr> {
     let longest = first.len().max(second.len());
@@ -256,7 +271,7 @@ async fn look_up(
 
 async fn ask(server: SocketAddr, name: &str, family: Family, timeout: Duration) -> io::Result<Reply> {
     let mut id = [0; 2];
-    rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty())?;
+    crate::random(&mut id)?;
     let id = u16::from_ne_bytes(id);
     let question = answer::question(id, name, family);
     match within(timeout, ask_by_udp(server, &question, id, name, family)).await? {

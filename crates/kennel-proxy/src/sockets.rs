@@ -2,12 +2,19 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::fd::AsFd;
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
+
+/// A socket that somebody else made.
+#[cfg(unix)]
+pub type Socket = std::os::fd::OwnedFd;
+/// A socket that somebody else made.
+#[cfg(windows)]
+pub type Socket = std::os::windows::io::OwnedSocket;
 
 /// Where a client of the transparent door wanted to go. A redirect by netfilter rewrites the destination and keeps
 /// the old one in its connection table; without one the connection arrived at the very address it was made to.
@@ -44,14 +51,23 @@ pub(crate) fn is_own_address(address: IpAddr) -> bool {
 }
 
 /// Undoes what a socket is connected to, or listens on: it is then as good as new, in the namespace it was made in.
+#[cfg(unix)]
 pub(crate) fn dissolve(socket: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::connect_unspec(socket)?)
+}
+
+/// Windows cannot, and has no namespaces to make sockets in.
+#[cfg(windows)]
+pub(crate) fn dissolve(_: impl AsFd) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Connects a socket that does not block; the other end tells when it is done.
 pub(crate) fn begin_to_connect(socket: impl AsFd, address: SocketAddr) -> io::Result<()> {
     match rustix::net::connect(socket, &address) {
         Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(()),
+        #[cfg(windows)]
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
@@ -89,8 +105,23 @@ pub(crate) async fn input(stream: &TcpStream) -> io::Result<()> {
     }
 }
 
+#[cfg(not(any(target_vendor = "apple", windows)))]
 pub(crate) fn send(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(stream, bytes, SendFlags::NOSIGNAL)?)
+}
+
+/// Apple's systems have no such flag for one call. A socket that was accepted does not have the option that its listener
+/// has, so it is set here.
+#[cfg(target_vendor = "apple")]
+pub(crate) fn send(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    sockopt::set_socket_nosigpipe(stream, true)?;
+    Ok(rustix::net::send(stream, bytes, SendFlags::empty())?)
+}
+
+/// Nobody is told by a signal here.
+#[cfg(windows)]
+pub(crate) fn send(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(stream, bytes, SendFlags::empty())?)
 }
 
 /// Connects. Within one host that is done at once, and the event loop need not be asked.
@@ -107,7 +138,7 @@ pub(crate) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 }
 
 /// A stream socket that does not block and is not passed on to other programs.
-fn new_socket(address: SocketAddr) -> io::Result<OwnedFd> {
+fn new_socket(address: SocketAddr) -> io::Result<Socket> {
     use rustix::net::{AddressFamily, SocketType};
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     #[cfg(target_os = "linux")]
@@ -118,6 +149,7 @@ fn new_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     #[cfg(not(target_os = "linux"))]
     {
         let socket = rustix::net::socket(family, SocketType::STREAM, None)?;
+        #[cfg(unix)]
         rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&socket, true)?;
         Ok(socket)

@@ -1,52 +1,6 @@
-//! Which variables the command sees, and how they are handed to it.
+//! The command's variables as Windows hands them over. Which ones they are is `kennel_policy::environment`'s to say.
 //!
-//! Names are compared without case, as Windows does: a rule about `path` is about `Path`. A block is sorted, since the
-//! functions that read it may search it so.
-
-use std::ffi::{OsStr, OsString};
-
-use kennel_policy::policy::{EnvironmentBase, EnvironmentPolicy};
-
-/// What passes even when the environment is cleared: without these neither Windows' own libraries nor most programs start.
-const BASIC: &[&str] = &[
-    "ALLUSERSPROFILE",
-    "APPDATA",
-    "COLORTERM",
-    "CommonProgramFiles",
-    "CommonProgramFiles(x86)",
-    "CommonProgramW6432",
-    "COMPUTERNAME",
-    "ComSpec",
-    "DriverData",
-    "HOMEDRIVE",
-    "HOMEPATH",
-    "LANG",
-    "LOCALAPPDATA",
-    "NO_COLOR",
-    "NUMBER_OF_PROCESSORS",
-    "OS",
-    "PATH",
-    "PATHEXT",
-    "PROCESSOR_ARCHITECTURE",
-    "ProgramData",
-    "ProgramFiles",
-    "ProgramFiles(x86)",
-    "ProgramW6432",
-    "PUBLIC",
-    "SystemDrive",
-    "SystemRoot",
-    "TEMP",
-    "TERM",
-    "TMP",
-    "TZ",
-    "USERDOMAIN",
-    "USERNAME",
-    "USERPROFILE",
-    "windir",
-];
-
-/// What a program cannot start without: the loader of sockets and of cryptography looks for `SystemRoot`.
-const NEEDED: &str = "SystemRoot";
+//! A block is sorted by name without case, since the functions that read it may search it so.
 
 /// Why variables cannot be handed over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,52 +13,11 @@ pub enum BlockError {
     Nul(String),
 }
 
-/// The command's variables: of those `inherited` from the caller what the policy passes on, then `added` (those of the
-/// network and of the private folder for temporary files), then what the policy sets.
-///
-/// A caller's variable without a proper name is left out: `=C:` and the like hold the folders in which the caller was on
-/// each drive.
+/// Whether a variable of the caller's is one that people see. The others, such as `=C:`, hold the folders in which the caller
+/// was on each drive.
 #[must_use]
-pub fn variables<'v>(
-    policy: &EnvironmentPolicy,
-    inherited: impl Iterator<Item = (&'v OsStr, &'v OsStr)>,
-    added: &[(OsString, OsString)],
-) -> Vec<(OsString, OsString)> {
-    let among = |names: &[OsString], name: &OsStr| names.iter().any(|own| is_same(own, name));
-    let passes = |name: &OsStr| {
-        let is_basic = || BASIC.iter().any(|basic| is_same(OsStr::new(basic), name));
-        !among(&policy.unset, name)
-            && (policy.base == EnvironmentBase::Inherit || among(&policy.pass, name) || is_basic())
-    };
-    let mut variables: Vec<(OsString, OsString)> = Vec::new();
-    let mut set = |name: &OsStr, value: &OsStr| {
-        variables.retain(|(own, _)| !is_same(own, name));
-        variables.push((name.to_owned(), value.to_owned()));
-    };
-    for (name, value) in inherited {
-        let bytes = name.as_encoded_bytes();
-        if !bytes.is_empty() && !bytes.contains(&b'=') && (passes(name) || is_same(name, OsStr::new(NEEDED)))
-        {
-            set(name, value);
-        }
-    }
-    for (name, value) in added.iter().chain(&policy.set) {
-        set(name, value);
-    }
-    variables
-}
-
-/// Whether two names are one to Windows.
-#[must_use]
-pub fn is_same(one: &OsStr, other: &OsStr) -> bool {
-    match (one.to_str(), other.to_str()) {
-        (Some(one), Some(other)) => {
-            one.len() == other.len() && one.eq_ignore_ascii_case(other)
-                || folded(&one.encode_utf16().collect::<Vec<_>>())
-                    == folded(&other.encode_utf16().collect::<Vec<_>>())
-        }
-        _ => one == other,
-    }
+pub fn is_visible(name: &std::ffi::OsStr) -> bool {
+    !name.as_encoded_bytes().starts_with(b"=")
 }
 
 /// Writes variables as `CreateProcess` takes them: `NAME=value`, each with a zero at its end, sorted by name without case,
@@ -161,49 +74,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn with(policy: &EnvironmentPolicy, added: &[(&str, &str)]) -> Vec<String> {
-        let inherited = [
-            ("=C:", "C:\\here"),
-            ("Path", "C:\\bin"),
-            ("TOKEN", "secret"),
-            ("Keep", "1"),
-            ("SYSTEMROOT", "C:\\Windows"),
-            ("temp", "C:\\theirs"),
-        ];
-        let inherited = inherited.iter().map(|(name, value)| (OsStr::new(*name), OsStr::new(*value)));
-        let added: Vec<(OsString, OsString)> =
-            added.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let all = variables(policy, inherited, &added);
-        all.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect()
-    }
-
-    #[test]
-    fn names_are_compared_without_case() {
-        let policy = EnvironmentPolicy {
-            unset: vec!["token".into()],
-            set: vec![("PATH".into(), "D:\\bin".into())],
-            ..Default::default()
-        };
-        assert_eq!(
-            with(&policy, &[("TEMP", "C:\\ours")]),
-            ["Keep=1", "SYSTEMROOT=C:\\Windows", "TEMP=C:\\ours", "PATH=D:\\bin"]
-        );
-    }
-
-    #[test]
-    fn a_cleared_environment_keeps_what_programs_need_and_what_is_passed_by_name() {
-        let policy = EnvironmentPolicy {
-            base: EnvironmentBase::Clear,
-            pass: vec!["KEEP".into()],
-            unset: vec!["systemroot".into()],
-            ..Default::default()
-        };
-        assert_eq!(
-            with(&policy, &[]),
-            ["Path=C:\\bin", "Keep=1", "SYSTEMROOT=C:\\Windows", "temp=C:\\theirs"]
-        );
-    }
 
     fn wide(pairs: &[(&str, &str)]) -> Vec<(Vec<u16>, Vec<u16>)> {
         let wide = |text: &str| text.encode_utf16().collect();

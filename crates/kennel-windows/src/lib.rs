@@ -10,3 +10,31 @@ pub mod exit;
 pub mod limits;
 pub mod quote;
 pub mod verdict;
+
+#[cfg(windows)]
+mod attributes;
+#[cfg(windows)]
+pub mod console;
+#[cfg(windows)]
+mod error;
+#[cfg(windows)]
+pub mod host;
+#[cfg(windows)]
+mod job;
+#[cfg(windows)]
+mod private_temp;
+#[cfg(windows)]
+mod program;
+#[cfg(windows)]
+mod sid;
+#[cfg(windows)]
+mod start;
+#[cfg(windows)]
+mod token;
+#[cfg(windows)]
+mod wide;
+
+#[cfg(windows)]
+pub use error::Error;
+#[cfg(windows)]
+pub use start::{End, KILLED, Launch, Prepared, Sandboxed, start};

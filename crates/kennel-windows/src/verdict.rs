@@ -135,8 +135,10 @@ pub static ROWS: &[Row] = &[
     row("limits.tmp_size", Unavailable, "a folder has no size limit"),
     row("environment.clear", Enforced, "the command gets a block of its own"),
     row("environment.pass", Enforced, "the command gets a block of its own"),
-    row("environment.unset", Enforced, "the command gets a block of its own; SystemRoot always stays"),
+    row("environment.unset", Enforced, "the command gets a block of its own"),
     row("environment.set", Enforced, "the command gets a block of its own"),
+    row("environment.secrets", Enforced, "they are not in the block"),
+    row("environment.secret_names", Enforced, "they are not in the block"),
     row("process.workdir", Enforced, "it starts there"),
     row("process.user", Partly, "self; there is no other root to be"),
     row("process.users", Unavailable, "there are no subordinate users"),
@@ -201,7 +203,7 @@ pub fn lacks(policy: &Policy) -> Vec<Lack> {
     lacks.network(network, token_kind(policy));
     lacks.limits(limits);
     // All of it is enforced.
-    let EnvironmentPolicy { base: _, pass: _, unset: _, set: _ } = environment;
+    let EnvironmentPolicy { base: _, pass: _, unset: _, set: _, secrets: _, secret_names: _ } = environment;
     lacks.process(process);
     lacks.0
 }
@@ -304,6 +306,10 @@ impl Lacks {
             relays,
             // How connections fail that are refused, of which there are none.
             no_network: _,
+            // A network that is not closed is named by its mode, with the ports that a command can listen on.
+            local_binding: _,
+            // macOS's.
+            trust_daemon: _,
         } = network;
         match mode {
             NetworkMode::Host => {}
@@ -367,6 +373,8 @@ impl Lacks {
             seccomp,
             nested,
             keep_fds,
+            // macOS's.
+            mach_services: _,
         } = process;
         if *user == UserMode::Root {
             self.add("process.user", "there is no root to be; the command is its caller");
@@ -402,6 +410,42 @@ mod tests {
         let judged: BTreeSet<String> = ROWS.iter().map(|row| row.key.to_owned()).collect();
         assert_eq!(judged, known);
         assert_eq!(ROWS.len(), known.len());
+    }
+
+    #[test]
+    fn the_table_of_all_systems_says_the_same() {
+        use kennel_policy::platforms::{PROMISES, Support};
+        for promise in PROMISES {
+            for key in promise.settings {
+                let verdict = find(key).expect("every key has one").verdict;
+                let agrees = match promise.windows.support {
+                    Support::Enforced => !matches!(verdict, Verdict::Unavailable | Verdict::BestEffort),
+                    Support::BestEffort | Support::NotAvailable => true,
+                };
+                assert!(agrees, "{}: {key} is {verdict:?}", promise.promise);
+            }
+        }
+    }
+
+    /// The table in docs/windows.md; `UPDATE_DOCS=1` writes it.
+    #[test]
+    fn the_page_shows_every_verdict() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/windows.md");
+        let page = std::fs::read_to_string(path).expect("the page").replace("\r\n", "\n");
+        let (begin, end) = ("<!-- settings -->\n", "<!-- /settings -->");
+        let (before, rest) = page.split_once(begin).expect("the table's begin");
+        let (_, after) = rest.split_once(end).expect("the table's end");
+        let rows: String = ROWS
+            .iter()
+            .map(|row| format!("| `{}` | {} | {} |\n", row.key, row.verdict.word(), row.how))
+            .collect();
+        let wanted =
+            format!("{before}{begin}| setting | | how, or why not |\n|---|---|---|\n{rows}{end}{after}");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, &wanted).expect("written");
+            return;
+        }
+        assert!(page == wanted, "docs/windows.md is out of date; run with UPDATE_DOCS=1");
     }
 
     /// Nothing that Windows lacks: the host's network, everything readable, nothing writable.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use kennel_policy::merge::{Sources, merge_with};
 use kennel_policy::policy::{
     GitLevel, MountAccess, NetworkMode, OnReplace, Origin, Policy, Precedence, ProxyAddress, ReadModel,
-    RootFsWrite, SeccompProfile, TmpMode, UnixSockets, UserMode,
+    RootFsWrite, SeccompProfile, SecretVariables, TmpMode, UnixSockets, UserMode,
 };
 use kennel_policy::printed::show_lines;
 use kennel_policy::settings::keys::{self, Kind};
@@ -140,8 +140,10 @@ impl SandboxBuilder {
         /// How long to wait for an answer about a host before refusing it. A minute by default.
         ask_timeout(time: Duration) => "network.ask_timeout", seconds(time);
 
-        /// A variable of the caller that is kept even when the others are not.
+        /// A variable of the caller that is kept even when the others are not, or when it looks like a secret.
         pass_env(name: impl AsRef<OsStr>) => "environment.pass", name.as_ref();
+        /// A name of variables to take for secrets, beyond those that kennel knows; `*` stands for anything.
+        secret_name(name: impl AsRef<OsStr>) => "environment.secret_names", name.as_ref();
         /// A variable of the caller that is not passed on.
         unset_env(name: impl AsRef<OsStr>) => "environment.unset", name.as_ref();
 
@@ -197,6 +199,9 @@ impl SandboxBuilder {
         system_files(yes: bool) => files.system = yes;
         /// Pass on only the caller's basic variables.
         clear_env(clear: bool) => environment.clear = clear;
+        /// Whether variables of the caller's that look like secrets stay outside. By default they do with an allow list of
+        /// hosts; [`pass_env`](SandboxBuilder::pass_env) passes one on.
+        secret_variables(secrets: SecretVariables) => environment.secrets = secrets;
     }
 
     /// Sets any setting by its name, as a settings file or a flag does: `docs/settings.md` lists them. A list grows,

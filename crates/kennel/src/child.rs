@@ -216,6 +216,14 @@ impl Child {
     }
 }
 
+/// The command's process: signalled when it has ended.
+#[cfg(windows)]
+impl std::os::windows::io::AsHandle for Child {
+    fn as_handle(&self) -> std::os::windows::io::BorrowedHandle<'_> {
+        self.inner.supervisor.process().as_handle()
+    }
+}
+
 /// A pidfd of PID 1: ready to read when everything inside has ended.
 #[cfg(unix)]
 impl std::os::fd::AsFd for Child {

@@ -164,6 +164,30 @@ impl ControlLines {
         reachable::reachable(&self.from, policy)
     }
 
+    /// Why a sandbox with this policy must not trust them: it could write them itself.
+    #[cfg(windows)]
+    pub(crate) fn reachable(&self, policy: &crate::Policy) -> Option<String> {
+        use kennel_windows::verdict::{TokenKind, token_kind};
+        let can_be_written = token_kind(policy) == TokenKind::UserWrites;
+        let is_file = kennel_windows::host::is_disk_file(&self.from);
+        let why = "the lines that change the network rules come from a file, which the command could write\n\
+                   help: pass a pipe";
+        (can_be_written && is_file).then(|| why.to_owned())
+    }
+
+    /// Why a sandbox must not trust them: what has a name may be opened by it. Where that is cannot be asked here, so
+    /// everything that has one is refused.
+    #[cfg(target_os = "macos")]
+    pub(crate) fn reachable(&self) -> Option<String> {
+        use rustix::fs::FileType;
+        let status = rustix::fs::fstat(&self.from).ok()?;
+        let kind = FileType::from_raw_mode(status.st_mode);
+        let named = status.st_nlink > 0 && matches!(kind, FileType::Fifo | FileType::RegularFile);
+        named.then(|| {
+            "the control lines come from a file or a FIFO with a name, which the sandbox might open itself\nhelp: use an unnamed pipe or a socket".to_owned()
+        })
+    }
+
     /// Follows them on its own thread. Lines that arrived before this call apply when it returns.
     pub(crate) fn follow(self, control: NetworkControl) {
         let ControlLines { from, complain, read } = self;

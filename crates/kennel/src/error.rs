@@ -213,6 +213,19 @@ impl From<kennel_linux::sandbox::Error> for SandboxError {
     }
 }
 
+#[cfg(windows)]
+impl From<kennel_windows::Error> for SandboxError {
+    fn from(error: kennel_windows::Error) -> Self {
+        use kennel_windows::Error;
+        match error {
+            Error::NotFound(command) => SandboxError::CommandNotFound(command.into()),
+            Error::NotExecuted { .. } => SandboxError::PermissionDenied(Cause::of(error)),
+            Error::Quote(_) | Error::Environment(_) => SandboxError::ConfigValidation(Cause::of(error)),
+            Error::System { .. } => SandboxError::Setup(Cause::of(error)),
+        }
+    }
+}
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use kennel_linux::cgroup::CgroupError;

@@ -24,7 +24,7 @@ pub mod codex;
 mod command;
 mod config;
 #[cfg_attr(
-    not(all(target_os = "linux", feature = "network")),
+    not(all(any(target_os = "linux", target_os = "macos", windows), feature = "network")),
     expect(dead_code, reason = "what is said to a gate, where there is none")
 )]
 mod control;
@@ -63,8 +63,8 @@ pub use kennel_policy::outcome::{
     self, Ended, Mended, NetworkDecision, Program, SetAside, Usage, Violation, What,
 };
 pub use kennel_policy::policy::{
-    GitLevel, NetworkMode, OnReplace, Policy, Precedence, ReadModel, RootFsWrite, SeccompProfile, TmpMode,
-    UnixSockets,
+    GitLevel, NetworkMode, OnReplace, Policy, Precedence, ReadModel, RootFsWrite, SeccompProfile,
+    SecretVariables, TmpMode, UnixSockets,
 };
 pub use network::Published;
 pub use pool::Pool;
@@ -83,7 +83,7 @@ pub mod terminal {
 
 /// A file that is written after a command has run, in a place that was held before.
 pub mod held {
-    pub use crate::backend::held::{HeldFile, HoldError};
+    pub use crate::backend::held_file::{HeldFile, HoldError};
 }
 
 /// What a host supports.
@@ -91,6 +91,19 @@ pub mod host {
     pub use kennel_policy::host::{Finding, State};
 
     use crate::backend::{Backend, Native};
+
+    /// What an exit code means that is the system's and not a program's own. Windows has such codes, where other systems have
+    /// signals.
+    #[must_use]
+    pub fn exit_meaning(code: i32) -> Option<&'static str> {
+        #[cfg(windows)]
+        return kennel_windows::exit::meaning(code.cast_unsigned());
+        #[cfg(not(windows))]
+        {
+            let _ = code;
+            None
+        }
+    }
 
     /// What this host supports, and how to fix what it does not.
     #[must_use]

@@ -14,7 +14,7 @@ use crate::stdio::Handle;
 pub struct Terminal(File);
 
 impl Terminal {
-    #[cfg(target_os = "linux")]
+    #[cfg(unix)]
     pub(crate) fn new(side: Handle) -> io::Result<Terminal> {
         // Whoever reads it waits, unless it is set otherwise.
         let flags = rustix::fs::fcntl_getfl(&side)?;
@@ -45,13 +45,13 @@ impl Terminal {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 fn resize(terminal: &File, rows: u16, columns: u16) -> io::Result<()> {
     let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     Ok(rustix::termios::tcsetwinsize(terminal, size)?)
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(unix))]
 fn resize(_: &File, _: u16, _: u16) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -89,7 +89,10 @@ pub(crate) struct Pipes {
 
 impl Pipes {
     /// Makes a pipe for a stream; returns the command's end.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "no command starts here yet"))]
+    #[cfg_attr(
+        not(any(target_os = "linux", target_os = "macos", windows)),
+        expect(dead_code, reason = "no command starts here yet")
+    )]
     pub(crate) fn make(&mut self, index: usize) -> io::Result<Handle> {
         let (reader, writer) = io::pipe()?;
         Ok(match index {

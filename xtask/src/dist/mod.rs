@@ -4,12 +4,15 @@
 //! as an RPM; a bill of materials; the source; the install script and the files for other package managers with the
 //! version and the checksums in them; and `SHA256SUMS` over all of it. The same source gives the same bytes.
 
+mod again;
 mod contents;
 mod crates;
 mod date;
 mod deb;
 mod digest;
+mod publish;
 mod release;
+mod rpm;
 mod sbom;
 mod templates;
 
@@ -23,6 +26,8 @@ use crate::packages::in_path;
 use crate::static_linux::StaticLinux;
 use crate::{cargo, elf};
 use contents::{Contents, gzip};
+pub use digest::sha256;
+pub use publish::publish;
 use release::{Release, root_file};
 
 /// The programs of a release.
@@ -32,6 +37,10 @@ const PACKAGES: [&str; 2] = ["kennel-cli", "kennel-entrypoint"];
 struct Wanted {
     architectures: Vec<&'static str>,
     install: bool,
+    /// The tag that the release is to have.
+    tag: Option<String>,
+    /// Whether to build it a second time, and compare.
+    twice: bool,
 }
 
 /// Builds `dist/`.
@@ -41,6 +50,9 @@ struct Wanted {
 pub fn dist(words: &[String]) -> Result<(), Failure> {
     let wanted = parse(words)?;
     let release = Release::read()?;
+    if let Some(tag) = &wanted.tag {
+        expect_tag(&release, tag)?;
+    }
     let folder = cargo::root().join("dist");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
@@ -65,15 +77,43 @@ pub fn dist(words: &[String]) -> Result<(), Failure> {
     let sums = checksums(&folder)?;
     fs::write(folder.join("SHA256SUMS"), &sums)?;
     print!("{sums}");
+    publish::sign(&folder)?;
+    if wanted.twice {
+        again::compare(&wanted.architectures, &sums)?;
+    }
     Ok(())
+}
+
+/// A release is called after its version.
+fn expect_tag(release: &Release, tag: &str) -> Result<(), Failure> {
+    let expected = format!("v{}", release.version);
+    if tag == expected {
+        return Ok(());
+    }
+    Err(format!("the tag is {tag}, and Cargo.toml has the version of {expected}").into())
+}
+
+/// Debian's package for an architecture, made now unless it is there.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn debian_package(arch: &str) -> Result<PathBuf, Failure> {
+    let package = cargo::root().join("dist").join(deb::file_name(&Release::read()?, arch));
+    if !package.exists() {
+        dist(&[arch.to_owned()])?;
+    }
+    Ok(package)
 }
 
 /// This machine's architecture comes first: its kennel writes the manual for all.
 fn parse(words: &[String]) -> Result<Wanted, Failure> {
     let all = if std::env::consts::ARCH == "aarch64" { ["aarch64", "x86_64"] } else { ["x86_64", "aarch64"] };
-    let mut wanted = Wanted { architectures: Vec::new(), install: true };
-    for word in words {
+    let mut wanted = Wanted { architectures: Vec::new(), install: true, tag: None, twice: false };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
         match word.as_str() {
+            "--tag" => wanted.tag = Some(words.next().ok_or("dist: --tag requires a value")?.clone()),
+            "--twice" => wanted.twice = true,
             "--no-install" => wanted.install = false,
             name => {
                 let known = all.iter().find(|known| **known == name);
@@ -143,6 +183,7 @@ fn build(
     files.write(&folder.join(&name))?;
     fs::write(folder.join(format!("{name}.cdx.json")), bill)?;
     fs::write(folder.join(format!("{name}.tar.gz")), gzip(&files.tar(&format!("{name}/"), release.time))?)?;
+    fs::write(folder.join(rpm::file_name(release, arch)), rpm::pack(release, arch, &files)?)?;
     let package = folder.join(deb::file_name(release, arch));
     fs::write(&package, deb::pack(release, arch, &files)?)?;
     check_package(&package)

@@ -10,6 +10,7 @@ mod guest;
 mod guests;
 mod kernels;
 mod machine;
+pub mod package;
 mod suites;
 
 use std::collections::BTreeMap;

@@ -10,6 +10,7 @@ mod profiles;
 mod report;
 mod run;
 mod run_as;
+mod secrets;
 mod stats;
 
 use std::io::Write;
@@ -21,6 +22,7 @@ pub use plan::plan;
 pub use profiles::{profile, profiles};
 pub use run::run;
 pub use run_as::RunAs;
+pub use secrets::secrets;
 
 use crate::platform::write_error;
 

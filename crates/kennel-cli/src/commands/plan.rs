@@ -39,7 +39,10 @@ pub fn numbered(steps: &[PlannedStep]) -> String {
     let width = steps.iter().map(|one| one.step.chars().count()).max().unwrap_or(0).min(60);
     let mut text = String::new();
     for (index, PlannedStep { step, reason, .. }) in steps.iter().enumerate() {
-        text.push_str(&format!("{:>4}  {step:width$}  # {reason}\n", index + 1));
+        match reason.as_str() {
+            "" => text.push_str(&format!("{:>4}  {step}\n", index + 1)),
+            reason => text.push_str(&format!("{:>4}  {step:width$}  # {reason}\n", index + 1)),
+        }
     }
     show_lines(&text)
 }

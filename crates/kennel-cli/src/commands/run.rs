@@ -10,7 +10,7 @@ use kennel::outcome::{Ended, HandedBack, Outcome};
 use kennel::{ControlLines, Published, SandboxError, terminal};
 use kennel_policy::policy::{Limits, NetworkMode, Policy};
 
-use super::{FAILED, agents, ask, inner_sandbox, plan, policy, report, say, say_lines, stats};
+use super::{FAILED, agents, ask, inner_sandbox, plan, policy, report, say, say_lines, secrets, stats};
 use crate::flags::advice::{noted, told};
 use crate::flags::{RunArgs, Stats};
 use crate::platform;
@@ -35,6 +35,7 @@ pub fn run(args: &RunArgs) -> i32 {
     let fail = |message: &str| report_failure(file.as_ref(), message);
     if !args.quiet {
         merged.notes.iter().for_each(|note| say(&format!("kennel: note: {}", noted(note))));
+        secrets::tell_withheld(&merged.policy.environment);
     }
     let agent = agents::without_profile(args, &merged);
     agent.iter().for_each(|agent| agents::suggest(agent));
@@ -184,7 +185,12 @@ fn explain(outcome: &Outcome, limits: &Limits) {
             "kennel: memory ran out at {bytes} (limits.memory); {} killed, the command went on",
             counted(outcome.oom_kills, "process was", "processes were")
         )),
-        // Told by the exit code, or by a later version.
+        // Told by the exit code, whose meaning not everybody knows; or by a later version.
+        Ended::Exited(code) => {
+            if let Some(meaning) = kennel::host::exit_meaning(code) {
+                say(&format!("kennel: the command ended with 0x{code:08X}: {meaning}"));
+            }
+        }
         _ => {}
     }
     if let (1.., Some(pids)) = (outcome.pids_refused, limits.pids) {

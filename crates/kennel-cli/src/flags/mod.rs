@@ -55,6 +55,11 @@ pub enum Invocation {
         /// Whether to print JSON.
         json: bool,
     },
+    /// `kennel secrets`
+    Secrets {
+        /// Whether to print JSON.
+        json: bool,
+    },
     /// `kennel schema`
     Schema,
     /// `kennel completions SHELL`

@@ -119,6 +119,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Us
             Ok(match other {
                 _ if typed.help => Invocation::Help(Some(command)),
                 "doctor" => Invocation::Doctor { json: typed.json },
+                "secrets" => Invocation::Secrets { json: typed.json },
                 "schema" => Invocation::Schema,
                 "man" => Invocation::Man,
                 _ => Invocation::Version,

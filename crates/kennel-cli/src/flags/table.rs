@@ -183,6 +183,14 @@ pub static COMMANDS: &[Command] = &[
         takes: &[Scope::Json],
     },
     Command {
+        name: "secrets",
+        usage: "[--json]",
+        help: "List what variables that look like secrets look like, and which of yours do",
+        doc: "Lists the names and the forms of values by which kennel takes a variable for a secret, with those that your own \
+              settings add, and the names of your variables that it would keep outside.",
+        takes: &[Scope::Json],
+    },
+    Command {
         name: "schema",
         usage: "",
         help: "Print the JSON Schema of the settings",
@@ -661,7 +669,7 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::Says("environment.pass"),
         section: "Environment",
         repeatable: true,
-        help: "Pass a variable on even with --clear-env",
+        help: "Pass a variable on even with --clear-env, or if it looks like a secret",
         ..RUN
     },
     Flag {
@@ -678,6 +686,25 @@ pub static FLAGS: &[Flag] = &[
         effect: Effect::SaysWord("environment.clear", "true"),
         section: "Environment",
         help: "Pass on only PATH, HOME, USER, LANG, TERM and the like",
+        ..RUN
+    },
+    Flag {
+        name: "env-secrets",
+        value: Some("withhold|pass"),
+        effect: Effect::Says("environment.secrets"),
+        section: "Environment",
+        help: "Keep variables that look like secrets outside, or pass them on",
+        doc: "With an allow list of hosts and in profile agent they stay outside by default, but for those that --pass-env \
+              names. kennel secrets lists what they look like.",
+        ..RUN
+    },
+    Flag {
+        name: "secret-name",
+        value: Some("NAME"),
+        effect: Effect::Says("environment.secret_names"),
+        section: "Environment",
+        repeatable: true,
+        help: "Take a variable for a secret; * stands for anything",
         ..RUN
     },
     Flag {

@@ -65,7 +65,7 @@ fn every_flag_has_its_effect() {
                     --allow-domain x.com --deny-domain * --ask --ask-timeout 5s --allow-sni-mismatch --allow-ech --publish 80:81 \
                     --parent-proxy p:1 --no-proxy q --http-proxy-port 1 --socks-proxy-port 2 --unix-sockets listed --allow-unix-socket /run/x --memory 1 --swap 0 --cpus 1.5 \
                     --timeout 1m --cpu-time 2 --pids 3 --open-files 4 --file-size 5 --max-output 6 --tmp-size 7 \
-                    --env K=V --pass-env N --unset-env U --clear-env --workdir w --user root --users root,builder:500 --run-as builder --hostname h \
+                    --env K=V --pass-env N --unset-env U --clear-env --env-secrets withhold --secret-name X_* --workdir w --user root --users root,builder:500 --run-as builder --hostname h \
                     --seccomp strict --nested --keep-fd 5 --profile judge -s one --settings two --no-settings --best-effort \
                     --report r.json --control-fd 8 --stats=live --quiet --verbose -- cmd",
     );
@@ -342,10 +342,7 @@ fn bash_completes_commands_flags_and_values() {
     assert_eq!(complete("kennel do").unwrap(), ["doctor"]);
     assert_eq!(complete("kennel run --allow-w").unwrap(), ["--allow-write"]);
     assert_eq!(complete("kennel run --net ").unwrap(), ["none", "allow-list", "host"]);
-    assert_eq!(
-        complete("kennel run --net none --se").unwrap(),
-        ["--settings", "--seccomp"].map(String::from).into_iter().rev().collect::<Vec<_>>()
-    );
+    assert_eq!(complete("kennel run --net none --set").unwrap(), ["--settings"]);
     assert_eq!(complete("kennel run --profile ag").unwrap(), ["agent"]);
     assert_eq!(complete("kennel completions f").unwrap(), ["fish"]);
     assert_eq!(complete("kennel doctor --j").unwrap(), ["--json"]);

@@ -16,6 +16,7 @@ pub fn main(words: Vec<OsString>) -> i32 {
             // A test holds that there is one.
             None => commands::FAILED,
         },
+        Ok(Invocation::Secrets { json }) => commands::secrets(json),
         Ok(Invocation::Profiles { name: None, json }) => commands::profiles(json),
         Ok(Invocation::Profiles { name: Some(name), .. }) => commands::profile(&name),
         Ok(Invocation::Schema) => print(&format!("{:#}\n", kennel_policy::settings::schema())),

@@ -7,9 +7,13 @@
 mod linux;
 #[cfg(target_os = "linux")]
 use linux as system;
+#[cfg(target_os = "macos")]
+mod macos;
+#[cfg(target_os = "macos")]
+use macos as system;
 #[cfg(not(target_os = "linux"))]
 mod other;
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 use other as system;
 
 use std::ffi::OsStr;

@@ -1,6 +1,7 @@
-//! Systems for which kennel has no sandbox yet: what the standard library offers everywhere.
+//! Systems other than Linux: what the standard library offers everywhere.
 
 use std::ffi::{OsStr, OsString};
+#[cfg(not(target_os = "macos"))]
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -32,6 +33,7 @@ pub fn inherited() -> InheritedMemory {
 ///
 /// # Errors
 /// Always: programs are not started with such numbers everywhere, and nothing here could use what it says.
+#[cfg(not(target_os = "macos"))]
 pub unsafe fn take_descriptor(_: i32) -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -48,9 +50,11 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
 }
 
 /// Rows and columns of the terminal behind standard error; none, since nothing here asks it.
+#[cfg(not(target_os = "macos"))]
 pub fn terminal_size() -> (u16, u16) {
     (0, 0)
 }
 
 /// Ends this process by the signal that ended the command, where systems have such signals.
+#[cfg(not(target_os = "macos"))]
 pub fn die_of_terminal_signal(_: i32) {}

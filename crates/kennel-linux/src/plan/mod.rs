@@ -1,11 +1,9 @@
 //! From what a policy means to the exact steps: pure, so that a test compares plans and `kennel plan` prints them.
 
 mod devices;
-mod environment;
 mod files;
 pub mod late;
 mod no_network;
-mod proxy_variables;
 mod users;
 
 use std::ffi::{CString, OsStr, OsString};
@@ -24,7 +22,6 @@ use crate::seccomp;
 use crate::users::UserMaps;
 
 pub use crate::tier::Tier;
-pub use environment::environment;
 
 /// What the plan needs to know of the process that asks for the sandbox: its standard streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

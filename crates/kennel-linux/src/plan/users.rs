@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::path::Path;
 
 use kennel_init::plan::{CommandUser, Step};
-use kennel_policy::policy::{Policy, ProcessPolicy};
+use kennel_policy::policy::ProcessPolicy;
 
 use super::{Basis, PlanError, Steps, c_path};
 use crate::landlock::{Place, Right};
@@ -85,14 +85,4 @@ pub(super) fn command(process: &ProcessPolicy) -> Option<CommandUser> {
         groups: process.callers_user() == Some(user),
         capabilities: if user.uid == 0 { ROOT } else { 0 },
     })
-}
-
-/// The variables that say who the command is.
-pub(super) fn variables(policy: &Policy) -> Vec<(&'static str, String)> {
-    match policy.process.starts_as() {
-        Some(user) => {
-            vec![("HOME", user.home()), ("USER", user.name.clone()), ("LOGNAME", user.name.clone())]
-        }
-        None => Vec::new(),
-    }
 }

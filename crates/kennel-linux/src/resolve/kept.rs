@@ -9,7 +9,7 @@ use kennel_policy::policy::{GitLevel, KeptIn, KeptNames, Precedence, ReadModel, 
 use super::error::{ResolveError, system_error};
 use super::folder::{Holder, Lookup, OpenFolders};
 use super::git::{self, Keep, Personal, Place, RepoProtection, Request};
-use super::guard_rules::Anchor;
+use super::guard_rules::{Anchor, Finding};
 use super::known::{Handback, Known};
 use super::locate::locate_plain;
 use super::path_rules::{List, PathAccess, Resolver, UnmountableRule, shown};
@@ -75,7 +75,8 @@ impl Resolver<'_> {
                 remember(&mut known, path, found, &named);
             }
             keep.extend(wishes.keep);
-            self.rewritten.extend(wishes.rewritten);
+            let rewritten = wishes.rewritten.into_iter();
+            self.rewritten.extend(rewritten.map(|(path, rule)| Finding { path, rule }));
             self.open_worktrees(&wishes.show, &wishes.open);
             for link in wishes.hold {
                 self.hold(&link, "git: a link to a repository")?;
@@ -227,7 +228,7 @@ impl Resolver<'_> {
 fn survey(level: GitLevel, requests: &[Request], personal: &Personal) -> Vec<RepoProtection> {
     let parts: Vec<(usize, &[Request])> = requests.chunks(TOGETHER).enumerate().collect();
     let mut surveyed = crew::work(parts, |(index, part), _, surveyed| {
-        surveyed.push((index, git::wishes(level, part, personal)));
+        surveyed.push((index, git::wishes(level, part, personal, OpenFolders::default())));
     });
     surveyed.sort_unstable_by_key(|(index, _)| *index);
     surveyed.into_iter().map(|(_, wishes)| wishes).collect()

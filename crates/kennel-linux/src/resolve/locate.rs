@@ -137,7 +137,13 @@ pub enum Below {
 /// was swapped for a link since then makes it fail, instead of leading elsewhere.
 pub fn locate_below(prefix: &Path, path: &Path) -> io::Result<Below> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let top = open_strictly(CWD, prefix, flags, ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS)?;
+    let strict = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let top = match open_strictly(CWD, prefix, flags, strict) {
+        Ok(top) => top,
+        // `dir/**` matches `dir` itself, which need not be there.
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Below::Gone),
+        Err(error) => return Err(error.into()),
+    };
     let rest = path.strip_prefix(prefix).unwrap_or(Path::new(""));
     if rest.as_os_str().is_empty() {
         return describe(top.as_fd()).map(Below::Found);

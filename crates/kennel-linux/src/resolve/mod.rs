@@ -26,10 +26,8 @@ mod rootfs;
 mod second_mounts;
 mod special;
 mod sys;
-mod tree;
 pub(crate) mod walk;
 
-use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
@@ -38,6 +36,8 @@ use std::sync::Arc;
 
 use kennel_init::plan::Identity;
 use kennel_policy::policy::{NestedNamespaces, NetworkMode, Policy, Precedence, ReadModel};
+pub use kennel_policy::precedence::Reason;
+use kennel_policy::precedence::{Tree, key};
 use kennel_policy::users::User;
 
 use crate::users::files;
@@ -54,7 +54,6 @@ use points::pin;
 pub use rootfs::{Made, ResolvedRoot};
 use special::KernelMounts;
 pub use special::OWN_DEVICES;
-use tree::Tree;
 pub use walk::{MOST_ENTRIES, WalkError};
 
 /// With more entries of folders than this among what can be written, the guard is there to tell whether the sandbox
@@ -98,9 +97,6 @@ pub struct UserFile {
     /// Whether the host's would show there.
     pub exists: bool,
 }
-
-/// The rule behind something, in the user's words. In a workspace of hundreds of repositories most are the same few.
-pub type Reason = Cow<'static, str>;
 
 /// A path at which what the sandbox may do changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -272,7 +268,7 @@ fn resolve_in(
     resolver.hold_links(&mut points)?;
     resolver.check_hard_links()?;
     pin(&mut points)?;
-    points.sort_by_cached_key(|point| tree::key(&point.path));
+    points.sort_by_cached_key(|point| key(&point.path));
     let mut guard = resolver.guarded(&points, sockets)?;
     // To look through a large tree when the run is over takes longer than to hear of each name that is made in it.
     guard.hears_names = handback.is_some() && looked.entries > MANY_ENTRIES;

@@ -142,8 +142,9 @@ fn leads_to_shown(points: &[Point], path: &Path) -> bool {
 /// Whether what the host makes at `path` would show at `inside`.
 fn shows_host(points: &[Point], path: &Path, inside: &Path, reads: ReadModel) -> bool {
     let at = |above: &Path| -> Option<&Point> {
-        let found =
-            points.binary_search_by(|point| super::tree::key(&point.path).cmp(&super::tree::key(above)));
+        let found = points.binary_search_by(|point| {
+            kennel_policy::precedence::key(&point.path).cmp(&kennel_policy::precedence::key(above))
+        });
         found.ok().map(|at| &points[at])
     };
     match inside.ancestors().find_map(|above| Some((above, &at(above)?.state))) {

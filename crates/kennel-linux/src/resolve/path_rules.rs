@@ -10,6 +10,8 @@ use kennel_policy::policy::{
     FilePolicy, Missing, MountAccess, OtherNames, PathRule, Policy, Precedence, ReadModel, SearchScope,
     TmpMode,
 };
+pub(super) use kennel_policy::precedence::List;
+use kennel_policy::precedence::{self, Tree};
 
 use super::created::MissingFolders;
 use super::error::{ResolveError, system_error};
@@ -17,71 +19,25 @@ use super::guard_rules::Finding;
 use super::locate::Way;
 use super::planted::{Reach, Through};
 use super::special::KernelMounts;
-use super::tree::Tree;
 use super::{Found, Kind, Location, Reason, Zone, is_link, locate};
 
-/// The four lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum List {
-    DenyRead,
-    AllowRead,
-    AllowWrite,
-    DenyWrite,
-}
-
-impl List {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            List::DenyRead => "deny_read",
-            List::AllowRead => "allow_read",
-            List::AllowWrite => "allow_write",
-            List::DenyWrite => "deny_write",
-        }
-    }
-
-    pub(super) fn denies(self) -> bool {
-        matches!(self, List::DenyRead | List::DenyWrite)
-    }
-
-    /// The list that says the contrary.
-    pub(super) fn opposite(self) -> List {
-        match self {
-            List::DenyRead => List::AllowRead,
-            List::AllowRead => List::DenyRead,
-            List::AllowWrite => List::DenyWrite,
-            List::DenyWrite => List::AllowWrite,
-        }
-    }
-}
-
 /// What the rules say of one path.
-#[derive(Clone, Debug, Default)]
-pub(super) struct PathRules {
-    pub(super) deny_read: Option<Reason>,
-    pub(super) allow_read: Option<Reason>,
-    pub(super) allow_write: Option<Reason>,
-    pub(super) deny_write: Option<Reason>,
-    /// Denied for reading without exceptions, with everything below.
-    pub(super) always_hidden: bool,
-    /// Named to be written, which under [`Precedence::DenyWrite`] shows it in a hidden folder.
-    pub(super) shows: bool,
-    /// Shown inside because the command starts there.
-    pub(super) workdir: bool,
-    pub(super) zone: Option<Zone>,
-    pub(super) found: Option<Found>,
-    /// Whether this is only another path to a file that is denied under its own.
-    pub(super) second_path: bool,
-}
-
-static WORKDIR: Reason = Reason::Borrowed("the working directory");
-static READABLE: Reason = Reason::Borrowed("everything is readable by default");
+pub(super) type PathRules = precedence::PathRules<Zone, Found>;
 
 /// What holds at a path, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum PathAccess<'a> {
-    Hidden(&'a Reason),
-    Fresh(Zone),
-    Host { write: bool, reason: &'a Reason },
+pub(super) type PathAccess<'a> = precedence::PathAccess<'a, Zone>;
+
+impl precedence::Zone for Zone {
+    /// Nothing of the kernel's can be written.
+    fn is_read_only(self) -> bool {
+        self == Zone::Sys
+    }
+}
+
+impl precedence::Found for Found {
+    fn is_folder(&self) -> bool {
+        self.kind == Kind::Folder
+    }
 }
 
 /// A deny whose path is not there, or is a link that can be replaced.
@@ -183,7 +139,7 @@ pub const SYSTEM: &[&str] = &[
 ];
 
 pub(super) fn describe(list: List, rule: &PathRule) -> String {
-    format!("{} {} ({})", list.name(), shown(rule.pattern.as_path()), rule.origin)
+    list.describe(rule)
 }
 
 /// Whether a path leads to what was found without a link, by way of `..` alone.
@@ -349,35 +305,18 @@ impl<'a> Resolver<'a> {
     }
 
     pub(super) fn say(&mut self, list: List, found: Found, reason: impl Into<Reason>) {
-        let said = self.at(&found.path);
-        let slot = match list {
-            List::DenyRead => &mut said.deny_read,
-            List::AllowRead => &mut said.allow_read,
-            List::AllowWrite => &mut said.allow_write,
-            List::DenyWrite => &mut said.deny_write,
-        };
-        slot.get_or_insert_with(|| reason.into());
-        said.found = Some(found);
+        let path = found.path.clone();
+        self.said.say(list, &path, found, reason);
     }
 
     /// Whether `path` already has what `list` gives, with no rule of another list in between.
     pub(super) fn covered(&self, list: List, path: &Path) -> bool {
-        self.said.upwards(path).next().is_some_and(|said| match list {
-            List::DenyRead => said.deny_read.is_some(),
-            List::AllowRead => said.allow_read.is_some() && said.deny_read.is_none(),
-            List::AllowWrite => said.allow_write.is_some() && said.deny_write.is_none(),
-            List::DenyWrite => said.deny_write.is_some(),
-        })
+        self.said.covered(list, path)
     }
 
     /// Whether a rule of the opposite list names this very path.
     pub(super) fn is_opposed(&self, list: List, path: &Path) -> bool {
-        self.said.get(path).is_some_and(|said| match list.opposite() {
-            List::DenyRead => said.deny_read.is_some(),
-            List::AllowRead => said.allow_read.is_some() || said.shows,
-            List::AllowWrite => said.allow_write.is_some(),
-            List::DenyWrite => said.deny_write.is_some(),
-        })
+        self.said.is_opposed(list, path)
     }
 
     /// The command's folder shows inside, if only to be read, even where a fresh zone would cover it. `start` is what was
@@ -444,60 +383,7 @@ impl<'a> Resolver<'a> {
 
     /// What holds at `path`: the first rule on the way up that decides.
     pub(super) fn verdict(&self, path: &Path) -> PathAccess<'_> {
-        let mut opened = false;
-        let mut read = None;
-        if self.hides_always {
-            let hidden = |said: &PathRules| said.always_hidden;
-            let rule =
-                self.said.upwards(path).filter(|said| hidden(said)).find_map(|said| said.deny_read.as_ref());
-            if let Some(rule) = rule {
-                return PathAccess::Hidden(rule);
-            }
-        }
-        for said in self.said.upwards(path) {
-            // A file that is denied is shown only by a rule that is about reading it.
-            let folder = || said.found.as_ref().is_some_and(|found| found.kind == Kind::Folder);
-            let tie = self.files.precedence == Precedence::DenyWrite
-                && (said.allow_read.is_some() || (said.shows && folder()));
-            if let Some(rule) = said.deny_read.as_ref().filter(|_| !tie) {
-                return PathAccess::Hidden(rule);
-            }
-            if let Some(rule) = &said.allow_read {
-                read = Some(rule);
-                break;
-            }
-            if said.shows {
-                break;
-            }
-            opened |= said.allow_write.is_some() || said.workdir;
-            if let Some(zone) = said.zone.filter(|_| !opened) {
-                return PathAccess::Fresh(zone);
-            }
-        }
-        let mut allowed = None;
-        for said in self.said.upwards(path) {
-            if let Some(rule) = &said.deny_write {
-                return PathAccess::Host { write: false, reason: rule };
-            }
-            // Nothing of the kernel's can be written, whatever is allowed around it.
-            if said.zone == Some(Zone::Sys) {
-                break;
-            }
-            if let (None, Some(rule)) = (&allowed, &said.allow_write) {
-                allowed = Some(rule);
-                if self.files.precedence == Precedence::Specific {
-                    break;
-                }
-            }
-        }
-        if let Some(rule) = allowed {
-            return PathAccess::Host { write: true, reason: rule };
-        }
-        let reason = read.unwrap_or_else(|| {
-            let workdir = self.said.get(path).is_some_and(|said| said.workdir);
-            if workdir { &WORKDIR } else { &READABLE }
-        });
-        PathAccess::Host { write: false, reason }
+        self.said.access(path, self.files.precedence, self.hides_always)
     }
 
     pub(super) fn writes(&self, path: &Path) -> bool {

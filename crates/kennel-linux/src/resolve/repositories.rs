@@ -114,7 +114,7 @@ impl<'a> Resolver<'a> {
         let reopened = || {
             self.files.precedence == Precedence::DenyWrite
                 && list == List::DenyRead
-                && path.ancestors().skip(1).take_while(|above| above.starts_with(prefix)).any(|above| {
+                && path.ancestors().skip(1).any(|above| {
                     self.is_opposed(list, above) || allowed.contains(&(list.opposite(), above.to_path_buf()))
                 })
         };

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kennel_init::plan::{Command, Plan, Planned, Step};
-use kennel_policy::policy::{NetworkMode, Policy, RootFsWrite, SeccompProfile};
+use kennel_policy::environment::environment;
+use kennel_policy::policy::{NetworkMode, Policy, RootFsWrite, SeccompProfile, TmpMode};
 
 use super::request::{Counting, EarlyInit, Request};
 use super::{Error, Show, system};
@@ -18,7 +19,7 @@ use crate::host;
 use crate::landlock::{self, Abi};
 use crate::launch::{Init, Launch, LaunchError};
 use crate::plan::late::{covered_folders, steps_ahead};
-use crate::plan::{Basis, Caller, PlanError, Tier, command, environment, opening, set_up, without_cpu_limit};
+use crate::plan::{Basis, Caller, PlanError, Tier, command, opening, set_up, without_cpu_limit};
 use crate::resolve::created::MissingFolders;
 use crate::resolve::{Point, Resolved, resolve};
 use crate::supervise::{Refused, Running, StartError};
@@ -165,7 +166,10 @@ impl Prepared {
         let network = &self.request.network;
         let added = network.as_ref().map_or(&[][..], |network| &network.variables);
         let defaults = network.as_ref().map_or(&[][..], |network| &network.defaults);
-        let mut variables = environment(policy, each_variable(&wanted.environment), added, defaults);
+        // The caller's may name a folder that is not writable, or not there, inside.
+        let tmp = [("TMPDIR", OsStr::new("/tmp"))];
+        let system = if policy.files.tmp == TmpMode::Private { &tmp[..] } else { &[] };
+        let mut variables = environment(policy, each_variable(&wanted.environment), system, added, defaults);
         if tier == Tier::LandlockOnly {
             self.share_the_hosts_network(&mut variables);
         }

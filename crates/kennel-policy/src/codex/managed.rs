@@ -41,6 +41,8 @@ const LONGEST_TOKEN: usize = 128;
 pub struct ManagedNetwork {
     /// Whether the command can make unix sockets, and connect to those of the host that it sees.
     pub all_unix_sockets: bool,
+    /// Whether servers may listen on the host's loopback, where a sandbox has none of its own (macOS).
+    pub local_binding: bool,
 }
 
 /// Why there is no managed network.
@@ -99,6 +101,7 @@ pub fn manage<'v>(
         relays: ports.into_iter().map(|port| Relay { port, greeting: greeting.clone() }).collect(),
         unix_sockets: if managed.all_unix_sockets { UnixSockets::All } else { UnixSockets::None },
         no_network: policy.network.no_network,
+        local_binding: managed.local_binding,
         ..NetworkPolicy::default()
     };
     Ok(())

@@ -41,7 +41,8 @@ pub fn managed_network(text: &str) -> Result<Option<ManagedNetwork>, SettingsErr
         Value::Null => Ok(None),
         Value::Table(_) => {
             let all_unix_sockets = boolean(root, "dangerouslyAllowAllUnixSockets")?;
-            Ok(Some(ManagedNetwork { all_unix_sockets }))
+            let local_binding = boolean(root, "allowLocalBinding")?;
+            Ok(Some(ManagedNetwork { all_unix_sockets, local_binding }))
         }
         _ => Err(wrong_type("--managed-network", "an object", root)),
     })

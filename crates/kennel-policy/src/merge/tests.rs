@@ -87,9 +87,10 @@ fn a_profile_speaks_of_where_the_command_starts() {
 }
 
 #[test]
-fn a_variable_that_a_profile_takes_away_can_be_passed_and_the_other_way_round() {
+fn a_variable_that_a_weaker_source_takes_away_can_be_passed_and_the_other_way_round() {
     let unset = |text: &str| {
-        let policy = merged(Sources { flags: file("flags", text), ..sources() }).policy;
+        let user = Some(file("user.toml", "[environment]\nunset = [\"GITHUB_TOKEN\"]"));
+        let policy = merged(Sources { flags: file("flags", text), user, ..sources() }).policy;
         let has = |list: &[OsString], name: &str| list.iter().any(|own| own == name);
         let environment = policy.environment;
         (has(&environment.unset, "GITHUB_TOKEN"), has(&environment.pass, "GITHUB_TOKEN"))
@@ -301,7 +302,7 @@ fn a_found_file_can_loosen_nothing() {
     // Every key, each with a value that is looser than what is trusted.
     let trusted = "[files]\nreads = \"listed\"\nsystem = false\ngit = \"hooks-read-only\"\non_replace = \"end\"\nprotect_dotfiles = true\nrefuse_home = true\nrootfs = \"/srv/root\"\nrootfs_write = \"none\"\n[limits]\nmemory = 10\nswap = 10\ncpus = 1\ntimeout = 1\n\
                    cpu_time = 1\npids = 1\nopen_files = 1\nfile_size = 1\noutput = 1\ntmp_size = 1\n\
-                   [environment]\nclear = true\n[process]\nseccomp = \"strict\"";
+                   [environment]\nclear = true\nsecrets = \"withhold\"\n[process]\nseccomp = \"strict\"";
     let project = "profile = \"agent\"\nbest_effort = true\n\
                    [files]\nreads = \"open\"\nallow_read = [\"/r\"]\nallow_write = [\"/w\", \"/x\"]\n\
                    mounts = [{ source = \"/\", target = \"/m\" }]\ntmpfs = [\"/t\"]\ntmp = \"host\"\nhost_run = true\n\
@@ -312,12 +313,18 @@ fn a_found_file_can_loosen_nothing() {
                    no_proxy = \"*\"\nhttp_proxy_port = 1\nsocks_proxy_port = 1\n\
                    [limits]\nmemory = 11\nswap = 11\ncpus = 2\ntimeout = \"unlimited\"\ncpu_time = 2\npids = 2\n\
                    open_files = 2\nfile_size = 2\noutput = 2\ntmp_size = 2\n\
-                   [environment]\nclear = false\npass = [\"A\"]\nset = { LD_PRELOAD = \"x\" }\n\
+                   [environment]\nclear = false\nsecrets = \"pass\"\npass = [\"A\"]\nset = { LD_PRELOAD = \"x\" }\n\
                    [process]\nworkdir = \"/\"\nuser = \"root\"\nusers = [\"root\"]\nrun_as = \"root\"\nhostname = \"h\"\nseccomp = \"none\"\nnested = true";
     let (policy, notes) = tightened(trusted, project);
     assert_eq!(policy, merged(Sources { files: vec![file("trusted.toml", trusted)], ..sources() }).policy);
 
-    let tightening = ["files.deny_read", "files.deny_write", "network.deny", "environment.unset"];
+    let tightening = [
+        "files.deny_read",
+        "files.deny_write",
+        "network.deny",
+        "environment.unset",
+        "environment.secret_names",
+    ];
     for (name, _) in keys::all() {
         let noted = notes.iter().any(|note| note.contains(&format!(": {name} is not applied")));
         assert_eq!(noted, !tightening.contains(&name.as_str()), "{name}: {notes:#?}");
@@ -339,6 +346,26 @@ fn a_found_file_can_take_the_network_away() {
     assert_eq!(policy.network.mode, NetworkMode::None);
     assert!(policy.network.allow.is_empty());
     assert!(notes.is_empty());
+}
+
+#[test]
+fn with_an_allow_list_secrets_stay_outside_unless_somebody_passes_them() {
+    let secrets =
+        |text: &str| merged(Sources { files: vec![file("t.toml", text)], ..sources() }).policy.environment;
+    assert_eq!(secrets("").secrets, SecretVariables::Pass);
+    assert_eq!(secrets("[network]\nmode = \"host\"").secrets, SecretVariables::Pass);
+    assert_eq!(secrets("[network]\nallow = [\"x.com\"]").secrets, SecretVariables::Withhold);
+    let said = "[network]\nallow = [\"x.com\"]\n[environment]\nsecrets = \"pass\"";
+    assert_eq!(secrets(said).secrets, SecretVariables::Pass);
+    assert_eq!(secrets("profile = \"agent\"\n[network]\nmode = \"host\"").secrets, SecretVariables::Withhold);
+    // A file that was found cannot pass them, whether anybody has said something or not.
+    let found = "[environment]\nsecrets = \"pass\"";
+    for trusted in ["[network]\nallow = [\"x.com\"]", "[environment]\nsecrets = \"withhold\""] {
+        let (policy, notes) = tightened(trusted, found);
+        assert_eq!((policy.environment.secrets, notes.len()), (SecretVariables::Withhold, 1), "{notes:?}");
+    }
+    let (policy, _) = tightened("", "[environment]\nsecrets = \"withhold\"");
+    assert_eq!(policy.environment.secrets, SecretVariables::Withhold);
 }
 
 #[test]

@@ -177,7 +177,13 @@ impl fmt::Display for Violation {
         let why = |rule: &str| show(rule.as_bytes());
         match self {
             Violation::Refused { call, path: Some(path), rule, times } => {
-                let what = if *call == "connect" { "connect to" } else { "create" };
+                let what = match *call {
+                    "connect" => "connect to",
+                    "listen" => "listen at",
+                    // What only other systems than Linux tell of.
+                    "read" | "write" | "remove" | "execute" | "look up" | "run" | "use" => call,
+                    _ => "create",
+                };
                 write!(f, "refused to {what} {} ({call}{}): {}", name(path), often(*times), why(rule))
             }
             Violation::Refused { call, path: None, times, .. } => write!(

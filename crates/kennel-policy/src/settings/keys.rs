@@ -11,7 +11,7 @@ use super::{PathEntry, Sense, Settings, Stated};
 use crate::domain::{HostRule, ListKind};
 use crate::policy::{
     GitLevel, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress, PublishedPort, ReadModel,
-    RootFsWrite, SeccompProfile, TmpMode, TmpfsMount, UnixSockets, UserMode,
+    RootFsWrite, SeccompProfile, SecretVariables, TmpMode, TmpfsMount, UnixSockets, UserMode,
 };
 use crate::users::UserEntry;
 
@@ -564,7 +564,7 @@ pub static SECTIONS: &[Section] = &[
                 kind: Kind::Names(|s| &mut s.environment.pass),
                 default: "",
                 tighten: Tighten::No,
-                doc: "Variables kept even when `clear` is set.",
+                doc: "Variables passed on even when `clear` is set, or when they look like secrets.",
             },
             Key {
                 name: "unset",
@@ -579,6 +579,23 @@ pub static SECTIONS: &[Section] = &[
                 default: "",
                 tighten: Tighten::No,
                 doc: "Variables to set to a value; these override the others.",
+            },
+            Key {
+                name: "secrets",
+                kind: Kind::Choice(&Words {
+                    words: &[("withhold", SecretVariables::Withhold), ("pass", SecretVariables::Pass)],
+                    slot: |s| &mut s.environment.secrets,
+                }),
+                default: "withhold with an allow list of hosts, else pass",
+                tighten: Tighten::Stricter,
+                doc: "Variables that look like secrets: pass them on, or only those that `pass` names. `kennel secrets` lists what they look like.",
+            },
+            Key {
+                name: "secret_names",
+                kind: Kind::Names(|s| &mut s.environment.secret_names),
+                default: "",
+                tighten: Tighten::Add,
+                doc: "More names of secrets; `*` stands for anything.",
             },
         ],
     },

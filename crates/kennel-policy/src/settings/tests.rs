@@ -82,6 +82,8 @@ tmp_size = 0x100000
 clear = true
 pass = ["LANG"]
 unset = ["SECRET"]
+secrets = "withhold"
+secret_names = ["MY_*_CODE"]
 set = { MODE = "test", EMPTY = "", STATE = { path = "~/s" } }
 
 [process]
@@ -153,6 +155,8 @@ const WHOLE_JSON: &str = r#"{
         "clear": true,
         "pass": ["LANG"],
         "unset": ["SECRET"],
+        "secrets": "withhold",
+        "secret_names": ["MY_*_CODE"],
         "set": { "MODE": "test", "EMPTY": "", "STATE": { "path": "~/s" } }
     },
     "process": { "workdir": "sub", "user": "root", "users": ["root", "builder:500"], "run_as": "builder", "hostname": "box", "seccomp": "strict", "nested": false }

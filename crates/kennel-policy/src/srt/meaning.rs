@@ -62,6 +62,7 @@ impl SrtSettings {
                     true => NestedNamespaces::AllowedIfPossible,
                     false => NestedNamespaces::Denied,
                 },
+                mach_services: self.mach_services.clone(),
                 ..ProcessPolicy::default()
             },
             best_effort: self.weaker,
@@ -142,6 +143,8 @@ impl SrtSettings {
                 true => Vec::new(),
                 false => rules(&self.unix_sockets, Missing::Skip, Follow::Yes),
             },
+            local_binding: self.local_binding,
+            trust_daemon: self.trust_daemon,
             ..NetworkPolicy::default()
         }
     }

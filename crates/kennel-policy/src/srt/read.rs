@@ -26,17 +26,10 @@ const NOT_SERVED: &[(&str, &str)] = &[
 const NOT_SERVED_CREDENTIALS: &[(&str, &str)] =
     &[("awsPairs", "kennel does not re-sign requests"), ("sigv4", "kennel does not re-sign requests")];
 /// Settings of other systems or of srt's own helper programs.
-const NO_EFFECT_IN_NETWORK: &[&str] = &[
-    "allowLocalBinding",
-    "allowMachLookup",
-    "strictAllowlist",
-    "requireHostMatch",
-    "allowPlaintextHeaderSet",
-    "ambiguousRequestTarget",
-];
+const NO_EFFECT_IN_NETWORK: &[&str] =
+    &["strictAllowlist", "requireHostMatch", "allowPlaintextHeaderSet", "ambiguousRequestTarget"];
 const NO_EFFECT: &[&str] = &[
     "ignoreViolations",
-    "enableWeakerNetworkIsolation",
     "allowAppleEvents",
     "allowPty",
     "ripgrep",
@@ -46,6 +39,10 @@ const NO_EFFECT: &[&str] = &[
     "javaAgentJarPath",
     "windows",
 ];
+
+/// Settings that are there for macOS.
+const OF_MACOS_IN_NETWORK: &[&str] = &["allowLocalBinding", "allowMachLookup"];
+const OF_MACOS: &[&str] = &["enableWeakerNetworkIsolation"];
 
 /// Reads the settings in a text. Relative paths are relative to the base's folder, which for srt is the working
 /// directory, wherever the file is. `name` is the file as the user would name it.
@@ -102,7 +99,9 @@ impl Reader<'_> {
         if let Some(depth) = root.number("mandatoryDenySearchDepth") {
             self.settings.search_depth = depth;
         }
+        self.settings.trust_daemon = root.boolean("enableWeakerNetworkIsolation")?;
         self.no_effect(&root, NO_EFFECT);
+        self.no_effect_but_on_macos(&root, OF_MACOS);
         Ok(())
     }
 
@@ -134,7 +133,12 @@ impl Reader<'_> {
             self.parent_proxy(&Table::of("network.parentProxy", node)?)?;
         }
         not_served(network, NOT_SERVED)?;
+        self.settings.local_binding = network.boolean("allowLocalBinding")?;
+        for item in network.list("allowMachLookup")? {
+            self.settings.mach_services.push(text_of("network.allowMachLookup", item)?.to_owned());
+        }
         self.no_effect(network, NO_EFFECT_IN_NETWORK);
+        self.no_effect_but_on_macos(network, OF_MACOS_IN_NETWORK);
         Ok(())
     }
 
@@ -353,6 +357,12 @@ impl Reader<'_> {
     fn no_effect(&mut self, table: &Table<'_, '_>, keys: &[&str]) {
         for key in keys.iter().filter(|key| table.get(key).is_some()) {
             self.settings.notes.push(format!("{}: {} has no effect here", self.name, table.name(key)));
+        }
+    }
+
+    fn no_effect_but_on_macos(&mut self, table: &Table<'_, '_>, keys: &[&str]) {
+        if !cfg!(target_os = "macos") {
+            self.no_effect(table, keys);
         }
     }
 

@@ -42,7 +42,7 @@ pub(crate) mod terminal {
 }
 
 /// A file that is written after a command has run, in a place that was held before.
-pub(crate) mod held {
+pub(crate) mod held_file {
     pub use kennel_linux::held::{HeldFile, HoldError};
 }
 

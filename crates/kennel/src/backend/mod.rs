@@ -1,12 +1,25 @@
 //! What a system has to do for a job. Everything above this line is the same everywhere.
 
+// On Linux the tests alone of what other systems share are run, with an ordinary process.
+#[cfg(any(not(target_os = "linux"), test))]
+#[cfg_attr(target_os = "linux", expect(dead_code, reason = "kennel-linux has its own"))]
+pub(crate) mod held;
 #[cfg(target_os = "linux")]
 mod linux;
-// On Linux its tests alone are run, with an ordinary process.
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(target_os = "macos")]
+mod macos;
+#[cfg(any(target_os = "macos", windows, all(test, target_os = "linux")))]
 mod portable;
+#[cfg(all(test, target_os = "linux"))]
+#[path = "macos/private_folder.rs"]
+mod private_folder;
 #[cfg(not(target_os = "linux"))]
+#[path = "no_terminal.rs"]
+pub(crate) mod terminal;
+#[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
 mod unsupported;
+#[cfg(windows)]
+mod windows;
 
 use std::time::Duration;
 
@@ -22,11 +35,22 @@ use crate::{NetworkControl, Result, Usage};
 #[cfg(target_os = "linux")]
 pub use linux::InheritedMemory;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Linux as Native, held, terminal};
+pub(crate) use linux::{Linux as Native, held_file, terminal};
+#[cfg(target_os = "macos")]
+pub(crate) use macos::MacOs as Native;
+#[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
+pub(crate) use unsupported::Unsupported as Native;
+#[cfg(windows)]
+pub(crate) use windows::Windows as Native;
+
+/// A file that is written after a command has run.
 #[cfg(not(target_os = "linux"))]
-pub use unsupported::InheritedMemory;
+pub(crate) use held as held_file;
+
+/// What a clone of this process would have to forget; only Linux makes such clones.
 #[cfg(not(target_os = "linux"))]
-pub(crate) use unsupported::{Unsupported as Native, held, terminal};
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InheritedMemory;
 
 /// Sends a signal, from any thread. An error if there is no such signal, or nobody to get it any more.
 pub(crate) type Signaller = Box<dyn Fn(i32) -> Result<()> + Send + Sync>;

@@ -92,7 +92,7 @@ pub(crate) trait Process: fmt::Debug + Send + 'static {
 }
 
 /// How the command's own process ended, and what was used.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit {
     /// By itself, or by the kernel where it enforces a limit. What kennel did itself is noted here already.
     pub(crate) ended: Ended,
@@ -181,6 +181,15 @@ impl<P: Process> Portable<P> {
             end: EndMark::new()?,
             process,
         })
+    }
+
+    /// The caller's ends of pipes, where they are known only now.
+    #[cfg_attr(
+        any(target_os = "linux", windows),
+        expect(dead_code, reason = "for systems with terminals of their own")
+    )]
+    pub(crate) fn set_pipes(&mut self, pipes: Pipes) {
+        self.pipes = pipes;
     }
 
     /// When the clock has something to say.

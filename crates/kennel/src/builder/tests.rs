@@ -57,6 +57,8 @@ const ALL: &[(&str, Say, &str)] = &[
     ("environment.clear", |b| b.clear_env(true), "true"),
     ("environment.pass", |b| b.pass_env("A"), "A"),
     ("environment.unset", |b| b.unset_env("A"), "A"),
+    ("environment.secrets", |b| b.secret_variables(SecretVariables::Withhold), "withhold"),
+    ("environment.secret_names", |b| b.secret_name("A_*"), "A_*"),
     ("environment.set", |b| b.env("A", "b=c"), "A=b=c"),
     ("process.workdir", |b| b.working_dir("/a"), "/a"),
     ("process.user", |b| b.root_inside(true), "root"),

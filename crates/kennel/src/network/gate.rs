@@ -4,71 +4,21 @@
 //! network namespace and hands them out, kennel-proxy serves them.
 
 mod inside;
-mod parents;
-mod publish;
 
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
 use kennel_linux::holder::{Holder, holder};
 use kennel_linux::network::{NetworkPlan, SocketRole, TaggedSockets};
-use kennel_policy::domain::HostRule;
-use kennel_policy::outcome::{NetworkDecision, NetworkUse, Program};
+use kennel_policy::outcome::{NetworkUse, Program};
 use kennel_policy::policy::{NetworkMode, Policy, Relay};
-use kennel_proxy::{
-    Answer, Ask, Credentials, External, Gate, OpenGate, Question, Rules, Settings, Transport, Unlisted, Who,
-};
+use kennel_proxy::{Gate, OpenGate, Transport, Who};
 
-use super::Published;
-use crate::SandboxError;
-use crate::control::{AskAboutHosts, ControlLines, HostAnswer, HostQuestion, NetworkControl};
-use crate::error::Cause;
-
-/// Why there is no network as the policy asks for it.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NetworkError {
-    #[error("creating a token for the network gate: {0}")]
-    Token(#[source] std::io::Error),
-    #[error(transparent)]
-    Publish(#[from] publish::PublishError),
-    #[error(transparent)]
-    Parent(#[from] parents::ParentError),
-}
-
-impl From<NetworkError> for SandboxError {
-    fn from(error: NetworkError) -> SandboxError {
-        SandboxError::Setup(Cause::of(error))
-    }
-}
-
-/// Handle to change the rules of a gate.
-#[derive(Clone, Debug)]
-pub(crate) struct GateHandle(Gate);
-
-impl GateHandle {
-    /// Puts other lists in place of those that hold.
-    pub(crate) fn replace(&self, allow: Vec<HostRule>, deny: Vec<HostRule>) {
-        self.0.update_lists(allow, deny);
-    }
-}
-
-/// Whom the gate asks.
-fn asking(ask: &AskAboutHosts) -> Ask {
-    let ask = ask.clone();
-    Arc::new(move |question: &Question| {
-        let question = HostQuestion { host: question.host.to_string(), port: question.port };
-        match ask.ask(&question) {
-            HostAnswer::Allow => Answer::Allow,
-            HostAnswer::AllowOnce => Answer::AllowOnce,
-            HostAnswer::Deny => Answer::Deny,
-            HostAnswer::NoAnswer => Answer::NoAnswer,
-        }
-    })
-}
+use super::rules::{self, GateHandle, NetworkError};
+use super::{Published, parents, publish};
+use crate::control::{AskAboutHosts, ControlLines, NetworkControl};
 
 /// The gate of one sandbox.
 #[derive(Debug)]
@@ -128,27 +78,11 @@ impl SandboxNetwork {
         let shared = shared.map_err(NetworkError::Token)?;
         let on_host = shared.as_ref().and_then(|listener| Some(listener.local_addr().ok()?.port()));
         let ipv6 = Path::new("/proc/sys/net/ipv6").exists();
-        let token = token().map_err(NetworkError::Token)?;
+        let token = rules::token().map_err(NetworkError::Token)?;
         let plan = inside::network_plan(wanted, ipv6, &token, on_host);
-        let mut settings = Settings {
-            credentials: Some(Credentials { user: "kennel".into(), password: token }),
-            parents: parents::parents(wanted, environment)?,
-            external: External { http: wanted.http_proxy_port, socks: wanted.socks_proxy_port },
-            ask: ask.map(asking),
-            own_name: Some(own_name(policy)),
-            ipv6,
-            ..Settings::default()
-        };
-        // A year is as good as for ever, and adds to any clock.
-        settings.times.ask = wanted.ask_timeout.unwrap_or(Duration::from_secs(365 * 24 * 3600));
-        let mut rules = Rules::new(wanted.allow.clone(), wanted.deny.clone());
-        rules.allow_sni_mismatch = wanted.allow_sni_mismatch;
-        rules.allow_ech = wanted.allow_ech;
-        if ask.is_some() {
-            rules.unlisted = Unlisted::Ask;
-        }
+        let gate = rules::gate(policy, environment, ask, token, own_name(policy), ipv6)?;
         Ok(Some(SandboxNetwork {
-            gate: Gate::new(rules, settings),
+            gate,
             plan,
             relays: wanted.relays.clone(),
             listed,
@@ -243,22 +177,7 @@ impl SandboxNetwork {
 
     /// Every decision, in the order in which they were first made, and what was blocked, for a person.
     pub(crate) fn used(&self, advice: &str) -> NetworkUse {
-        let decision = |record: kennel_proxy::Record| {
-            let mut decision = NetworkDecision::new(record.host, record.port, record.door.to_string());
-            if let kennel_proxy::Verdict::Denied(reason) = record.verdict {
-                (decision.allowed, decision.reason) = (false, reason.to_string());
-            }
-            (decision.rule, decision.count, decision.program) = (record.rule, record.count, record.program);
-            decision
-        };
-        NetworkUse {
-            decisions: self.gate.records().into_iter().map(decision).collect(),
-            more: self.gate.unkept(),
-            blocked: match &self.failure {
-                Some(failure) => format!("{failure}\n"),
-                None => self.gate.summary_advising(advice),
-            },
-        }
+        rules::used(&self.gate, self.failure.as_deref(), advice)
     }
 }
 
@@ -266,11 +185,4 @@ impl SandboxNetwork {
 fn own_name(policy: &Policy) -> String {
     let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
     policy.process.hostname.clone().unwrap_or_else(host)
-}
-
-/// What only programs inside this sandbox know.
-fn token() -> std::io::Result<String> {
-    let mut bytes = [0u8; 16];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

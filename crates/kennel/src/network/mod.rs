@@ -2,18 +2,32 @@
 
 #[cfg(all(target_os = "linux", feature = "network"))]
 mod gate;
-#[cfg(not(all(target_os = "linux", feature = "network")))]
+// On Linux its tests alone are run.
+#[cfg(all(feature = "network", any(target_os = "macos", windows, all(test, target_os = "linux"))))]
+mod host_gate;
+#[cfg(not(all(any(target_os = "linux", target_os = "macos", windows), feature = "network")))]
 mod no_gate;
+#[cfg(all(any(target_os = "linux", target_os = "macos", windows), feature = "network"))]
+mod parents;
+#[cfg(all(any(target_os = "linux", target_os = "macos", windows), feature = "network"))]
+mod publish;
+#[cfg(all(any(target_os = "linux", target_os = "macos", windows), feature = "network"))]
+mod rules;
+#[cfg(all(any(target_os = "linux", target_os = "macos", windows), feature = "network"))]
+mod variables;
 
 #[cfg(all(target_os = "linux", feature = "network"))]
-pub(crate) use gate::GateHandle;
-#[cfg(target_os = "linux")]
-#[cfg(feature = "network")]
 pub(crate) use gate::SandboxNetwork;
-#[cfg(not(all(target_os = "linux", feature = "network")))]
+#[cfg(all(any(target_os = "macos", windows), feature = "network"))]
+pub(crate) use host_gate::HostGate;
+#[cfg(not(all(any(target_os = "linux", target_os = "macos", windows), feature = "network")))]
 pub(crate) use no_gate::GateHandle;
+#[cfg(all(any(target_os = "macos", windows), not(feature = "network")))]
+pub(crate) use no_gate::HostGate;
 #[cfg(all(target_os = "linux", not(feature = "network")))]
 pub(crate) use no_gate::SandboxNetwork;
+#[cfg(all(any(target_os = "linux", target_os = "macos", windows), feature = "network"))]
+pub(crate) use rules::GateHandle;
 
 /// A port of the inside, and where it is found on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,10 @@ use std::convert::Infallible;
 
 use kennel_policy::domain::HostRule;
 
+/// What is missing, for errors.
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
+const LACKING: &str = "an allow list of hosts, published ports and a managed proxy require a network gate, but kennel was built without one (feature `network`)";
+
 /// Handle to change the rules of a gate; never created without a gate.
 #[derive(Clone, Debug)]
 pub(crate) struct GateHandle(Infallible);
@@ -49,8 +53,7 @@ mod linux {
             if !policy.network.needs_gate() {
                 return Ok(None);
             }
-            let lacking = "an allow list of hosts, published ports and a managed proxy require a network gate, but kennel was built without one (feature `network`)";
-            Err(SandboxError::ConfigValidation(lacking.into()))
+            Err(SandboxError::ConfigValidation(super::LACKING.into()))
         }
 
         pub(crate) fn obey(&mut self, _: ControlLines) {
@@ -76,6 +79,57 @@ mod linux {
         }
         pub(crate) fn used(&self, _: &str) -> NetworkUse {
             match self.0 {}
+        }
+    }
+}
+
+#[cfg(any(target_os = "macos", windows))]
+pub(crate) use host::HostGate;
+
+#[cfg(any(target_os = "macos", windows))]
+mod host {
+    use std::ffi::{OsStr, OsString};
+
+    use kennel_policy::environment::DefaultVariable;
+    use kennel_policy::outcome::NetworkUse;
+    use kennel_policy::policy::Policy;
+
+    use crate::network::Published;
+    use crate::{AskAboutHosts, ControlLines, NetworkControl, Result, SandboxError};
+
+    /// The network of a sandbox that has no gate.
+    #[derive(Debug)]
+    pub(crate) struct HostGate;
+
+    impl HostGate {
+        pub(crate) fn new<'e>(
+            policy: &Policy,
+            _: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+            _: Option<&AskAboutHosts>,
+            _: bool,
+        ) -> Result<HostGate> {
+            if !policy.network.needs_gate() {
+                return Ok(HostGate);
+            }
+            Err(SandboxError::ConfigValidation(super::LACKING.into()))
+        }
+
+        pub(crate) fn open(&mut self, _: bool) {}
+        pub(crate) fn follow(&self, _: ControlLines) {}
+        pub(crate) fn control(&self) -> Option<NetworkControl> {
+            None
+        }
+        pub(crate) fn ports(&self) -> &[u16] {
+            &[]
+        }
+        pub(crate) fn published(&self) -> &[Published] {
+            &[]
+        }
+        pub(crate) fn variables(&self) -> (&[(OsString, OsString)], &[DefaultVariable]) {
+            (&[], &[])
+        }
+        pub(crate) fn used(&self, _: &str) -> NetworkUse {
+            NetworkUse::default()
         }
     }
 }

@@ -22,15 +22,16 @@ use std::time::{Duration, Instant};
 
 use kennel_policy::pattern::{PathPattern, PatternSet};
 use kennel_policy::policy::Origin;
+use kennel_policy::precedence::key;
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use super::crew;
 use super::locate::is_own;
 use super::open_strictly;
 use super::path_rules::shown;
 use super::rootfs::View;
-use super::{crew, tree};
 use folder::{Opened, Walk};
 pub(crate) use leaf::{Counted, Leaf};
 pub(crate) use remote::{answers, remote_mounts};
@@ -280,9 +281,9 @@ fn walk_alone_for(alone: Duration, search: &Search) -> Result<Walked, WalkError>
             return Err(error);
         }
     }
-    found.sort_by_cached_key(|seen| (tree::key(&seen.path), seen.what));
+    found.sort_by_cached_key(|seen| (key(&seen.path), seen.what));
     let mut links = links.into_inner().unwrap_or_else(PoisonError::into_inner);
-    links.sort_by_cached_key(|link: &LinkedFolder| tree::key(&link.link));
+    links.sort_by_cached_key(|link: &LinkedFolder| key(&link.link));
     Ok(Walked { seen: found, links, entries: spent.entries.into_inner() })
 }
 

@@ -79,7 +79,7 @@ fn large(yard: &Yard) -> Vec<Seen> {
         tell(yard.folder(&format!("{part}/apart")), What::Bare);
         symlink("repository", yard.0.join(format!("{part}/link"))).unwrap();
     }
-    seen.sort_by_cached_key(|seen| (tree::key(&seen.path), seen.what));
+    seen.sort_by_cached_key(|seen| (key(&seen.path), seen.what));
     seen
 }
 
@@ -94,7 +94,7 @@ fn one_thread_and_several_find_the_same_in_the_same_order() {
         let path = yard.file(&format!("{part}/module-7/site.key"));
         expected.push(Seen { path, what: What::Match(0) });
     }
-    expected.sort_by_cached_key(|seen| (tree::key(&seen.path), seen.what));
+    expected.sort_by_cached_key(|seen| (key(&seen.path), seen.what));
     for alone in [Duration::MAX, Duration::ZERO, Duration::ZERO] {
         assert_eq!(yard.search(alone).unwrap(), expected, "with a glob, alone for {alone:?}");
     }

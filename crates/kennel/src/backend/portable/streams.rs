@@ -1,11 +1,12 @@
 //! The command's streams, each carried by a thread where it has to be: input fed, output captured or passed on up to a cap.
 //!
-//! The command gets pipes, sockets and terminals of the caller's themselves. It gets a pipe in the place of a regular file,
-//! whose mode it could change and which it could open again, and wherever output is capped. Output beyond a cap is read and
-//! dropped, so that the command goes on as it would.
+//! The command gets pipes and sockets of the caller's themselves. It gets a pipe in the place of a regular file, whose mode it
+//! could change and which it could open again, of a terminal, on which it could type (but on Windows, where programs need the
+//! console that they have), and wherever output is capped. Output beyond a cap is read and dropped, so that the command goes
+//! on as it would.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,6 +20,9 @@ use crate::stdio::{Handle, Leads, Pipes};
 
 /// Bytes captured of each output stream unless the policy says how many.
 const CAPTURED: u64 = 64 << 20;
+
+/// The number of that error on every system with terminals.
+const EIO: i32 = 5;
 
 /// How much is read at once.
 const AT_ONCE: usize = 64 * 1024;
@@ -36,6 +40,9 @@ pub(crate) struct Carried {
     ends: Receiver<()>,
     /// What the threads will do, once there is a command.
     work: Vec<Work>,
+    /// Ends the reading of terminals: closed when the command has ended.
+    #[cfg(unix)]
+    over: Option<io::PipeWriter>,
 }
 
 /// What is known of an output, also while it is carried.
@@ -58,12 +65,12 @@ pub(crate) struct Finished {
 
 #[derive(Debug)]
 enum Work {
-    /// Bytes for the command, or what a file of the caller's has.
-    Feed(io::PipeWriter, Input),
-    Capture(io::PipeReader, Shared, u64),
+    /// Bytes for the command, or what a file or a terminal of the caller's has.
+    Feed(File, Input),
+    Capture(File, Shared, u64),
     /// To where the caller wants it: at most so many bytes, and a file no larger than that.
     PassOn {
-        from: io::PipeReader,
+        from: File,
         to: Handle,
         index: usize,
         cap: Option<u64>,
@@ -76,6 +83,9 @@ enum Work {
 enum Input {
     Bytes(Vec<u8>),
     File(Handle),
+    /// With what ends it.
+    #[cfg(unix)]
+    Terminal(Handle, io::PipeReader),
 }
 
 /// What a command gets as its streams, what carries them, and the caller's ends of pipes.
@@ -96,6 +106,8 @@ pub(crate) fn arrange(streams: Streams, limits: &Limits) -> io::Result<Arranged>
         at_work: Some(at_work),
         ends,
         work: Vec::new(),
+        #[cfg(unix)]
+        over: None,
     };
     let mut pipes = Pipes::default();
     let (streams, mut input, captures) = match streams {
@@ -112,13 +124,13 @@ pub(crate) fn arrange(streams: Streams, limits: &Limits) -> io::Result<Arranged>
         let end = match leads {
             _ if index == 0 && input.is_some() => {
                 let (reader, writer) = io::pipe()?;
-                carried.work.extend(input.take().map(|bytes| Work::Feed(writer, Input::Bytes(bytes))));
+                carried.work.extend(input.take().map(|bytes| Work::Feed(file(writer), Input::Bytes(bytes))));
                 reader.into()
             }
             Leads::Piped if captures && index > 0 => {
                 let (reader, writer) = io::pipe()?;
                 let cap = limits.output.unwrap_or(CAPTURED);
-                carried.work.push(Work::Capture(reader, carried.outputs[index - 1].clone(), cap));
+                carried.work.push(Work::Capture(file(reader), carried.outputs[index - 1].clone(), cap));
                 writer.into()
             }
             Leads::Piped if !captures => pipes.make(index)?,
@@ -148,23 +160,30 @@ impl Carried {
     ) -> io::Result<Handle> {
         let file = File::from(handle);
         let found = file.metadata().ok();
-        let is_file = found.as_ref().is_some_and(std::fs::Metadata::is_file);
+        let is_file = is_regular(&file);
         if found.is_some_and(|found| found.is_dir()) {
             return Err(io::Error::new(
                 io::ErrorKind::IsADirectory,
                 format!("{}: it is a folder", DOING[index]),
             ));
         }
+        let is_terminal = cfg!(unix) && file.is_terminal();
         if index == 0 {
-            if !is_file {
+            if !is_file && !is_terminal {
                 return Ok(file.into());
             }
             let (reader, writer) = io::pipe()?;
-            self.work.push(Work::Feed(writer, Input::File(file.into())));
+            let writer = self::file(writer);
+            if is_file {
+                self.work.push(Work::Feed(writer, Input::File(file.into())));
+            } else {
+                #[cfg(unix)]
+                self.read_terminal(file.into(), writer.into())?;
+            }
             return Ok(reader.into());
         }
         let cap = limits.output;
-        if !is_file && cap.is_none() {
+        if !is_file && !is_terminal && cap.is_none() {
             return Ok(file.into());
         }
         // One pipe for both, so that lines arrive in the order in which they were written.
@@ -179,8 +198,25 @@ impl Carried {
         let (reader, writer) = io::pipe()?;
         files[index] = Some(file.try_clone()?.into());
         let shared = self.outputs[index - 1].clone();
-        self.work.push(Work::PassOn { from: reader, to: file.into(), index, cap, room, shared });
+        self.work.push(Work::PassOn { from: self::file(reader), to: file.into(), index, cap, room, shared });
         Ok(writer.into())
+    }
+
+    /// Has what is typed on a terminal written to `to`, until the command has ended: what is typed later is not taken away.
+    #[cfg(unix)]
+    pub(crate) fn read_terminal(&mut self, terminal: Handle, to: Handle) -> io::Result<()> {
+        let (ended, over) = io::pipe()?;
+        self.over = Some(over);
+        self.work.push(Work::Feed(to.into(), Input::Terminal(terminal, ended)));
+        Ok(())
+    }
+
+    /// Has what comes out of kennel's side of a terminal written to `to`.
+    #[cfg(unix)]
+    pub(crate) fn show(&mut self, side: Handle, to: Handle) {
+        let shared = self.outputs[0].clone();
+        let from = side.into();
+        self.work.push(Work::PassOn { from, to, index: 1, cap: None, room: None, shared });
     }
 
     /// Starts to carry. The command's ends must be closed on this side by then, or else no output ever ends.
@@ -206,6 +242,8 @@ impl Carried {
     /// What was captured, once every output has ended; no longer than `limit` is waited for that.
     pub(crate) fn finish(&mut self, limit: Duration) -> Finished {
         self.at_work = None;
+        #[cfg(unix)]
+        drop(self.over.take());
         let until = Instant::now() + limit;
         let left = || until.saturating_duration_since(Instant::now());
         while !matches!(
@@ -237,6 +275,11 @@ impl Work {
             }
             Work::Feed(mut to, Input::File(from)) => {
                 let _ = io::copy(&mut File::from(from), &mut to);
+                None
+            }
+            #[cfg(unix)]
+            Work::Feed(to, Input::Terminal(terminal, ended)) => {
+                let _ = type_on(terminal, &ended, to);
                 None
             }
             Work::Capture(from, shared, cap) => {
@@ -281,16 +324,48 @@ fn first<'b>(piece: &'b [u8], left: &mut u64) -> (&'b [u8], bool) {
 }
 
 /// Calls with what comes, until nobody writes any more, or what is called fails. The pipe is closed then.
-fn each_piece(mut from: io::PipeReader, mut call: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+fn each_piece(mut from: File, mut call: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     let mut buffer = vec![0; AT_ONCE];
     loop {
         match from.read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(count) => call(&buffer[..count])?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // What a terminal says when nobody has its other side any more.
+            Err(error) if cfg!(unix) && error.raw_os_error() == Some(EIO) => return Ok(()),
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Writes what is typed, until the terminal ends, the command does, or it reads no more.
+#[cfg(unix)]
+fn type_on(terminal: Handle, ended: &io::PipeReader, mut to: File) -> io::Result<()> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut terminal = File::from(terminal);
+    let mut buffer = [0; 4096];
+    loop {
+        let mut fds = [PollFd::new(&terminal, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        if !fds[1].revents().is_empty() {
+            return Ok(());
+        }
+        match terminal.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => to.write_all(&buffer[..count])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A pipe's end as a file, so that all that is carried is of one type.
+fn file(end: impl Into<Handle>) -> File {
+    File::from(end.into())
 }
 
 /// A device that gives and keeps nothing. Opened each time: one that is kept may have become another file's number, in a
@@ -320,6 +395,17 @@ fn own(index: usize) -> io::Result<Handle> {
         1 => io::stdout().as_handle().try_clone_to_owned(),
         _ => io::stderr().as_handle().try_clone_to_owned(),
     }
+}
+
+#[cfg(unix)]
+fn is_regular(file: &File) -> bool {
+    file.metadata().is_ok_and(|found| found.is_file())
+}
+
+/// To the standard library pipes are files too.
+#[cfg(windows)]
+fn is_regular(file: &File) -> bool {
+    kennel_windows::host::is_disk_file(file)
 }
 
 #[cfg(unix)]

@@ -388,3 +388,52 @@ fn what_passes_is_capped_where_the_policy_says_so() {
     ours.read_to_string(&mut text).expect("it ends");
     assert_eq!((text.as_str(), outcome.output_truncated), ("1234", true));
 }
+
+/// Both sides of a terminal.
+fn terminal() -> (std::fs::File, std::fs::File) {
+    use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    unlockpt(&ours).expect("it can be opened");
+    let name = ptsname(&ours, Vec::new()).expect("a name").into_string().expect("text");
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+    let theirs = rustix::fs::open(name, flags, rustix::fs::Mode::empty()).expect("its other side");
+    (ours.into(), theirs.into())
+}
+
+#[test]
+fn a_terminal_of_the_callers_is_carried_and_what_is_typed_later_is_left() {
+    let (mut ours, mut theirs) = terminal();
+    let words = shell("test -t 0 && echo input; test -t 1 && echo output; read line; echo \"got $line\"");
+    let copy = || Stdio::from(theirs.try_clone().expect("a copy"));
+    let mut running = Run::given(&words, [copy(), copy(), Stdio::null()]).start();
+    ours.write_all(b"hello\n").expect("typed");
+    assert_eq!(wait(&mut running).exit_code(), 0);
+    ours.write_all(b"later\n").expect("typed");
+    let mut line = [0; 64];
+    let count = theirs.read(&mut line).expect("it was not taken away");
+    assert_eq!(&line[..count], b"later\n");
+    let mut shown = [0; 256];
+    let count = ours.read(&mut shown).expect("something was shown");
+    let shown = String::from_utf8_lossy(&shown[..count]).into_owned();
+    assert!(shown.contains("got hello") && !shown.contains("put"), "{shown}");
+}
+
+#[test]
+fn a_terminal_of_the_commands_own_is_shown_to_its_end() {
+    let (ours, theirs) = terminal();
+    let (mut seen, to) = io::pipe().expect("a pipe");
+    let limits = Limits::default();
+    let given = Streams::Given([Stdio::null(), Stdio::null(), Stdio::null()]);
+    let streams::Arranged { mut ends, mut carried, pipes } =
+        streams::arrange(given, &limits).expect("streams");
+    ends[1] = theirs.into();
+    carried.show(ours.into(), to.into());
+    let process = Plain::start(&shell("test -t 1 && echo end"), ends, None);
+    carried.start().expect("threads");
+    let options = RunOptions { limits: &limits, audience: None, not_enforced: Vec::new(), carried, pipes };
+    let outcome = wait(&mut Portable::new(process, options).expect("it runs"));
+    let mut text = String::new();
+    seen.read_to_string(&mut text).expect("it ends");
+    // What Linux says of a terminal without its other side is no failure.
+    assert_eq!((text.as_str(), outcome.stream_failure), ("end\r\n", None));
+}

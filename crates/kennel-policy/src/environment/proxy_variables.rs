@@ -6,9 +6,8 @@
 //! looked for in the values of all.
 
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 
-use kennel_policy::policy::{NetworkMode, Policy};
+use crate::policy::{NetworkMode, Policy};
 
 /// A password that is shorter could be part of any value.
 const LEAST_PASSWORD: usize = 8;
@@ -43,7 +42,8 @@ impl<'v, 'p> ProxyLogins<'v, 'p> {
         if mode == NetworkMode::Host {
             return ProxyLogins { mode, inherited: Vec::new(), set: Vec::new() };
         }
-        let named = variables.filter(|(name, _)| is_about_proxies(name)).map(|(_, value)| value.as_bytes());
+        let named =
+            variables.filter(|(name, _)| is_about_proxies(name)).map(|(_, value)| value.as_encoded_bytes());
         let set = policy.network.parent_proxy.iter().map(|proxy| proxy.expose().as_bytes());
         ProxyLogins { mode, inherited: named.flat_map(texts).collect(), set: set.flat_map(texts).collect() }
     }
@@ -58,13 +58,13 @@ impl<'v, 'p> ProxyLogins<'v, 'p> {
         if is_about_proxies(name) {
             let leads = self.mode == NetworkMode::AllowList && ends_with(name, "proxy");
             if leads
-                || value.as_bytes().contains(&b'@')
+                || value.as_encoded_bytes().contains(&b'@')
                 || ABOUT_A_LOGIN.iter().any(|end| ends_with(name, end))
             {
                 return Fate::Withheld;
             }
         }
-        let holds = |text: &&[u8]| value.as_bytes().windows(text.len()).any(|part| part == *text);
+        let holds = |text: &&[u8]| value.as_encoded_bytes().windows(text.len()).any(|part| part == *text);
         if self.inherited.iter().any(holds) || self.set.iter().any(holds) {
             Fate::Emptied
         } else {
@@ -91,14 +91,14 @@ fn login(address: &[u8]) -> Option<&[u8]> {
 }
 
 fn is_about_proxies(name: &OsStr) -> bool {
-    let name = name.as_bytes();
+    let name = name.as_encoded_bytes();
     // Every start of a sandbox asks this of every variable, and few have this letter.
     name.iter().any(|byte| matches!(byte, b'x' | b'X'))
         && name.windows(5).any(|part| part.eq_ignore_ascii_case(b"proxy"))
 }
 
 fn ends_with(name: &OsStr, word: &str) -> bool {
-    let name = name.as_bytes();
+    let name = name.as_encoded_bytes();
     name.len() >= word.len() && name[name.len() - word.len()..].eq_ignore_ascii_case(word.as_bytes())
 }
 

@@ -5,11 +5,12 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
 
+#[cfg(any(target_os = "linux", test))]
 use kennel_policy::policy::PublishedPort;
-use rustix::io::Errno;
+use kennel_proxy::Socket;
 
+#[cfg(any(target_os = "linux", test))]
 use crate::network::Published;
 
 /// Why a port cannot be published.
@@ -28,36 +29,58 @@ pub(crate) struct PublishError {
 const TRIES: usize = 16;
 
 /// The listeners of this side for one port.
-pub(crate) fn bind(port: &PublishedPort) -> Result<(Published, Vec<OwnedFd>), PublishError> {
-    let failed = |(address, source)| PublishError { origin: port.origin.to_string(), address, source };
-    let mut tries = if port.host == 0 { TRIES } else { 1 };
+#[cfg(any(target_os = "linux", test))]
+pub(crate) fn bind(port: &PublishedPort) -> Result<(Published, Vec<Socket>), PublishError> {
+    let bound = if port.host == 0 { free_port() } else { both_families(port.host) };
+    let (host, listeners) = bound.map_err(|(address, source)| PublishError {
+        origin: port.origin.to_string(),
+        address,
+        source,
+    })?;
+    Ok((Published { inside: port.inside, host }, listeners))
+}
+
+/// A port that is free in both families, and its listeners.
+pub(super) fn free_port() -> Result<(u16, Vec<Socket>), (SocketAddr, io::Error)> {
+    let mut tries = TRIES;
     loop {
         tries -= 1;
-        match both_families(port.host) {
-            Ok((host, listeners)) => return Ok((Published { inside: port.inside, host }, listeners)),
+        match both_families(0) {
             Err((_, error)) if error.kind() == io::ErrorKind::AddrInUse && tries > 0 => {}
-            Err(error) => return Err(failed(error)),
+            other => return other,
         }
     }
 }
 
-fn both_families(port: u16) -> Result<(u16, Vec<OwnedFd>), (SocketAddr, io::Error)> {
+pub(super) fn both_families(port: u16) -> Result<(u16, Vec<Socket>), (SocketAddr, io::Error)> {
     let listen = |ip: IpAddr, port| {
         let address = SocketAddr::new(ip, port);
         TcpListener::bind(address).map_err(|error| (address, error))
     };
     let v4 = listen(Ipv4Addr::LOCALHOST.into(), port)?;
     let port = v4.local_addr().map_err(|error| (SocketAddr::from(([127, 0, 0, 1], port)), error))?.port();
-    let mut listeners = vec![OwnedFd::from(v4)];
+    let mut listeners = vec![Socket::from(v4)];
     match listen(Ipv6Addr::LOCALHOST.into(), port) {
         Ok(v6) => listeners.push(v6.into()),
         // A host without IPv6, or with an empty loopback of it.
-        Err((_, error))
-            if matches!(Errno::from_io_error(&error), Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL)) => {}
+        Err((_, error)) if has_no_ipv6(&error) => {}
         // Somebody else's server there would get what is meant for the sandbox: clients try ::1 first.
         Err(error) => return Err(error),
     }
     Ok((port, listeners))
+}
+
+#[cfg(unix)]
+fn has_no_ipv6(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL))
+}
+
+#[cfg(windows)]
+fn has_no_ipv6(error: &io::Error) -> bool {
+    const WSAEAFNOSUPPORT: i32 = 10047;
+    const WSAEADDRNOTAVAIL: i32 = 10049;
+    matches!(error.raw_os_error(), Some(WSAEAFNOSUPPORT | WSAEADDRNOTAVAIL))
 }
 
 #[cfg(test)]

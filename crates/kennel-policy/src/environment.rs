@@ -1,43 +1,96 @@
-//! Which variables the command sees.
+//! Which variables the command sees, on every system.
+
+mod proxy_variables;
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 
-use kennel_policy::policy::{EnvironmentBase, Policy, TmpMode};
+use crate::policy::{EnvironmentBase, Policy};
+use crate::secret_variables;
+use proxy_variables::{Fate, ProxyLogins};
 
-use crate::network::DefaultVariable;
-
-use super::proxy_variables::{Fate, ProxyLogins};
+/// A variable that is set only where nobody else has set it: it gives way to the caller's, the policy's, and to a policy
+/// that takes it away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefaultVariable {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: OsString,
+    /// Other variables that it would overrule, and therefore gives way to.
+    pub unless: &'static [&'static str],
+}
 
 /// What passes even when the environment is cleared: who and where the user is, and how to speak to the terminal.
 const BASIC: &[&str] =
     &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "NO_COLOR"];
 
+/// What programs of a system do not start without.
+const NEEDED: &[&str] = if cfg!(windows) {
+    &[
+        "ALLUSERSPROFILE",
+        "APPDATA",
+        "CommonProgramFiles",
+        "CommonProgramFiles(x86)",
+        "CommonProgramW6432",
+        "COMPUTERNAME",
+        "ComSpec",
+        "HOMEDRIVE",
+        "HOMEPATH",
+        "LOCALAPPDATA",
+        "NUMBER_OF_PROCESSORS",
+        "OS",
+        "PATHEXT",
+        "PROCESSOR_ARCHITECTURE",
+        "ProgramData",
+        "ProgramFiles",
+        "ProgramFiles(x86)",
+        "ProgramW6432",
+        "PUBLIC",
+        "SystemDrive",
+        "SystemRoot",
+        "TEMP",
+        "TMP",
+        "USERDOMAIN",
+        "USERNAME",
+        "USERPROFILE",
+        "windir",
+    ]
+} else if cfg!(target_os = "macos") {
+    // How text is encoded, for programs that ask CoreFoundation.
+    &["__CF_USER_TEXT_ENCODING"]
+} else {
+    &[]
+};
+
 /// The command's variables. `inherited` is the caller's, of which only what passes is looked at twice: what does not
-/// is never copied, so that no secret of the caller's lies about in the memory that PID 1 is cloned with.
+/// is never copied, so that no secret of the caller's lies about in the memory that PID 1 is cloned with. `system` is what the
+/// sandbox's own folders make of them, such as `TMPDIR`, and `network` what leads to its gate.
 pub fn environment<'a>(
     policy: &Policy,
     inherited: impl Iterator<Item = (&'a OsStr, &'a OsStr)> + Clone,
+    system: &[(&str, &OsStr)],
     network: &[(OsString, OsString)],
     defaults: &[DefaultVariable],
 ) -> Vec<(OsString, OsString)> {
     let wanted = &policy.environment;
     let passes = |name: &OsStr| {
-        if wanted.unset.iter().any(|unset| unset == name) {
+        if wanted.unset.iter().any(|unset| is_same(unset, name)) {
             return false;
         }
         wanted.base == EnvironmentBase::Inherit
-            || wanted.pass.iter().any(|pass| pass == name)
-            || BASIC.iter().any(|basic| OsStr::new(basic) == name)
-            || name.as_bytes().starts_with(b"LC_")
+            || wanted.pass.iter().any(|pass| is_same(pass, name))
+            || BASIC.iter().chain(NEEDED).any(|basic| is_same(OsStr::new(basic), name))
+            || name.as_encoded_bytes().starts_with(b"LC_")
     };
+    let is_withheld = |name: &OsStr, value: &OsStr| secret_variables::is_withheld(wanted, name, value);
     let logins = ProxyLogins::find(policy, inherited.clone());
-    let fate = |name: &OsStr, value: &OsStr| match wanted.pass.iter().any(|pass| pass == name) {
+    let fate = |name: &OsStr, value: &OsStr| match wanted.pass.iter().any(|pass| is_same(pass, name)) {
         true => Fate::Passes,
         false => logins.fate(name, value),
     };
     let mut variables: Vec<(OsString, OsString)> = inherited
         .filter(|(name, _)| passes(name) && !name.is_empty())
+        .filter(|(name, value)| !is_withheld(name, value))
         .filter_map(|(name, value)| match fate(name, value) {
             Fate::Passes => Some((name.to_owned(), value.to_owned())),
             Fate::Emptied => Some((name.to_owned(), OsString::new())),
@@ -45,23 +98,24 @@ pub fn environment<'a>(
         })
         .collect();
     let mut set = |name: &OsStr, value: &OsStr| {
-        variables.retain(|(other, _)| other != name);
+        variables.retain(|(other, _)| !is_same(other, name));
         variables.push((name.to_owned(), value.to_owned()));
     };
-    if policy.files.tmp == TmpMode::Private {
-        // The caller's may name a folder that is not writable, or not there, inside.
-        set(OsStr::new("TMPDIR"), OsStr::new("/tmp"));
+    for (name, value) in system {
+        set(OsStr::new(name), value);
     }
-    for (name, value) in super::users::variables(policy) {
-        set(OsStr::new(name), OsStr::new(&value));
+    if let Some(user) = policy.process.starts_as() {
+        for (name, value) in [("HOME", &user.home()), ("USER", &user.name), ("LOGNAME", &user.name)] {
+            set(OsStr::new(name), OsStr::new(value));
+        }
     }
     for (name, value) in network.iter().chain(&wanted.set) {
         set(name, value);
     }
     for default in defaults {
         let names = || default.unless.iter().chain([&default.name]);
-        let is_set = variables.iter().any(|(own, _)| names().any(|name| own == name));
-        let is_unwanted = wanted.unset.iter().any(|unset| unset == default.name);
+        let is_set = variables.iter().any(|(own, _)| names().any(|name| is_same(own, OsStr::new(name))));
+        let is_unwanted = wanted.unset.iter().any(|unset| is_same(unset, OsStr::new(default.name)));
         if !is_set && !is_unwanted {
             variables.push((default.name.into(), default.value.clone()));
         }
@@ -69,10 +123,15 @@ pub fn environment<'a>(
     variables
 }
 
+/// Whether two names are of one variable: on Windows `Path` is `PATH`.
+pub(crate) fn is_same(one: &OsStr, other: &OsStr) -> bool {
+    if cfg!(windows) { one.eq_ignore_ascii_case(other) } else { one == other }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kennel_policy::policy::EnvironmentPolicy;
+    use crate::policy::EnvironmentPolicy;
 
     fn with(environment: EnvironmentPolicy) -> Vec<String> {
         with_defaults(environment, &[])
@@ -82,7 +141,7 @@ mod tests {
         let policy = Policy { environment, ..Policy::default() };
         let inherited = [("PATH", "/bin"), ("TOKEN", "secret"), ("KEEP", "1"), ("LC_ALL", "C")];
         let inherited = inherited.iter().map(|(name, value)| (OsStr::new(*name), OsStr::new(*value)));
-        super::environment(&policy, inherited, &[], defaults)
+        super::environment(&policy, inherited, &[("TMPDIR", OsStr::new("/tmp"))], &[], defaults)
             .into_iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))
             .collect()

@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -91,7 +90,7 @@ impl<T> Tree<T> {
 
 /// Bytes that compare as the components of paths do.
 pub fn key(path: &Path) -> Vec<u8> {
-    path.as_os_str().as_bytes().iter().map(|byte| if *byte == b'/' { 0 } else { *byte }).collect()
+    path.as_os_str().as_encoded_bytes().iter().map(|byte| if *byte == b'/' { 0 } else { *byte }).collect()
 }
 
 #[cfg(test)]

@@ -2,10 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use rustix::fs::CWD;
-
+use super::GitDisk;
 use super::config::{self, Named, RelativeTo};
-use super::read;
 
 /// As many files are read that these include, and as deep as git does.
 const MOST_INCLUDED: usize = 32;
@@ -20,22 +18,16 @@ pub struct Personal {
     pub templates: Option<PathBuf>,
 }
 
-/// Reads it, with what it includes.
-pub fn personal() -> Personal {
-    let home = home();
-    let folder = absolute("XDG_CONFIG_HOME").or_else(|| home.as_ref().map(|home| home.join(".config")));
-    let files = [
-        Some(PathBuf::from("/etc/gitconfig")),
-        folder.map(|folder| folder.join("git/config")),
-        home.as_ref().map(|home| home.join(".gitconfig")),
-    ];
+/// Reads the files in which a user and a host say it, later ones first, with what they include.
+pub fn personal(disk: &impl GitDisk, files: impl IntoIterator<Item = PathBuf>) -> Personal {
+    let home = disk.home();
     let mut personal = Personal::default();
     let mut left = MOST_INCLUDED;
-    let mut files: Vec<(PathBuf, usize)> = files.into_iter().flatten().map(|file| (file, 0)).collect();
+    let mut files: Vec<(PathBuf, usize)> = files.into_iter().map(|file| (file, 0)).collect();
     while let Some((file, depth)) = files.pop() {
-        let Some(text) = read(CWD, &file, config::MOST_BYTES) else { continue };
+        let Some(text) = disk.read(&file, config::MOST_BYTES) else { continue };
         for mut named in config::named(&text) {
-            if let Some(path) = in_home(&named.path) {
+            if let Some(path) = in_home(home.as_deref(), &named.path) {
                 named.path = path;
             }
             if named.relative_to == RelativeTo::File {
@@ -55,14 +47,6 @@ pub fn personal() -> Personal {
 }
 
 /// A path that starts at the caller's home, made absolute.
-pub fn in_home(path: &Path) -> Option<PathBuf> {
-    Some(home()?.join(path.strip_prefix("~").ok()?))
-}
-
-fn home() -> Option<PathBuf> {
-    absolute("HOME")
-}
-
-fn absolute(name: &str) -> Option<PathBuf> {
-    std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+pub(super) fn in_home(home: Option<&Path>, path: &Path) -> Option<PathBuf> {
+    Some(home?.join(path.strip_prefix("~").ok()?))
 }

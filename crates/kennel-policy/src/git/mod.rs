@@ -9,22 +9,24 @@
 //! exception: the folder that a *worktree* points to may be written, so that commits work there. That folder has to
 //! point back, which a sandbox cannot forge without being able to write it already.
 
-pub(crate) mod config;
+//! Pure: a system shows its disk through [`GitDisk`].
+
+pub mod config;
+mod disk;
+mod known;
 mod personal;
-pub(crate) mod pointer;
+pub mod pointer;
 
 use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use kennel_init::plan::Identity;
-use kennel_policy::policy::GitLevel;
-
-use super::folder::{Lookup, OpenFolders, read};
-use super::guard_rules::Finding;
-use super::known::{Known, KnownFolder};
-use super::{Location, Reason};
+use crate::policy::GitLevel;
+use crate::precedence::Reason;
 use config::{Named, RelativeTo};
+pub use disk::{EntryKind, GitDisk, Seen, Standing};
+pub use known::{Known, KnownFolder};
 pub use personal::{Personal, personal};
 
 /// As many folders below `.git/modules` and `.git/worktrees` are looked at.
@@ -72,12 +74,12 @@ pub struct Request<'a> {
 }
 
 /// What repositories ask for.
-#[derive(Debug, Default)]
-pub struct RepoProtection {
+#[derive(Debug)]
+pub struct RepoProtection<D: GitDisk> {
     /// Paths that have to stay as they are, existing or not.
-    pub keep: Vec<Keep>,
-    /// Of these the files that git itself writes anew, often with what they say already.
-    pub rewritten: Vec<Finding>,
+    pub keep: Vec<Keep<D::Lookup>>,
+    /// Of these the files that git itself writes anew, often with what they say already; and why they are kept.
+    pub rewritten: Vec<(PathBuf, Reason)>,
     /// Links that have to stay where they are. What they lead to is another matter.
     pub hold: Vec<PathBuf>,
     /// Folders that commits in a worktree write, and that a rule need not name.
@@ -85,41 +87,53 @@ pub struct RepoProtection {
     /// What has to be readable for that.
     pub show: Vec<PathBuf>,
     /// What was found at each place, to compare with at the end.
-    pub known: Vec<(PathBuf, Known)>,
+    pub known: Vec<(PathBuf, Known<D::Identity>)>,
     /// A folder that is kept as one.
     whole: Option<PathBuf>,
     /// Repositories whose worktrees and submodules were gone through.
     gone_through: HashSet<PathBuf>,
-    folders: OpenFolders,
+    folders: D,
 }
 
 /// A path that has to stay as it is.
 /// One path may be told more than once.
 #[derive(Debug)]
-pub struct Keep {
+pub struct Keep<L> {
     /// Which.
     pub path: PathBuf,
     /// Why.
     pub why: Reason,
     /// What stands there.
-    pub looked: io::Result<Lookup>,
+    pub looked: io::Result<L>,
 }
 
 /// Why a folder is kept that an earlier run may have shut, to open it in the next.
 const SHUT: &str = "git: nobody may look into it";
 
-impl RepoProtection {
+impl<D: GitDisk> RepoProtection<D> {
+    fn new(folders: D) -> Self {
+        RepoProtection {
+            keep: Vec::new(),
+            rewritten: Vec::new(),
+            hold: Vec::new(),
+            open: Vec::new(),
+            show: Vec::new(),
+            known: Vec::new(),
+            whole: None,
+            gone_through: HashSet::new(),
+            folders,
+        }
+    }
+
     /// Returns what stands there, if there is something, and whether a link leads to it.
-    fn keep(&mut self, path: PathBuf, why: impl Into<Reason>) -> Option<(Identity, bool)> {
+    fn keep(&mut self, path: PathBuf, why: impl Into<Reason>) -> Option<(D::Identity, bool)> {
         let looked = self.folders.look(&path);
-        let found = match &looked {
-            Ok(Lookup { location: Location::Found(found), link, .. }) => Some((found.identity, *link)),
-            _ => None,
-        };
-        if !self.is_kept_with_its_folder(&path) || needs_itself(&looked) {
+        let seen = looked.as_ref().ok().map(D::seen);
+        if !self.is_kept_with_its_folder(&path) || needs_itself(seen.as_ref()) {
             self.keep.push(Keep { path, why: why.into(), looked });
         }
-        found
+        let Seen { standing, link } = seen?;
+        standing.map(|standing| (standing.identity, link))
     }
 
     /// A repository without a configuration is one that is being made, by the host or in another sandbox: it may get its
@@ -133,17 +147,15 @@ impl RepoProtection {
 
     fn keep_configuration(&mut self, path: PathBuf) {
         if !self.is_kept_with_its_folder(&path) {
-            self.rewritten.push(Finding { path: path.clone(), rule: CONFIGURATION.into() });
+            self.rewritten.push((path.clone(), CONFIGURATION.into()));
         }
         self.keep(path, CONFIGURATION);
     }
 
     /// Keeps what a command names, and what it may name if there is such a file.
     fn keep_named(&mut self, path: PathBuf, named: &Named, why: String) {
-        let is_file = |looked: io::Result<Lookup>| {
-            looked.is_ok_and(
-                |looked| matches!(looked.location, Location::Found(found) if found.kind == super::Kind::File),
-            )
+        let is_file = |looked: io::Result<D::Lookup>| {
+            looked.is_ok_and(|looked| D::seen(&looked).standing.is_some_and(|standing| standing.is_file))
         };
         if !named.only_a_file || is_file(self.folders.look(&path)) {
             self.keep(path, why);
@@ -160,17 +172,22 @@ impl RepoProtection {
 
 /// Whether something in a folder that is kept as one has to be kept by its own name: a file that has other names too, or
 /// one that could not be looked at.
-fn needs_itself(looked: &io::Result<Lookup>) -> bool {
-    match looked {
-        Ok(Lookup { location: Location::Found(found), link, .. }) => *link || found.links > 1,
-        Ok(Lookup { link, .. }) => *link,
-        Err(_) => true,
+fn needs_itself<I>(seen: Option<&Seen<I>>) -> bool {
+    match seen {
+        Some(Seen { standing: Some(standing), link }) => *link || standing.links > 1,
+        Some(Seen { standing: None, link }) => *link,
+        None => true,
     }
 }
 
-/// What repositories ask for under `level`. `personal` is what [`personal`] read.
-pub fn wishes(level: GitLevel, requests: &[Request], personal: &Personal) -> RepoProtection {
-    let mut wishes = RepoProtection::default();
+/// What repositories ask for under `level`. `personal` is what [`personal()`] read.
+pub fn wishes<D: GitDisk>(
+    level: GitLevel,
+    requests: &[Request],
+    personal: &Personal,
+    disk: D,
+) -> RepoProtection<D> {
+    let mut wishes = RepoProtection::new(disk);
     for request in requests.iter().filter(|_| level != GitLevel::Off) {
         let top = match request.place {
             Place::DotGit(path) | Place::Above(path) => path.parent(),
@@ -195,7 +212,7 @@ pub fn wishes(level: GitLevel, requests: &[Request], personal: &Personal) -> Rep
     wishes
 }
 
-fn bare(wishes: &mut RepoProtection, level: GitLevel, folder: &Path, is_root: bool) {
+fn bare(wishes: &mut RepoProtection<impl GitDisk>, level: GitLevel, folder: &Path, is_root: bool) {
     if level == GitLevel::MetadataReadOnly {
         if !is_root {
             wishes.keep(folder.to_path_buf(), "git: a repository");
@@ -208,7 +225,7 @@ fn bare(wishes: &mut RepoProtection, level: GitLevel, folder: &Path, is_root: bo
     repository(wishes, level, folder, folder);
 }
 
-fn dot_git(wishes: &mut RepoProtection, level: GitLevel, path: &Path, request: &Request) {
+fn dot_git(wishes: &mut RepoProtection<impl GitDisk>, level: GitLevel, path: &Path, request: &Request) {
     let Some(top) = path.parent() else { return };
     let metadata = level == GitLevel::MetadataReadOnly;
     if wishes.folders.list(path) {
@@ -218,7 +235,7 @@ fn dot_git(wishes: &mut RepoProtection, level: GitLevel, path: &Path, request: &
         }
         return repository(wishes, level, path, top);
     }
-    let own = match path.symlink_metadata() {
+    let own = match wishes.folders.kind(path) {
         Ok(own) => own,
         // The folder that holds it has been shut. What the sandbox can open, it finds kept as a whole.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -227,8 +244,8 @@ fn dot_git(wishes: &mut RepoProtection, level: GitLevel, path: &Path, request: &
         }
         Err(_) => return,
     };
-    let link = own.is_symlink();
-    if own.is_dir() || (link && path.is_dir()) {
+    let link = own == EntryKind::Link;
+    if own == EntryKind::Folder || (link && wishes.folders.is_folder(path)) {
         if metadata {
             wishes.keep(path.to_path_buf(), "git: a repository's data");
         }
@@ -238,13 +255,13 @@ fn dot_git(wishes: &mut RepoProtection, level: GitLevel, path: &Path, request: &
         // A link is held in its place, and what it leads to is protected where it is.
         wishes.hold.push(path.to_path_buf());
         wishes.known.push((path.to_path_buf(), Known::Link));
-        let folder = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let folder = wishes.folders.canonical(path).unwrap_or_else(|| path.to_path_buf());
         return repository(wishes, level, &folder, top);
     }
     wishes.keep(path.to_path_buf(), "git: the pointer to a repository");
     let pointer = wishes.folders.read(path, pointer::MOST_BYTES);
     let folder = pointer.as_deref().and_then(|text| Some(top.join(pointer::gitdir(text)?)));
-    let folder = folder.and_then(|folder| folder.canonicalize().ok());
+    let folder = folder.and_then(|folder| wishes.folders.canonical(&folder));
     let leads_to_one = folder.as_ref().is_some_and(|folder| is_repository(&mut wishes.folders, folder));
     let text = pointer.unwrap_or_default();
     let known = if link { Known::Link } else { Known::Pointer { text, leads_to_one } };
@@ -260,12 +277,12 @@ fn dot_git(wishes: &mut RepoProtection, level: GitLevel, path: &Path, request: &
 }
 
 /// Whether git would take a folder that is listed for a repository's own: without a `HEAD` it does not.
-fn is_repository(folders: &mut OpenFolders, folder: &Path) -> bool {
+fn is_repository(folders: &mut impl GitDisk, folder: &Path) -> bool {
     folders.list(folder) && folders.may_hold(&folder.join("HEAD"))
 }
 
 /// A repository's own folder, whose work tree is at `top`.
-fn repository(wishes: &mut RepoProtection, level: GitLevel, folder: &Path, top: &Path) {
+fn repository(wishes: &mut RepoProtection<impl GitDisk>, level: GitLevel, folder: &Path, top: &Path) {
     // To git this is none. It is being made, by the host or in another sandbox, which must not be hindered; or somebody
     // took its HEAD away. When the run is over it is judged like a new one: an earlier run may have left it so.
     if level != GitLevel::MetadataReadOnly && !is_repository(&mut wishes.folders, folder) {
@@ -285,14 +302,20 @@ fn repository(wishes: &mut RepoProtection, level: GitLevel, folder: &Path, top: 
 }
 
 /// The repository that a worktree's folder belongs to, if it is one.
-fn common(folders: &mut OpenFolders, folder: &Path) -> Option<PathBuf> {
+fn common(folders: &mut impl GitDisk, folder: &Path) -> Option<PathBuf> {
     folders.list(folder);
     let text = folders.read(&folder.join("commondir"), pointer::MOST_BYTES)?;
-    folder.join(pointer::bare_path(&text)?).canonicalize().ok()
+    folders.canonical(&folder.join(pointer::bare_path(&text)?))
 }
 
 /// What git takes programs from. `folder` is the worktree's own, `whole` the repository's; mostly they are the same.
-fn keep_settings(wishes: &mut RepoProtection, level: GitLevel, folder: &Path, whole: &Path, top: &Path) {
+fn keep_settings(
+    wishes: &mut RepoProtection<impl GitDisk>,
+    level: GitLevel,
+    folder: &Path,
+    whole: &Path,
+    top: &Path,
+) {
     wishes.folders.list(whole);
     let configuration = level != GitLevel::HooksReadOnly;
     let hooks = wishes.keep(whole.join("hooks"), "git: git runs its hooks");
@@ -331,7 +354,7 @@ fn keep_settings(wishes: &mut RepoProtection, level: GitLevel, folder: &Path, wh
 }
 
 /// Keeps what a configuration names, and what the files name that it includes.
-fn keep_what_is_named(wishes: &mut RepoProtection, file: &Path, text: &[u8], top: &Path) {
+fn keep_what_is_named(wishes: &mut RepoProtection<impl GitDisk>, file: &Path, text: &[u8], top: &Path) {
     for (named, path, file) in names(&wishes.folders, file, text, top) {
         let why = format!("git: {} of {} names it", named.key, file.display());
         wishes.keep_named(path, &named, why);
@@ -339,20 +362,17 @@ fn keep_what_is_named(wishes: &mut RepoProtection, file: &Path, text: &[u8], top
 }
 
 /// What a configuration names, by itself and by way of what it includes: each with its path, and the file that says it.
-pub(crate) fn names(
-    folders: &OpenFolders,
-    file: &Path,
-    text: &[u8],
-    top: &Path,
-) -> Vec<(Named, PathBuf, PathBuf)> {
+pub fn names(folders: &impl GitDisk, file: &Path, text: &[u8], top: &Path) -> Vec<(Named, PathBuf, PathBuf)> {
     let mut found = Vec::new();
+    let home = folders.home();
+    let in_home = |path: &Path| personal::in_home(home.as_deref(), path);
     let mut left = MOST_INCLUDED;
     let mut files = vec![(file.to_path_buf(), None::<Vec<u8>>, 0)];
     while let Some((file, included, depth)) = files.pop() {
         let at = file.parent().unwrap_or(top).to_path_buf();
         for named in config::named(included.as_deref().unwrap_or(text)) {
             let start = if named.relative_to == RelativeTo::File { &at } else { top };
-            let path = start.join(personal::in_home(&named.path).as_deref().unwrap_or(&named.path));
+            let path = start.join(in_home(&named.path).as_deref().unwrap_or(&named.path));
             if named.is_include() && depth < MOST_INCLUDES_DEEP && left > 0 {
                 left -= 1;
                 if let Some(text) = folders.read(&path, config::MOST_BYTES) {
@@ -369,13 +389,13 @@ pub(crate) fn names(
 }
 
 /// A repository above what can be written: what it names is kept where that can be written.
-fn above(wishes: &mut RepoProtection, path: &Path) {
+fn above(wishes: &mut RepoProtection<impl GitDisk>, path: &Path) {
     let Some(top) = path.parent() else { return };
-    let folder = if path.is_dir() {
+    let folder = if wishes.folders.is_folder(path) {
         Some(path.to_path_buf())
     } else {
         let pointer = wishes.folders.read(path, pointer::MOST_BYTES);
-        pointer.and_then(|text| top.join(pointer::gitdir(&text)?).canonicalize().ok())
+        pointer.and_then(|text| wishes.folders.canonical(&top.join(pointer::gitdir(&text)?)))
     };
     let Some(folder) = folder else { return };
     let whole = common(&mut wishes.folders, &folder).unwrap_or_else(|| folder.clone());
@@ -387,7 +407,13 @@ fn above(wishes: &mut RepoProtection, path: &Path) {
 }
 
 /// The worktrees and submodules that live in a repository's folder.
-fn parts(wishes: &mut RepoProtection, level: GitLevel, whole: &Path, left: &mut usize, nested: usize) {
+fn parts(
+    wishes: &mut RepoProtection<impl GitDisk>,
+    level: GitLevel,
+    whole: &Path,
+    left: &mut usize,
+    nested: usize,
+) {
     if level == GitLevel::MetadataReadOnly {
         return;
     }
@@ -412,12 +438,18 @@ fn parts(wishes: &mut RepoProtection, level: GitLevel, whole: &Path, left: &mut 
 }
 
 /// A submodule's name may hold slashes, so its folder may be further down.
-fn modules(wishes: &mut RepoProtection, level: GitLevel, folder: &Path, left: &mut usize, nested: usize) {
+fn modules(
+    wishes: &mut RepoProtection<impl GitDisk>,
+    level: GitLevel,
+    folder: &Path,
+    left: &mut usize,
+    nested: usize,
+) {
     if nested == 0 {
         return;
     }
     for module in folders(wishes, folder, left) {
-        match module.join("HEAD").try_exists() {
+        match wishes.folders.exists(&module.join("HEAD")) {
             Ok(true) => {}
             Ok(false) => {
                 modules(wishes, level, &module, left, nested - 1);
@@ -433,33 +465,28 @@ fn modules(wishes: &mut RepoProtection, level: GitLevel, folder: &Path, left: &m
     }
 }
 
-fn folders(wishes: &mut RepoProtection, folder: &Path, left: &mut usize) -> Vec<PathBuf> {
+fn folders(wishes: &mut RepoProtection<impl GitDisk>, folder: &Path, left: &mut usize) -> Vec<PathBuf> {
     if !wishes.folders.may_hold(folder) {
         return Vec::new();
     }
-    let listed = std::fs::read_dir(folder);
+    let listed = wishes.folders.folders_in(folder, *left);
     if listed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
         wishes.keep(folder.to_path_buf(), SHUT);
     }
-    let entries = listed.into_iter().flatten().flatten();
-    let found: BTreeSet<PathBuf> = entries
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .take(*left)
-        .map(|entry| entry.path())
-        .collect();
-    *left -= found.len();
-    found.into_iter().collect()
+    let found: BTreeSet<OsString> = listed.into_iter().flatten().collect();
+    *left -= found.len().min(*left);
+    found.into_iter().map(|name| folder.join(name)).collect()
 }
 
 /// What a commit in a worktree writes, if the folder that its pointer leads to points back: `git worktree add` has made
 /// both, and whoever could forge the second needs no help of ours to write there.
-fn open_worktree(wishes: &mut RepoProtection, pointer: &Path, folder: &Path) {
+fn open_worktree(wishes: &mut RepoProtection<impl GitDisk>, pointer: &Path, folder: &Path) {
     let back = wishes.folders.read(&folder.join("gitdir"), pointer::MOST_BYTES);
-    let back = back.and_then(|text| folder.join(pointer::bare_path(&text)?).canonicalize().ok());
+    let back = back.and_then(|text| wishes.folders.canonical(&folder.join(pointer::bare_path(&text)?)));
     let Some(common) = common(&mut wishes.folders, folder) else { return };
     let in_its_place = folder.parent() == Some(common.join("worktrees").as_path());
-    let mutual = back.is_some_and(|back| pointer.canonicalize().is_ok_and(|pointer| pointer == back));
-    if !in_its_place || !mutual || !common.join("HEAD").is_file() {
+    let mutual = back.is_some_and(|back| wishes.folders.canonical(pointer) == Some(back));
+    if !in_its_place || !mutual || !wishes.folders.is_file(&common.join("HEAD")) {
         return;
     }
     // Of the repository's folder only what all worktrees share: the others' own data is none of this one's business,
@@ -469,14 +496,15 @@ fn open_worktree(wishes: &mut RepoProtection, pointer: &Path, folder: &Path) {
     const OF_THE_OTHER: &[&str] =
         &["HEAD", "index", "rebase-merge", "rebase-apply", "sequencer", "info", "modules"];
     let own = folder.file_name();
-    let entries = std::fs::read_dir(&common).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let entries = wishes.folders.names_in(&common).into_iter();
     let kept: BTreeSet<_> = entries.chain(OF_THE_OTHER.iter().map(Into::into)).collect();
     for name in kept.iter().filter(|name| SHARED.iter().all(|shared| *name != shared)) {
         wishes.keep(common.join(name), "git: another worktree's");
     }
-    let others = std::fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
-    for other in others.filter(|other| Some(other.file_name().as_os_str()) != own).take(MOST_PARTS) {
-        wishes.keep(other.path(), "git: another worktree's");
+    let worktrees = common.join("worktrees");
+    let others = wishes.folders.names_in(&worktrees).into_iter();
+    for other in others.filter(|other| Some(other.as_os_str()) != own).take(MOST_PARTS) {
+        wishes.keep(worktrees.join(other), "git: another worktree's");
     }
     wishes.open.push(common.clone());
     wishes.show.push(common);

@@ -1,0 +1,92 @@
+//! `kennel secrets`: what variables that look like secrets look like, and which of the caller's do. And the line that `kennel run`
+//! says about those that it kept back.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+
+use kennel_policy::policy::{EnvironmentBase, EnvironmentPolicy, SecretVariables};
+use kennel_policy::secret_variables::{ANYWHERE, FORMS, NAMES, is_withheld};
+use serde_json::json;
+
+use super::{FAILED, json_text, policy, print, say};
+use crate::flags::RunArgs;
+use crate::platform;
+
+/// The most names in one line.
+const MOST_SHOWN: usize = 8;
+
+/// Lists them.
+pub fn secrets(as_json: bool) -> i32 {
+    // What the user's own settings add or pass counts here too.
+    let environment = match policy::policy(&RunArgs::default()) {
+        Ok((merged, _)) => merged.policy.environment,
+        Err(error) => {
+            say(&format!("kennel: {error}"));
+            return FAILED;
+        }
+    };
+    let environment = EnvironmentPolicy { secrets: SecretVariables::Withhold, ..environment };
+    let found = withheld(&environment);
+    if as_json {
+        let forms: Vec<_> = FORMS
+            .iter()
+            .map(|form| json!({ "starts": form.start, "more": form.more, "what": form.what }))
+            .collect();
+        let own: Vec<_> = environment.secret_names.iter().map(|name| name.to_string_lossy()).collect();
+        return print(&json_text(&json!({
+            "names": NAMES, "own_names": own, "values": forms, "anywhere": ANYWHERE, "found": found,
+        })));
+    }
+    let mut text = String::from("Names of secrets, in any case:\n");
+    let own = environment.secret_names.iter().map(|name| name.to_string_lossy().into_owned());
+    for name in NAMES.iter().map(|name| (*name).to_owned()).chain(own) {
+        let _ = writeln!(text, "  {name}");
+    }
+    text.push_str("Values of secrets, whatever their name:\n");
+    for form in FORMS {
+        let _ =
+            writeln!(text, "  {}…  {}, with at least {} more characters", form.start, form.what, form.more);
+    }
+    for part in ANYWHERE {
+        let _ = writeln!(text, "  {part}");
+    }
+    match found.is_empty() {
+        true => text.push_str("None of your variables looks like one.\n"),
+        false => {
+            text.push_str("Of your variables these look like secrets:\n");
+            for name in &found {
+                let _ = writeln!(text, "  {name}");
+            }
+        }
+    }
+    print(&kennel_policy::printed::show_lines(&text))
+}
+
+/// Says which variables stay outside, in one line.
+pub fn tell_withheld(environment: &EnvironmentPolicy) {
+    // Whoever clears the environment has named what is to pass.
+    if environment.secrets == SecretVariables::Pass || environment.base == EnvironmentBase::Clear {
+        return;
+    }
+    let names = withheld(environment);
+    let Some(first) = names.first() else { return };
+    let shown = names.iter().take(MOST_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = match names.len().saturating_sub(MOST_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let look = if names.len() == 1 { "looks like a secret" } else { "look like secrets" };
+    say(&format!("kennel: note: kept {shown}{more} outside: {look}; to pass one on: --pass-env {first}"));
+}
+
+/// The names of the caller's variables that stay outside.
+fn withheld(environment: &EnvironmentPolicy) -> Vec<String> {
+    let variables = platform::variables();
+    let stays = |name: &OsStr, value: &OsStr| {
+        !environment.unset.iter().any(|unset| unset == name) && is_withheld(environment, name, value)
+    };
+    let names = variables.iter().filter(|(name, value)| stays(name, value));
+    let mut names: Vec<String> = names.map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,232 @@
+//! Variables that look like secrets, by their names and by the form of their values.
+//!
+//! A shell carries about what its user needs: keys of clouds, tokens of forges, the way to the agent that signs for them. A
+//! command that may talk to the network needs few of them, and those it needs can be named. No list is complete, so this one
+//! goes by how such variables are named and by what keys look like; it can be printed (`kennel secrets`), added to
+//! (`environment.secret_names`), and passed by (`environment.pass`).
+
+use std::ffi::OsStr;
+
+use crate::environment::is_same;
+use crate::policy::{EnvironmentPolicy, SecretVariables};
+
+/// What names of secrets look like, in whatever case: `*` stands for anything, also for nothing at all.
+pub const NAMES: &[&str] = &[
+    "*_TOKEN",
+    "*_KEY",
+    "*_SECRET",
+    "*_PASSWORD",
+    "*_PASSWD",
+    "*_PASSPHRASE",
+    "*_PASS",
+    "*_PAT",
+    "*_CREDENTIALS",
+    "*_CONNECTION_STRING",
+    "*_API_TOKENS",
+    "*_API_KEYS",
+    "*_ACCESS_KEY_ID",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PGPASSWORD",
+    "MYSQL_PWD",
+    "REDISCLI_AUTH",
+    "DOCKER_AUTH_CONFIG",
+    "BW_SESSION",
+    "RESTIC_PASSWORD_COMMAND",
+    // Ways to something that signs or decrypts, or to the user's tickets.
+    "SSH_AUTH_SOCK",
+    "GPG_AGENT_INFO",
+    "GNOME_KEYRING_CONTROL",
+    "KRB5CCNAME",
+];
+
+/// What a value looks like that is a secret whatever its name.
+pub struct Form {
+    /// How it starts.
+    pub start: &'static str,
+    /// How many more letters, digits, `-`, `_`, `.` and `=` follow at least.
+    pub more: usize,
+    /// What it is.
+    pub what: &'static str,
+}
+
+/// The forms of keys that name their maker.
+pub const FORMS: &[Form] = &[
+    Form { start: "sk-", more: 16, what: "a key of OpenAI, Anthropic and others" },
+    Form { start: "sk_live_", more: 16, what: "a key of Stripe" },
+    Form { start: "rk_live_", more: 16, what: "a key of Stripe" },
+    Form { start: "ghp_", more: 20, what: "a token of GitHub" },
+    Form { start: "gho_", more: 20, what: "a token of GitHub" },
+    Form { start: "ghu_", more: 20, what: "a token of GitHub" },
+    Form { start: "ghs_", more: 20, what: "a token of GitHub" },
+    Form { start: "ghr_", more: 20, what: "a token of GitHub" },
+    Form { start: "github_pat_", more: 20, what: "a token of GitHub" },
+    Form { start: "glpat-", more: 16, what: "a token of GitLab" },
+    Form { start: "xoxb-", more: 10, what: "a token of Slack" },
+    Form { start: "xoxp-", more: 10, what: "a token of Slack" },
+    Form { start: "xoxa-", more: 10, what: "a token of Slack" },
+    Form { start: "xoxs-", more: 10, what: "a token of Slack" },
+    Form { start: "xapp-", more: 10, what: "a token of Slack" },
+    Form { start: "AKIA", more: 16, what: "a key of AWS" },
+    Form { start: "ASIA", more: 16, what: "a key of AWS" },
+    Form { start: "AIza", more: 30, what: "a key of Google" },
+    Form { start: "ya29.", more: 20, what: "a token of Google" },
+    Form { start: "hf_", more: 20, what: "a token of Hugging Face" },
+    Form { start: "npm_", more: 30, what: "a token of npm" },
+    Form { start: "pypi-", more: 30, what: "a token of PyPI" },
+    Form { start: "dop_v1_", more: 30, what: "a token of DigitalOcean" },
+    Form { start: "eyJ", more: 30, what: "a signed token (JWT)" },
+];
+
+/// What else a value can hold: these are looked for anywhere in it.
+pub const ANYWHERE: &[&str] = &["-----BEGIN … PRIVATE KEY-----", "://USER:PASSWORD@"];
+
+/// Whether a variable of the caller's is kept back because it looks like a secret. Unless the policy names it in `pass`.
+#[must_use]
+pub fn is_withheld(policy: &EnvironmentPolicy, name: &OsStr, value: &OsStr) -> bool {
+    policy.secrets == SecretVariables::Withhold
+        && !policy.pass.iter().any(|pass| is_same(pass, name))
+        && !value.is_empty()
+        && (is_named_so(&policy.secret_names, name) || has_form(value.as_encoded_bytes()))
+}
+
+/// Whether its name is that of a secret; `more` are names beyond [`NAMES`].
+fn is_named_so(more: &[std::ffi::OsString], name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    NAMES.iter().any(|pattern| matches(pattern.as_bytes(), name))
+        || more.iter().any(|pattern| matches(pattern.as_encoded_bytes(), name))
+}
+
+/// Whether a name is like the pattern, in whatever case.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    // The text after the last `*` that was met, and what of the name it was compared with: `*` takes one more byte each time
+    // that the rest does not fit.
+    let (mut at, mut taken) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while taken < name.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                at += 1;
+                star = Some((at, taken));
+            }
+            Some(byte) if byte.eq_ignore_ascii_case(&name[taken]) => {
+                at += 1;
+                taken += 1;
+            }
+            _ => match &mut star {
+                Some((after, from)) => {
+                    *from += 1;
+                    (at, taken) = (*after, *from);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+fn has_form(value: &[u8]) -> bool {
+    let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"-_.=".contains(byte);
+    let starts = |form: &Form| {
+        let rest = value.strip_prefix(form.start.as_bytes());
+        rest.is_some_and(|rest| rest.iter().take_while(is_part).count() >= form.more)
+    };
+    FORMS.iter().any(starts) || has_private_key(value) || has_login(value)
+}
+
+fn has_private_key(value: &[u8]) -> bool {
+    let find = |text: &[u8], value: &[u8]| value.windows(text.len()).position(|part| part == text);
+    let start = find(b"-----BEGIN ", value);
+    start.is_some_and(|start| find(b"PRIVATE KEY", &value[start..]).is_some())
+}
+
+/// Whether there is an address in it with a user and a password.
+fn has_login(value: &[u8]) -> bool {
+    let mut rest = value;
+    while let Some(at) = rest.windows(3).position(|part| part == b"://") {
+        rest = &rest[at + 3..];
+        let end = rest.iter().position(|byte| b"/?# \t\r\n\"'<>".contains(byte)).unwrap_or(rest.len());
+        let login = rest[..end].iter().rposition(|byte| *byte == b'@').map(|at| &rest[..at]);
+        let password = login.and_then(|login| login.splitn(2, |byte| *byte == b':').nth(1));
+        if password.is_some_and(|password| !password.is_empty()) {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn withheld(name: &str, value: &str) -> bool {
+        let policy = EnvironmentPolicy {
+            secrets: SecretVariables::Withhold,
+            pass: vec!["OWN_TOKEN".into()],
+            secret_names: vec!["MY_*_code".into()],
+            ..Default::default()
+        };
+        is_withheld(&policy, OsStr::new(name), OsStr::new(value))
+    }
+
+    #[test]
+    fn names_and_values_of_secrets_are_known() {
+        for name in ["GITHUB_TOKEN", "github_token", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD"]
+        {
+            assert!(withheld(name, "x"), "{name}");
+        }
+        for name in ["AWS_ACCESS_KEY_ID", "SSH_AUTH_SOCK", "MY_DOOR_CODE", "MY__CODE", "DB_PASS", "_KEY"] {
+            assert!(withheld(name, "x"), "{name}");
+        }
+        for value in [
+            "sk-ant-api03-0123456789abcdef",
+            "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+            "AKIAIOSFODNN7EXAMPLE",
+            "postgres://me:word@db.example/x",
+            "see https://a.example/ and redis://:word@b.example",
+            "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blbn",
+            "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxIn0.c2ln",
+        ] {
+            assert!(withheld("PLAIN", value), "{value}");
+        }
+    }
+
+    #[test]
+    fn what_only_resembles_them_passes() {
+        for name in [
+            "PATH",
+            "TOKENIZERS_PARALLELISM",
+            "KEYBOARD",
+            "MONKEY",
+            "PWD",
+            "COMPASS",
+            "TOKENS",
+            "SSH_AGENT_PID",
+        ] {
+            assert!(!withheld(name, "x"), "{name}");
+        }
+        for value in [
+            "sk-",
+            "sk-short",
+            "https://a.example/x@y:z",
+            "http://user@host",
+            "eyJ",
+            "AKIA",
+            "-----BEGIN CERTIFICATE-----",
+        ] {
+            assert!(!withheld("PLAIN", value), "{value}");
+        }
+        assert!(!withheld("EMPTY_TOKEN", ""), "an empty variable is no secret");
+        assert!(!withheld("OWN_TOKEN", "x"), "what the policy names passes");
+        let lax = EnvironmentPolicy::default();
+        assert!(!is_withheld(&lax, OsStr::new("GITHUB_TOKEN"), OsStr::new("x")));
+    }
+
+    #[test]
+    fn a_pattern_with_many_stars_takes_no_time() {
+        assert!(!matches(b"*a*a*a*a*a*a*a*a*a*a*b", &[b'a'; 100_000][..2000]));
+        assert!(matches(b"**a**", b"bab"));
+    }
+}
