@@ -29,6 +29,7 @@ pub const SCRIPTS: &[(&str, &str)] = &[
     ("container", include_str!("../../vm/guests/container.sh")),
     ("cgroups", include_str!("../../vm/guests/cgroups.sh")),
     ("busybox", include_str!("../../vm/guests/busybox.sh")),
+    ("kind", include_str!("../../vm/guests/kind.sh")),
 ];
 
 /// Quick checks of files, where the files lie on another file system than usual.
@@ -62,7 +63,7 @@ pub const TROUBLES: &[Trouble] = &[
         kernel: "6.12",
         land: Land::Debian("bookworm"),
         kernel_words: "kennel.no-nftables",
-        scripts: &[],
+        scripts: &[("kind", "root")],
         suites: &[("network", &[], "root"), ("network", &[], "user")],
         is_quick: false,
     },
@@ -72,7 +73,7 @@ pub const TROUBLES: &[Trouble] = &[
         kernel: "6.12",
         land: Land::Debian("bookworm"),
         kernel_words: "lsm=yama,apparmor",
-        scripts: &[],
+        scripts: &[("kind", "root")],
         suites: &[("filesystem", FILES, "user"), ("isolation", &[], "user"), ("hosts", &[], "user")],
         is_quick: false,
     },
@@ -82,7 +83,7 @@ pub const TROUBLES: &[Trouble] = &[
         kernel: "6.12",
         land: Land::Debian("bookworm"),
         kernel_words: "lsm=landlock,yama,selinux selinux=1 enforcing=0",
-        scripts: &[],
+        scripts: &[("kind", "root")],
         suites: &[
             ("filesystem", FILES, "user"),
             ("isolation", &["namespaces", "privileges", "landlock"], "user"),
@@ -95,7 +96,7 @@ pub const TROUBLES: &[Trouble] = &[
         kernel: "6.12",
         land: Land::Debian("bookworm"),
         kernel_words: "kennel.overlay",
-        scripts: &[],
+        scripts: &[("kind", "root")],
         suites: &[
             ("filesystem", &[], "user"),
             ("git", &["commands::", "shapes::"], "user"),
@@ -109,7 +110,7 @@ pub const TROUBLES: &[Trouble] = &[
         kernel: "6.12",
         land: Land::Debian("bookworm"),
         kernel_words: "kennel.nfs",
-        scripts: &[],
+        scripts: &[("kind", "root")],
         suites: &[
             ("filesystem", FILES, "user"),
             ("git", &["commands::"], "user"),
