@@ -8,7 +8,7 @@ use kennel_tests::eventually;
 use kennel_tests::leftovers::{processes_left_with, processes_with, unique_sleep};
 
 fn session() -> Session {
-    Sandbox::builder().build().unwrap().session().unwrap()
+    crate::builder().build().unwrap().session().unwrap()
 }
 
 fn sh(session: &Session, script: &str) -> String {
@@ -237,7 +237,7 @@ fn each_command_has_its_own_limit_on_output() {
 
 #[test]
 fn a_limit_on_cpu_time_is_each_commands_own() {
-    let sandbox = Sandbox::builder().cpu_time_limit(Duration::from_secs(1)).build().unwrap();
+    let sandbox = crate::builder().cpu_time_limit(Duration::from_secs(1)).build().unwrap();
     let session = sandbox.session().unwrap();
     for _ in 0..2 {
         assert!(session.run("sh", &["-c", "while :; do :; done"]).unwrap().killed_by_cpu_time);
@@ -309,7 +309,7 @@ fn hundreds_of_commands_at_once_end_in_an_error_and_not_in_the_sessions_end() {
 fn commands_are_awaited_too() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let sandbox = Sandbox::builder().build().unwrap();
+        let sandbox = crate::builder().build().unwrap();
         let session = sandbox.session_builder().start_async().await.unwrap();
         let (one, two) = tokio::join!(
             session.command("echo").arg("one").output_async(),

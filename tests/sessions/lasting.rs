@@ -11,7 +11,7 @@ use kennel_tests::leftovers::{processes_left_with, processes_with, unique_sleep}
 use kennel_tests::{eventually, role};
 
 fn sandbox() -> Sandbox {
-    Sandbox::builder().build().unwrap()
+    crate::builder().build().unwrap()
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn nothing_is_left_when_pid_1_of_a_session_is_killed() {
 
 #[test]
 fn a_published_server_of_one_command_is_there_for_as_long_as_the_session() {
-    let sandbox = Sandbox::builder().publish(0, 8000).build().unwrap();
+    let sandbox = crate::builder().publish(0, 8000).build().unwrap();
     let session = sandbox.session().unwrap();
     let mut command = session.command(std::env::current_exe().unwrap());
     let mut server = command.env(role::VARIABLE, "echo-server").stdout(Stdio::piped()).spawn().unwrap();
@@ -152,7 +152,7 @@ pub fn echo_client(_: &[OsString]) -> i32 {
 
 #[test]
 fn usage_is_that_of_everything_in_the_session() {
-    let session = Sandbox::builder().count_usage(true).build().unwrap().session().unwrap();
+    let session = crate::builder().count_usage(true).build().unwrap().session().unwrap();
     if session.usage().processes.is_none() {
         return kennel_tests::skipped("no cgroup counts here");
     }

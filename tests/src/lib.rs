@@ -221,6 +221,14 @@ pub fn is_emulated() -> bool {
     std::env::var_os("KENNEL_TEST_EMULATED").is_some()
 }
 
+/// Whether this kernel has Landlock.
+#[must_use]
+pub fn has_landlock() -> bool {
+    const VERSION: u32 = 1;
+    // SAFETY: with the version flag the kernel takes no pointer and makes nothing.
+    unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0usize, 0usize, VERSION) >= 1 }
+}
+
 /// Says that a test could not be run here, and why. The caller returns.
 pub fn skipped(reason: &str) {
     println!("SKIPPED: {reason}");

@@ -29,6 +29,10 @@ const NOT_WITH_USERS: &str = "a folder cannot be added later to a sandbox with s
 const NO_SESSION: &str = "a session needs namespaces, which this host denies\n\
                           help: allow user namespaces, or run each command in a sandbox of its own";
 
+const OPEN_COMMANDS: &str =
+    "commands of one session: without Landlock (Linux 5.13) they can trace each other";
+const OPEN_COMMANDS_HELP: &str = "help: run each command in a sandbox of its own, or use `best_effort`";
+
 /// A policy that has been looked at on this disk, ready to be planned for any tier and any command.
 #[derive(Debug)]
 pub struct Prepared {
@@ -380,6 +384,9 @@ impl Prepared {
                 if tier == Tier::LandlockOnly {
                     return Err(Error::NotEnforced(NO_SESSION.into()));
                 }
+                if self.commands_are_open() && !self.request.policy.best_effort {
+                    return Err(Error::NotEnforced(format!("{OPEN_COMMANDS}\n{OPEN_COMMANDS_HELP}")));
+                }
                 without_cpu_limit(&mut steps);
                 // Who may make namespaces may mount in them, which Landlock forbids.
                 let layer = if self.resolved.nested { 0 } else { landlock::harmless_layer(self.abi) };
@@ -455,6 +462,16 @@ impl Prepared {
     }
 
     /// What is not enforced on this tier; nothing is said of it unless best effort was asked for.
+    /// Whether commands of a session could reach into each other. With `nested`, which says so, they always can.
+    fn commands_are_open(&self) -> bool {
+        !self.resolved.nested && landlock::harmless_layer(self.abi) == 0
+    }
+
+    /// What is not enforced for a session, beyond what is not for every sandbox.
+    pub(super) fn not_enforced_in_session(&self) -> Option<String> {
+        self.commands_are_open().then(|| OPEN_COMMANDS.to_owned())
+    }
+
     pub(super) fn not_enforced(&self, tier: Tier) -> Vec<String> {
         let mut list: Vec<String> = Vec::new();
         let mut lacks = |what: &str| list.push(what.to_owned());

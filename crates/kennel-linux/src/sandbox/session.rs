@@ -57,7 +57,8 @@ impl Session {
         let activity = Activity::new();
         let idle = lasting.idle.map(|limit| Idle::new(activity.clone(), limit));
         let options = WaitOptions { serves, idle, ..WaitOptions::default() };
-        let not_enforced = prepared.not_enforced(tier);
+        let mut not_enforced = prepared.not_enforced(tier);
+        not_enforced.extend(prepared.not_enforced_in_session());
         let supervisor = Supervisor::new(running, options);
         let room = rustix::net::sockopt::socket_send_buffer_size(&link).unwrap_or(0);
         let session = Session { prepared, tier, link, room, activity };
