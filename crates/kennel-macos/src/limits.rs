@@ -2,8 +2,8 @@
 //!
 //! There are three ways. A limit is *enforced* where the kernel has one that fits (`setrlimit`). It is *watched* where the
 //! kernel has none: kennel looks at what is used ten times a second and kills everything when it is too much, so that a
-//! limit can be exceeded for that long. And it is *missing* where nothing could be done about it: an error, or with best
-//! effort an entry in the outcome.
+//! limit can be exceeded for that long. That is best effort: without it such a limit is an error, and with it an entry in the
+//! outcome. And it is *missing* where nothing could be done about it: an error too, or an entry.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub struct LimitPlan {
     pub kernel: Vec<(Resource, u64)>,
     /// Looked after while it runs.
     pub watched: Watched,
-    /// What nothing keeps, with the reason.
+    /// What the kernel does not keep, with the reason: watched limits, and those that nothing keeps.
     pub missing: Vec<&'static str>,
 }
 
@@ -99,6 +99,15 @@ pub fn limit_plan(limits: &Limits, processes: u64) -> LimitPlan {
             missing.push(what);
         }
     };
+    lacks(
+        limits.memory.is_some(),
+        "limits.memory: macOS has no such limit; it is looked at ten times a second",
+    );
+    lacks(limits.pids.is_some(), "limits.pids: macOS has no such limit; it is looked at ten times a second");
+    lacks(
+        limits.cpu_time.is_some(),
+        "limits.cpu_time: macOS only warns a process; the rest is looked at ten times a second",
+    );
     lacks(limits.swap.is_some_and(|bytes| bytes > 0), "limits.swap: macOS does not limit swap");
     lacks(limits.cpus.is_some(), "limits.cpus: macOS does not limit how many CPUs a group of processes uses");
     lacks(limits.tmp_size.is_some(), "limits.tmp_size: macOS does not limit the size of a folder");
@@ -160,7 +169,9 @@ mod tests {
         assert_eq!(plan.kernel, kernel);
         let cpu_time = Some(Duration::from_millis(2500));
         assert_eq!(plan.watched, Watched { memory: Some(1 << 30), cpu_time, tasks: Some(64) });
-        assert!(plan.missing.is_empty(), "no swap on top of memory is what there is: {:?}", plan.missing);
+        // No swap on top of memory is what there is.
+        let keys: Vec<_> = plan.missing.iter().map(|text| text.split(':').next().unwrap_or("")).collect();
+        assert_eq!(keys, ["limits.memory", "limits.pids", "limits.cpu_time"]);
     }
 
     #[test]

@@ -17,12 +17,12 @@ use kennel_macos::ledger::with_marker;
 use kennel_macos::limits::{Exceeded, LimitPlan, limit_plan};
 use kennel_macos::process::{self, Sandboxed};
 use kennel_macos::profile::{
-    Access, HostDisk, MissingFolders, Network, Profile, Resolved, Surroundings, profile, refusal, resolve,
+    Access, HostDisk, MissingFolders, Network, Point, Profile, Resolved, Surroundings, profile, resolve,
 };
 use kennel_macos::spawn::Start;
 use kennel_macos::terminal::{self, Pair, Raw};
 use kennel_macos::violation_log::ViolationLog;
-use kennel_macos::{host, support};
+use kennel_macos::{host, support, violations};
 use kennel_policy::environment::environment;
 use kennel_policy::host::Finding;
 use kennel_policy::outcome::{Ended, Outcome};
@@ -308,7 +308,7 @@ fn start(job: Job) -> Result<Portable<Command>> {
         gate,
         log,
         tag,
-        resolved,
+        points: resolved.points,
         advice,
         words: show_words(&command),
         tmp,
@@ -401,7 +401,7 @@ pub(crate) struct Command {
     log: Option<ViolationLog>,
     tag: String,
     /// For the rules behind what is refused.
-    resolved: Resolved,
+    points: Vec<Point>,
     advice: &'static str,
     /// Its name, for errors.
     words: String,
@@ -499,9 +499,9 @@ impl Process for Command {
         if let Some(mut log) = self.log.take() {
             let failed = outcome.exit_code() != 0;
             let (lines, more) = log.finish(if failed { LATE } else { Duration::ZERO });
-            let refusals = lines.iter().filter_map(|line| refusal(line, &self.tag));
-            let told = refusals.filter(|refusal| support::is_told(&refusal.operation));
-            told.for_each(|refusal| outcome.violations.add(refusal.violation(&self.resolved)));
+            let refusals = lines.iter().filter_map(|line| violations::parse(line, &self.tag));
+            let told = refusals.map(|refusal| violations::violation(refusal, &self.points));
+            told.for_each(|violation| outcome.violations.add(violation));
             outcome.violations.more += more;
         }
         for folder in [self.tmp.take(), self.profile.take()].into_iter().flatten() {
