@@ -124,8 +124,16 @@ pub struct Built {
 
 /// Programs hold paths of the source, for messages of panics. Those of this workspace are relative; those of other crates
 /// begin with the folder where this user's cargo keeps them, and have to begin with something that is the same everywhere.
+/// Those of the standard library do so already, unless its source is installed (`rust-src`).
 fn remapped_paths() -> Result<Vec<String>, Failure> {
-    let pairs = [(cargo_home()?, "/cargo"), (cargo::root(), "/kennel")];
+    let sysroot = run(cargo::rustc().args(["--print", "sysroot"]))?;
+    let about = run(cargo::rustc().arg("-vV"))?;
+    let commit = about.lines().find_map(|line| line.strip_prefix("commit-hash: ")).unwrap_or("unknown");
+    let pairs = [
+        (cargo_home()?, "/cargo".to_owned()),
+        (cargo::root(), "/kennel".to_owned()),
+        (PathBuf::from(sysroot.trim()).join("lib/rustlib/src/rust"), format!("/rustc/{commit}")),
+    ];
     Ok(pairs.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())).collect())
 }
 
