@@ -143,7 +143,7 @@ fn reopening_an_o_path_descriptor_gives_no_more_than_opening() {
         .open("/proc/self/fd/4", O_RDWR)
         .open("/proc/self/fd/4", O_RDONLY)
         .call(libc::SYS_openat2, args![Arg::Answer(2), "", open_how(O_WRONLY, 0), 24])
-        .call(libc::SYS_fchmodat2, args![Arg::Answer(2), "", 0o777, libc::AT_EMPTY_PATH])
+        .call(crate::FCHMODAT2, args![Arg::Answer(2), "", 0o777, libc::AT_EMPTY_PATH])
         .call(libc::SYS_execveat, args![Arg::Answer(0), "", 0, 0, libc::AT_EMPTY_PATH]);
     let outside = script.outside();
     outside.ok_all(0..5);

@@ -23,6 +23,9 @@ mod sysfs;
 mod terminal;
 mod yard;
 
+/// Linux 6.6, with the same number everywhere; libc has it for some processors only.
+const FCHMODAT2: libc::c_long = 452;
+
 kennel_tests::roles! {
     "calls" => kennel_tests::probe::calls::run,
     "own-memory" => attacks::memory::write_own,

@@ -7,7 +7,6 @@ use std::process::Command;
 use kennel_tests::probe::{Arg, Script, open_how};
 use kennel_tests::{Scratch, args, program, ran, run_sh, skipped};
 
-const FCHMODAT2: libc::c_long = 452;
 const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 
@@ -25,12 +24,16 @@ fn set_modes(folder: &Path) -> Script {
     if let Arg::Bytes(bytes) = &mut how {
         bytes[8..16].copy_from_slice(&0o4755u64.to_ne_bytes());
     }
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        allow(unused_mut, reason = "other processors have no older calls")
+    )]
     let mut script = Script::new()
         .open(file("a"), libc::O_RDONLY)
         .call(libc::SYS_fchmod, args![Arg::Answer(0), 0o4755])
         .call(libc::SYS_fchmodat, args![at, &file("b"), 0o6711, 0])
-        .call(FCHMODAT2, args![at, &file("c"), 0o2755, 0])
-        .call(FCHMODAT2, args![Arg::Answer(0), "", 0o4711, libc::AT_EMPTY_PATH])
+        .call(crate::FCHMODAT2, args![at, &file("c"), 0o2755, 0])
+        .call(crate::FCHMODAT2, args![Arg::Answer(0), "", 0o4711, libc::AT_EMPTY_PATH])
         .call(libc::SYS_openat, args![at, &file("made"), create, 0o4755])
         .call(libc::SYS_openat, args![at, folder, tmpfile, 0o4755])
         .call(libc::SYS_linkat, args![Arg::Answer(6), "", at, &file("linked"), libc::AT_EMPTY_PATH])
@@ -68,7 +71,9 @@ fn special(yard: &Scratch) -> Vec<String> {
 fn no_call_gives_a_file_of_the_hosts_a_set_uid_or_set_gid_bit() {
     let outside = yard();
     set_modes(outside.path()).outside();
-    assert!(special(&outside).len() >= 10, "outside they do: {:?}", special(&outside));
+    // Newer processors lack the oldest calls.
+    let most = if cfg!(target_arch = "x86_64") { 10 } else { 8 };
+    assert!(special(&outside).len() >= most, "outside they do: {:?}", special(&outside));
     for more in
         [&[][..], &["--seccomp", "permissive"], &["--deny-write", "/nonexistent/x", "--deny-read", "f"]]
     {

@@ -31,7 +31,7 @@ fn changes(fd: i32) -> Script {
         .call(libc::SYS_fsetxattr, args![fd, "user.kennel", "value", 5, 0])
         .call(libc::SYS_fchown, args![fd, user, group])
         .call(libc::SYS_fchmodat, args![libc::AT_FDCWD, path.as_str(), 0o4777])
-        .call(libc::SYS_fchmodat2, args![fd, "", 0o4777, libc::AT_EMPTY_PATH])
+        .call(crate::FCHMODAT2, args![fd, "", 0o4777, libc::AT_EMPTY_PATH])
         .call(libc::SYS_truncate, args![path.as_str(), 0])
         .call(libc::SYS_ioctl, args![fd, 0x4008_6602u32, vec![0x40u8, 0, 0, 0, 0, 0, 0, 0]])
 }

@@ -71,7 +71,8 @@ fn the_last_row_of_a_terminal_shows_what_is_used_and_is_given_back() {
     let (before, after) = shown.split_once("over").expect("the command's own output");
     assert!(before.contains("\x1b[1;23r"), "the region ends above the last row: {shown:?}");
     let rows = before.matches("\x1b[24;1H\x1b[2Kkennel: ").count();
-    assert!((2..=4).contains(&rows), "{rows} times in 1.6 s: {shown:?}");
+    let most = if kennel_tests::is_emulated() { 20 } else { 4 };
+    assert!((2..=most).contains(&rows), "{rows} times in 1.6 s: {shown:?}");
     let (given_back, rest) = after.split_once("\x1b[r\x1b[24;1H\x1b[2K").expect("the row is given back");
     assert!(!given_back.contains("wall time") && rest.contains("kennel: wall time"), "{shown:?}");
 }

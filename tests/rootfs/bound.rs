@@ -4,7 +4,7 @@ use kennel_tests::{Scratch, am_root, skipped};
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::run;
-use super::tree::small;
+use super::tree::{bare, small};
 
 /// A mount that goes when the value does.
 struct Mounted(std::path::PathBuf);
@@ -44,7 +44,7 @@ fn a_root_with_mounts_in_it_has_no_layer_and_hides_the_kernels() {
 #[test]
 fn what_is_mounted_in_a_read_only_root_is_read_only_too() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     if !am_root() {
         return skipped("only root can mount something in a folder of the host's");
     }

@@ -2,8 +2,8 @@
 
 use kennel_tests::{Scratch, am_root, program};
 
-use super::tree::{distribution, small};
-use super::{BOTH, run, run_in};
+use super::tree::{bare, distribution, small};
+use super::{run, run_in, ways};
 
 #[test]
 fn writes_stay_in_the_layer_and_vanish() {
@@ -19,12 +19,28 @@ fn writes_stay_in_the_layer_and_vanish() {
     assert_eq!(run(&root, &[], "cat /etc/plain; ls /new").stdout, "plain\n");
 }
 
+/// The upper of an overlay needs extended attributes of users, which file systems in memory have since 6.6.
+#[test]
+fn where_there_can_be_no_layer_the_error_says_so_and_a_read_only_root_works() {
+    let scratch = Scratch::new();
+    let Some(root) = bare(&scratch) else { return };
+    if super::layers() {
+        return kennel_tests::skipped("this kernel makes writable layers");
+    }
+    let refused = run(&root, &[], "true").expect_code(125);
+    assert!(refused.stderr.contains("before Linux 6.6"), "{refused:?}");
+    assert!(refused.stderr.contains("--rootfs-write none"), "{refused:?}");
+    assert_eq!(run(&root, &["--rootfs-write", "none"], "cat /etc/plain").ok().stdout, "plain\n");
+    let best = run(&root, &["--best-effort"], "cat /etc/plain").ok();
+    assert!(best.stdout == "plain\n" && best.stderr.contains("a writable root"), "{best:?}");
+}
+
 #[test]
 fn nothing_of_the_host_is_inside() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     let secret = scratch.write("secret", "the host's\n");
-    for write in BOTH {
+    for write in ways() {
         let flags = ["--rootfs-write", write];
         let script = format!(
             "ls -a /; ls -a /..; cat /../../..{} {} /proc/1/root{}; cat /proc/mounts",
@@ -45,8 +61,8 @@ fn nothing_of_the_host_is_inside() {
 #[test]
 fn the_folders_of_every_sandbox_are_there_though_the_root_has_none_of_them() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
-    for write in BOTH {
+    let Some(root) = bare(&scratch) else { return };
+    for write in ways() {
         let script = "cat /proc/self/status | grep -c ^Pid; echo x > /dev/null && echo x > /tmp/file && cat /tmp/file; \
              ls /sys; ls /dev/pts; stat -c %a /tmp";
         let inside = run(&root, &["--rootfs-write", write], script).ok();
@@ -60,7 +76,7 @@ fn the_folders_of_every_sandbox_are_there_though_the_root_has_none_of_them() {
 #[test]
 fn a_read_only_root_cannot_be_written() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     let script = "echo x > /etc/plain; echo x > /new; mkdir /etc/new; chmod 600 /etc/plain; touch /etc/plain; rm /etc/plain; cat /etc/plain";
     let inside = run(&root, &["--rootfs-write", "none"], script).ok();
     assert_eq!(inside.stdout, "plain\n");
@@ -80,7 +96,7 @@ fn the_layer_holds_no_more_than_it_may() {
 fn another_distribution_runs_with_its_own_loader_and_path() {
     let scratch = Scratch::new();
     let Some(root) = distribution(&scratch) else { return };
-    for write in BOTH {
+    for write in ways() {
         let mut command = kennel_tests::kennel(["run", "--rootfs-write", write, "--rootfs"]);
         command.arg(&root).args(["--", "env"]).env("PATH", "/nowhere/bin").env("HOME", "/home/somebody");
         let inside = kennel_tests::ran(&mut command).ok();
@@ -96,10 +112,10 @@ fn another_distribution_runs_with_its_own_loader_and_path() {
 #[test]
 fn the_command_starts_where_the_caller_is_or_was_told() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     let work = scratch.dir("work");
     let there = work.to_str().unwrap();
-    for write in BOTH {
+    for write in ways() {
         let how = ["--rootfs-write", write];
         assert_eq!(run_in(&root, &work, &how, "pwd").ok().stdout, "/\n");
         let bound = ["--rootfs-write", write, "--allow-write", there];
@@ -115,7 +131,7 @@ fn the_command_starts_where_the_caller_is_or_was_told() {
 #[test]
 fn setuid_programs_and_devices_in_a_root_are_worth_nothing() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     let copy = root.join("bin/setuid");
     std::fs::copy(root.join("bin/busybox"), &copy).unwrap();
     std::fs::set_permissions(&copy, std::os::unix::fs::PermissionsExt::from_mode(0o4755)).unwrap();
@@ -125,7 +141,7 @@ fn setuid_programs_and_devices_in_a_root_are_worth_nothing() {
             std::process::Command::new("mknod").arg(root.join("etc/null")).args(["c", "1", "3"]).status();
         assert!(made.unwrap().success());
     }
-    for write in BOTH {
+    for write in ways() {
         let inside =
             run(&root, &["--rootfs-write", write], "grep ' / ' /proc/mounts; cat < /etc/null; true").ok();
         assert!(inside.stdout.contains("nosuid") && inside.stdout.contains("nodev"), "{write}: {inside:?}");

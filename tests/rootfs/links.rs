@@ -5,19 +5,19 @@ use std::path::Path;
 
 use kennel_tests::{Scratch, eventually};
 
-use super::tree::small;
-use super::{BOTH, run, run_in};
+use super::tree::{bare, small};
+use super::{run, run_in, ways};
 
 #[test]
 fn links_in_the_place_of_kennels_own_folders_lead_nowhere() {
     for target in ["/", "..", "/proc/self/root", "/proc/1/root/tmp", "/etc", "nowhere", "proc", "/tmp"] {
         let scratch = Scratch::new();
-        let Some(root) = small(&scratch) else { return };
+        let Some(root) = bare(&scratch) else { return };
         for name in ["proc", "dev", "sys", "tmp", "run"] {
             symlink(target, root.join(name)).unwrap();
         }
         let before = scratch.listing();
-        for how in BOTH {
+        for how in ways() {
             let script = "grep -c . /proc/self/status >/dev/null && echo x > /tmp/file && cat /tmp/file > /dev/null && \
                  ls /etc/plain && grep -c ' /tmp ' /proc/mounts";
             let inside = run(&root, &["--rootfs-write", how], script).ok();
@@ -30,11 +30,11 @@ fn links_in_the_place_of_kennels_own_folders_lead_nowhere() {
 #[test]
 fn files_in_the_place_of_folders_are_no_trouble() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     for name in ["proc", "dev", "sys", "tmp"] {
         scratch.write(&format!("root/{name}"), "a file\n");
     }
-    for how in BOTH {
+    for how in ways() {
         run(&root, &["--rootfs-write", how], "echo x > /tmp/file && cat /proc/self/status > /dev/null").ok();
     }
 }
@@ -42,10 +42,10 @@ fn files_in_the_place_of_folders_are_no_trouble() {
 #[test]
 fn a_hosts_path_behind_a_link_of_the_root_is_refused_by_name() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     let work = scratch.dir("work");
     symlink("/srv", root.join("var")).unwrap();
-    for how in BOTH {
+    for how in ways() {
         let flags = ["--rootfs-write", how, "--allow-write", work.to_str().unwrap()];
         let refused = run_in(&root, &work, &flags, "true").expect_code(125);
         assert!(
@@ -65,13 +65,13 @@ fn a_hosts_path_behind_a_link_of_the_root_is_refused_by_name() {
 #[test]
 fn absolute_links_and_dots_stay_in_the_root() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     let secret = scratch.write("secret", "the host's\n");
     symlink(&secret, root.join("etc/absolute")).unwrap();
     symlink(format!("../../../../../../..{}", secret.display()), root.join("etc/dots")).unwrap();
     symlink("/proc/self/root/../..", root.join("etc/magic")).unwrap();
     symlink("/etc/loop", root.join("etc/loop")).unwrap();
-    for how in BOTH {
+    for how in ways() {
         let script = format!("cat /etc/absolute /etc/dots /etc/magic{} /etc/loop/x; true", secret.display());
         let inside = run(&root, &["--rootfs-write", how, "--deny-read", "/etc/loop"], &script).ok();
         assert!(inside.stdout.is_empty(), "{how}: {inside:?}");
@@ -119,7 +119,7 @@ fn a_root_that_is_swapped_after_the_look_is_never_mounted() {
         let mut command = kennel_tests::kennel([
             "run",
             "--rootfs-write",
-            BOTH[round % 2],
+            ways()[round % ways().len()],
             "--deny-read",
             "/secret",
             "--rootfs",
@@ -152,12 +152,12 @@ fn a_link_that_an_earlier_run_could_have_planted_is_no_root() {
 #[test]
 fn pipes_and_odd_files_in_a_root_keep_nobody_waiting() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     for name in ["hosts", "resolv.conf", "nsswitch.conf"] {
         let made = std::process::Command::new("mkfifo").arg(root.join("etc").join(name)).status();
         assert!(made.unwrap().success());
     }
-    for how in BOTH {
+    for how in ways() {
         for net in [&["--net", "none"][..], &["--net", "host"], &["--allow-domain", "example.com"]] {
             let flags = [&["--rootfs-write", how][..], net].concat();
             run(&root, &flags, "true").ok();

@@ -13,8 +13,9 @@ mod tree;
 
 use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::OnceLock;
 
-use kennel_tests::{Ran, kennel, ran};
+use kennel_tests::{Ran, Scratch, kennel, ran};
 
 /// `kennel run --rootfs ROOT FLAGS -- sh -c SCRIPT`, started in `cwd`.
 fn run_in<F: AsRef<OsStr>>(root: &Path, cwd: &Path, flags: &[F], script: &str) -> Ran {
@@ -28,8 +29,19 @@ fn run(root: &Path, flags: &[&str], script: &str) -> Ran {
     run_in(root, Path::new("/"), flags, script)
 }
 
-/// The two ways in which a root shows.
-const BOTH: [&str; 2] = ["layer", "none"];
+/// The ways in which a root shows here: read-only, and where the kernel can with a layer.
+fn ways() -> Vec<&'static str> {
+    if layers() { vec!["layer", "none"] } else { vec!["none"] }
+}
+
+/// Whether a root can have a writable layer here.
+fn layers() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let scratch = Scratch::new();
+        tree::bare(&scratch).is_some_and(|root| !run(&root, &[], "true").stderr.contains("before Linux 6.6"))
+    })
+}
 
 kennel_tests::roles! {
     "alone" => library::alone,

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use kennel_tests::Scratch;
 
-use super::tree::small;
-use super::{BOTH, run};
+use super::tree::{bare, small};
+use super::{run, ways};
 
 const SHOW: &str = "cat /etc/resolv.conf; echo --; cat /etc/hosts";
 
@@ -67,12 +67,12 @@ fn an_allow_list_has_its_files_whatever_the_root_has() {
 #[test]
 fn the_hosts_network_comes_with_the_hosts_files() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     let [resolv, hosts] =
         ["/etc/resolv.conf", "/etc/hosts"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
     for (name, arrange) in variants(&root) {
         arrange();
-        for how in BOTH {
+        for how in ways() {
             let inside = run(&root, &["--net", "host", "--rootfs-write", how], SHOW).ok();
             assert_eq!(inside.stdout, format!("{resolv}--\n{hosts}"), "{name}, {how}");
         }
@@ -89,11 +89,11 @@ fn the_hosts_network_comes_with_the_hosts_files() {
 #[test]
 fn without_a_network_a_root_keeps_its_own_files() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     scratch.write("root/etc/resolv.conf", "nameserver 192.0.2.1\n");
     // A container engine leaves an empty one behind.
     scratch.write("root/etc/hosts", "");
-    for how in BOTH {
+    for how in ways() {
         let inside = run(&root, &["--rootfs-write", how], SHOW).ok();
         assert!(
             inside.stdout.starts_with("nameserver 192.0.2.1\n--\n127.0.0.1 localhost\n"),
@@ -101,7 +101,7 @@ fn without_a_network_a_root_keeps_its_own_files() {
         );
     }
     scratch.write("root/etc/hosts", "192.0.2.2 mine\n");
-    for how in BOTH {
+    for how in ways() {
         assert!(run(&root, &["--rootfs-write", how], SHOW).ok().stdout.ends_with("--\n192.0.2.2 mine\n"));
     }
 }

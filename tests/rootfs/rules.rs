@@ -4,15 +4,15 @@ use std::os::unix::fs::symlink;
 
 use kennel_tests::{Scratch, skipped};
 
-use super::tree::small;
-use super::{BOTH, run, run_in};
+use super::tree::{bare, small};
+use super::{run, run_in, ways};
 
 #[test]
 fn folders_of_the_host_show_at_their_own_paths() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     let (read, write) = (scratch.write("read/file", "to read\n"), scratch.dir("write"));
-    for how in BOTH {
+    for how in ways() {
         let flags = [
             "--rootfs-write",
             how,
@@ -38,8 +38,8 @@ fn folders_of_the_host_show_at_their_own_paths() {
 #[test]
 fn denied_files_of_the_root_can_be_neither_read_nor_written() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
-    for how in BOTH {
+    let Some(root) = bare(&scratch) else { return };
+    for how in ways() {
         let flags = [
             "--rootfs-write",
             how,
@@ -64,13 +64,13 @@ fn denied_files_of_the_root_can_be_neither_read_nor_written() {
 #[test]
 fn globs_match_in_the_root_and_in_what_shows_of_the_host() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     let work = scratch.dir("work");
     scratch.write("work/deep/b.key", "the host's key\n");
     scratch.write("work/deep/other", "other\n");
     // A key of the host's that is not inside is no business of the rule's.
     scratch.write("elsewhere/c.key", "c\n");
-    for how in BOTH {
+    for how in ways() {
         let flags =
             ["--rootfs-write", how, "--deny-read", "/**/*.key", "--allow-write", work.to_str().unwrap()];
         let script = format!(
@@ -86,7 +86,7 @@ fn globs_match_in_the_root_and_in_what_shows_of_the_host() {
 #[test]
 fn a_rule_means_the_path_inside_and_not_the_same_path_of_the_host() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     let work = scratch.dir("work");
     scratch.write("work/secret", "the host's\n");
     // The root has its own file at the host's path; a bound folder lies over it.
@@ -94,7 +94,7 @@ fn a_rule_means_the_path_inside_and_not_the_same_path_of_the_host() {
     std::fs::create_dir_all(&own).unwrap();
     std::fs::write(own.join("secret"), "the root's\n").unwrap();
     let secret = work.join("secret");
-    for how in BOTH {
+    for how in ways() {
         let deny = ["--rootfs-write", how, "--deny-read", secret.to_str().unwrap()];
         let bound = [deny.as_slice(), &["--allow-write", work.to_str().unwrap()]].concat();
         let script = format!("cat {}", secret.display());
@@ -142,9 +142,9 @@ fn a_race_for_an_absent_name_in_the_layer_ends_the_sandbox() {
 #[test]
 fn the_folder_of_the_root_is_not_shown_a_second_time() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     let all = scratch.path().to_str().unwrap();
-    for how in BOTH {
+    for how in ways() {
         let flags = ["--rootfs-write", how, "--deny-read", "/etc/shadow", "--allow-write", all];
         let script = format!(
             "cat {0}/etc/shadow; echo x > {0}/etc/plain; echo x > {0}/etc/new; mv {0} {0}2; ls -a {0}; ls {all}",
@@ -169,7 +169,7 @@ fn the_folder_of_the_root_is_not_shown_a_second_time() {
 #[test]
 fn git_and_dotfiles_of_write_roots_are_protected_as_everywhere() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     if kennel_tests::program("git").is_none() {
         return skipped("there is no git");
     }
@@ -177,7 +177,7 @@ fn git_and_dotfiles_of_write_roots_are_protected_as_everywhere() {
     scratch.write("work/.bashrc", "# mine\n");
     let made = std::process::Command::new("git").args(["init", "-q"]).current_dir(&work).status();
     assert!(made.unwrap().success());
-    for how in BOTH {
+    for how in ways() {
         let flags = [
             "--rootfs-write",
             how,
@@ -210,8 +210,8 @@ fn a_denied_file_of_the_root_with_a_second_name_is_refused() {
 #[test]
 fn what_the_host_replaces_in_the_root_stays_hidden() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
-    for how in BOTH {
+    let Some(root) = bare(&scratch) else { return };
+    for how in ways() {
         let mut command = kennel_tests::kennel([
             "run",
             "--rootfs-write",
@@ -250,14 +250,14 @@ fn what_the_host_replaces_in_the_root_stays_hidden() {
 #[test]
 fn a_link_in_the_root_to_what_is_denied_does_not_lead_around_the_rule() {
     let scratch = Scratch::new();
-    let Some(root) = small(&scratch) else { return };
+    let Some(root) = bare(&scratch) else { return };
     let work = scratch.dir("work");
     scratch.write("work/secret", "the host's\n");
     symlink("/etc/shadow", root.join("etc/link")).unwrap();
     symlink("../../../../etc/shadow", root.join("etc/dots")).unwrap();
     symlink("/srv", root.join("etc/folder")).unwrap();
     symlink(&work, root.join("etc/work")).unwrap();
-    for how in BOTH {
+    for how in ways() {
         let host = work.to_str().unwrap();
         let flags = [
             "--rootfs-write",

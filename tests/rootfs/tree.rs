@@ -15,7 +15,7 @@ const APPLETS: &[&str] = &[
 
 /// A root with busybox and nothing else: `bin`, and `etc` with three files. `None`, and the test says so, where there is no busybox
 /// that needs no C library.
-pub fn small(scratch: &Scratch) -> Option<PathBuf> {
+pub fn bare(scratch: &Scratch) -> Option<PathBuf> {
     let root = scratch.dir("root");
     let busybox = program("busybox").filter(|path| is_static(path));
     let Some(busybox) = busybox else {
@@ -31,6 +31,20 @@ pub fn small(scratch: &Scratch) -> Option<PathBuf> {
     scratch.write("root/etc/plain", "plain\n");
     scratch.write("root/srv/data/a.key", "a key\n");
     Some(root)
+}
+
+/// The same, where this kernel makes writable layers.
+pub fn small(scratch: &Scratch) -> Option<PathBuf> {
+    bare(scratch).filter(|_| has_layers())
+}
+
+/// Whether a root can have a writable layer here. Says so if not.
+fn has_layers() -> bool {
+    let has = super::layers();
+    if !has {
+        skipped("before Linux 6.6 an in-memory file system cannot hold a writable layer");
+    }
+    has
 }
 
 fn is_static(path: &Path) -> bool {
@@ -81,5 +95,5 @@ pub fn distribution(scratch: &Scratch) -> Option<PathBuf> {
         }
     }
     std::fs::write(root.join("etc/os-release"), "ID=other\n").expect("a scratch folder is writable");
-    Some(root)
+    Some(root).filter(|_| has_layers())
 }

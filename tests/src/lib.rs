@@ -50,9 +50,11 @@ pub fn ran(command: &mut Command) -> Ran {
     Ran::from(command.output().expect("the command can be started"))
 }
 
-/// The same, for commands that a fault of kennel's could make hang: fails the test after `limit`.
+/// The same, for commands that a fault of kennel's could make hang: fails the test after `limit`, or five times that
+/// where the machine is emulated.
 #[track_caller]
 pub fn ran_within(limit: Duration, command: &mut Command) -> Ran {
+    let limit = if is_emulated() { limit * 5 } else { limit };
     let child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command can be started");
     let pid = child.id().cast_signed();
@@ -68,10 +70,11 @@ pub fn ran_within(limit: Duration, command: &mut Command) -> Ran {
     }
 }
 
-/// Looks again and again until there is something; fails the test after 20 s.
+/// Looks again and again until there is something; fails the test after 20 s, or five times that where the machine is
+/// emulated.
 #[track_caller]
 pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(if is_emulated() { 100 } else { 20 });
     loop {
         if let Some(found) = look() {
             return found;

@@ -20,9 +20,14 @@ pub fn native_test(words: &[String]) -> Result<bool, Failure> {
         return Err(format!("native-test: unexpected argument {word}").into());
     }
     let mut is_well = true;
-    for (task, rest) in
-        [("clippy", ["--all-targets", "--", "-D", "warnings"].as_slice()), ("test", &["--no-fail-fast"])]
-    {
+    // The command itself, which end-to-end tests run, and the program that they run in it.
+    const PROBE: [&str; 2] = ["--features", "kennel-windows/probe"];
+    let [features, probe] = PROBE;
+    for (task, rest) in [
+        ("clippy", [features, probe, "--all-targets", "--", "-D", "warnings"].as_slice()),
+        ("build", &PROBE),
+        ("test", &[features, probe, "--no-fail-fast"]),
+    ] {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo
             .args([task, "--locked"])

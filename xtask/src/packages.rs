@@ -42,6 +42,7 @@ const WANTED: &[(&str, &str)] = &[
     ("python3-venv", "an agent from PyPI"),
     ("redis-server", "network"),
     ("ripgrep", "srt looks for files with it"),
+    ("rpm", "a release's RPM"),
     ("rsync", "network"),
     ("socat", "srt's bridges"),
     ("strace", "ptrace in a sandbox, counts of calls"),

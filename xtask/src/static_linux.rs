@@ -13,7 +13,7 @@ use std::process::Command;
 use crate::Failure;
 use crate::cargo::{self, Program};
 use crate::debian::run;
-use crate::foreign::standard_library;
+use crate::foreign::standard_library::{self, Purpose, StandardLibrary};
 
 /// How programs for one architecture are built here.
 #[derive(Clone, Debug)]
@@ -38,8 +38,8 @@ impl StaticLinux {
             return Ok(StaticLinux::plain(target));
         }
         let target = format!("{architecture}-unknown-linux-musl");
-        let no_musl = match standard_library::find_installed(&target, install) {
-            Ok(()) => return StaticLinux::musl(target),
+        let no_musl = match standard_library::find(&target, Purpose::Link, install) {
+            Ok(library) => return StaticLinux::musl(target, &library),
             Err(reason) => reason,
         };
         // glibc's target is there with the compiler, and is static too if it is told so.
@@ -51,7 +51,7 @@ impl StaticLinux {
         Err(no_musl)
     }
 
-    fn musl(target: String) -> Result<StaticLinux, String> {
+    fn musl(target: String, library: &StandardLibrary) -> Result<StaticLinux, String> {
         let is_ours = target.starts_with(std::env::consts::ARCH);
         let linker = match rust_lld() {
             Ok(_) => Some("rust-lld"),
@@ -59,7 +59,11 @@ impl StaticLinux {
             Err(_) if is_ours => None,
             Err(reason) => return Err(reason),
         };
-        Ok(StaticLinux { target, flags: Vec::new(), linker })
+        let flags = match library {
+            StandardLibrary::Installed => Vec::new(),
+            StandardLibrary::Built { sysroot } => vec!["--sysroot".to_owned(), sysroot.display().to_string()],
+        };
+        Ok(StaticLinux { target, flags, linker })
     }
 
     /// A target as cargo's configuration has it; for glibc that says in `.cargo/config.toml` that it is static.
@@ -82,15 +86,6 @@ impl StaticLinux {
             command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
         }
         command
-    }
-
-    #[allow(dead_code, reason = "for the arm64 machine of vm-test")]
-    /// Builds as `cargo` with these arguments, and returns the programs that came of it.
-    ///
-    /// # Errors
-    /// When something does not compile; the compiler has said what.
-    pub fn build(&self, arguments: &[&str]) -> Result<Vec<Program>, Failure> {
-        cargo::build_by(self.cargo(&[]), arguments)
     }
 
     /// Builds packages as they are released: optimised, and with the same bytes wherever they are built.

@@ -24,7 +24,7 @@ for applet in chown chroot find grep insmod ip ln mkdir mount poweroff seq sleep
 done
 rmdir /new 2> /dev/null
 # Where there is nothing but busybox, its applets are the system's programs.
-[ -e /bin/sh ] || $BB --install -s /bin
+if [ ! -e /bin/sh ]; then $BB cp $BB /bin/busybox; /bin/busybox --install -s /bin; fi
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=xterm-256color
 mount -t proc proc /proc && mount -t sysfs sys /sys && mount -t devtmpfs dev /dev
 mkdir -p /dev/pts /dev/shm
@@ -99,7 +99,7 @@ as_systemd() {
     mkdir -p /run/systemd/system $XDG_RUNTIME_DIR
     chown 1000:1000 $XDG_RUNTIME_DIR && $BB chmod 700 $XDG_RUNTIME_DIR
     delegate $cgroups/user/manager
-    ( enter $cgroups/user/manager; become_user /lib/systemd/systemd --user ) &
+    ( enter $cgroups/user/manager; become_user /lib/systemd/systemd --user ) > /run/systemd.log 2>&1 &
     for attempt in $(seq 100); do [ -S $XDG_RUNTIME_DIR/bus ] && break; sleep 0.2; done
     delegate $cgroups/user/manager/session
   fi

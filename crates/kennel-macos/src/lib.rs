@@ -1,7 +1,7 @@
 //! macOS: from a policy to a Seatbelt profile, and to a running command.
 //!
 //! [`profile`] is pure: it looks at a disk through a small trait and writes a text. So are the decisions of the executor:
-//! [`command_line`], [`limits`], [`ledger`], [`exit`], [`support`], [`units`] and [`violations`]. They are compiled and tested on every system with such
+//! [`command_line`], [`limits`], [`ledger`], [`exit`], [`support`] and [`units`]. They are compiled and tested on every system with such
 //! paths. What calls macOS itself is in [`sys`], [`spawn`], [`process`], [`terminal`], [`violation_log`] and [`host`], and is there
 //! on macOS alone.
 
@@ -21,8 +21,6 @@ pub mod profile;
 pub mod support;
 #[cfg(unix)]
 pub mod units;
-#[cfg(unix)]
-pub mod violations;
 
 #[cfg(target_os = "macos")]
 pub mod host;

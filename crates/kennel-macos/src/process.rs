@@ -50,6 +50,10 @@ pub struct Sandboxed {
     most_tasks: Option<u64>,
     /// How often there were too many processes.
     refused: u64,
+    /// Whether to look though nothing is limited.
+    count: bool,
+    /// Whether the queue has told the command's end, which can be waited for a moment later.
+    is_ending: bool,
     /// What could not be ended.
     left: Option<String>,
     forwarded: Vec<Signal>,
@@ -75,6 +79,8 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     root: pid_t,
+    /// When the command started.
+    born: u64,
     ledger: Ledger,
     names: Option<Names>,
 }
@@ -105,6 +111,14 @@ pub struct End {
     pub tasks_refused: u64,
 }
 
+impl Names {
+    /// Whether a process has the profile in which these names are. Without any profile it may look up both.
+    fn are_of(&self, pid: pid_t) -> bool {
+        sys::may_look_up(pid, &self.marker) == Some(true)
+            && sys::may_look_up(pid, &self.stranger) == Some(false)
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Option<State>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -112,12 +126,11 @@ impl Shared {
 }
 
 impl State {
-    /// All processes that may be members. With `ask`, each is asked for the sandbox's mark, which takes longer.
-    fn list(&self, ask: bool) -> Vec<Listed> {
+    /// All processes that may be members. Those that are not known, and not older than the command, are asked for its mark.
+    fn list(&self) -> Vec<Listed> {
         let user = sys::user();
         // Root can become anybody inside, nobody else can.
         let which = if user == 0 { Which::All } else { Which::User(user) };
-        let names = self.names.as_ref().filter(|_| ask);
         let own = std::process::id().cast_signed();
         sys::pids(which)
             .into_iter()
@@ -125,18 +138,17 @@ impl State {
             .filter_map(|pid| {
                 let found = sys::basics(pid)?;
                 let group = if sys::session(pid) == Some(self.root) { self.root } else { found.group };
-                let is_marked = names.is_some_and(|names| {
-                    sys::may_look_up(pid, &names.marker) == Some(true)
-                        && sys::may_look_up(pid, &names.stranger) == Some(false)
-                });
+                let is_marked = found.start >= self.born
+                    && !self.ledger.knows(pid, found.start)
+                    && self.names.as_ref().is_some_and(|names| names.are_of(pid));
                 Some(Listed { pid, parent: found.parent, group, start: found.start, is_marked })
             })
             .collect()
     }
 
     /// Members that are alive.
-    fn look(&mut self, ask: bool) -> Vec<pid_t> {
-        let all = self.list(ask);
+    fn look(&mut self) -> Vec<pid_t> {
+        let all = self.list();
         self.ledger.look(&all)
     }
 
@@ -144,7 +156,7 @@ impl State {
     fn used(&mut self) -> (Used, Usage) {
         let mut used = Used::default();
         let (mut user, mut system) = (Duration::ZERO, Duration::ZERO);
-        for pid in self.look(false) {
+        for pid in self.look() {
             used.tasks += sys::threads(pid).unwrap_or(1);
             if let Some(process) = sys::process_usage(pid) {
                 used.memory = used.memory.saturating_add(process.memory);
@@ -164,7 +176,7 @@ impl State {
 }
 
 impl Sandboxed {
-    /// Starts a command. `tag` is that of its profile.
+    /// Starts a command. `tag` is that of its profile; with `count` what is used is looked at though nothing limits it.
     ///
     /// # Errors
     /// When the system refuses.
@@ -173,13 +185,14 @@ impl Sandboxed {
         tag: &str,
         watched: Watched,
         cpu_limit: Option<Duration>,
+        count: bool,
     ) -> io::Result<Sandboxed> {
         let queue = kqueue::kqueue()?;
         let names = CString::new(marker(tag)).ok().zip(CString::new(stranger(tag)).ok());
         let names = names.map(|(marker, stranger)| Names { marker, stranger });
         let pid = spawn::spawn(start)?;
         let born = sys::basics(pid).map_or(0, |found| found.start);
-        let state = State { root: pid, ledger: Ledger::new(pid, born), names };
+        let state = State { root: pid, born, ledger: Ledger::new(pid, born), names };
         let shared = Arc::new(Shared { state: Mutex::new(Some(state)) });
         let mut started = Sandboxed {
             pid,
@@ -191,6 +204,8 @@ impl Sandboxed {
             peak: None,
             most_tasks: None,
             refused: 0,
+            count,
+            is_ending: false,
             left: None,
             forwarded: Vec::new(),
             resize: None,
@@ -199,9 +214,8 @@ impl Sandboxed {
         if let Err(error) = started.follow(pid)
             && error.raw_os_error() != Some(libc::ESRCH)
         {
-            let _ = sys::kill(-pid, libc::SIGKILL);
-            started.end_rest();
-            let _ = sys::reap(pid);
+            // Which kills it.
+            drop(started);
             return Err(error);
         }
         // After it was added: whatever it becomes later is told.
@@ -250,7 +264,8 @@ impl Sandboxed {
                 return self.reap().map(Some);
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            self.take_events(left.unwrap_or(LONGEST).min(LONGEST))?;
+            let longest = if self.is_ending { Duration::from_millis(1) } else { LONGEST };
+            self.take_events(left.unwrap_or(longest).min(longest))?;
             if until.is_some_and(|until| Instant::now() >= until) && !sys::has_ended(self.pid)? {
                 return Ok(None);
             }
@@ -274,6 +289,7 @@ impl Sandboxed {
                     if flags.contains(ProcessEvents::EXEC) && pid == self.pid {
                         self.executed = Executed::Yes;
                     }
+                    self.is_ending |= flags.contains(ProcessEvents::EXIT) && pid == self.pid;
                     if flags.contains(ProcessEvents::FORK) {
                         self.enter_children(pid);
                     }
@@ -338,7 +354,7 @@ impl Sandboxed {
                 let Some(state) = &mut *state else { return };
                 // The group at once, whoever is in it by now.
                 let _ = sys::kill(-self.pid, libc::SIGKILL);
-                let mut alive = state.look(true);
+                let mut alive = state.look();
                 alive.retain(|pid| *pid != self.pid);
                 alive
             };
@@ -385,7 +401,7 @@ impl Sandboxed {
     /// How often [`Sandboxed::watch`] has to be called, if there is anything to watch.
     #[must_use]
     pub fn watch_every(&self) -> Option<Duration> {
-        (!self.watched.is_empty()).then_some(EVERY)
+        (self.count || !self.watched.is_empty()).then_some(EVERY)
     }
 
     /// Looks at what is used; the limit that is exceeded, if one is.

@@ -32,9 +32,39 @@ pub fn missing(policy: &Policy) -> Vec<&'static str> {
     rows.into_iter().filter(|(asked, _)| *asked).map(|(_, what)| what).collect()
 }
 
+/// Whether a refusal is worth telling. What programs only ask about (metadata, services, settings of the system) is refused by the
+/// dozen, and they go on.
+#[must_use]
+pub fn is_told(operation: &str) -> bool {
+    match operation {
+        "file-read-metadata" | "file-read-xattr" => false,
+        other => ["file-", "network-", "process-exec", "forbidden-exec"]
+            .iter()
+            .any(|start| other.starts_with(start)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_programs_only_ask_about_is_not_told() {
+        for told in [
+            "file-read-data",
+            "file-write-create",
+            "network-outbound",
+            "process-exec*",
+            "forbidden-exec-sugid",
+        ] {
+            assert!(is_told(told), "{told}");
+        }
+        for asked in
+            ["file-read-metadata", "file-read-xattr", "mach-lookup", "sysctl-read", "process-info-pidinfo"]
+        {
+            assert!(!is_told(asked), "{asked}");
+        }
+    }
 
     #[test]
     fn the_default_policy_lacks_nothing() {

@@ -257,8 +257,12 @@ fn finding(kept: impl Fn(&Promise) -> (Kept, Vec<Need>)) -> Finding {
             continue;
         }
         let lacks: Vec<String> = lacks.iter().map(ToString::to_string).collect();
-        let needs = if lacks.is_empty() { String::new() } else { format!("; requires {}", lacks.join(", ")) };
-        lines.push(format!("{}: {}, {}{needs}", promise.promise, kept.support, kept.how));
+        let why = match (kept.support, lacks.is_empty()) {
+            (Support::NotAvailable, false) => format!("requires {}", lacks.join(", ")),
+            (_, false) => format!("{}; more requires {}", kept.how, lacks.join(", ")),
+            (_, true) => kept.how.to_owned(),
+        };
+        lines.push(format!("{}: {}: {why}", promise.promise, kept.support));
     }
     let enforced = PROMISES.len() - lines.len();
     let mut detail = format!("{enforced} of {} in docs/platforms.md are enforced here", PROMISES.len());

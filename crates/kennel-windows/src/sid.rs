@@ -15,6 +15,8 @@ use crate::wide::terminated;
 pub(crate) const EVERYONE: &str = "S-1-1-0";
 /// The level that unlabelled objects refuse writes from: they count as medium.
 pub(crate) const LOW_INTEGRITY: &str = "S-1-16-4096";
+/// The level of ordinary programs.
+pub(crate) const MEDIUM_INTEGRITY: &str = "S-1-16-8192";
 /// The system itself.
 pub(crate) const SYSTEM: &str = "S-1-5-18";
 
@@ -64,6 +66,11 @@ impl Sid {
             // Small numbers are those of accounts that every machine has.
             (other & 0x7fff_ffff) | 0x4000_0000
         ))
+    }
+
+    /// Its last number: of an integrity level, how high it is.
+    pub(crate) fn last(&self) -> u32 {
+        self.words.last().copied().unwrap_or(0)
     }
 
     /// For calls, which do not change it.

@@ -370,13 +370,12 @@ impl Sandboxed {
             if self.has_ended() {
                 return self.end().map(Some);
             }
-            match self.job.next(until) {
-                Some(message) => self.note(message),
-                None => {
-                    if until.is_some_and(|until| Instant::now() >= until) {
-                        return if self.has_ended() { self.end().map(Some) } else { Ok(None) };
-                    }
-                }
+            if let Some(message) = self.job.next(until) {
+                self.note(message);
+            }
+            // After each message: a command that starts processes without end must not keep its clock from being looked at.
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return if self.has_ended() { self.end().map(Some) } else { Ok(None) };
             }
         }
     }
@@ -431,16 +430,20 @@ impl Sandboxed {
 
     /// Terminates the job and waits until it is empty; returns how many processes could not be ended.
     fn end_everything(&mut self) -> u32 {
-        self.job.terminate(KILLED);
         let deadline = Instant::now() + ENDING;
         loop {
+            // Each time: a process may have been on its way when the others were ended.
+            self.job.terminate(KILLED);
             // Asked, and not only listened to: messages can be lost.
             let active = self.job.accounting().map_or(0, |used| used.active);
             let now = Instant::now();
             if active == 0 || now >= deadline {
                 // What was told before the end.
-                while let Some(message) = self.job.next(Some(Instant::now())) {
+                while let Some(message) = self.job.next(Some(now)) {
                     self.note(message);
+                    if Instant::now() >= deadline {
+                        break;
+                    }
                 }
                 return active;
             }

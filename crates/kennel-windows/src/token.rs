@@ -32,7 +32,7 @@ use windows_sys::Win32::System::SystemServices::{SE_GROUP_INTEGRITY, SE_GROUP_LO
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
 use crate::error::{Error, check};
-use crate::sid::{EVERYONE, LOW_INTEGRITY, SYSTEM, Sid};
+use crate::sid::{EVERYONE, LOW_INTEGRITY, MEDIUM_INTEGRITY, SYSTEM, Sid};
 use crate::verdict::TokenKind;
 use crate::wide::terminated;
 
@@ -116,16 +116,21 @@ impl Token {
         // SAFETY: it was just made for us.
         let handle = unsafe { OwnedHandle::from_raw_handle(restricted) };
         let token = Token { handle, user, own };
-        if kind == TokenKind::NoWrites {
-            token.lower_integrity()?;
-        }
-        let logon: Vec<&Sid> = groups.iter().filter(|group| group.is_logon).map(|group| &group.sid).collect();
-        token.set_default_access(&logon, kind)?;
+        token.lower_integrity(match kind {
+            TokenKind::NoWrites => LOW_INTEGRITY,
+            // Who is an administrator may have more, and the groups are not all that it is for.
+            TokenKind::UserWrites => MEDIUM_INTEGRITY,
+        })?;
+        token.set_default_access(kind)?;
         Ok(token)
     }
 
-    fn lower_integrity(&self) -> Result<(), Error> {
-        let level = Sid::parse(LOW_INTEGRITY)?;
+    /// Lowers it to this level. One that is lower stays: nobody can raise it.
+    fn lower_integrity(&self, level: &str) -> Result<(), Error> {
+        let level = Sid::parse(level)?;
+        if integrity(&self.handle)?.last() <= level.last() {
+            return Ok(());
+        }
         let label = TOKEN_MANDATORY_LABEL {
             Label: SID_AND_ATTRIBUTES { Sid: level.as_ptr(), Attributes: SE_GROUP_INTEGRITY as u32 },
         };
@@ -139,11 +144,11 @@ impl Token {
     }
 
     /// What the command makes (processes, pipes, events) has to be open to itself: who is restricted needs an entry for one
-    /// of the restricting identifiers, else PowerShell cannot write to its own pipes.
-    fn set_default_access(&self, logon: &[&Sid], kind: TokenKind) -> Result<(), Error> {
+    /// of the restricting identifiers, else PowerShell cannot write to its own pipes. Not for the logon session, which other
+    /// sandboxes of this user have as well.
+    fn set_default_access(&self, kind: TokenKind) -> Result<(), Error> {
         let system = Sid::parse(SYSTEM)?;
         let mut sids = vec![&system, &self.user];
-        sids.extend(logon);
         if kind == TokenKind::NoWrites {
             sids.push(&self.own);
         }
@@ -220,6 +225,12 @@ fn user(token: &OwnedHandle) -> Result<Sid, Error> {
     Ok(unsafe { Sid::copy((*buffer.as_ptr().cast::<TOKEN_USER>()).User.Sid) })
 }
 
+fn integrity(token: &OwnedHandle) -> Result<Sid, Error> {
+    let buffer = information(token, TokenIntegrityLevel)?;
+    // SAFETY: as above.
+    Ok(unsafe { Sid::copy((*buffer.as_ptr().cast::<TOKEN_MANDATORY_LABEL>()).Label.Sid) })
+}
+
 fn groups(token: &OwnedHandle) -> Result<Vec<Group>, Error> {
     let buffer = information(token, TokenGroups)?;
     let list = buffer.as_ptr().cast::<TOKEN_GROUPS>();
@@ -273,5 +284,7 @@ mod tests {
         assert_eq!(Sid::parse("S-1-5-32-544").unwrap().to_string(), "S-1-5-32-544");
         assert_ne!(Sid::of_nobody().unwrap(), Sid::of_nobody().unwrap());
         assert!(Sid::parse("no identifier").is_err());
+        let (low, medium) = (Sid::parse(LOW_INTEGRITY).unwrap(), Sid::parse(MEDIUM_INTEGRITY).unwrap());
+        assert_eq!((low.last(), medium.last()), (4096, 8192));
     }
 }

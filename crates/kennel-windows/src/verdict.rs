@@ -412,6 +412,42 @@ mod tests {
         assert_eq!(ROWS.len(), known.len());
     }
 
+    #[test]
+    fn the_table_of_all_systems_says_the_same() {
+        use kennel_policy::platforms::{PROMISES, Support};
+        for promise in PROMISES {
+            for key in promise.settings {
+                let verdict = find(key).expect("every key has one").verdict;
+                let agrees = match promise.windows.support {
+                    Support::Enforced => !matches!(verdict, Verdict::Unavailable | Verdict::BestEffort),
+                    Support::BestEffort | Support::NotAvailable => true,
+                };
+                assert!(agrees, "{}: {key} is {verdict:?}", promise.promise);
+            }
+        }
+    }
+
+    /// The table in docs/windows.md; `UPDATE_DOCS=1` writes it.
+    #[test]
+    fn the_page_shows_every_verdict() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/windows.md");
+        let page = std::fs::read_to_string(path).expect("the page").replace("\r\n", "\n");
+        let (begin, end) = ("<!-- settings -->\n", "<!-- /settings -->");
+        let (before, rest) = page.split_once(begin).expect("the table's begin");
+        let (_, after) = rest.split_once(end).expect("the table's end");
+        let rows: String = ROWS
+            .iter()
+            .map(|row| format!("| `{}` | {} | {} |\n", row.key, row.verdict.word(), row.how))
+            .collect();
+        let wanted =
+            format!("{before}{begin}| setting | | how, or why not |\n|---|---|---|\n{rows}{end}{after}");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, &wanted).expect("written");
+            return;
+        }
+        assert!(page == wanted, "docs/windows.md is out of date; run with UPDATE_DOCS=1");
+    }
+
     /// Nothing that Windows lacks: the host's network, everything readable, nothing writable.
     fn possible() -> Policy {
         let mut policy = Policy::default();

@@ -12,6 +12,7 @@ mod deb;
 mod digest;
 mod publish;
 mod release;
+mod rpm;
 mod sbom;
 mod templates;
 
@@ -182,6 +183,7 @@ fn build(
     files.write(&folder.join(&name))?;
     fs::write(folder.join(format!("{name}.cdx.json")), bill)?;
     fs::write(folder.join(format!("{name}.tar.gz")), gzip(&files.tar(&format!("{name}/"), release.time))?)?;
+    fs::write(folder.join(rpm::file_name(release, arch)), rpm::pack(release, arch, &files)?)?;
     let package = folder.join(deb::file_name(release, arch));
     fs::write(&package, deb::pack(release, arch, &files)?)?;
     check_package(&package)

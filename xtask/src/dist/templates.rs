@@ -81,6 +81,8 @@ mod tests {
             ("packaging/homebrew/kennel.rb", format!("\"{url}/v{version}/kennel-{version}-source.tar.gz\"")),
             ("packaging/nix/package.nix", format!("version = \"{version}\";")),
             ("packaging/container/Containerfile", format!("ARG VERSION={version}\n")),
+            ("README.md", format!("sudo dpkg --install kennel_{version}_amd64.deb ")),
+            ("docs/install.md", format!("sudo dpkg --install kennel_{version}_amd64.deb\n")),
         ] {
             assert!(text(path).unwrap().contains(&expected), "{path} does not have {expected:?}");
         }

@@ -5,6 +5,7 @@
 //! [`standard_library`]. Where that cannot be had, the check is skipped, with the reason.
 
 pub mod link;
+mod musl;
 pub mod standard_library;
 
 use std::process::Command;
@@ -23,6 +24,9 @@ const TARGETS: [&str; 3] = ["aarch64-apple-darwin", "x86_64-apple-darwin", "x86_
 /// The packages that have to compile there without a warning. What they depend on has to compile.
 const PACKAGES: [&str; 7] =
     ["kennel", "kennel-cli", "kennel-entrypoint", "kennel-macos", "kennel-policy", "kennel-windows", "xtask"];
+
+/// Packages whose tests and benchmarks are Linux's alone.
+const LIBRARIES: [&str; 1] = ["kennel-proxy"];
 
 /// Checks for every target. Returns whether all is well.
 ///
@@ -45,20 +49,29 @@ pub fn check_foreign(words: &[String]) -> Result<bool, Failure> {
 /// When cargo cannot be started.
 pub fn check(install: bool, reports: &mut Vec<Report>) -> Result<(), Failure> {
     for target in TARGETS {
-        reports.push(match standard_library::find(target, Purpose::Check, install) {
-            Ok(found) => suite::run(target, "", &mut clippy(target, &found), suite::BUILD)?,
-            Err(reason) => skipped(target, &reason),
-        });
+        match standard_library::find(target, Purpose::Check, install) {
+            Ok(found) => {
+                for (part, packages, which) in
+                    [("", &PACKAGES[..], "--all-targets"), ("libraries", &LIBRARIES, "--lib")]
+                {
+                    let mut clippy = clippy(target, &found, packages, which);
+                    reports.push(suite::run(target, part, &mut clippy, suite::BUILD)?);
+                }
+            }
+            Err(reason) => reports.push(skipped(target, &reason)),
+        }
     }
     Ok(())
 }
 
-fn clippy(target: &str, library: &StandardLibrary) -> Command {
+fn clippy(target: &str, library: &StandardLibrary, packages: &[&str], which: &str) -> Command {
     let mut command = cargo::cargo();
-    command.args(["clippy", "--quiet", "--all-targets", "--no-deps", "--target", target]);
-    command.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
-    // With the program that its tests start, and so with these.
-    command.args(["--features", "kennel-windows/probe"]);
+    command.args(["clippy", "--quiet", which, "--no-deps", "--target", target]);
+    command.args(packages.iter().flat_map(|package| ["--package", package]));
+    if packages.contains(&"kennel-windows") {
+        // With the program that its tests start, and so with these.
+        command.args(["--features", "kennel-windows/probe"]);
+    }
     command.args(["--", "-D", "warnings"]);
     // A folder of its own: with other flags cargo would build everything in the usual one again, each time.
     command.env("CARGO_TARGET_DIR", cargo::root().join("target").join("check-foreign"));

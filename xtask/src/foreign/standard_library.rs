@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::musl;
 use crate::debian::{self, run};
 use crate::{cache, cargo};
 
@@ -51,7 +52,9 @@ impl StandardLibrary {
 /// # Errors
 /// Why there is none.
 pub fn find(target: &str, purpose: Purpose, install: bool) -> Result<StandardLibrary, String> {
-    if cargo::has_standard_library(target) {
+    // For trying the way that hosts without rustup go.
+    let only_source = std::env::var("KENNEL_STANDARD_LIBRARY").is_ok_and(|word| word == "source");
+    if !only_source && cargo::has_standard_library(target) {
         return Ok(StandardLibrary::Installed);
     }
     let compiler = Compiler::ask()?;
@@ -62,18 +65,25 @@ pub fn find(target: &str, purpose: Purpose, install: bool) -> Result<StandardLib
     };
     let library = sysroot.join("lib/rustlib").join(target).join("lib");
     if library.is_dir() {
+        if purpose == Purpose::Link && install {
+            musl::complete(target, &sysroot, &library)?;
+        }
         return Ok(StandardLibrary::Built { sysroot });
     }
     if !install {
         return Err(format!("no standard library of this target (rustup target add {target})"));
     }
     let no_target = match rustup(&["target", "add", target]) {
+        _ if only_source => "as KENNEL_STANDARD_LIBRARY says".to_owned(),
         Ok(()) => return Ok(StandardLibrary::Installed),
         Err(error) => error,
     };
     println!("{target}: building its standard library ({no_target})");
     let source = source(&compiler, &state)?;
     build(&source, target, purpose, &library)?;
+    if purpose == Purpose::Link {
+        musl::complete(target, &sysroot, &library)?;
+    }
     Ok(StandardLibrary::Built { sysroot })
 }
 
@@ -172,10 +182,14 @@ fn build(source: &Path, target: &str, purpose: Purpose, library: &Path) -> Resul
     };
     let mut check = cargo::cargo();
     check.args([task, "--release", "--quiet", "--locked", "--target", target]);
-    check.args(["--no-default-features", "--features", "panic-unwind,backtrace"]);
+    // Nothing here unwinds on musl: the library that does it is LLVM's, in C++, and programs are released without.
+    let is_musl = target.ends_with("-musl");
+    check.args(["--no-default-features", "--features", if is_musl { "" } else { "panic-unwind,backtrace" }]);
     check.current_dir(copy.join("sysroot")).env("CARGO_TARGET_DIR", &built);
     // The standard library is written in unstable Rust, and its dependencies have to count as a part of it.
-    check.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", "-Zforce-unstable-if-unmarked");
+    let flags = ["-Zforce-unstable-if-unmarked", "-Cpanic=abort"];
+    let flags = flags[..if is_musl { 2 } else { 1 }].join("\u{1f}");
+    check.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", flags);
     run(&mut check).map_err(|error| format!("building the standard library: {error}"))?;
     let made = built.join(target).join("release/deps");
     for entry in fs::read_dir(&made).map_err(failed)?.flatten() {

@@ -40,18 +40,20 @@ pub struct Kernel {
     pub suite: &'static str,
     /// The Debian suite whose programs and C library the machine has.
     pub land: &'static str,
+    /// Whether the quick matrix has it.
+    pub is_quick: bool,
 }
 
 /// The oldest first. Each is one of a Debian release or of its backports, which is where people meet them.
 pub const KERNELS: &[Kernel] = &[
     // Before Landlock (5.13), mount_setattr (5.12) and unprivileged overlays (5.11); glibc 2.31.
-    Kernel { name: "5.10", suite: "bullseye", land: "bullseye" },
+    Kernel { name: "5.10", suite: "bullseye", land: "bullseye", is_quick: false },
     // Landlock ABI 2: no truncation, no network, no scopes.
-    Kernel { name: "6.1", suite: "bookworm", land: "bookworm" },
+    Kernel { name: "6.1", suite: "bookworm", land: "bookworm", is_quick: true },
     // Landlock ABI 6.
-    Kernel { name: "6.12", suite: "bookworm-backports", land: "bookworm" },
+    Kernel { name: "6.12", suite: "bookworm-backports", land: "bookworm", is_quick: true },
     // Landlock ABI 10.
-    Kernel { name: "7.2", suite: "trixie-backports", land: "trixie" },
+    Kernel { name: "7.2", suite: "trixie-backports", land: "trixie", is_quick: true },
 ];
 
 pub fn kernel(name: &str) -> Option<&'static Kernel> {

@@ -81,7 +81,12 @@ impl Choice {
             }
         }
         if choice.kernels.is_empty() {
-            choice.kernels = KERNELS.iter().collect();
+            // The emulated arm64 machine is slower still.
+            let all = (choice.all || !choice.names.is_empty()) && choice.arch == Arch::X86_64;
+            let only = (choice.arch == Arch::Arm64).then_some(KERNEL_OF_CGROUPS);
+            let is_wanted =
+                |kernel: &&Kernel| only.map_or(all || kernel.is_quick, |only| only == kernel.name);
+            choice.kernels = KERNELS.iter().filter(is_wanted).collect();
         }
         Ok(choice)
     }
@@ -226,9 +231,9 @@ const KERNEL_OF_CGROUPS: &str = "6.12";
 /// Which machines, with which jobs. Those that take longest come first.
 fn boots(choice: &Choice) -> Vec<Boot> {
     let mut boots = Vec::new();
-    for kernel in
-        choice.kernels.iter().filter(|kernel| kernel.name == KERNEL_OF_CGROUPS && choice.wants("cgroups"))
-    {
+    for kernel in choice.kernels.iter().filter(|kernel| {
+        kernel.name == KERNEL_OF_CGROUPS && choice.arch == Arch::X86_64 && choice.wants("cgroups")
+    }) {
         let everybody = ["root", "user", "crowded", "container", "stranger", "systemd"];
         // Once a systemd runs, it is asked by everybody, so it comes last.
         let jobs =
@@ -243,9 +248,10 @@ fn boots(choice: &Choice) -> Vec<Boot> {
         }
     }
     let is_wanted = |trouble: &&Trouble| {
+        let is_x86 = choice.arch == Arch::X86_64;
         let is_chosen =
             if choice.names.is_empty() { choice.all || trouble.is_quick } else { choice.wants(trouble.name) };
-        is_chosen && choice.kernels.iter().any(|kernel| kernel.name == trouble.kernel)
+        is_x86 && is_chosen && choice.kernels.iter().any(|kernel| kernel.name == trouble.kernel)
     };
     boots.extend(TROUBLES.iter().filter(is_wanted).filter_map(|trouble| trouble_boot(choice, trouble)));
     boots.retain(|boot| !boot.jobs.is_empty());

@@ -4,7 +4,7 @@
 if [ "$($BB cat /sys/module/apparmor/parameters/enabled 2> /dev/null)" != Y ]; then
   skip apparmor "AppArmor is not on in this kernel"; exit 0
 fi
-if [ ! -e /sys/kernel/security/apparmor/features/namespaces/userns_create ]; then
+if ! $BB grep -q userns_create /sys/kernel/security/apparmor/features/namespaces/mask; then
   skip apparmor "this kernel's AppArmor does not mediate user namespaces"; exit 0
 fi
 [ -e /vm/apparmor/kennel ] || { skip apparmor "the package's profile is not in the source"; exit 0; }
@@ -26,7 +26,8 @@ profile session flags=(attach_disconnected) {
 }
 PROFILE
 apparmor_parser -K -r /run/session || { echo "test the_session_has_a_profile ... FAILED"; exit 1; }
-session() { as_u aa-exec -p session -- "$@"; }
+# A shell in the profile starts the command: aa-exec alone would put the command itself into it.
+session() { as_u aa-exec -p session -- /bin/sh -c '"$0" "$@"; exit $?' "$@"; }
 expect unshare_is_denied 1 "" session unshare --user true
 expect without_the_profile_doctor_says_that_apparmor_denies_it 1 "AppArmor profile \`session\`" session /usr/bin/kennel doctor
 expect without_the_profile_doctor_tells_what_to_do 1 "install an AppArmor profile that allows \`userns\`" session /usr/bin/kennel doctor
@@ -38,7 +39,7 @@ ubuntu() {
     /vm/busybox mount -t tmpfs switch /proc/sys/kernel
     echo 1 > /proc/sys/kernel/apparmor_restrict_unprivileged_userns
     . /vm/guests/checks.sh
-    as_u aa-exec -p session -- "$0" "$@"' "$@"
+    as_u aa-exec -p session -- /bin/sh -c "\"\$0\" \"\$@\"; exit \$?" "$0" "$@"' "$@"
 }
 expect doctor_names_the_switch_of_ubuntu 1 "kernel.apparmor_restrict_unprivileged_userns = 1" ubuntu /usr/bin/kennel doctor
 expect doctor_says_that_a_profile_helps 1 "install an AppArmor profile that allows \`userns\`" ubuntu /usr/bin/kennel doctor

@@ -2,6 +2,7 @@
 BB=/vm/busybox
 kennel=/var/tmp/kennel-vm/kennel
 failures=0
+printed=/tmp/printed-$$
 
 # A command as user 1000.
 as_u() { ( cd /home/u && HOME=/home/u USER=u exec $BB su u -s /bin/sh -c 'exec "$0" "$@"' -- "$@" ); }
@@ -10,14 +11,14 @@ as_u() { ( cd /home/u && HOME=/home/u USER=u exec $BB su u -s /bin/sh -c 'exec "
 expect() {
   name=$1 code=$2 text=$3
   shift 3
-  "$@" > /run/printed 2>&1
+  "$@" > $printed 2>&1
   got=$?
-  if [ $got = "$code" ] && { [ -z "$text" ] || $BB grep -qF -- "$text" /run/printed; }; then
+  if [ $got = "$code" ] && { [ -z "$text" ] || $BB grep -qF -- "$text" $printed; }; then
     echo "test $name ... ok"
   else
     echo "test $name ... FAILED"
     echo "$*: ended with $got, not $code, or did not print: $text"
-    $BB cat /run/printed
+    $BB cat $printed
     failures=1
   fi
 }

@@ -14,10 +14,9 @@ $BB mount -o remount,bind,ro /sys/fs/cgroup 2> /dev/null || $BB mount -t cgroup2
 echo > /.dockerenv
 shift
 kept=+chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,+setpcap,+net_bind_service,+net_raw,+sys_chroot,+mknod,+audit_write,+setfcap
-exec setpriv --inh-caps=-all --bounding-set=-all,$kept "$@"
+exec /usr/bin/setpriv --inh-caps=-all --bounding-set=-all,$kept "$@"
 SCRIPT
 inside() { $BB unshare -m -p -f -i -u $BB sh /run/container "$@"; status=$?; $BB rm -f /.dockerenv; return $status; }
-as_user() { inside "$1" $BB su u -s /bin/sh -c 'cd; exec "$0" "$@"' -- $kennel "$@"; }
 expect "with_a_whole_proc_root_runs_commands" 0 inside inside plain $kennel run -- echo inside
 expect "with_a_masked_proc_root_is_told_what_to_open" 125 "systempaths=unconfined" inside masked $kennel run -- true
 expect "with_a_masked_proc_doctor_is_of_the_same_opinion" 1 "systempaths=unconfined" inside masked $kennel doctor

@@ -8,6 +8,7 @@
 pub mod copy;
 pub mod exec;
 mod id_maps;
+mod numbers;
 mod vfork_child;
 pub mod zygote;
 

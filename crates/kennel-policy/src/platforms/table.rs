@@ -123,7 +123,13 @@ pub const PROMISES: &[Promise] = &[
         settings: &["files.rootfs_write"],
         linux: &[
             with(&[Kernel(6, 6), Namespaces], enforced("an overlay whose upper layer is in memory")),
-            with(&[], none("before Linux 6.6 an in-memory file system cannot hold the layer")),
+            with(
+                &[Kernel(5, 6), Namespaces],
+                best_effort(
+                    "the root is read-only: before Linux 6.6 a file system in memory cannot hold the layer",
+                ),
+            ),
+            with(&[], none("requires namespaces")),
         ],
         macos: none("there are no mount namespaces"),
         windows: none("there are no mount namespaces"),

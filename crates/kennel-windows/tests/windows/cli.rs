@@ -10,7 +10,9 @@ use windows_sys::Win32::System::Threading::CREATE_NO_WINDOW;
 use super::*;
 
 fn kennel() -> Option<OsString> {
-    let kennel = std::env::var_os("KENNEL_BIN");
+    // Or the one that was built beside the probe.
+    let beside = std::path::Path::new(probe_path()).with_file_name("kennel.exe");
+    let kennel = std::env::var_os("KENNEL_BIN").or_else(|| beside.is_file().then(|| beside.into_os_string()));
     if kennel.is_none() {
         println!("SKIPPED: no binary of kennel's (KENNEL_BIN)");
     }
@@ -98,7 +100,7 @@ fn the_doctor_lists_what_is_kept_and_runs_a_command() {
     let (code, output, _) = run(&kennel, &["doctor"]);
     assert_eq!(code, 0, "{output}");
     assert!(output.contains("a command ran in its job object"), "{output}");
-    assert!(output.contains("enforced: memory, swap, cpus"), "{output}");
+    assert!(output.contains("in docs/platforms.md are enforced here"), "{output}");
 }
 
 #[test]

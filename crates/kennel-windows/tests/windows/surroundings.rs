@@ -82,6 +82,21 @@ fn only_the_variables_that_the_policy_passes_arrive() {
 }
 
 #[test]
+fn folders_of_the_callers_drives_do_not_arrive() {
+    let mut inherited: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    inherited.push(("=Z:".into(), "Z:\\secret".into()));
+    let (mut output, end) = std::io::pipe().expect("a pipe");
+    let streams = [nowhere(), end.into(), nowhere()];
+    let words = words(&[probe_path(), "environment"]);
+    let mut sandboxed =
+        launch(&policy(), &words, &inherited, std::env::temp_dir(), streams).expect("it starts");
+    let mut text = String::new();
+    output.read_to_string(&mut text).expect("it prints");
+    sandboxed.wait(Some(Instant::now() + LONG)).expect("waited").expect("it ends");
+    assert!(text.contains("TEMP=") && !text.contains("secret"), "{text}");
+}
+
+#[test]
 fn a_name_that_would_smuggle_in_another_variable_is_refused() {
     let mut policy = policy();
     policy.environment.set = vec![("A".into(), "x\0PATH=evil".into())];

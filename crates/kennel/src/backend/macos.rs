@@ -17,12 +17,12 @@ use kennel_macos::ledger::with_marker;
 use kennel_macos::limits::{Exceeded, LimitPlan, limit_plan};
 use kennel_macos::process::{self, Sandboxed};
 use kennel_macos::profile::{
-    Access, HostDisk, MissingFolders, Network, Point, Profile, Resolved, Surroundings, profile, resolve,
+    Access, HostDisk, MissingFolders, Network, Profile, Resolved, Surroundings, profile, refusal, resolve,
 };
 use kennel_macos::spawn::Start;
 use kennel_macos::terminal::{self, Pair, Raw};
 use kennel_macos::violation_log::ViolationLog;
-use kennel_macos::{host, support, violations};
+use kennel_macos::{host, support};
 use kennel_policy::environment::environment;
 use kennel_policy::host::Finding;
 use kennel_policy::outcome::{Ended, Outcome};
@@ -99,6 +99,9 @@ impl Backend for MacOs {
         host::findings(trial)
     }
 }
+
+/// What everything is killed by.
+const SIGKILL: i32 = 9;
 
 /// What stands for a sandbox's tag in a plan.
 const PLANNED_TAG: &str = "kennel-0";
@@ -201,7 +204,7 @@ fn steps(resolved: &Resolved, profile: &Profile) -> Vec<PlannedStep> {
 /// Starts a job.
 fn start(job: Job) -> Result<Portable<Command>> {
     let Job { policy, command, environment, cwd, streams, hooks, .. } = job;
-    let Hooks { audience, show, control, ask, published, advice, .. } = hooks;
+    let Hooks { count, audience, show, control, ask, published, advice, .. } = hooks;
     let attached = matches!(streams, Streams::Attached);
     let limits = limit_plan(&policy.limits, process::own_processes());
     let not_enforced = not_enforced(&policy, &limits)?;
@@ -282,7 +285,7 @@ fn start(job: Job) -> Result<Portable<Command>> {
         keep: &policy.process.keep_fds,
         limits: &limits.kernel,
     };
-    let mut sandboxed = Sandboxed::start(start, &tag, limits.watched, policy.limits.cpu_time)
+    let mut sandboxed = Sandboxed::start(start, &tag, limits.watched, policy.limits.cpu_time, count)
         .map_err(|error| io::Error::new(error.kind(), format!("starting {SANDBOX_EXEC}: {error}")))?;
     // From here on what fails must end it, which dropping the run does.
     let mut raw = None;
@@ -305,7 +308,7 @@ fn start(job: Job) -> Result<Portable<Command>> {
         gate,
         log,
         tag,
-        points: resolved.points,
+        resolved,
         advice,
         words: show_words(&command),
         tmp,
@@ -398,7 +401,7 @@ pub(crate) struct Command {
     log: Option<ViolationLog>,
     tag: String,
     /// For the rules behind what is refused.
-    points: Vec<Point>,
+    resolved: Resolved,
     advice: &'static str,
     /// Its name, for errors.
     words: String,
@@ -482,7 +485,8 @@ impl Process for Command {
         Some(match self.sandboxed.watch()? {
             Exceeded::Memory => Ended::OutOfMemory,
             Exceeded::CpuTime => Ended::CpuTimeUsedUp,
-            Exceeded::Tasks => Ended::Killed,
+            // Told by `pids_refused`.
+            Exceeded::Tasks => Ended::Signalled(SIGKILL),
         })
     }
 
@@ -495,9 +499,9 @@ impl Process for Command {
         if let Some(mut log) = self.log.take() {
             let failed = outcome.exit_code() != 0;
             let (lines, more) = log.finish(if failed { LATE } else { Duration::ZERO });
-            let refusals = lines.iter().filter_map(|line| violations::parse(line, &self.tag));
-            let told = refusals.map(|refusal| violations::violation(refusal, &self.points));
-            told.for_each(|violation| outcome.violations.add(violation));
+            let refusals = lines.iter().filter_map(|line| refusal(line, &self.tag));
+            let told = refusals.filter(|refusal| support::is_told(&refusal.operation));
+            told.for_each(|refusal| outcome.violations.add(refusal.violation(&self.resolved)));
             outcome.violations.more += more;
         }
         for folder in [self.tmp.take(), self.profile.take()].into_iter().flatten() {

@@ -362,39 +362,12 @@ fn findings() -> Vec<Finding> {
     } else {
         add("desktop", State::Good, "closed to commands by limits of the job object".into(), None);
     }
-    for section in ["files", "network", "limits", "process"] {
-        let (state, detail) = section_finding(section);
-        let remedy = (state != State::Good)
-            .then_some("use `best_effort` to run without them; docs/windows.md has the reasons");
-        add(section, state, detail, remedy);
-    }
     match trial() {
         Ok(()) => add("sandbox", State::Good, "a command ran in its job object".into(), None),
         Err(why) => add("sandbox", State::Missing, why, None),
     }
+    findings.push(kennel_policy::platforms::finding_on_windows());
     findings
-}
-
-/// What is kept of a section of the settings.
-fn section_finding(section: &str) -> (State, String) {
-    let named = |wanted: &[Verdict]| {
-        let rows = verdict::ROWS.iter().filter(|row| wanted.contains(&row.verdict));
-        let keys = rows.filter_map(|row| row.key.split_once('.')).filter(|(own, _)| *own == section);
-        keys.map(|(_, key)| key).collect::<Vec<_>>().join(", ")
-    };
-    let lists = [
-        ("enforced", named(&[Verdict::Enforced])),
-        ("partly", named(&[Verdict::Partly])),
-        ("with best effort only", named(&[Verdict::BestEffort])),
-        ("not available", named(&[Verdict::Unavailable])),
-    ];
-    let is_all = lists[1..].iter().all(|(_, keys)| keys.is_empty());
-    let shown: Vec<String> = lists
-        .iter()
-        .filter(|(_, keys)| !keys.is_empty())
-        .map(|(word, keys)| format!("{word}: {keys}"))
-        .collect();
-    (if is_all { State::Good } else { State::Weaker }, shown.join("; "))
 }
 
 /// Runs a command that does nothing, with a policy that Windows can keep.
