@@ -13,9 +13,16 @@ use kennel_policy::policy::Policy;
 use kennel_policy::settings::Base;
 use kennel_policy::srt;
 
-/// Tries that only a Mac refuses: a folder that is not there on the way to a denied name cannot be made, since a prepared one could
-/// be moved there.
-const STRICTER: &[&str] = &["mkdir -p .claude", "mkdir .claude"];
+/// Tries that only a Mac refuses.
+const STRICTER: &[&str] = &[
+    // A folder that is not there on the way to a denied name cannot be made: a prepared one could be moved there.
+    "mkdir -p .claude",
+    "mkdir .claude",
+    // There is no such folder.
+    "echo x > /dev/shm/x",
+    // Globs that deny hold for what comes later.
+    "echo x > no-match-yet && cat no-match-yet",
+];
 
 /// The policy of srt's settings.
 pub fn policy_of_srt(settings: &str, work: &Path, home: &Path) -> Option<Policy> {
@@ -57,7 +64,8 @@ impl Mac {
         let around = Surroundings { cwd: work.to_path_buf(), homes, ..Surroundings::default() };
         let resolved = resolve(policy, &around, &HostDisk, MissingFolders::Create).ok()?;
         let network = Network::of(&policy.network, &[3128]).ok()?;
-        let text = profile(&resolved, &network, "kennel-compat").expect("names of tests can be written").text;
+        // A name with a line break is refused there.
+        let text = profile(&resolved, &network, "kennel-compat").ok()?.text;
         let profile = Evaluated::parse(&text).expect("a profile that was written can be read");
         Some(Mac { profile, work: work.to_path_buf(), top: top.to_path_buf() })
     }
