@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use kennel::{Ended, Sandbox, Session, Stdio};
+use kennel::{Ended, Session, Stdio};
 use kennel_tests::eventually;
 use kennel_tests::leftovers::{processes_left_with, processes_with, unique_sleep};
 

@@ -136,14 +136,25 @@ pub const PROMISES: &[Promise] = &[
     },
     Promise {
         group: "Files",
-        promise: "a private /tmp; mounts at other paths; folders in memory",
-        settings: &["files.tmp", "files.mounts", "files.tmpfs"],
+        promise: "temporary files of its own",
+        settings: &["files.tmp"],
+        linux: &[
+            with(&[Kernel(5, 6), Namespaces], enforced("a private /tmp, in memory")),
+            with(&[], none("requires namespaces")),
+        ],
+        macos: enforced("a new folder that TMPDIR names; the host's /tmp is closed"),
+        windows: enforced("a new folder that TEMP and TMP name"),
+    },
+    Promise {
+        group: "Files",
+        promise: "mounts at other paths; folders in memory",
+        settings: &["files.mounts", "files.tmpfs"],
         linux: &[
             with(&[Kernel(5, 6), Namespaces], enforced("mounts")),
             with(&[], none("requires namespaces")),
         ],
-        macos: best_effort("a new folder that TMPDIR names; no mounts"),
-        windows: best_effort("a new folder that TEMP and TMP name; no mounts"),
+        macos: none("there are no mounts of a process's own"),
+        windows: none("there are no mounts of a process's own"),
     },
     Promise {
         group: "Files",
@@ -206,7 +217,9 @@ pub const PROMISES: &[Promise] = &[
             ),
             with(&[], none("requires a network namespace")),
         ],
-        macos: best_effort("the command binds the host's ports"),
+        macos: enforced(
+            "the profile lets the command listen on these ports of the loopback, at the same numbers",
+        ),
         windows: none("the command has the host's ports"),
     },
     Promise {
@@ -271,7 +284,7 @@ pub const PROMISES: &[Promise] = &[
             with(&[Kernel(5, 6), Namespaces], enforced("a pseudo-terminal made inside")),
             with(&[], enforced("the filter refuses to type into the caller's")),
         ],
-        macos: best_effort("the caller's terminal; typing into it is refused"),
+        macos: enforced("a pseudo-terminal that kennel carries"),
         windows: best_effort("the caller's console"),
     },
     Promise {

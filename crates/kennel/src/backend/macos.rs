@@ -96,7 +96,9 @@ impl Backend for MacOs {
     }
 
     fn findings(trial: impl FnOnce() -> std::result::Result<(), String>) -> Vec<Finding> {
-        host::findings(trial)
+        let mut findings = host::findings(trial);
+        findings.push(kennel_policy::platforms::finding_on_macos());
+        findings
     }
 }
 
