@@ -142,7 +142,7 @@ impl Both {
     pub fn later(&self, path: &Path) -> Result<(), Difference> {
         use crate::profile::Denial;
         let text = path.to_str().unwrap();
-        let nearest = self.macos.points.iter().filter(|point| path.starts_with(&point.path)).next_back();
+        let nearest = self.macos.points.iter().rfind(|point| path.starts_with(&point.path));
         let depth = nearest.map_or(0, |point| point.path.components().count());
         for glob in &self.macos.patterns {
             // The most specific rule wins.

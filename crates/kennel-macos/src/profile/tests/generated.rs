@@ -78,7 +78,7 @@ fn grow(top: &Path, seed: u64) {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        state % one_in == 0
+        state.is_multiple_of(one_in)
     };
     fs::create_dir_all(top).unwrap();
     for first in NAMES {
@@ -95,7 +95,7 @@ fn grow(top: &Path, seed: u64) {
                         () if chance(2) => fs::write(&path, second).unwrap(),
                         () if chance(5) => {
                             symlink(["../a", "../../t0/b", "nowhere", "../../t2"][first.len() % 4], &path)
-                                .unwrap()
+                                .unwrap();
                         }
                         () => {
                             fs::create_dir(&path).unwrap();
