@@ -2,7 +2,7 @@
 //!
 //! [`profile`] is pure: it looks at a disk through a small trait and writes a text. So are the decisions of the executor:
 //! [`command_line`], [`limits`], [`ledger`], [`exit`], [`support`], [`units`] and [`violations`]. They are compiled and tested on every system with such
-//! paths. What calls macOS itself is in [`sys`], [`spawn`], [`process`], [`terminal`], [`violation_log`] and [`host`], and is there
+//! paths. What calls macOS itself is in `sys`, `spawn`, `process`, `terminal`, `violation_log` and `host`, and is there
 //! on macOS alone.
 
 #[cfg(unix)]
