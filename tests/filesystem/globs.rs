@@ -38,14 +38,23 @@ fn globs_work_in_all_four_lists_together() {
 }
 
 #[test]
-fn a_deny_of_all_in_a_folder_that_is_not_there_stops_nothing() {
+fn a_deny_of_all_in_a_folder_that_is_not_there_keeps_it_from_being_made() {
     let tree = Tree::new();
     tree.scratch.write("project/main.txt", "text");
     let rules = flags([
-        ("--deny-read", tree.at("project/missing/**")),
+        ("--allow-write", tree.at("project")),
+        ("--deny-read", tree.at("project/hidden/**")),
+        ("--deny-write", tree.at("project/kept/**")),
+        ("--deny-write", tree.at("project/p[1]/**")),
         ("--deny-write", tree.at("nowhere/at/all/**")),
     ]);
     can_read(&rules, &tree.at("project/main.txt"));
+    for name in ["hidden", "kept", "p[1]"] {
+        let folder = tree.at(&format!("project/{name}"));
+        let made = inside(&rules, "mkdir -p \"$1\" && echo x > \"$1/f\" && cat \"$1/f\"", &[&folder]);
+        assert!(!made.stdout.contains('x'), "{name}: {made:?}");
+        assert!(!Path::new(&folder).join("f").exists(), "{name} was made");
+    }
 }
 
 #[test]

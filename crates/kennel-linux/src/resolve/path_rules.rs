@@ -148,13 +148,37 @@ fn goes_round(path: &Path, found: &Found) -> bool {
     links.is_empty() && end == found.path
 }
 
-/// The path that a rule names, and whether it does so itself: a glob that denies also denies what its brackets spell.
-fn name_of(list: List, rule: &PathRule) -> Option<(&PathRule, Cow<'_, Path>, bool)> {
-    if !rule.pattern.is_glob() {
-        return Some((rule, Cow::Borrowed(rule.pattern.as_path()), true));
+/// How a rule comes to name a path.
+#[derive(Clone, Copy, PartialEq)]
+enum Named {
+    Itself,
+    /// By what its brackets spell: a glob that denies also denies that, if it is there.
+    ByBrackets,
+    /// As the folder of `folder/**`, which matches the folder as well: while that is not there, it is kept from being made.
+    AsMissingFolder,
+}
+
+/// The path that a rule names, and how.
+fn name_of(list: List, rule: &PathRule) -> Option<(&PathRule, Cow<'_, Path>, Named)> {
+    let pattern = &rule.pattern;
+    if !pattern.is_glob() {
+        return Some((rule, Cow::Borrowed(pattern.as_path()), Named::Itself));
     }
-    let text = list.denies().then(|| rule.pattern.with_brackets_as_text())??;
-    (!text.is_glob()).then(|| (rule, Cow::Owned(text.as_path().to_path_buf()), false))
+    if !list.denies() {
+        return None;
+    }
+    if pattern.matches(pattern.literal_prefix()) {
+        return Some((rule, Cow::Borrowed(pattern.literal_prefix()), Named::AsMissingFolder));
+    }
+    let text = pattern.with_brackets_as_text()?;
+    let path = Cow::Owned(text.literal_prefix().to_path_buf());
+    if !text.is_glob() {
+        Some((rule, Cow::Owned(text.as_path().to_path_buf()), Named::ByBrackets))
+    } else if text.matches(&path) {
+        Some((rule, path, Named::AsMissingFolder))
+    } else {
+        None
+    }
 }
 
 fn leads_in_circles(error: &std::io::Error) -> bool {
@@ -198,6 +222,10 @@ impl<'a> Resolver<'a> {
                 Err(error) if rule.lenient && list != List::DenyWrite && leads_in_circles(&error) => continue,
                 location => location.map_err(system_error(&reason, path))?,
             };
+            // Otherwise it is the glob's to match.
+            if named == Named::AsMissingFolder && !matches!(location, Location::Missing(_)) {
+                continue;
+            }
             let straight = match &location {
                 Location::Found(Found { path: place, .. }) | Location::Missing(place) => place == path,
                 Location::Forbidden => true,
@@ -216,8 +244,7 @@ impl<'a> Resolver<'a> {
                 Location::Missing(path) => Some((path, None)),
                 Location::Forbidden => None,
             };
-            // What brackets spell besides what they mean is denied if it is there.
-            if !named && !matches!(location, Location::Found(_)) {
+            if named == Named::ByBrackets && !matches!(location, Location::Found(_)) {
                 continue;
             }
             let mut list = list;
