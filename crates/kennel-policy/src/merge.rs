@@ -12,6 +12,7 @@ use std::fmt;
 
 use crate::domain::HostRule;
 use crate::dotfiles;
+use crate::gateway::GatewayPolicy;
 use crate::policy::{
     EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Limits, Missing,
     NestedNamespaces, NetworkMode, NetworkPolicy, NoNetwork, Origin, OtherNames, PathRule, Policy,
@@ -19,6 +20,7 @@ use crate::policy::{
     SecretVariables, TmpMode, UnixSockets, UserMode,
 };
 use crate::profiles::{NoOwnProfiles, OwnProfiles};
+use crate::secrets::TlsPolicy;
 use crate::settings::keys::{self, Kind};
 use crate::settings::{Base, PathEntry, Settings, SettingsError, Stated};
 use crate::users::{self, User};
@@ -467,6 +469,8 @@ fn policy(settings: Settings, users: Vec<User>) -> Policy {
     // it is what the command was to work on.
     let missing_read = if reads == ReadModel::Listed { Missing::Error } else { Missing::Skip };
     Policy {
+        secrets: Vec::new(),
+        gateway: GatewayPolicy::default(),
         best_effort: value(best_effort).unwrap_or_default(),
         files: FilePolicy {
             rootfs: files.rootfs.map(|folder| RootFs {
@@ -503,6 +507,8 @@ fn policy(settings: Settings, users: Vec<User>) -> Policy {
             mode: value(network.mode).unwrap_or_default(),
             allow: network.allow,
             deny: network.deny,
+            http: Vec::new(),
+            tls: TlsPolicy::default(),
             ask: value(network.ask).unwrap_or_default(),
             ask_timeout: value(network.ask_timeout).flatten(),
             allow_sni_mismatch: value(network.allow_sni_mismatch).unwrap_or_default(),

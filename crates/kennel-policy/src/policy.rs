@@ -9,7 +9,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::domain::HostRule;
+use crate::gateway::GatewayPolicy;
+use crate::http_rule::HttpRule;
 use crate::pattern::PathPattern;
+use crate::secrets::{SecretRule, TlsPolicy};
 use crate::users::User;
 
 /// Everything a sandbox is allowed to do.
@@ -25,6 +28,10 @@ pub struct Policy {
     pub environment: EnvironmentPolicy,
     /// Who the command is and how it starts.
     pub process: ProcessPolicy,
+    /// Secrets that the command uses, mostly without holding them.
+    pub secrets: Vec<SecretRule>,
+    /// The way to models, without their keys.
+    pub gateway: GatewayPolicy,
     /// Run without protections this host cannot enforce, and list them in the outcome.
     pub best_effort: bool,
 }
@@ -330,6 +337,10 @@ pub struct NetworkPolicy {
     pub allow: Vec<HostRule>,
     /// Hosts that cannot be reached even if allowed; checked first.
     pub deny: Vec<HostRule>,
+    /// Requests that can be made, in [`NetworkMode::AllowList`]: a host that one of these names can be reached by them alone.
+    pub http: Vec<HttpRule>,
+    /// What of the encrypted traffic the gate reads.
+    pub tls: TlsPolicy,
     /// Whether kennel asks about hosts that no rule covers, in [`NetworkMode::AllowList`].
     pub ask: bool,
     /// How long to wait for an answer before refusing the host; `None` to wait without a limit.
@@ -377,6 +388,8 @@ impl Default for NetworkPolicy {
             mode: NetworkMode::None,
             allow: Vec::new(),
             deny: Vec::new(),
+            http: Vec::new(),
+            tls: TlsPolicy::default(),
             ask: false,
             ask_timeout: Some(Duration::from_secs(60)),
             allow_sni_mismatch: false,

@@ -12,6 +12,7 @@ use kennel_policy::policy::{
     EnvironmentPolicy, FilePolicy, GitLevel, Limits, NestedNamespaces, NetworkMode, NetworkPolicy, Policy,
     ProcessPolicy, ReadModel, SeccompProfile, TmpMode, UnixSockets, UserMode,
 };
+use kennel_policy::secrets::{SecretMode, TlsPolicy};
 
 /// How far a key is kept on Windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +198,7 @@ pub fn token_kind(policy: &Policy) -> TokenKind {
 /// nothing starts.
 #[must_use]
 pub fn lacks(policy: &Policy) -> Vec<Lack> {
-    let Policy { files, network, limits, environment, process, best_effort: _ } = policy;
+    let Policy { files, network, limits, environment, process, secrets, gateway, best_effort: _ } = policy;
     let mut lacks = Lacks(Vec::new());
     lacks.files(files, token_kind(policy));
     lacks.network(network, token_kind(policy));
@@ -205,6 +206,13 @@ pub fn lacks(policy: &Policy) -> Vec<Lack> {
     // All of it is enforced.
     let EnvironmentPolicy { base: _, pass: _, unset: _, set: _, secrets: _, secret_names: _ } = environment;
     lacks.process(process);
+    // The gate's TLS needs a C compiler for Windows, which no lane has yet.
+    if secrets.iter().any(|rule| rule.mode == SecretMode::Swap) {
+        lacks.add("secrets", "stand-ins are not exchanged; the command gets none");
+    }
+    if !gateway.providers.is_empty() {
+        lacks.add("gateway", "there is no model gateway");
+    }
     lacks.0
 }
 
@@ -292,6 +300,8 @@ impl Lacks {
             // Rules of the gate: as enforced as the gate is.
             allow: _,
             deny: _,
+            http,
+            tls,
             ask,
             ask_timeout: _,
             allow_sni_mismatch: _,
@@ -321,6 +331,12 @@ impl Lacks {
                 "network.mode",
                 "only proxy variables lead to the network gate, and a program can ignore them",
             ),
+        }
+        if !http.is_empty() {
+            self.add("network.allow", "requests are not compared with rules");
+        }
+        if *tls != TlsPolicy::default() {
+            self.add("network.terminate", "TLS connections are carried as they are");
         }
         self.add_if(*ask && *mode == NetworkMode::AllowList, "network.ask");
         self.add_if(!publish.is_empty(), "network.publish");
