@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use crate::domain::HostRule;
 use crate::policy::Origin;
 
+pub mod known;
+
 /// A secret that a policy names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretRule {
