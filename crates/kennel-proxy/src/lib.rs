@@ -29,6 +29,8 @@ mod record;
 mod relay;
 mod resolver;
 mod rules;
+#[cfg(unix)]
+pub mod secrets;
 mod sockets;
 pub mod socks;
 pub mod ssh;
