@@ -223,7 +223,7 @@ impl Client {
         let mut sender = way.sender(self).await?;
         let whole = way.parent.borrow().is_some();
         let Ready { request, refused, redacts } = self.ready(request, &target, sender.is_h2(), whole)?;
-        let asked = request.headers().get(UPGRADE).cloned();
+        let asked = request.headers().contains_key(UPGRADE);
         let method = request.method().clone();
         let times = self.gate.settings().times;
         let mut request = Some(request);
@@ -547,10 +547,10 @@ impl Client {
         &self,
         mut response: Response<Incoming>,
         client: hyper::upgrade::OnUpgrade,
-        asked: Option<HeaderValue>,
+        asked: bool,
         redacts: bool,
     ) -> Result<Response<AnyBody>, Page> {
-        if asked.is_none() {
+        if !asked {
             return Err(Page::bad_answer("it changes the protocol, which nobody asked for"));
         }
         let server = hyper::upgrade::on(&mut response);

@@ -37,7 +37,7 @@ pub(crate) async fn encrypted(
 ) {
     let times = gate.settings().times;
     let hello = LazyConfigAcceptor::new(Acceptor::default(), Buffered::from(client));
-    let start = match within(times.head, async { hello.await }).await {
+    let start = match within(times.head, hello).await {
         Ok(start) => start,
         Err(error) => {
             if error.kind() == io::ErrorKind::InvalidData {
