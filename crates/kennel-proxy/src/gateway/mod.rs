@@ -6,8 +6,10 @@
 //! ([`budget`]). What the provider says of tokens is read from its answer as it passes.
 
 pub mod budget;
+pub mod json;
 mod key;
 pub mod provider;
+pub mod usage;
 
 use std::fmt;
 use std::io::Write;
