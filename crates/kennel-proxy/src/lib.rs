@@ -21,6 +21,8 @@ mod gate;
 pub mod gateway;
 pub mod http;
 mod inside;
+#[cfg(unix)]
+mod inspect;
 pub mod netlink;
 mod open;
 mod parent;
@@ -31,6 +33,8 @@ mod record;
 mod relay;
 mod resolver;
 mod rules;
+#[cfg(unix)]
+pub mod secrets;
 mod sockets;
 pub mod socks;
 pub mod ssh;
@@ -42,6 +46,8 @@ pub use ask::{Answer, Ask, Question};
 pub use auth::Credentials;
 pub use client::{Program, Transport, Who};
 pub use gate::{External, Gate, Settings, Times};
+#[cfg(unix)]
+pub use inspect::{Authority, AuthorityError, BUNDLES, Inspect, Inspector, Roots, RootsError};
 pub use open::{GateSockets, OpenError, OpenGate};
 pub use parent::{Bypass, ParentProxies, ParentProxy, ParentProxyError};
 pub use random::random;
