@@ -7,26 +7,34 @@
 
 pub mod budget;
 pub mod json;
-mod key;
+mod log;
+pub mod paths;
 pub mod provider;
+mod refusal;
+pub mod request;
+pub mod token;
 pub mod usage;
 
 use std::fmt;
 use std::io::Write;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kennel_policy::gateway::Budget;
 use kennel_policy::outcome::GatewayUse;
 
 use budget::Counters;
 pub use budget::Prices;
-pub use provider::{GatewayError, Provider, SecretValue, Upstream};
+use log::Log;
+pub use provider::{GatewayError, Provider, Upstream};
+
+use crate::inspect::Roots;
 
 /// How a gateway is set up.
-#[derive(Default)]
 pub struct GatewaySettings {
     /// The providers. A listener of [`crate::GateSockets::gateway`] names one by its number here.
     pub providers: Vec<Provider>,
+    /// Whom the gate trusts when it talks to them.
+    pub roots: Arc<Roots>,
     /// What all of them together may use.
     pub budget: Budget,
     /// What tokens cost.
@@ -35,6 +43,15 @@ pub struct GatewaySettings {
     pub log: Option<Box<dyn Write + Send>>,
     /// Whether the log holds what was said.
     pub log_contents: bool,
+}
+
+impl GatewaySettings {
+    /// These providers, without a limit and without a log.
+    #[must_use]
+    pub fn new(providers: Vec<Provider>, roots: Arc<Roots>) -> GatewaySettings {
+        let (budget, prices) = (Budget::default(), Prices::default());
+        GatewaySettings { providers, roots, budget, prices, log: None, log_contents: false }
+    }
 }
 
 impl fmt::Debug for GatewaySettings {
@@ -47,24 +64,29 @@ impl fmt::Debug for GatewaySettings {
 ///
 /// ```
 /// use kennel_policy::gateway::Api;
-/// use kennel_proxy::gateway::{Gateway, GatewaySettings, Provider, SecretValue, Upstream};
+/// use kennel_proxy::Roots;
+/// use kennel_proxy::gateway::{Gateway, GatewaySettings, Provider, Upstream};
+/// use kennel_proxy::secrets::SecretValue;
 ///
 /// let provider = Provider {
 ///     name: "anthropic".into(),
 ///     api: Api::Anthropic,
 ///     token: "sk-ant-only-worth-something-inside".into(),
-///     key: Some(SecretValue::from_bytes(b"sk-ant-real".to_vec())),
+///     key: Some(SecretValue::from_bytes(b"sk-ant-real".to_vec())?),
 ///     upstream: Upstream::parse("https://api.anthropic.com")?,
 ///     models: vec!["claude-haiku-*".into()],
 ///     budget: Default::default(),
 /// };
-/// let gateway = Gateway::new(GatewaySettings { providers: vec![provider], ..Default::default() })?;
+/// let roots = Roots::load(&[], std::iter::empty())?;
+/// let gateway = Gateway::new(GatewaySettings::new(vec![provider], roots.into()))?;
 /// assert_eq!(gateway.used().total.requests, 0);
-/// # Ok::<(), kennel_proxy::gateway::GatewayError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Gateway {
     providers: Vec<Provider>,
+    roots: Arc<Roots>,
     counters: Mutex<Counters>,
+    log: Log,
 }
 
 impl fmt::Debug for Gateway {
@@ -79,13 +101,13 @@ impl Gateway {
     /// # Errors
     /// When a token is empty, or a key cannot be sent in a header field.
     pub fn new(settings: GatewaySettings) -> Result<Gateway, GatewayError> {
-        let GatewaySettings { providers, budget, prices, log: _, log_contents: _ } = settings;
+        let GatewaySettings { providers, roots, budget, prices, log, log_contents } = settings;
         for provider in &providers {
             provider.check()?;
         }
         let budgets = providers.iter().map(|provider| provider.budget).collect();
         let counters = Mutex::new(Counters::new(budget, budgets, prices));
-        Ok(Gateway { providers, counters })
+        Ok(Gateway { providers, roots, counters, log: Log::new(log, log_contents) })
     }
 
     /// What was used so far.

@@ -5,7 +5,7 @@ use std::fmt;
 use kennel_policy::domain::Host;
 use kennel_policy::gateway::{Api, Budget, ProviderRule};
 
-pub use super::key::SecretValue;
+use crate::secrets::SecretValue;
 
 /// A provider of models.
 #[derive(Debug)]
@@ -219,7 +219,7 @@ mod tests {
             name: "a".into(),
             api: Api::OpenAi,
             token: "t".into(),
-            key: Some(SecretValue::from_bytes(key.to_vec())),
+            key: Some(SecretValue::from_bytes(key.to_vec()).unwrap()),
             upstream: Upstream::parse("https://a.test").unwrap(),
             models: vec![],
             budget: Budget::default(),

@@ -107,10 +107,8 @@ impl Found {
         };
         let name = |at: usize| levels.get(at).and_then(Level::name).unwrap_or_default();
         match value {
-            Value::Text(_, length) => {
-                if is_text(levels.last().and_then(Level::name).unwrap_or_default()) {
-                    self.text = self.text.saturating_add(length);
-                }
+            Value::Text(_, length) if is_text(levels.last().and_then(Level::name).unwrap_or_default()) => {
+                self.text = self.text.saturating_add(length);
             }
             Value::Number(number) => {
                 let Some(number) = count(number) else { return };
@@ -173,7 +171,7 @@ impl Found {
 fn count(number: &str) -> Option<u64> {
     number.parse().ok().or_else(|| {
         let number: f64 = number.parse().ok()?;
-        (number >= 0.0 && number < 1e15).then_some(number as u64)
+        (0.0..1e15).contains(&number).then_some(number as u64)
     })
 }
 

@@ -138,7 +138,8 @@ mod tests {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from(authority.certificate_der().to_vec())).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
         let leaf = authority.leaf(&Host::parse("api.test").unwrap()).unwrap();
         let accepts = |name: &'static str| {
             let name = ServerName::try_from(name).unwrap();

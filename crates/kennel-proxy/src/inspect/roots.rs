@@ -45,7 +45,9 @@ pub enum RootsError {
         source: io::Error,
     },
     /// A file that was named has none.
-    #[error("reading certificates from {0}: there is none in it\nhelp: certificates are in PEM, between `-----BEGIN CERTIFICATE-----` and `-----END CERTIFICATE-----`")]
+    #[error(
+        "reading certificates from {0}: there is none in it\nhelp: certificates are in PEM, between `-----BEGIN CERTIFICATE-----` and `-----END CERTIFICATE-----`"
+    )]
     Empty(PathBuf),
 }
 
@@ -56,7 +58,8 @@ impl Roots {
         environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
     ) -> Result<Roots, RootsError> {
         let mut pem = String::new();
-        let bundle = BUNDLES.iter().find_map(|path| read(Path::new(path)).ok().filter(|text| !text.is_empty()));
+        let bundle =
+            BUNDLES.iter().find_map(|path| read(Path::new(path)).ok().filter(|text| !text.is_empty()));
         pem.push_str(&bundle.unwrap_or_default());
         for (name, value) in environment {
             if VARIABLES.iter().any(|own| name == OsStr::new(own)) && !value.is_empty() {

@@ -22,9 +22,8 @@ pub(crate) struct Redaction {
 
 impl Redaction {
     pub(crate) fn new(swaps: &[Swap]) -> io::Result<Redaction> {
-        let pairs = || {
-            swaps.iter().flat_map(|swap| encodings::pairs(swap.value.expose(), swap.stand_in.as_bytes()))
-        };
+        let pairs =
+            || swaps.iter().flat_map(|swap| encodings::pairs(swap.value.expose(), swap.stand_in.as_bytes()));
         let same = pairs().filter(|pair| pair.find.len() == pair.put.len());
         Ok(Redaction {
             all: Arc::new(Replacements::new(pairs())?),

@@ -219,7 +219,8 @@ impl Stream {
         let mut at = 0;
         loop {
             let undecided = if is_end { text.len() } else { all.undecided(text, at) };
-            let Some((start, which)) = all.first(text, &mut next).filter(|(start, _)| *start < undecided) else {
+            let Some((start, which)) = all.first(text, &mut next).filter(|(start, _)| *start < undecided)
+            else {
                 out.extend_from_slice(&text[at..undecided]);
                 return undecided;
             };

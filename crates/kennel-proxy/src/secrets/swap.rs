@@ -277,8 +277,7 @@ pub(crate) struct SwapStream {
 impl SwapStream {
     /// Whether the body has the length that was announced.
     pub(crate) fn keeps_length(&self) -> bool {
-        self.view.body_names.is_empty()
-            || self.view.same_length && matches!(self.written, Written::AsTheyAre)
+        self.view.body_names.is_empty() || self.view.same_length && matches!(self.written, Written::AsTheyAre)
     }
 
     fn texts(&self) -> &Replacements {
@@ -327,8 +326,7 @@ impl View {
             true if !encrypted && !swap.swap_in.plaintext => Some(WhyNot::Plaintext),
             true => None,
         };
-        let (bound, others): (Vec<&Swap>, Vec<&Swap>) =
-            all.iter().partition(|swap| why_not(swap).is_none());
+        let (bound, others): (Vec<&Swap>, Vec<&Swap>) = all.iter().partition(|swap| why_not(swap).is_none());
         let (mut foreign, mut owners) = (Vec::<Pair>::new(), Vec::new());
         for swap in others {
             let why = why_not(swap).unwrap_or(WhyNot::WrongHost);
@@ -474,7 +472,8 @@ mod tests {
         let swaps = Swaps::new(vec![swap("KEY", STAND_IN, REAL, "api.test", SwapIn::default())]);
         let elsewhere = target("evil.test");
         let basic = format!("Basic {}", encode(format!("me:{STAND_IN}").as_bytes()));
-        for value in [STAND_IN, &format!("x{STAND_IN}y"), &basic, &encode(format!("..{STAND_IN}").as_bytes())] {
+        for value in [STAND_IN, &format!("x{STAND_IN}y"), &basic, &encode(format!("..{STAND_IN}").as_bytes())]
+        {
             let refused = swaps.head(&elsewhere, true, &mut fields(&[("x-any", value)]), "/");
             assert_eq!(why(refused), WhyNot::WrongHost, "{value}");
         }
