@@ -282,6 +282,15 @@ impl Gate {
         record::summary(&ledger.records(), ledger.unkept(), advice)
     }
 
+    /// Whether requests are read, and not only carried.
+    pub(crate) fn reads_requests(&self) -> bool {
+        #[cfg(unix)]
+        let reads = self.0.settings.inspect.is_some();
+        #[cfg(not(unix))]
+        let reads = false;
+        reads
+    }
+
     pub(crate) fn settings(&self) -> &Settings {
         &self.0.settings
     }

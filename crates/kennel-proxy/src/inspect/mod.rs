@@ -4,7 +4,12 @@
 //! same library on both sides, so that a server reads exactly what was looked at.
 
 mod authority;
+pub(crate) mod body;
 mod roots;
+pub(crate) mod serve;
+mod stream;
+pub(crate) mod terminate;
+pub(crate) mod upstream;
 
 use std::io;
 use std::sync::Arc;
@@ -17,6 +22,7 @@ pub use roots::{BUNDLES, Roots, RootsError};
 
 use crate::gate::Target;
 use crate::secrets::{Redaction, Swap, Swaps};
+use upstream::Verifier;
 
 /// What of requests the gate reads, and what it does with them.
 #[derive(Debug)]
@@ -37,8 +43,6 @@ pub struct Inspect {
     pub strip_response_headers: Vec<String>,
     /// Whether an allowed host that speaks neither TLS nor HTTP is refused, and TLS that the gate does not read.
     pub refuse_opaque: bool,
-    /// Whether a request that names another host than the client connected to is answered with 421.
-    pub require_host_match: bool,
 }
 
 /// The same, ready to work.
@@ -51,10 +55,9 @@ pub struct Inspector {
     exclude: Vec<HostRule>,
     bound: Vec<HostRule>,
     pub(crate) authority: Option<Arc<Authority>>,
-    pub(crate) roots: Arc<Roots>,
+    pub(crate) verifier: Verifier,
     pub(crate) strip_response_headers: Vec<String>,
     pub(crate) refuse_opaque: bool,
-    pub(crate) require_host_match: bool,
 }
 
 impl Inspector {
@@ -71,10 +74,9 @@ impl Inspector {
             terminate: inspect.terminate,
             exclude: inspect.exclude,
             authority: inspect.authority,
-            roots: inspect.roots,
+            verifier: Verifier::new(inspect.roots),
             strip_response_headers: inspect.strip_response_headers.iter().map(|name| folded(name)).collect(),
             refuse_opaque: inspect.refuse_opaque,
-            require_host_match: inspect.require_host_match,
         })
     }
 

@@ -82,8 +82,4 @@ impl RedactedStream {
         self.stream.finish(&self.all, &mut out);
         out
     }
-
-    pub(crate) fn replaced(&self) -> usize {
-        self.stream.replaced
-    }
 }

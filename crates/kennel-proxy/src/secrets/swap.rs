@@ -142,11 +142,6 @@ impl Swaps {
         self.all.is_empty()
     }
 
-    /// Whether a secret is bound to this host.
-    pub(crate) fn bind(&self, target: &Target) -> bool {
-        self.all.iter().any(|swap| swap.is_bound_to(target))
-    }
-
     fn view(&self, target: &Target, encrypted: bool) -> io::Result<Arc<View>> {
         let key = (target.clone(), encrypted);
         let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
