@@ -275,6 +275,14 @@ pub enum Problem {
         /// Why not.
         why: String,
     },
+    /// A value that contradicts another one.
+    #[error("`{key}`: {why}")]
+    Inconsistent {
+        /// The key.
+        key: String,
+        /// What it contradicts.
+        why: String,
+    },
     /// The right type, but not a value that makes sense.
     #[error("`{key}`: {error}")]
     Value {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use crate::domain::{HostRule, ListKind};
 use crate::policy::{NetworkMode, Origin};
-use crate::secrets::{MaskedFile, SecretMode, SecretRule, SecretSource, SwapIn, known};
+use crate::secrets::{AbsentSecret, MaskedFile, SecretMode, SecretRule, SecretSource, SwapIn, known};
 use crate::settings::{SecretEntry, Settings, Stated};
 
 /// Why a secret cannot be used so.
@@ -102,7 +102,18 @@ fn rule(entry: SecretEntry) -> SecretRule {
     });
     let variable = variable.or_else(|| files.is_empty().then(|| OsString::from(&name)));
     let files = files.into_iter().map(|path| MaskedFile { path }).collect();
-    SecretRule { name, source, mode, hosts, variable, files, swap_in, origin }
+    SecretRule {
+        name,
+        source,
+        mode,
+        hosts,
+        variable,
+        files,
+        swap_in,
+        parts: None,
+        absent: AbsentSecret::Error,
+        origin,
+    }
 }
 
 fn check(rule: &SecretRule, others: &[SecretRule], settings: &Settings) -> Result<(), SecretProblem> {
@@ -119,7 +130,7 @@ fn check(rule: &SecretRule, others: &[SecretRule], settings: &Settings) -> Resul
     }
     match rule.mode {
         SecretMode::Inject => {
-            let SwapIn { query, body, plaintext } = rule.swap_in;
+            let SwapIn { query, body, plaintext, pass_encoded: _ } = rule.swap_in;
             let said = [
                 (!rule.hosts.is_empty(), "hosts"),
                 (query, "query"),

@@ -372,7 +372,12 @@ impl Reader<'_> {
             let file = self.base.path(OsStr::new(file));
             secret.files.push(file.map_err(|error| value(&format!("{name}.files"), item, error))?);
         }
-        secret.swap_in = SwapIn { query: is_true(query), body: is_true(body), plaintext: is_true(plaintext) };
+        secret.swap_in = SwapIn {
+            query: is_true(query),
+            body: is_true(body),
+            plaintext: is_true(plaintext),
+            pass_encoded: false,
+        };
         Ok(secret)
     }
 
