@@ -57,7 +57,8 @@ pub(crate) async fn serve(
         async move { service.answer(request).await }
     });
     let mut server = hyper::server::conn::http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(times.idle).max_buf_size(MOST_HEAD).half_close(true);
+    // A client that closes waits for no answer: the provider is to stop then.
+    server.timer(TokioTimer::new()).header_read_timeout(times.idle).max_buf_size(MOST_HEAD).half_close(false);
     let _ = server.serve_connection(TokioIo::new(Buffered::from(client)), service).await;
 }
 
@@ -285,7 +286,7 @@ impl Service<'_> {
         redaction.fields(&mut head.headers);
         let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         exchange.usage = Some(UsageReader::new(kind));
-        let redacted = (!redaction.is_empty()).then(|| redaction.body());
+        let redacted = self.provider.key.is_some().then(|| redaction.body());
         if redacted.is_some() && !body.is_end_stream() {
             head.headers.remove(CONTENT_LENGTH);
         }
