@@ -400,6 +400,24 @@ impl Gate {
         }
     }
 
+    /// The way to a server that the policy itself names: no rule about hosts is asked, because nothing inside chose it.
+    #[cfg(unix)]
+    pub(crate) async fn route_to(&self, target: &Target, exit: Exit) -> Result<Route, ResolveError> {
+        let Target { host, port } = target;
+        self.note(&host.to_string(), Some(*port), Door::Gateway, Verdict::Allowed, None);
+        if let Some(route) = self.external(exit) {
+            return Ok(route);
+        }
+        let is_here = matches!(host, Host::Ip(address) if address.is_loopback());
+        match self.parent(target, exit).filter(|_| !is_here) {
+            Some(parent) => {
+                let addresses = self.addresses(&parent.host, parent.port).await?;
+                Ok(Route::Parent(parent, addresses))
+            }
+            None => Ok(Route::Direct(self.addresses(host, *port).await?)),
+        }
+    }
+
     /// Names that *mean* the host's loopback: who allows one of them wants just that.
     fn leads_to_this_host_by_name(host: &Host) -> bool {
         matches!(host, Host::Name(name) if name == HOST_ALIAS || name == "localhost")
