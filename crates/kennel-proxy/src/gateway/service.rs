@@ -285,7 +285,7 @@ impl Service<'_> {
         redaction.fields(&mut head.headers);
         let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         exchange.usage = Some(UsageReader::new(kind));
-        let redacted = (!redaction.is_empty()).then(|| redaction.body());
+        let redacted = self.provider.key.is_some().then(|| redaction.body());
         if redacted.is_some() && !body.is_end_stream() {
             head.headers.remove(CONTENT_LENGTH);
         }
