@@ -236,6 +236,14 @@ impl Gate {
         }))
     }
 
+    /// A gate with the same rules and other settings, in the place of one that nobody has used.
+    #[must_use]
+    pub fn set_up_again(&self, change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = self.0.settings.clone();
+        change(&mut settings);
+        Gate::new(Rules::clone(&self.rules()), settings)
+    }
+
     /// What the rules say about a host and port. Nothing is recorded and nobody is asked.
     #[must_use]
     pub fn decide(&self, host: &Host, port: u16) -> Decision {
