@@ -224,6 +224,13 @@ impl Client {
         upgrade: hyper::upgrade::OnUpgrade,
     ) -> Result<Response<AnyBody>, Page> {
         let target = self.target(&request)?;
+        if self.fixed.is_none()
+            && let Some(gateway) = &self.gate.settings().gateway
+            && let Some(number) = gateway.provider_at(&target)
+        {
+            let answered = crate::gateway::answer(&self.gate, gateway, number, request).await;
+            return answered.map_err(|error| Page::bad_answer(&error.to_string()));
+        }
         if let Some(page) = &self.failure {
             return Err(page.clone());
         }
