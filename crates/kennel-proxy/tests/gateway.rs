@@ -452,6 +452,7 @@ fn the_token_is_exchanged_where_the_client_sends_it() {
             assert_eq!(seen.line, "POST /v1/messages?beta=true");
             assert_eq!(seen.body, ASK);
             assert_eq!(seen.fields["accept-encoding"], "identity");
+            assert_eq!(seen.fields["content-type"], "application/json");
             assert!(!seen.fields.contains_key("cookie"));
             let all = format!("{seen:?}");
             assert!(!all.contains(TOKEN) && !all.contains("somebody-else"), "{all}");
@@ -741,6 +742,38 @@ fn what_would_go_around_a_budget_is_refused() {
     assert_eq!(ask(json!({"model": "gpt-6", "background": true})).status, 400);
     assert!(setting.service.seen().is_empty());
     assert_eq!(ask(json!({"model": "gpt-6", "background": false})).status, 200);
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_is_counted_by_its_length() {
+    let service = Service::start(Speaks::H1, |_| Reply::of(200, "application/x-protobuf", vec![7; 4000]));
+    let setting = Setting::new(service, Api::Gemini, |settings| settings.budget.output_tokens = Some(900));
+    let ask = || setting.post("/v1beta/models/m:generateContent?alt=proto", &json!({"contents": []})).status;
+    assert_eq!(ask(), 200);
+    let used = setting.used(|used| used.total.output_tokens > 0).total;
+    assert_eq!((used.output_tokens, used.estimated), (1000, 1));
+    assert_eq!(ask(), 429);
+}
+
+#[test]
+fn a_body_is_what_it_was_read_as() {
+    let setting = Setting::new(Service::start(Speaks::H2, strict), Api::OpenAi, |settings| {
+        settings.providers[0].models = vec!["small".into()];
+    });
+    let token = format!("Bearer {TOKEN}");
+    let mut client = setting.client();
+    let both = r#"{"model":"small","x":"&model=large&"}"#;
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nAuthorization: {token}\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{both}",
+        both.len()
+    );
+    client.stream.write_all(head.as_bytes()).unwrap();
+    assert_eq!(client.answer().status, 200);
+    let answer = setting.ask("GET /v1/models", &[("Authorization", &token)], "{\"model\":\"large\"}");
+    assert_eq!(answer.status, 200);
+    let seen = setting.service.seen();
+    assert_eq!(seen[0].fields["content-type"], "application/json");
+    assert_eq!(seen[1].body, "");
 }
 
 #[test]

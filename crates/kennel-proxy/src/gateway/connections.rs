@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -20,15 +21,36 @@ use crate::inspect::upstream::{self, Sender};
 
 /// The most connections of HTTP/1.1 that are kept while nobody uses them.
 const MOST_KEPT: usize = 8;
+/// Less than what routers remember a silent connection for.
+const MOST_AGE: Duration = Duration::from_secs(90);
 
 thread_local! {
     /// Of the gate that this thread serves. They belong to its event loop.
     static OWN: Rc<Connections> = Rc::default();
 }
 
-/// Connections, each with the number of its provider.
+/// Connections that nobody uses.
 #[derive(Default)]
-pub(crate) struct Connections(RefCell<Vec<(usize, Sender)>>);
+pub(crate) struct Connections(RefCell<Vec<Kept>>);
+
+struct Kept {
+    provider: usize,
+    sender: Sender,
+    /// By the clock on the wall, which also counts the time that a computer sleeps.
+    used: SystemTime,
+}
+
+impl Kept {
+    fn new(provider: usize, sender: Sender) -> Kept {
+        Kept { provider, sender, used: SystemTime::now() }
+    }
+
+    /// Whether it takes another request, as far as anybody can tell: of an old one nobody may know any more, and who uses it waits
+    /// for minutes to find that out.
+    fn is_fresh(&self) -> bool {
+        !self.sender.is_closed() && self.used.elapsed().is_ok_and(|age| age < MOST_AGE)
+    }
+}
 
 /// A connection of HTTP/1.1 that is used, to be kept when the response has ended.
 pub(crate) struct Lent {
@@ -45,7 +67,7 @@ impl Lent {
             && !sender.is_closed()
             && kept.len() < MOST_KEPT
         {
-            kept.push((self.provider, sender));
+            kept.push(Kept::new(self.provider, sender));
         }
     }
 }
@@ -84,20 +106,21 @@ impl Connections {
                 Ok(Err((_, Some(_)))) if !is_new => {}
                 Ok(Err((error, _))) => return Err(unreachable(to, &innermost(&error))),
             }
-            self.0.borrow_mut().retain(|(number, _)| *number != provider);
+            self.0.borrow_mut().retain(|kept| kept.provider != provider);
         }
         Err(unreachable(to, "the connection was closed"))
     }
 
     fn kept(&self, provider: usize) -> Option<Sender> {
         let mut kept = self.0.borrow_mut();
-        kept.retain(|(_, sender)| !sender.is_closed());
-        let place = kept.iter().rposition(|(number, _)| *number == provider)?;
-        match &kept[place].1 {
+        kept.retain(Kept::is_fresh);
+        let place = kept.iter().rposition(|kept| kept.provider == provider)?;
+        if let Kept { sender: Sender::H2(shared), used, .. } = &mut kept[place] {
             // Shared by all.
-            Sender::H2(shared) => Some(Sender::H2(shared.clone())),
-            Sender::H1(_) => Some(kept.remove(place).1),
+            *used = SystemTime::now();
+            return Some(Sender::H2(shared.clone()));
         }
+        Some(kept.remove(place).sender)
     }
 
     async fn connect(&self, gate: &Gate, gateway: &Gateway, provider: usize) -> Result<Sender, Refusal> {
@@ -111,7 +134,7 @@ impl Connections {
         let tls = to.tls.then_some((&gateway.verifier, &to.host));
         let sender = upstream::open(wire, tls, true, times).await.map_err(|error| not_opened(to, &error))?;
         if let Sender::H2(shared) = &sender {
-            self.0.borrow_mut().push((provider, Sender::H2(shared.clone())));
+            self.0.borrow_mut().push(Kept::new(provider, Sender::H2(shared.clone())));
         }
         Ok(sender)
     }

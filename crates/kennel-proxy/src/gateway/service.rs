@@ -233,6 +233,13 @@ impl Service<'_> {
         let (provider, upstream) = (self.provider, &self.provider.upstream);
         token::strip(&mut head.headers);
         head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let nothing = Bytes::new();
+        let is_post = head.method == Method::POST;
+        let body = if is_post { body } else { &nothing };
+        if is_post {
+            // As it was read: a text can be a form as well.
+            head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
         let failed = |_| Refusal::Upstream("the request cannot be written".into());
         let mut query = Zeroizing::new(allowed.query);
         if let (Some(key), Some(place)) = (&provider.key, allowed.place) {
