@@ -90,7 +90,8 @@ pub const ANYWHERE: &[&str] =
     &["-----BEGIN … PRIVATE KEY-----", "://USER:PASSWORD@", "Authorization: …", "X-Api-Key: …"];
 
 /// Fields of requests that hold a secret, in lower case: of git's `http.extraHeader` and others' lists of headers.
-const FIELDS: &[&[u8]] = &[b"authorization:", b"x-api-key:", b"x-goog-api-key:", b"api-key:", b"private-token:"];
+const FIELDS: &[&[u8]] =
+    &[b"authorization:", b"x-api-key:", b"x-goog-api-key:", b"api-key:", b"private-token:"];
 
 /// Whether a variable of the caller's is kept back because it looks like a secret. Unless the policy names it in `pass`.
 #[must_use]
@@ -226,9 +227,12 @@ mod tests {
         {
             assert!(withheld(name, "x"), "{name}");
         }
-        for name in
-            ["npm_config_//registry.npmjs.org/:_authToken", "npm_config__auth", "NODE_AUTHTOKEN", "ACME_APIKEY"]
-        {
+        for name in [
+            "npm_config_//registry.npmjs.org/:_authToken",
+            "npm_config__auth",
+            "NODE_AUTHTOKEN",
+            "ACME_APIKEY",
+        ] {
             assert!(withheld(name, "x"), "{name}");
         }
         for name in ["AWS_ACCESS_KEY_ID", "SSH_AUTH_SOCK", "MY_DOOR_CODE", "MY__CODE", "DB_PASS", "_KEY"] {
