@@ -5,8 +5,14 @@
 //! `network`: clients use the names and ports that they use everywhere. `cargo xtask test` installs the clients and says where, in
 //! `KENNEL_CLIENTS` and `KENNEL_AGENTS`.
 
+mod agents;
 mod clients;
 mod direct;
+mod found;
+mod gateway;
+mod git;
+mod search;
+mod swapped;
 mod there;
 
 #[path = "../network/wire.rs"]
@@ -35,6 +41,8 @@ pub struct Upstream {
     /// The world.
     pub world: &'static World,
     keys: BTreeMap<String, String>,
+    /// A moment before the keys were made, in seconds since 1970.
+    since: f64,
 }
 
 /// The upstream, or a word that there is none.
@@ -44,9 +52,11 @@ pub fn upstream() -> Option<&'static Upstream> {
     let found = UPSTREAM.get_or_init(|| {
         let file = world.file("keys.json");
         let text = std::fs::read_to_string(&file).ok()?;
+        let made = std::fs::metadata(&file).and_then(|data| data.modified()).ok()?;
+        let since = made.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs_f64() - 1.0;
         // From here on nothing on the disk holds them.
         std::fs::remove_file(&file).expect("it was just read");
-        Some(Upstream { world, keys: serde_json::from_str(&text).expect("it is JSON") })
+        Some(Upstream { world, keys: serde_json::from_str(&text).expect("it is JSON"), since })
     });
     if found.is_none() {
         skipped("the upstream needs node and openssl");

@@ -1,6 +1,6 @@
 # Anthropic's SDK for Python as its documentation shows it: all it knows of the key and of the server is in variables.
 # Arguments: actions `whole[:MODEL]`, `stream[:MODEL]`, `count`; prints one line of JSON for each.
-import json, sys, time
+import json, os, subprocess, sys, time
 import anthropic
 
 client = anthropic.Anthropic()
@@ -26,3 +26,7 @@ for action in sys.argv[1:]:
     except anthropic.APIError as error:
         said |= {"error": type(error).__name__, "status": getattr(error, "status_code", None), "message": str(error)}
     print(json.dumps(said), flush=True)
+
+# Another program looks at this one, while it still holds all that it has ever held.
+if "AFTER" in os.environ:
+    subprocess.run(["sh", "-c", os.environ["AFTER"]], check=True)

@@ -1,6 +1,6 @@
 # Google's SDK for Python as its documentation shows it: all it knows of the key and of the server is in variables.
 # Arguments: actions `whole[:MODEL]`, `stream[:MODEL]`; prints one line of JSON for each.
-import json, sys, time
+import json, os, subprocess, sys, time
 from google import genai
 from google.genai import errors
 
@@ -26,3 +26,7 @@ for action in sys.argv[1:]:
     except errors.APIError as error:
         said |= {"error": type(error).__name__, "status": error.code, "message": str(error)}
     print(json.dumps(said), flush=True)
+
+# Another program looks at this one, while it still holds all that it has ever held.
+if "AFTER" in os.environ:
+    subprocess.run(["sh", "-c", os.environ["AFTER"]], check=True)
