@@ -11,6 +11,8 @@ use kennel_policy::printed::Ascii;
 use crate::ask::{Ask, AskResult, Asker};
 use crate::auth::Credentials;
 use crate::client;
+#[cfg(unix)]
+use crate::inspect::Inspector;
 use crate::parent::{ParentProxies, ParentProxy};
 use crate::record::{self, Door, Ledger, Record, Verdict};
 use crate::relay::Patience;
@@ -40,6 +42,9 @@ pub struct Settings {
     pub most_connections: usize,
     /// How long anything may take.
     pub times: Times,
+    /// What is read of requests; `None` for no more than is needed to know the host.
+    #[cfg(unix)]
+    pub inspect: Option<Arc<Inspector>>,
 }
 
 impl Default for Settings {
@@ -54,6 +59,8 @@ impl Default for Settings {
             ipv6: true,
             most_connections: 2048,
             times: Times::default(),
+            #[cfg(unix)]
+            inspect: None,
         }
     }
 }
@@ -266,6 +273,15 @@ impl Gate {
     pub fn summary_advising(&self, advice: &str) -> String {
         let ledger = lock(&self.0.ledger);
         record::summary(&ledger.records(), ledger.unkept(), advice)
+    }
+
+    /// Whether requests are read, and not only carried.
+    pub(crate) fn reads_requests(&self) -> bool {
+        #[cfg(unix)]
+        let reads = self.0.settings.inspect.is_some();
+        #[cfg(not(unix))]
+        let reads = false;
+        reads
     }
 
     pub(crate) fn settings(&self) -> &Settings {

@@ -19,6 +19,8 @@ mod doors;
 mod gate;
 pub mod http;
 mod inside;
+#[cfg(unix)]
+mod inspect;
 pub mod netlink;
 mod open;
 mod parent;
@@ -29,6 +31,8 @@ mod record;
 mod relay;
 mod resolver;
 mod rules;
+#[cfg(unix)]
+pub mod secrets;
 mod sockets;
 pub mod socks;
 pub mod ssh;
@@ -40,6 +44,8 @@ pub use ask::{Answer, Ask, Question};
 pub use auth::Credentials;
 pub use client::{Program, Transport, Who};
 pub use gate::{External, Gate, Settings, Times};
+#[cfg(unix)]
+pub use inspect::{Authority, AuthorityError, BUNDLES, Inspect, Inspector, Roots, RootsError};
 pub use open::{GateSockets, OpenError, OpenGate};
 pub use parent::{Bypass, ParentProxies, ParentProxy, ParentProxyError};
 pub use random::random;

@@ -85,6 +85,14 @@ pub enum DenyReason {
     Tls(&'static str),
     /// An HTTP client sent a request that is not carried.
     Request(String),
+    /// No rule about requests allows it; the rule that would.
+    HttpRule(String),
+    /// A stand-in was sent where its secret is not bound, or a secret could not be kept apart.
+    Secret(String),
+    /// The client speaks what the gate cannot read, to a host where it has to.
+    Unread(&'static str),
+    /// The client does not accept the sandbox's certificate.
+    NotTrusted,
     /// The client speaks what the gate does not carry to a name.
     Protocol(&'static str),
     /// The server did not answer in the protocol of its client.
@@ -106,6 +114,7 @@ impl DenyReason {
             DenyReason::Malformed(why) => DenyReason::Malformed(cut(&why)),
             DenyReason::NameMismatch(told) => DenyReason::NameMismatch(cut(&told)),
             DenyReason::Request(why) => DenyReason::Request(cut(&why)),
+            DenyReason::HttpRule(rule) => DenyReason::HttpRule(cut(&rule)),
             other => other,
         }
     }
@@ -132,6 +141,16 @@ impl fmt::Display for DenyReason {
             ),
             DenyReason::Tls(why) => write!(f, "the TLS hello is malformed: {why}"),
             DenyReason::Request(why) => write!(f, "the HTTP request is not allowed: {}", Ascii(why)),
+            DenyReason::HttpRule(rule) => {
+                write!(f, "no rule allows the request; to allow it, add to network.allow: \"{}\"", Ascii(rule))
+            }
+            DenyReason::Secret(why) => write!(f, "{}", Ascii(why)),
+            DenyReason::Unread(what) => {
+                write!(f, "the client speaks {what}, and only requests that can be read go to this host")
+            }
+            DenyReason::NotTrusted => f.write_str(
+                "the client does not accept the sandbox's certificate; network.no_terminate carries its connections unread",
+            ),
             DenyReason::Protocol(what) => {
                 write!(f, "the client speaks {what}, which only a tcp:// rule allows")
             }

@@ -27,9 +27,35 @@ pub(crate) async fn serve(gate: &Gate, mut client: Wire) -> Option<Tunnel> {
         (true, _, Some(port)) => elsewhere(gate, client, Door::Socks, port).await,
         (false, Some(port), _) => elsewhere(gate, client, Door::Http, port).await,
         (true, _, None) => return socks::serve(gate, client).await,
-        (false, None, _) => return forward::proxy(gate, client).await,
+        (false, None, _) => {
+            #[cfg(unix)]
+            if let Some(inspector) = &gate.settings().inspect
+                && !opens_tunnel(&mut client, patience).await
+            {
+                let inspector = std::sync::Arc::clone(inspector);
+                Box::pin(crate::inspect::terminate::proxy(gate, inspector, client)).await;
+                return None;
+            }
+            return forward::proxy(gate, client).await;
+        }
     }
     None
+}
+
+/// Whether a client's first request is a `CONNECT`.
+#[cfg(unix)]
+async fn opens_tunnel(client: &mut Wire, patience: std::time::Duration) -> bool {
+    const CONNECT: &[u8] = b"CONNECT ";
+    loop {
+        let skip = crate::http::head::leading_empty_lines(&client.inbox);
+        let said = &client.inbox[skip..];
+        if said.len() >= CONNECT.len() {
+            return said.starts_with(CONNECT);
+        }
+        if !CONNECT.starts_with(said) || !matches!(within(patience, client.fill()).await, Ok(1..)) {
+            return false;
+        }
+    }
 }
 
 /// Hands a client to a proxy on this host's loopback, which decides in the gate's place.

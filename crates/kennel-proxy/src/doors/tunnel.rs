@@ -35,6 +35,11 @@ pub(crate) struct Tunnel {
 }
 
 pub(crate) async fn carry(gate: &Gate, tunnel: Tunnel) {
+    #[cfg(unix)]
+    let tunnel = match inspected(gate, tunnel).await {
+        Some(tunnel) => tunnel,
+        None => return,
+    };
     let Tunnel { mut client, mut upstream, target, door } = tunnel;
     let Host::Name(name) = &target.host else {
         // Whoever allows an address allows all that is behind it.
@@ -70,6 +75,50 @@ pub(crate) async fn carry(gate: &Gate, tunnel: Tunnel) {
             sockets::reset_on_close(&upstream.stream);
             sockets::reset_on_close(&client.stream);
         }
+    }
+}
+
+/// The first byte of every TLS connection: a handshake.
+#[cfg(unix)]
+const TLS: u8 = 22;
+
+/// Reads the connection where the policy wants it; hands it back where it does not.
+#[cfg(unix)]
+async fn inspected(gate: &Gate, tunnel: Tunnel) -> Option<Tunnel> {
+    use crate::inspect::terminate;
+
+    let Some(inspector) = &gate.settings().inspect else { return Some(tunnel) };
+    let Tunnel { mut client, upstream, target, door } = tunnel;
+    let (only_requests, ends_here) = (inspector.has_http_rules(&target), inspector.terminates(&target));
+    let is_name = matches!(target.host, Host::Name(_));
+    if !is_name && !only_requests && !ends_here && !inspector.refuse_opaque {
+        return Some(Tunnel { client, upstream, target, door });
+    }
+    let words = match first_words(gate, &mut client, &upstream).await {
+        Ok(words) => words,
+        Err(_) => {
+            sockets::reset_on_close(&upstream.stream);
+            sockets::reset_on_close(&client.stream);
+            return None;
+        }
+    };
+    let inspector = std::sync::Arc::clone(inspector);
+    match words {
+        Words::Http => {
+            Box::pin(terminate::plain(gate, inspector, client, upstream, target, door)).await;
+            None
+        }
+        Words::Other(_) if ends_here && client.inbox.first() == Some(&TLS) => {
+            Box::pin(terminate::encrypted(gate, inspector, client, upstream, target, door)).await;
+            None
+        }
+        Words::Other(unknown) if only_requests || inspector.refuse_opaque => {
+            sockets::reset_on_close(&upstream.stream);
+            let denial = gate.deny(&target, door, DenyReason::Unread(unknown), None);
+            refuse::judged(gate, client, &denial).await;
+            None
+        }
+        Words::Other(_) => Some(Tunnel { client, upstream, target, door }),
     }
 }
 

@@ -43,6 +43,11 @@ pub(crate) async fn proxy(gate: &Gate, mut client: Wire) -> Option<Tunnel> {
             return connect_method(gate, client, &request).await;
         }
         let ready = match authorized(gate, &request) {
+            // A connection that began with a CONNECT goes on with nothing else, where requests are read.
+            true if gate.reads_requests() => {
+                let text = "this connection is for CONNECT; send other requests over another one.";
+                Err(Page::request(400, "Bad Request", text))
+            }
             true => prepare(gate, &request, kept.take()).await,
             false => Err(Page::unauthorized()),
         };

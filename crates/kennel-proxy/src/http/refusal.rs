@@ -10,6 +10,7 @@ use crate::resolver::ResolveError;
 use crate::rules::DenyReason;
 
 /// A whole answer of the proxy itself.
+#[derive(Clone)]
 pub(crate) struct Page {
     pub(crate) status: u16,
     /// The words behind the status. Most clients show them for a `CONNECT` that failed, and nothing else.

@@ -1,0 +1,162 @@
+//! The sandbox's own certificate authority. Its key is made here and never leaves this process's memory, so that a certificate of
+//! it proves one thing: the gate of this very sandbox is at the other end.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use kennel_policy::domain::Host;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType,
+};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::sign::CertifiedKey;
+
+/// Clocks differ.
+const BACKDATED: Duration = Duration::from_secs(24 * 3600);
+/// Longer than any command runs; shorter than what Apple's clients accept (825 days).
+const VALID: Duration = Duration::from_secs(99 * 24 * 3600);
+/// Certificates that are kept for the next connection. A command may ask for any number of names.
+const MOST_LEAVES: usize = 256;
+
+/// A certificate authority that signs for the hosts whose TLS ends at the gate.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
+    /// One key for all hosts.
+    leaf_key: KeyPair,
+    leaves: Mutex<HashMap<Host, Arc<CertifiedKey>>>,
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Authority(…)")
+    }
+}
+
+/// Why there is no authority, or no certificate of it.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthorityError {
+    /// The key or the certificate could not be made.
+    #[error("creating a certificate: {0}")]
+    Create(#[from] rcgen::Error),
+    /// The certificate could not be put to use.
+    #[error("using a certificate: {0}")]
+    Use(#[from] rustls::Error),
+}
+
+impl Authority {
+    /// A new one, with a key that nobody has seen.
+    pub fn new() -> Result<Authority, AuthorityError> {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name = Default::default();
+        params.distinguished_name.push(DnType::CommonName, "kennel: the gate of this sandbox");
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        validity(&mut params);
+        let certificate = params.self_signed(&key)?.der().clone();
+        Ok(Authority {
+            issuer: Issuer::new(params, key),
+            certificate,
+            leaf_key: KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?,
+            leaves: Mutex::default(),
+        })
+    }
+
+    /// The certificate that clients inside are to trust, in DER.
+    #[must_use]
+    pub fn certificate_der(&self) -> &[u8] {
+        &self.certificate
+    }
+
+    /// The same in PEM.
+    #[must_use]
+    pub fn certificate_pem(&self) -> String {
+        let mut text = String::from("-----BEGIN CERTIFICATE-----\n");
+        for line in crate::auth::encode(&self.certificate).as_bytes().chunks(64) {
+            text.extend(line.iter().map(|byte| char::from(*byte)));
+            text.push('\n');
+        }
+        text.push_str("-----END CERTIFICATE-----\n");
+        text
+    }
+
+    /// A certificate for a host, with its chain.
+    pub(super) fn leaf(&self, host: &Host) -> Result<Arc<CertifiedKey>, AuthorityError> {
+        let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(leaf) = leaves.get(host) {
+            return Ok(Arc::clone(leaf));
+        }
+        let mut params = CertificateParams::default();
+        params.distinguished_name = Default::default();
+        // Longer names fit no common name (X.520: 64), and nobody reads it beside the alternative name.
+        let name = host.to_string();
+        params.distinguished_name.push(DnType::CommonName, name.chars().take(64).collect::<String>());
+        params.subject_alt_names = vec![match host {
+            Host::Name(name) => SanType::DnsName(name.as_str().try_into()?),
+            Host::Ip(address) => SanType::IpAddress(IpAddr::clone(address)),
+        }];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        // Python from 3.13 on rejects a certificate without it.
+        params.use_authority_key_identifier_extension = true;
+        validity(&mut params);
+        let leaf = params.signed_by(&self.leaf_key, &self.issuer)?;
+        let key = PrivatePkcs8KeyDer::from(self.leaf_key.serialized_der()).into();
+        let key = rustls::crypto::ring::sign::any_ecdsa_type(&key)?;
+        let chain = vec![leaf.der().clone(), self.certificate.clone()];
+        let leaf = Arc::new(CertifiedKey::new(chain, key));
+        if leaves.len() >= MOST_LEAVES {
+            leaves.clear();
+        }
+        leaves.insert(host.clone(), Arc::clone(&leaf));
+        Ok(leaf)
+    }
+}
+
+fn validity(params: &mut CertificateParams) {
+    let now = SystemTime::now();
+    params.not_before = (now - BACKDATED).into();
+    params.not_after = (now + VALID).into();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_trusts_it_accepts_its_certificates_for_their_hosts_only() {
+        use rustls::client::WebPkiServerVerifier;
+        use rustls::client::danger::ServerCertVerifier;
+        use rustls::pki_types::{ServerName, UnixTime};
+
+        let authority = Authority::new().unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from(authority.certificate_der().to_vec())).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        let leaf = authority.leaf(&Host::parse("api.test").unwrap()).unwrap();
+        let accepts = |name: &'static str| {
+            let name = ServerName::try_from(name).unwrap();
+            verifier.verify_server_cert(&leaf.cert[0], &leaf.cert[1..], &name, &[], UnixTime::now()).is_ok()
+        };
+        assert!(accepts("api.test") && !accepts("evil.test"));
+        let other = Authority::new().unwrap();
+        assert_ne!(other.certificate_der(), authority.certificate_der());
+        assert!(format!("{authority:?}").len() < 20);
+    }
+
+    #[test]
+    fn addresses_and_long_names_get_certificates_too() {
+        let authority = Authority::new().unwrap();
+        let long = format!("{}.{}.test", "a".repeat(60), "b".repeat(60));
+        for host in ["192.0.2.1", "2001:db8::1", &long] {
+            authority.leaf(&Host::parse(host).unwrap()).unwrap();
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What the gate reads of requests: HTTP, and TLS for hosts that the policy names.
+//!
+//! Sandboxes whose policy asks for nothing of this never come here. Where it does, requests are parsed and written anew, by the
+//! same library on both sides, so that a server reads exactly what was looked at.
+
+mod authority;
+pub(crate) mod body;
+mod roots;
+pub(crate) mod serve;
+mod stream;
+pub(crate) mod terminate;
+pub(crate) mod upstream;
+
+use std::io;
+use std::sync::Arc;
+
+use kennel_policy::domain::{Host, HostRule};
+use kennel_policy::http_rule::HttpRule;
+
+pub use authority::{Authority, AuthorityError};
+pub use roots::{BUNDLES, Roots, RootsError};
+
+use crate::gate::Target;
+use crate::secrets::{Redaction, Swap, Swaps};
+use upstream::Verifier;
+
+/// What of requests the gate reads, and what it does with them.
+#[derive(Debug)]
+pub struct Inspect {
+    /// Secrets that stay outside.
+    pub swaps: Vec<Swap>,
+    /// Requests that can be made to the hosts that these name.
+    pub http: Vec<HttpRule>,
+    /// Hosts whose TLS ends at the gate, beside those that secrets are bound to and those of HTTP rules.
+    pub terminate: Vec<HostRule>,
+    /// Hosts whose TLS never does.
+    pub exclude: Vec<HostRule>,
+    /// Who signs for them.
+    pub authority: Option<Arc<Authority>>,
+    /// Whom the gate trusts.
+    pub roots: Arc<Roots>,
+    /// Header fields that responses lose, whatever their case and whether written with `-`, `_` or `.`.
+    pub strip_response_headers: Vec<String>,
+    /// Whether an allowed host that speaks neither TLS nor HTTP is refused, and TLS that the gate does not read.
+    pub refuse_opaque: bool,
+}
+
+/// The same, ready to work.
+#[derive(Debug)]
+pub struct Inspector {
+    pub(crate) swaps: Swaps,
+    pub(crate) redaction: Redaction,
+    pub(crate) http: Vec<HttpRule>,
+    terminate: Vec<HostRule>,
+    exclude: Vec<HostRule>,
+    bound: Vec<HostRule>,
+    pub(crate) authority: Option<Arc<Authority>>,
+    pub(crate) verifier: Verifier,
+    pub(crate) strip_response_headers: Vec<String>,
+    pub(crate) refuse_opaque: bool,
+}
+
+impl Inspector {
+    /// Prepares all that is looked for.
+    ///
+    /// # Errors
+    /// When the system has no memory.
+    pub fn new(inspect: Inspect) -> io::Result<Inspector> {
+        Ok(Inspector {
+            redaction: Redaction::new(&inspect.swaps)?,
+            bound: inspect.swaps.iter().flat_map(|swap| swap.hosts.iter().cloned()).collect(),
+            swaps: Swaps::new(inspect.swaps),
+            http: inspect.http,
+            terminate: inspect.terminate,
+            exclude: inspect.exclude,
+            authority: inspect.authority,
+            verifier: Verifier::new(inspect.roots),
+            strip_response_headers: inspect.strip_response_headers.iter().map(|name| folded(name)).collect(),
+            refuse_opaque: inspect.refuse_opaque,
+        })
+    }
+
+    /// Whether TLS to this host ends at the gate.
+    pub(crate) fn terminates(&self, target: &Target) -> bool {
+        let any = |rules: &[HostRule]| rules.iter().any(|rule| rule.matches(&target.host, target.port));
+        let bound = matches!(target.host, Host::Name(_)) && any(&self.bound);
+        self.authority.is_some()
+            && !any(&self.exclude)
+            && (any(&self.terminate) || bound || self.has_http_rules(target))
+    }
+
+    /// Whether rules about requests name this host: then nothing but requests goes there.
+    pub(crate) fn has_http_rules(&self, target: &Target) -> bool {
+        self.http.iter().any(|rule| rule.covers(&target.host, target.port))
+    }
+}
+
+/// A field's name as it is compared.
+pub(crate) fn folded(name: &str) -> String {
+    name.chars().map(|c| if matches!(c, '_' | '.') { '-' } else { c.to_ascii_lowercase() }).collect()
+}

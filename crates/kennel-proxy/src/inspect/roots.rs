@@ -1,0 +1,134 @@
+//! Whom the gate trusts when it talks to a server for the sandbox, and whom programs inside are told to trust.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use super::authority::Authority;
+
+/// Where systems keep the certificates of authorities, in one file: Debian, Fedora, SUSE, Alpine and macOS, and others.
+pub const BUNDLES: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// Variables of the caller's that name further certificates.
+const VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"];
+/// The largest system's bundle has less than half a megabyte.
+const MOST: u64 = 8 << 20;
+
+/// The authorities of the host.
+#[derive(Debug)]
+pub struct Roots {
+    pem: String,
+    store: OnceLock<Arc<RootCertStore>>,
+}
+
+/// Why certificates could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RootsError {
+    /// A file that was named could not be read.
+    #[error("reading certificates from {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file that was named has none.
+    #[error(
+        "reading certificates from {0}: there is none in it\nhelp: certificates are in PEM, between `-----BEGIN CERTIFICATE-----` and `-----END CERTIFICATE-----`"
+    )]
+    Empty(PathBuf),
+}
+
+impl Roots {
+    /// Reads the host's bundle, those that the caller's variables name, and `extra` ones. Only the last have to be there.
+    pub fn load<'e>(
+        extra: &[PathBuf],
+        environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+    ) -> Result<Roots, RootsError> {
+        let mut pem = String::new();
+        let bundle =
+            BUNDLES.iter().find_map(|path| read(Path::new(path)).ok().filter(|text| !text.is_empty()));
+        pem.push_str(&bundle.unwrap_or_default());
+        for (name, value) in environment {
+            if VARIABLES.iter().any(|own| name == OsStr::new(own)) && !value.is_empty() {
+                pem.push_str(&read(Path::new(value)).unwrap_or_default());
+            }
+        }
+        for path in extra {
+            let text = read(path).map_err(|source| RootsError::Read { path: path.clone(), source })?;
+            if text.is_empty() {
+                return Err(RootsError::Empty(path.clone()));
+            }
+            pem.push_str(&text);
+        }
+        Ok(Roots { pem, store: OnceLock::new() })
+    }
+
+    /// The bundle for programs inside: the sandbox's own authority and all of the host's.
+    #[must_use]
+    pub fn pem_with(&self, authority: &Authority) -> String {
+        format!("{}{}", authority.certificate_pem(), self.pem)
+    }
+
+    /// What servers are verified against. Certificates that cannot be read are left out.
+    pub(super) fn store(&self) -> Arc<RootCertStore> {
+        Arc::clone(self.store.get_or_init(|| {
+            let mut store = RootCertStore::empty();
+            store.add_parsable_certificates(CertificateDer::pem_slice_iter(self.pem.as_bytes()).flatten());
+            Arc::new(store)
+        }))
+    }
+}
+
+/// The certificates of a file, and nothing else that is in it: a key beside them stays outside.
+fn read(path: &Path) -> io::Result<String> {
+    use io::Read;
+    let mut text = Vec::new();
+    fs::File::open(path)?.take(MOST).read_to_end(&mut text)?;
+    let text = String::from_utf8_lossy(&text);
+    let (mut out, mut inside) = (String::new(), false);
+    for line in text.lines() {
+        inside |= line.starts_with("-----BEGIN CERTIFICATE-----");
+        if inside {
+            out.push_str(line);
+            out.push('\n');
+        }
+        inside &= !line.starts_with("-----END CERTIFICATE-----");
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_certificates_are_taken_from_a_file() {
+        let folder = std::env::temp_dir().join(format!("kennel-roots-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let authority = Authority::new().unwrap();
+        let (both, none) = (folder.join("both.pem"), folder.join("none.pem"));
+        let key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+        fs::write(&both, format!("{key}text\n{}{key}", authority.certificate_pem())).unwrap();
+        fs::write(&none, key).unwrap();
+        let load = |path: &PathBuf| Roots::load(std::slice::from_ref(path), std::iter::empty());
+        let roots = load(&both).unwrap();
+        assert!(!roots.pem.contains("PRIVATE") && roots.pem.contains(&authority.certificate_pem()));
+        assert!(!roots.store().is_empty());
+        assert!(matches!(load(&none), Err(RootsError::Empty(_))));
+        assert!(matches!(load(&folder.join("missing")), Err(RootsError::Read { .. })));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,15 @@
+//! Secrets that stay outside: where their values live, what stands for them inside, and how one is put for the other on the way.
+
+mod encodings;
+mod locked;
+mod redact;
+mod replace;
+mod stand_in;
+mod swap;
+
+pub use locked::SecretValue;
+pub(crate) use redact::{RedactedStream, Redaction};
+pub use replace::{Pair, Replacements, Stream};
+pub use stand_in::{StandInError, stand_in_for};
+pub use swap::Swap;
+pub(crate) use swap::{SwapError, SwapRefusal, SwapStream, Swaps};

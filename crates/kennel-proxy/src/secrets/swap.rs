@@ -1,0 +1,514 @@
+//! Real values for stand-ins in requests, only to the hosts that each secret is bound to.
+//!
+//! A stand-in that is sent elsewhere is worth nothing there. It is refused all the same, and recorded: somebody tries to carry
+//! a key away, or the policy lacks a host.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use kennel_policy::domain::{Host, HostRule};
+use kennel_policy::secrets::SwapIn;
+use zeroize::Zeroizing;
+
+use super::encodings;
+use super::locked::SecretValue;
+use super::replace::{Pair, Replacements, Stream};
+use crate::auth::{decode, encode};
+use crate::gate::Target;
+
+/// A secret that stays outside.
+#[derive(Clone, Debug)]
+pub struct Swap {
+    /// What it is called.
+    pub name: String,
+    /// What the sandbox has in its place.
+    pub stand_in: String,
+    /// What it is.
+    pub value: SecretValue,
+    /// The hosts that get it.
+    pub hosts: Vec<HostRule>,
+    /// Where in a request, beside the header fields.
+    pub swap_in: SwapIn,
+}
+
+impl Swap {
+    /// Whether it is bound to this host. Addresses get none: they prove no name.
+    fn is_bound_to(&self, target: &Target) -> bool {
+        matches!(target.host, Host::Name(_))
+            && self.hosts.iter().any(|rule| rule.matches(&target.host, target.port))
+    }
+}
+
+/// Why a request with a stand-in is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SwapRefusal {
+    /// The secret's name.
+    pub(crate) secret: String,
+    pub(crate) why: WhyNot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhyNot {
+    WrongHost,
+    Plaintext,
+    Query,
+    TwoInOne,
+    Encoded,
+}
+
+impl std::fmt::Display for SwapRefusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = &self.secret;
+        match self.why {
+            WhyNot::WrongHost => write!(f, "the secret {name} is not bound to this host"),
+            WhyNot::Plaintext => write!(f, "the secret {name} is not sent without encryption"),
+            WhyNot::Query => write!(f, "the secret {name} is not put in addresses"),
+            WhyNot::TwoInOne => write!(f, "{name} and another secret are in one field"),
+            WhyNot::Encoded => {
+                write!(f, "the body is compressed, so the secret {name} cannot be put in")
+            }
+        }
+    }
+}
+
+impl SwapRefusal {
+    /// How to have it otherwise.
+    pub(crate) fn help(&self) -> String {
+        let name = &self.secret;
+        match self.why {
+            WhyNot::WrongHost => format!("add the host to secrets.{name}.hosts if it should get the secret"),
+            WhyNot::Plaintext => format!("use https, or set secrets.{name}.plaintext = true"),
+            WhyNot::Query => format!("send it in a header field, or set secrets.{name}.query = true"),
+            WhyNot::TwoInOne => "send one secret in a field".into(),
+            WhyNot::Encoded => "send the body without Content-Encoding".into(),
+        }
+    }
+}
+
+/// All secrets of a sandbox.
+#[derive(Debug)]
+pub(crate) struct Swaps {
+    all: Vec<Swap>,
+    /// What holds for a host. A command may ask for any number of them.
+    views: Mutex<HashMap<(Target, bool), Arc<View>>>,
+}
+
+const MOST_VIEWS: usize = 256;
+
+/// What holds for requests to one host.
+#[derive(Debug)]
+struct View {
+    /// Stand-ins that may not be sent there, in every encoding, and whose they are.
+    foreign: Replacements,
+    owners: Vec<SwapRefusal>,
+    fields: Replacements,
+    names: Vec<String>,
+    url: Replacements,
+    /// Stand-ins that are not put in addresses.
+    url_refused: Replacements,
+    url_owners: Vec<String>,
+    body: [Replacements; 3],
+    body_names: Vec<String>,
+    /// Whether every value in a body is as long as its stand-in.
+    same_length: bool,
+    bound: bool,
+}
+
+/// How values are written in a body.
+#[derive(Clone, Copy)]
+enum Written {
+    AsTheyAre,
+    Json,
+    Form,
+}
+
+/// What was done to a request.
+#[derive(Debug, Default)]
+pub(crate) struct Swapped {
+    /// The target with the value in it, where one was put there.
+    pub(crate) target: Option<String>,
+    /// How many values were put in.
+    pub(crate) count: usize,
+}
+
+impl Swaps {
+    pub(crate) fn new(all: Vec<Swap>) -> Swaps {
+        Swaps { all, views: Mutex::default() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    fn view(&self, target: &Target, encrypted: bool) -> io::Result<Arc<View>> {
+        let key = (target.clone(), encrypted);
+        let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(view) = views.get(&key) {
+            return Ok(Arc::clone(view));
+        }
+        let view = Arc::new(View::new(&self.all, target, encrypted)?);
+        if views.len() >= MOST_VIEWS {
+            views.clear();
+        }
+        views.insert(key, Arc::clone(&view));
+        Ok(view)
+    }
+
+    /// Puts values in the header fields and the target of a request.
+    pub(crate) fn head(
+        &self,
+        target: &Target,
+        encrypted: bool,
+        fields: &mut HeaderMap,
+        line: &str,
+    ) -> Result<Swapped, SwapError> {
+        let mut swapped = Swapped::default();
+        if self.is_empty() {
+            return Ok(swapped);
+        }
+        let view = self.view(target, encrypted)?;
+        view.refuse_in(line.as_bytes())?;
+        if let Some(at) = first_of(&view.url_refused, line.as_bytes()) {
+            return Err(SwapRefusal { secret: view.url_owners[at].clone(), why: WhyNot::Query }.into());
+        }
+        if view.url.occur_in(line.as_bytes()) {
+            let (text, count) = view.url.in_text(line.as_bytes());
+            swapped.count += count;
+            swapped.target = String::from_utf8(text).ok();
+        }
+        for value in fields.values_mut() {
+            view.refuse_in(value.as_bytes())?;
+            if let Some(inner) = basic(value.as_bytes()) {
+                view.refuse_in(&inner)?;
+                let halves: Vec<&[u8]> = inner.splitn(2, |byte| *byte == b':').collect();
+                let (text, count) = (halves.iter().map(|half| view.fields.in_text(half)))
+                    .reduce(|(mut text, count), (more, others)| {
+                        text.push(b':');
+                        text.extend_from_slice(&more);
+                        (text, count + others)
+                    })
+                    .unwrap_or_default();
+                let text = Zeroizing::new(text);
+                if count > 1 {
+                    let secret = view.names.first().cloned().unwrap_or_default();
+                    return Err(SwapRefusal { secret, why: WhyNot::TwoInOne }.into());
+                }
+                if count == 1 {
+                    let whole = Zeroizing::new(format!("Basic {}", *Zeroizing::new(encode(&text))));
+                    *value = sensitive(whole.as_bytes())?;
+                    swapped.count += 1;
+                }
+            } else if view.fields.occur_in(value.as_bytes()) {
+                let (text, count) = view.fields.in_text(value.as_bytes());
+                *value = sensitive(&Zeroizing::new(text))?;
+                swapped.count += count;
+            }
+        }
+        Ok(swapped)
+    }
+
+    /// What is to be done with the body of a request; `None` for nothing.
+    pub(crate) fn body(
+        &self,
+        target: &Target,
+        encrypted: bool,
+        fields: &HeaderMap,
+    ) -> Result<Option<SwapStream>, SwapError> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        let view = self.view(target, encrypted)?;
+        let encoded = fields.get(CONTENT_ENCODING).is_some_and(|value| value != "identity");
+        if encoded && let Some(secret) = view.body_names.first().cloned() {
+            return Err(SwapRefusal { secret, why: WhyNot::Encoded }.into());
+        }
+        if encoded || view.foreign.is_empty() && view.body_names.is_empty() {
+            return Ok(None);
+        }
+        let kind = fields.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let written = match kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+            "application/x-www-form-urlencoded" => Written::Form,
+            kind if kind == "application/json" || kind.ends_with("+json") => Written::Json,
+            _ => Written::AsTheyAre,
+        };
+        Ok(Some(SwapStream { view, written, search: Stream::default(), swap: Stream::default() }))
+    }
+
+    /// Whether responses of this host can hold a value that it was sent.
+    pub(crate) fn redacts(&self, target: &Target) -> bool {
+        !self.is_empty() && self.view(target, true).is_ok_and(|view| view.bound)
+    }
+}
+
+/// Why a request does not go on.
+#[derive(Debug)]
+pub(crate) enum SwapError {
+    Refused(SwapRefusal),
+    System(io::Error),
+}
+
+impl From<SwapRefusal> for SwapError {
+    fn from(refusal: SwapRefusal) -> Self {
+        SwapError::Refused(refusal)
+    }
+}
+
+impl From<io::Error> for SwapError {
+    fn from(error: io::Error) -> Self {
+        SwapError::System(error)
+    }
+}
+
+/// A body on its way to the server.
+pub(crate) struct SwapStream {
+    view: Arc<View>,
+    written: Written,
+    search: Stream,
+    swap: Stream,
+}
+
+impl SwapStream {
+    /// Whether the body has the length that was announced.
+    pub(crate) fn keeps_length(&self) -> bool {
+        self.view.body_names.is_empty() || self.view.same_length && matches!(self.written, Written::AsTheyAre)
+    }
+
+    fn texts(&self) -> &Replacements {
+        &self.view.body[self.written as usize]
+    }
+
+    /// What of the body goes on, now that this part has come; `None` for the part as it is.
+    pub(crate) fn push(&mut self, part: &[u8]) -> Result<Option<Vec<u8>>, SwapRefusal> {
+        let view = Arc::clone(&self.view);
+        if self.search.passes(&view.foreign, part) && self.swap.passes(self.texts(), part) {
+            return Ok(None);
+        }
+        let mut searched = Vec::with_capacity(part.len());
+        self.search.push(&view.foreign, part, &mut searched);
+        self.refuse()?;
+        let mut out = Vec::with_capacity(searched.len());
+        self.swap.push(&view.body[self.written as usize], &searched, &mut out);
+        Ok(Some(out))
+    }
+
+    /// What was held back, at the end.
+    pub(crate) fn finish(&mut self) -> Result<Vec<u8>, SwapRefusal> {
+        let view = Arc::clone(&self.view);
+        let mut searched = Vec::new();
+        self.search.finish(&view.foreign, &mut searched);
+        self.refuse()?;
+        let mut out = Vec::new();
+        let texts = &view.body[self.written as usize];
+        self.swap.push(texts, &searched, &mut out);
+        self.swap.finish(texts, &mut out);
+        Ok(out)
+    }
+
+    fn refuse(&self) -> Result<(), SwapRefusal> {
+        match self.search.last {
+            Some(at) => Err(self.view.owners[at].clone()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl View {
+    fn new(all: &[Swap], target: &Target, encrypted: bool) -> io::Result<View> {
+        let why_not = |swap: &Swap| match swap.is_bound_to(target) {
+            false => Some(WhyNot::WrongHost),
+            true if !encrypted && !swap.swap_in.plaintext => Some(WhyNot::Plaintext),
+            true => None,
+        };
+        let (bound, others): (Vec<&Swap>, Vec<&Swap>) = all.iter().partition(|swap| why_not(swap).is_none());
+        let (mut foreign, mut owners) = (Vec::<Pair>::new(), Vec::new());
+        for swap in others {
+            let why = why_not(swap).unwrap_or(WhyNot::WrongHost);
+            for mut pair in encodings::pairs(swap.stand_in.as_bytes(), b"") {
+                if foreign.iter().all(|other| other.find != pair.find) {
+                    pair.put.clear();
+                    foreign.push(pair);
+                    owners.push(SwapRefusal { secret: swap.name.clone(), why });
+                }
+            }
+        }
+        let names = |wanted: fn(&Swap) -> bool| -> Vec<String> {
+            bound.iter().filter(|swap| wanted(swap)).map(|swap| swap.name.clone()).collect()
+        };
+        let texts = |wanted: fn(&Swap) -> bool, write: fn(&[u8]) -> Vec<u8>| {
+            let pair = |swap: &&&Swap| Pair {
+                find: swap.stand_in.clone().into_bytes(),
+                put: write(swap.value.expose()),
+            };
+            let pairs: Vec<Pair> = bound.iter().filter(|swap| wanted(swap)).map(|swap| pair(&swap)).collect();
+            Replacements::new(pairs)
+        };
+        let in_body: fn(&Swap) -> bool = |swap| swap.swap_in.body;
+        Ok(View {
+            foreign: Replacements::new(foreign)?,
+            owners,
+            fields: texts(|_| true, <[u8]>::to_vec)?,
+            names: names(|_| true),
+            url: texts(|swap| swap.swap_in.query, encodings::for_address)?,
+            url_refused: texts(|swap| !swap.swap_in.query, |_| Vec::new())?,
+            url_owners: names(|swap| !swap.swap_in.query),
+            body: [
+                texts(in_body, <[u8]>::to_vec)?,
+                texts(in_body, encodings::for_json)?,
+                texts(in_body, encodings::for_address)?,
+            ],
+            body_names: names(in_body),
+            same_length: bound.iter().all(|swap| swap.stand_in.len() == swap.value.expose().len()),
+            bound: all.iter().any(|swap| swap.is_bound_to(target)),
+        })
+    }
+
+    fn refuse_in(&self, text: &[u8]) -> Result<(), SwapRefusal> {
+        match first_of(&self.foreign, text) {
+            Some(at) => Err(self.owners[at].clone()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The number of the first text that occurs.
+fn first_of(all: &Replacements, text: &[u8]) -> Option<usize> {
+    if !all.occur_in(text) {
+        return None;
+    }
+    let mut stream = Stream::default();
+    stream.push(all, text, &mut Vec::new());
+    stream.finish(all, &mut Vec::new());
+    stream.last
+}
+
+/// A value that is never kept in a table of header fields (HPACK) and never shown.
+fn sensitive(text: &[u8]) -> Result<HeaderValue, SwapError> {
+    let mut value = HeaderValue::from_bytes(text)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a header field cannot hold the value"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// What a field with a user name and a password says.
+fn basic(value: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    let (scheme, encoded) = value.split_at_checked(6)?;
+    scheme.eq_ignore_ascii_case(b"basic ").then(|| decode(encoded.trim_ascii()).map(Zeroizing::new))?
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::{AUTHORIZATION, HeaderName};
+    use kennel_policy::domain::ListKind;
+
+    use super::*;
+
+    const STAND_IN: &str = "sk-0123456789abcdefghijklmnopqr";
+    const REAL: &str = "sk-REALREALREALREALREALREALREAL";
+
+    fn swap(name: &str, stand_in: &str, value: &str, host: &str, swap_in: SwapIn) -> Swap {
+        Swap {
+            name: name.into(),
+            stand_in: stand_in.into(),
+            value: SecretValue::from_bytes(value.as_bytes().to_vec()).unwrap(),
+            hosts: vec![HostRule::parse(host, ListKind::Allow).unwrap()],
+            swap_in,
+        }
+    }
+
+    fn target(host: &str) -> Target {
+        Target { host: Host::parse(host).unwrap(), port: 443 }
+    }
+
+    fn fields(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let pair = |(name, value): &(&'static str, &str)| {
+            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+        };
+        pairs.iter().map(pair).collect()
+    }
+
+    fn why(result: Result<impl std::fmt::Debug, SwapError>) -> WhyNot {
+        match result {
+            Err(SwapError::Refused(refusal)) => refusal.why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_value_goes_where_the_stand_in_arrived() {
+        let swaps = Swaps::new(vec![swap("KEY", STAND_IN, REAL, "api.test", SwapIn::default())]);
+        let mut head = fields(&[("x-api-key", STAND_IN), ("authorization", &format!("Bearer {STAND_IN}"))]);
+        let swapped = swaps.head(&target("api.test"), true, &mut head, "/v1").unwrap();
+        assert_eq!((swapped.count, swapped.target), (2, None));
+        assert_eq!(head["x-api-key"], REAL);
+        assert_eq!(head[AUTHORIZATION], format!("Bearer {REAL}"));
+        assert!(head[AUTHORIZATION].is_sensitive());
+    }
+
+    #[test]
+    fn basic_is_taken_apart_and_put_together() {
+        let swaps = Swaps::new(vec![swap("KEY", STAND_IN, REAL, "api.test", SwapIn::default())]);
+        for (inside, outside) in [
+            (format!("me:{STAND_IN}"), format!("me:{REAL}")),
+            (format!("{STAND_IN}:x-oauth-basic"), format!("{REAL}:x-oauth-basic")),
+        ] {
+            let mut head = fields(&[("authorization", &format!("Basic {}", encode(inside.as_bytes())))]);
+            swaps.head(&target("api.test"), true, &mut head, "/").unwrap();
+            assert_eq!(head[AUTHORIZATION], format!("Basic {}", encode(outside.as_bytes())));
+        }
+        let both = format!("Basic {}", encode(format!("{STAND_IN}:{STAND_IN}").as_bytes()));
+        let refused = swaps.head(&target("api.test"), true, &mut fields(&[("authorization", &both)]), "/");
+        assert_eq!(why(refused), WhyNot::TwoInOne);
+    }
+
+    #[test]
+    fn elsewhere_a_stand_in_is_refused_in_whatever_form() {
+        let swaps = Swaps::new(vec![swap("KEY", STAND_IN, REAL, "api.test", SwapIn::default())]);
+        let elsewhere = target("evil.test");
+        let basic = format!("Basic {}", encode(format!("me:{STAND_IN}").as_bytes()));
+        for value in [STAND_IN, &format!("x{STAND_IN}y"), &basic, &encode(format!("..{STAND_IN}").as_bytes())]
+        {
+            let refused = swaps.head(&elsewhere, true, &mut fields(&[("x-any", value)]), "/");
+            assert_eq!(why(refused), WhyNot::WrongHost, "{value}");
+        }
+        let percent: String = STAND_IN.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        for line in [format!("/?k={STAND_IN}"), format!("/{percent}")] {
+            assert_eq!(why(swaps.head(&elsewhere, true, &mut HeaderMap::new(), &line)), WhyNot::WrongHost);
+        }
+        let address = Target { host: Host::parse("192.0.2.1").unwrap(), port: 443 };
+        let refused = swaps.head(&address, true, &mut fields(&[("x-any", STAND_IN)]), "/");
+        assert_eq!(why(refused), WhyNot::WrongHost);
+        let plain = swaps.head(&target("api.test"), false, &mut fields(&[("x-any", STAND_IN)]), "/");
+        assert_eq!(why(plain), WhyNot::Plaintext);
+        let mut body = swaps.body(&elsewhere, true, &HeaderMap::new()).unwrap().unwrap();
+        let (first, second) = STAND_IN.split_at(9);
+        assert_eq!(body.push(first.as_bytes()).unwrap().unwrap(), b"");
+        assert_eq!(body.push(second.as_bytes()).unwrap_err().why, WhyNot::WrongHost);
+    }
+
+    #[test]
+    fn addresses_and_bodies_only_where_asked() {
+        let swaps = Swaps::new(vec![swap("KEY", STAND_IN, REAL, "api.test", SwapIn::default())]);
+        let line = format!("/v1?key={STAND_IN}");
+        let api = target("api.test");
+        assert_eq!(why(swaps.head(&api, true, &mut HeaderMap::new(), &line)), WhyNot::Query);
+        assert!(swaps.body(&api, true, &HeaderMap::new()).unwrap().is_none());
+
+        let both = SwapIn { query: true, body: true, plaintext: false };
+        let swaps = Swaps::new(vec![swap("KEY", STAND_IN, "a \"real\" key", "api.test", both)]);
+        let swapped = swaps.head(&api, true, &mut HeaderMap::new(), &line).unwrap();
+        assert_eq!(swapped.target.unwrap(), "/v1?key=a%20%22real%22%20key");
+        let json = fields(&[("content-type", "application/json; charset=utf-8")]);
+        let mut body = swaps.body(&api, true, &json).unwrap().unwrap();
+        assert!(!body.keeps_length());
+        let mut sent = Vec::new();
+        for part in format!("{{\"key\": \"{STAND_IN}\"}}").as_bytes().chunks(5) {
+            sent.extend(body.push(part).unwrap().unwrap_or_else(|| part.to_vec()));
+        }
+        sent.extend(body.finish().unwrap());
+        assert_eq!(String::from_utf8(sent).unwrap(), "{\"key\": \"a \\\"real\\\" key\"}");
+        let packed = fields(&[("content-encoding", "gzip")]);
+        assert_eq!(why(swaps.body(&api, true, &packed).map(|_| ())), WhyNot::Encoded);
+    }
+}
