@@ -8,12 +8,16 @@
 mod agents;
 mod clients;
 mod direct;
+mod echoes;
+mod elsewhere;
 mod found;
 mod gateway;
 mod git;
 mod search;
+mod sources;
 mod swapped;
 mod there;
+mod trust;
 
 #[path = "../network/wire.rs"]
 #[allow(dead_code, reason = "another suite uses the rest")]

@@ -330,11 +330,16 @@ async function page(entry, request, response, body, url) {
     case "/compressed": {
       const text = Buffer.from(`the key is ${echoed}\n`);
       const how = { gzip: zlib.gzipSync, deflate: zlib.deflateSync, br: zlib.brotliCompressSync }[wanted("how")];
-      response.setHeader("content-encoding", how ? wanted("how") : "kennel");
+      // Some clients look at the first of several fields only.
+      const named = how ? wanted("how") : "kennel";
+      response.setHeader("content-encoding", wanted("twice") ? ["identity", named] : named);
       return response.end(how ? how(text) : text);
     }
     case "/moved": response.writeHead(parseInt(wanted("status") ?? "302", 10), { location: wanted("to") }); return response.end();
-    // In the head of an answer without a body, in the reason, in a trailer.
+    case "/reason": {
+      if (request.httpVersion === "1.1") response.statusMessage = `because of ${echoed}`;
+      return response.end("ok\n");
+    }
     case "/trailer":
       response.writeHead(200, { trailer: "x-last" });
       response.write("body\n");
