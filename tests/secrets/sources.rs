@@ -26,7 +26,8 @@ fn check(upstream: &Upstream, told: Told, path: &str) {
     assert_eq!(seen.first().map(|request| request["real"].clone()), Some("anthropic".into()), "{told:#?}");
 }
 
-fn setup(upstream: &Upstream, from: Value) -> Setup {
+fn setup(upstream: &Upstream, from: impl Into<Value>) -> Setup {
+    let from = from.into();
     Setup::new(upstream, &[]).set("secrets.KEY", json!({"from": from, "hosts": [HOST]}))
 }
 
