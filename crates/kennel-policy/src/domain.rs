@@ -164,6 +164,12 @@ impl HostRule {
         Ok(HostRule { protocol, host, port, reason: None, origin: Origin::default() })
     }
 
+    /// A rule that matches every host.
+    #[must_use]
+    pub fn any(origin: Origin) -> Self {
+        HostRule { protocol: None, host: HostPattern::Any, port: None, reason: None, origin }
+    }
+
     /// The rule with its origin.
     #[must_use]
     pub fn from_origin(self, origin: Origin) -> Self {

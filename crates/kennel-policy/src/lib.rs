@@ -8,6 +8,7 @@ mod device;
 pub mod domain;
 pub mod dotfiles;
 pub mod environment;
+pub mod extract;
 pub mod gateway;
 #[cfg(unix)]
 pub mod git;

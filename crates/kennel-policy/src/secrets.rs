@@ -6,9 +6,13 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::domain::HostRule;
+use crate::extract::ExtractPattern;
 use crate::policy::Origin;
+
+pub mod known;
 
 /// A secret that a policy names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +31,47 @@ pub struct SecretRule {
     pub files: Vec<MaskedFile>,
     /// Where in a request it is put in, beside the header fields.
     pub swap_in: SwapIn,
+    /// Which parts of the source are secret; `None` if all of it is.
+    pub parts: Option<SecretParts>,
+    /// What happens if the source is not there.
+    pub absent: AbsentSecret,
     /// Where the rule came from.
     pub origin: Origin,
+}
+
+/// Which parts of a variable or a file are secret. Each has a stand-in of its own, and the rest is shown as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecretParts {
+    /// What finds them. Without a pattern, each JWT in a file is a part, and a variable must be one as a whole.
+    pub pattern: Option<ExtractPattern>,
+    /// Whether each part is a JWT, and its stand-in has that form. Matches that are none are not secret.
+    pub jwt: bool,
+    /// The claims of the JWT that are secret, each with a stand-in of its own; the whole token if the list is empty.
+    pub claims: Vec<String>,
+    /// Whether the same text is also hidden where the pattern does not match.
+    pub duplicates: bool,
+    /// What happens if no part is found.
+    pub no_match: NoMatch,
+}
+
+/// What happens if a rule finds no secret in its source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NoMatch {
+    /// Nothing starts.
+    #[default]
+    Error,
+    /// The variable is not set inside and the file is hidden; a warning says so.
+    Withhold,
+}
+
+/// What happens if a secret's source is not there: a variable that is not set, a file that does not exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AbsentSecret {
+    /// Nothing starts.
+    #[default]
+    Error,
+    /// The rule has no effect. A file that exists and cannot be masked (a folder, a binary) is hidden.
+    Skip,
 }
 
 /// Where a real value comes from.
@@ -93,6 +136,8 @@ pub struct SwapIn {
     pub query: bool,
     /// In the body.
     pub body: bool,
+    /// With `body`: whether a body in a `Content-Encoding` is sent as it is. Otherwise the request is refused.
+    pub pass_encoded: bool,
     /// Also in requests that are not encrypted.
     pub plaintext: bool,
 }
@@ -124,6 +169,46 @@ pub struct TlsPolicy {
     pub refuse_opaque: bool,
     /// Whether each request must name the host that the client connected to.
     pub require_host_match: bool,
+    /// How many connections can be read at once; the gate's own limit when `None`.
+    pub max_connections: Option<u32>,
+    /// How long a TLS handshake with the command may take; the gate's own limit when `None`.
+    pub handshake_timeout: Option<Duration>,
+    /// Requests that are signed for AWS.
+    pub aws: AwsPolicy,
+}
+
+/// Requests to AWS. Their signature is made with the secret key, so that one made with a stand-in has to be made again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AwsPolicy {
+    /// The secrets that make a key. A pair of which one is absent has no effect.
+    pub pairs: Vec<AwsPair>,
+    /// Uploads whose chunks are signed one by one.
+    pub streaming: CannotSign,
+    /// Addresses that hold a signature.
+    pub presigned: CannotSign,
+    /// Signatures by ECDSA.
+    pub sigv4a: CannotSign,
+}
+
+/// The parts of one key of AWS, by the names of their secrets. The hosts of the first are those that requests are signed for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AwsPair {
+    /// The access key's id.
+    pub access_key_id: String,
+    /// The secret access key.
+    pub secret_access_key: String,
+    /// The session's token.
+    pub session_token: Option<String>,
+}
+
+/// What becomes of a request that was signed with a stand-in, in a way that the gate cannot repeat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CannotSign {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// It goes out with a signature that AWS will refuse.
+    Pass,
 }
 
 /// A certificate and its key.

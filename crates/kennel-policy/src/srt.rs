@@ -6,11 +6,14 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::domain::HostRule;
 use crate::pattern::PathPattern;
 use crate::policy::{Origin, ProxyAddress};
+use crate::secrets::{AuthorityFiles, AwsPolicy, SecretParts};
 
+mod credentials;
 mod glob;
 mod hosts;
 mod meaning;
@@ -42,6 +45,20 @@ pub struct SrtSettings {
     pub parent_proxy: Option<ProxyAddress>,
     /// Its `noProxy`
     pub no_proxy: Option<String>,
+    /// `network.tlsTerminate`
+    pub tls: Option<SrtTls>,
+    /// `network.stripResponseHeaders`
+    pub strip_response_headers: Vec<String>,
+    /// `network.refuseOpaqueTunnels`
+    pub refuse_opaque: bool,
+    /// `network.requireHostMatch`
+    pub require_host_match: bool,
+    /// What `credentials` masks
+    pub masks: Vec<Mask>,
+    /// `credentials.allowPlaintextInject`
+    pub plaintext_inject: bool,
+    /// `credentials.awsPairs` and `credentials.sigv4`
+    pub aws: AwsPolicy,
     /// `filesystem.disabled`
     pub files_open: bool,
     /// `filesystem.denyRead`
@@ -74,6 +91,45 @@ pub struct SrtSettings {
     pub trust_daemon: bool,
     /// What was accepted and has no effect here, and why.
     pub notes: Vec<String>,
+    /// What was accepted and will disappoint.
+    pub warnings: Vec<String>,
+}
+
+/// `network.tlsTerminate`
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SrtTls {
+    /// `caCertPath` and `caKeyPath`
+    pub authority: Option<AuthorityFiles>,
+    /// `excludeDomains`
+    pub exclude: Vec<HostRule>,
+    /// `extraCaCertPaths`, existing or not
+    pub extra_ca: Vec<PathBuf>,
+    /// `maxTunnels`
+    pub max_tunnels: Option<u32>,
+    /// `handshakeTimeoutMs`
+    pub handshake_timeout: Option<Duration>,
+}
+
+/// A credential with mode `mask`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mask {
+    /// Where the real value is, and the stand-in is shown.
+    pub source: MaskSource,
+    /// `injectHosts`; all allowed hosts when `None`.
+    pub hosts: Option<Vec<HostRule>>,
+    /// Which parts are secret; `None` if all of it is.
+    pub parts: Option<SecretParts>,
+    /// Where it was set.
+    pub origin: Origin,
+}
+
+/// What is masked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MaskSource {
+    /// A variable.
+    Variable(OsString),
+    /// A file.
+    File(PathBuf),
 }
 
 impl Default for SrtSettings {
@@ -88,6 +144,13 @@ impl Default for SrtSettings {
             socks_proxy_port: None,
             parent_proxy: None,
             no_proxy: None,
+            tls: None,
+            strip_response_headers: Vec::new(),
+            refuse_opaque: false,
+            require_host_match: false,
+            masks: Vec::new(),
+            plaintext_inject: false,
+            aws: AwsPolicy::default(),
             files_open: false,
             deny_read: Vec::new(),
             credentials: Vec::new(),
@@ -104,6 +167,7 @@ impl Default for SrtSettings {
             mach_services: Vec::new(),
             trust_daemon: false,
             notes: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{Entry, SrtSettings};
+use super::{Entry, Mask, MaskSource, SrtSettings};
 use crate::device::is_device;
+use crate::domain::HostRule;
 use crate::dotfiles;
 use crate::pattern::PathPattern;
 use crate::policy::{
@@ -12,6 +13,7 @@ use crate::policy::{
     NetworkPolicy, Origin, PathRule, Policy, Precedence, ProcessPolicy, SearchScope, SeccompProfile, TmpMode,
     UnixSockets,
 };
+use crate::secrets::{AbsentSecret, MaskedFile, SecretMode, SecretRule, SecretSource, SwapIn, TlsPolicy};
 
 /// Folders below the home that tools write to whatever they do.
 const ALWAYS_WRITABLE: &[&str] = &[".npm/_logs", ".claude/debug"];
@@ -43,6 +45,16 @@ impl SrtSettings {
         self.deny_write.extend(found.deny_write);
         self.denied.extend(found.denied);
         self.unset.extend(found.unset);
+        // What such a file masks is withheld: it names neither a secret to put into requests nor the hosts that get it.
+        for mask in found.masks {
+            match mask.source {
+                MaskSource::Variable(name) => self.unset.push(name),
+                MaskSource::File(path) => {
+                    let entry = Entry { path, globs: Vec::new(), is_glob: false, origin: mask.origin };
+                    self.credentials.push(entry);
+                }
+            }
+        }
         self.search_depth = self.search_depth.max(found.search_depth);
     }
 
@@ -51,7 +63,8 @@ impl SrtSettings {
     pub fn policy(&self, around: &Surroundings) -> Policy {
         Policy {
             files: if self.files_open { open_files() } else { self.files(around) },
-            network: self.network(),
+            network: NetworkPolicy { tls: self.tls(), ..self.network() },
+            secrets: self.secrets(),
             environment: self.environment(around),
             process: ProcessPolicy {
                 seccomp: match self.nested_namespaces {
@@ -147,6 +160,88 @@ impl SrtSettings {
             trust_daemon: self.trust_daemon,
             ..NetworkPolicy::default()
         }
+    }
+
+    /// The secrets: what is masked, wherever its stand-in arrives in a request.
+    fn secrets(&self) -> Vec<SecretRule> {
+        let mut everywhere: Vec<HostRule> = Vec::new();
+        for rule in &self.allowed {
+            let rule = HostRule { protocol: None, port: None, ..rule.clone() };
+            if !everywhere.iter().any(|known| known.host == rule.host) {
+                everywhere.push(rule);
+            }
+        }
+        let secret = |mask: &Mask| {
+            let (name, source, variable, files) = match &mask.source {
+                MaskSource::Variable(name) => {
+                    let text = name.to_string_lossy().into_owned();
+                    (text, SecretSource::Env(name.clone()), Some(name.clone()), Vec::new())
+                }
+                MaskSource::File(path) => {
+                    let files = vec![MaskedFile { path: path.clone() }];
+                    (path.display().to_string(), SecretSource::File(path.clone()), None, files)
+                }
+            };
+            SecretRule {
+                name,
+                source,
+                mode: SecretMode::Swap,
+                hosts: mask.hosts.clone().unwrap_or_else(|| everywhere.clone()),
+                variable,
+                files,
+                swap_in: SwapIn {
+                    query: false,
+                    body: true,
+                    pass_encoded: true,
+                    plaintext: self.plaintext_inject,
+                },
+                parts: mask.parts.clone(),
+                absent: AbsentSecret::Skip,
+                origin: mask.origin.clone(),
+            }
+        };
+        // The last entry about a source counts, and a deny more than any.
+        let denied = |mask: &Mask| match &mask.source {
+            MaskSource::Variable(name) => self.unset.contains(name),
+            MaskSource::File(path) => self.credentials.iter().any(|deny| deny.covers(path)),
+        };
+        let last =
+            |at: usize| !self.masks[at + 1..].iter().any(|later| later.source == self.masks[at].source);
+        let counts = |(at, mask): &(usize, &Mask)| last(*at) && !denied(mask);
+        self.masks.iter().enumerate().filter(counts).map(|(_, mask)| secret(mask)).collect()
+    }
+
+    fn tls(&self) -> TlsPolicy {
+        let any = || vec![HostRule::any(Origin("network.tlsTerminate".to_owned()))];
+        let common = TlsPolicy {
+            strip_response_headers: self.strip_response_headers.clone(),
+            refuse_opaque: self.refuse_opaque,
+            require_host_match: self.require_host_match,
+            aws: self.aws.clone(),
+            ..TlsPolicy::default()
+        };
+        match &self.tls {
+            // Every host that can be reached, also one that is allowed later.
+            Some(tls) => TlsPolicy {
+                terminate: any(),
+                exclude: tls.exclude.clone(),
+                extra_ca: tls.extra_ca.clone(),
+                authority: tls.authority.clone(),
+                max_connections: tls.max_tunnels,
+                handshake_timeout: tls.handshake_timeout,
+                ..common
+            },
+            // Nobody asked to read encrypted connections, not even those to hosts that get a secret.
+            None if !self.masks.is_empty() => TlsPolicy { exclude: any(), ..common },
+            None => common,
+        }
+    }
+
+    /// What masks a variable.
+    pub(super) fn masked_variable(&self, name: &str) -> Option<&Mask> {
+        self.masks
+            .iter()
+            .find(|mask| matches!(&mask.source, MaskSource::Variable(variable) if variable == name))
     }
 
     fn environment(&self, around: &Surroundings) -> EnvironmentPolicy {

@@ -1,6 +1,6 @@
 //! From the text of a settings file to [`SrtSettings`].
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
 
@@ -17,17 +17,12 @@ const MAX_SIZE: usize = 1 << 20;
 
 /// Settings that would protect something in a way that kennel does not.
 const NOT_SERVED: &[(&str, &str)] = &[
-    ("tlsTerminate", "kennel does not decrypt TLS"),
     ("mitmProxy", "kennel does not choose a proxy by the host"),
     ("filterRequest", "only a program that embeds srt can provide a function"),
-    ("refuseOpaqueTunnels", "kennel does not decrypt TLS, so every tunnel is opaque to it"),
-    ("stripResponseHeaders", "kennel does not change a host's responses"),
 ];
-const NOT_SERVED_CREDENTIALS: &[(&str, &str)] =
-    &[("awsPairs", "kennel does not re-sign requests"), ("sigv4", "kennel does not re-sign requests")];
 /// Settings of other systems or of srt's own helper programs.
 const NO_EFFECT_IN_NETWORK: &[&str] =
-    &["strictAllowlist", "requireHostMatch", "allowPlaintextHeaderSet", "ambiguousRequestTarget"];
+    &["strictAllowlist", "allowPlaintextHeaderSet", "ambiguousRequestTarget"];
 const NO_EFFECT: &[&str] = &[
     "ignoreViolations",
     "allowAppleEvents",
@@ -72,11 +67,11 @@ pub fn parse(bytes: &[u8], name: &str, base: &Base) -> Result<SrtSettings, Setti
     }
 }
 
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     text: &'a str,
     name: &'a str,
-    base: &'a Base,
-    settings: SrtSettings,
+    pub(super) base: &'a Base,
+    pub(super) settings: SrtSettings,
 }
 
 impl Reader<'_> {
@@ -133,6 +128,15 @@ impl Reader<'_> {
             self.parent_proxy(&Table::of("network.parentProxy", node)?)?;
         }
         not_served(network, NOT_SERVED)?;
+        if let Some(node) = network.get("tlsTerminate") {
+            self.tls_terminate(&Table::of("network.tlsTerminate", node)?)?;
+        }
+        for item in network.list("stripResponseHeaders")? {
+            let header = text_of("network.stripResponseHeaders", item)?;
+            self.settings.strip_response_headers.push(header.to_owned());
+        }
+        self.settings.refuse_opaque = network.boolean("refuseOpaqueTunnels")?;
+        self.settings.require_host_match = network.boolean("requireHostMatch")?;
         self.settings.local_binding = network.boolean("allowLocalBinding")?;
         for item in network.list("allowMachLookup")? {
             self.settings.mach_services.push(text_of("network.allowMachLookup", item)?.to_owned());
@@ -169,54 +173,6 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn credentials(&mut self, credentials: &Table<'_, '_>) -> Result<(), Fault> {
-        let masked = "kennel does not put secrets into requests yet; use mode \"deny\"";
-        for item in credentials.list("files")? {
-            let file = Table::of("credentials.files", item)?;
-            self.check_mask(&file)?;
-            match file.word("mode", &["deny", "mask"])? {
-                "deny" => {
-                    let path = file.required("path")?;
-                    let entries = self.entry("credentials.files.path", path, Sense::Deny)?;
-                    self.settings.credentials.extend(entries);
-                }
-                _ => return Err(refused_value("credentials.files with mode \"mask\"", item, masked)),
-            }
-        }
-        for item in credentials.list("envVars")? {
-            let variable = Table::of("credentials.envVars", item)?;
-            self.check_mask(&variable)?;
-            match variable.word("mode", &["deny", "mask"])? {
-                "deny" => {
-                    let name = variable.required("name")?;
-                    let text = text_of("credentials.envVars.name", name)?;
-                    self.settings.unset.push(OsString::from(text));
-                }
-                _ => return Err(refused_value("credentials.envVars with mode \"mask\"", item, masked)),
-            }
-        }
-        not_served(credentials, NOT_SERVED_CREDENTIALS)
-    }
-
-    /// What says how a credential is masked has to make sense, whether it is masked or not.
-    fn check_mask(&self, credential: &Table<'_, '_>) -> Result<(), Fault> {
-        if let (Some(claims), None) = (credential.get("maskClaims"), credential.get("decode")) {
-            let why = "it names claims of a decoded value; set decode as well";
-            return Err(refused_value(&credential.name("maskClaims"), claims, why));
-        }
-        for item in credential.list("injectHosts")? {
-            let name = credential.name("injectHosts");
-            let rule = self.host(&name, item, ListKind::Allow)?;
-            if rule.port.is_some() {
-                return Err(refused_value(&name, item, "a credential is for a host, whatever the port"));
-            }
-            if !self.settings.allowed.iter().any(|allowed| allowed.host.covers(&rule.host)) {
-                return Err(refused_value(&name, item, "network.allowedDomains does not allow this host"));
-            }
-        }
-        Ok(())
-    }
-
     fn entries(
         &self,
         table: &Table<'_, '_>,
@@ -239,7 +195,7 @@ impl Reader<'_> {
     }
 
     /// `"path"`, or `{"path": "path", "literal": true}` and nothing else. A deny below the home is one for each home.
-    fn entry(&self, name: &str, item: &Node<'_>, sense: Sense) -> Result<Vec<Entry>, Fault> {
+    pub(super) fn entry(&self, name: &str, item: &Node<'_>, sense: Sense) -> Result<Vec<Entry>, Fault> {
         let expected = "a path, or { \"path\": \"…\", \"literal\": true }";
         let (text, literal) = match &item.value {
             Value::Text(text) => (text, false),
@@ -253,20 +209,32 @@ impl Reader<'_> {
             }
             _ => return Err(wrong_type(name, expected, item)),
         };
+        self.entry_of(name, item, text, literal, sense)
+    }
+
+    /// The entry that a text stands for, which is a name and no pattern if it is `literal`.
+    pub(super) fn entry_of(
+        &self,
+        name: &str,
+        item: &Node<'_>,
+        text: &str,
+        literal: bool,
+        sense: Sense,
+    ) -> Result<Vec<Entry>, Fault> {
         let error = |error| value(name, item, error);
         if sense == Sense::Deny && !literal && !self.settings.files_open && is_inert(text) {
             return Err(error(ValueError::InertGlob(show(text.as_bytes()))));
         }
         // There a `$` means itself. Who denies `$HOME/…` means the home, though, and it costs nothing to deny both.
         let itself = format!("./{text}");
-        let of_home = text.starts_with('$') && below_home(Path::new(text.as_ref())).is_some();
+        let of_home = text.starts_with('$') && below_home(Path::new(text)).is_some();
         // And so does the `~` of `~name`.
         let other_home = text.starts_with('~') && !matches!(text.as_bytes(), [_] | [_, b'/', ..]);
         let texts = match (of_home, sense) {
-            (true, Sense::Deny) => vec![text.as_ref(), &itself],
+            (true, Sense::Deny) => vec![text, &itself],
             (true, Sense::Allow) => vec![itself.as_str()],
             (false, _) if other_home => vec![itself.as_str()],
-            (false, _) => vec![text.as_ref()],
+            (false, _) => vec![text],
         };
         let mut entries = Vec::new();
         for text in texts {
@@ -329,7 +297,7 @@ impl Reader<'_> {
         Ok(entries)
     }
 
-    fn host(&self, name: &str, item: &Node<'_>, list: ListKind) -> Result<HostRule, Fault> {
+    pub(super) fn host(&self, name: &str, item: &Node<'_>, list: ListKind) -> Result<HostRule, Fault> {
         let text = text_of(name, item)?;
         let rule = hosts::spelled(text, list).and_then(|text| HostRule::parse(&text, list));
         Ok(rule.map_err(|error| value(name, item, error.into()))?.from_origin(self.origin(item)))
@@ -366,7 +334,7 @@ impl Reader<'_> {
         }
     }
 
-    fn origin(&self, node: &Node<'_>) -> Origin {
+    pub(super) fn origin(&self, node: &Node<'_>) -> Origin {
         Origin(format!("{}:{}", self.name, tree::line_of(self.text, node.at)))
     }
 }
@@ -378,36 +346,36 @@ enum Required {
 }
 
 /// An object, and what it is called.
-struct Table<'n, 'i> {
-    name: String,
-    node: &'n Node<'i>,
+pub(super) struct Table<'n, 'i> {
+    pub(super) name: String,
+    pub(super) node: &'n Node<'i>,
 }
 
 impl<'n, 'i> Table<'n, 'i> {
-    fn of(name: &str, node: &'n Node<'i>) -> Result<Self, Fault> {
+    pub(super) fn of(name: &str, node: &'n Node<'i>) -> Result<Self, Fault> {
         match node.value {
             Value::Table(_) => Ok(Table { name: name.to_owned(), node }),
             _ => Err(wrong_type(name, "an object", node)),
         }
     }
 
-    fn name(&self, key: &str) -> String {
+    pub(super) fn name(&self, key: &str) -> String {
         if self.name == "the file" { key.to_owned() } else { format!("{}.{key}", self.name) }
     }
 
-    fn get(&self, key: &str) -> Option<&'n Node<'i>> {
+    pub(super) fn get(&self, key: &str) -> Option<&'n Node<'i>> {
         let Value::Table(entries) = &self.node.value else { return None };
         entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
-    fn required(&self, key: &'static str) -> Result<&'n Node<'i>, Fault> {
+    pub(super) fn required(&self, key: &'static str) -> Result<&'n Node<'i>, Fault> {
         self.get(key).ok_or_else(|| Fault {
             at: self.node.at,
             problem: Problem::MissingKey { key, inside: self.name.clone() },
         })
     }
 
-    fn boolean(&self, key: &str) -> Result<bool, Fault> {
+    pub(super) fn boolean(&self, key: &str) -> Result<bool, Fault> {
         match self.get(key) {
             None => Ok(false),
             Some(Node { value: Value::Bool(value), .. }) => Ok(*value),
@@ -416,7 +384,7 @@ impl<'n, 'i> Table<'n, 'i> {
     }
 
     /// A number that the schema has seen.
-    fn number(&self, key: &str) -> Option<u32> {
+    pub(super) fn number(&self, key: &str) -> Option<u32> {
         match &self.get(key)?.value {
             Value::Number(text) => schema::whole(text),
             _ => None,
@@ -427,7 +395,7 @@ impl<'n, 'i> Table<'n, 'i> {
         self.number(key).and_then(|port| port.try_into().ok())
     }
 
-    fn list(&self, key: &str) -> Result<&'n [Node<'i>], Fault> {
+    pub(super) fn list(&self, key: &str) -> Result<&'n [Node<'i>], Fault> {
         match self.get(key) {
             None => Ok(&[]),
             Some(Node { value: Value::List(items), .. }) => Ok(items),
@@ -440,7 +408,7 @@ impl<'n, 'i> Table<'n, 'i> {
         self.list(key)
     }
 
-    fn word(&self, key: &'static str, words: &[&'static str]) -> Result<&'static str, Fault> {
+    pub(super) fn word(&self, key: &'static str, words: &[&'static str]) -> Result<&'static str, Fault> {
         let node = self.required(key)?;
         let text = text_of(&self.name(key), node)?;
         words.iter().copied().find(|word| *word == text).ok_or_else(|| {
@@ -453,7 +421,7 @@ impl<'n, 'i> Table<'n, 'i> {
     }
 }
 
-fn text_of<'n>(name: &str, node: &'n Node<'_>) -> Result<&'n str, Fault> {
+pub(super) fn text_of<'n>(name: &str, node: &'n Node<'_>) -> Result<&'n str, Fault> {
     match &node.value {
         Value::Text(text) => Ok(text),
         _ => Err(wrong_type(name, "a string", node)),
@@ -467,7 +435,6 @@ fn not_served(table: &Table<'_, '_>, keys: &[(&str, &'static str)]) -> Result<()
         let says_nothing = match &node.value {
             Value::Bool(value) => !value,
             Value::List(items) => items.is_empty(),
-            Value::Table(entries) => entries.is_empty() && *key == "sigv4",
             _ => false,
         };
         if !says_nothing {
@@ -481,12 +448,17 @@ pub(super) fn refused_value(key: &str, node: &Node<'_>, why: &str) -> Fault {
     Fault { at: node.at, problem: Problem::NotServed { key: key.to_owned(), why: why.to_owned() } }
 }
 
+/// What contradicts itself or something else that the file says.
+pub(super) fn inconsistent(key: &str, node: &Node<'_>, why: &str) -> Fault {
+    Fault { at: node.at, problem: Problem::Inconsistent { key: key.to_owned(), why: why.to_owned() } }
+}
+
 pub(super) fn wrong_type(key: &str, expected: &str, node: &Node<'_>) -> Fault {
     let (key, expected) = (key.to_owned(), expected.to_owned());
     Fault { at: node.at, problem: Problem::Type { key, expected, found: node.value.kind() } }
 }
 
-fn value(key: &str, node: &Node<'_>, error: ValueError) -> Fault {
+pub(super) fn value(key: &str, node: &Node<'_>, error: ValueError) -> Fault {
     Fault { at: node.at, problem: Problem::Value { key: key.to_owned(), error } }
 }
 

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use super::read::{refused_value, wrong_type};
+use crate::extract::ExtractPattern;
 use crate::printed::show;
 use crate::settings::tree::{Fault, Node, Value};
 use crate::settings::{Problem, ValueError};
@@ -41,8 +42,6 @@ enum Shape {
     Strict(&'static [Field]),
     /// What only a program can provide.
     Function,
-    /// What the reader looks at itself.
-    Any,
 }
 
 struct Field(&'static str, Need, Shape);
@@ -55,7 +54,7 @@ enum Need {
 
 use Need::{Optional, Required};
 use Shape::{
-    Absolute, Any, Bool, Extract, Function, List, Map, NonEmpty, Object, PathEntry, PortRange, Prefix, Short,
+    Absolute, Bool, Extract, Function, List, Map, NonEmpty, Object, PathEntry, PortRange, Prefix, Short,
     Some as Several, Strict, Text, Url, Uuid, Variable, Whole, Word,
 };
 
@@ -175,7 +174,15 @@ const CREDENTIALS: Shape = Strict(&[
         ])),
     ),
     Field("allowPlaintextInject", Optional, Bool),
-    Field("awsPairs", Optional, List(&Any)),
+    Field(
+        "awsPairs",
+        Optional,
+        List(&Strict(&[
+            Field("accessKeyIdVar", Required, Variable),
+            Field("secretAccessKeyVar", Required, Variable),
+            Field("sessionTokenVar", Optional, Variable),
+        ])),
+    ),
     Field(
         "sigv4",
         Optional,
@@ -206,7 +213,7 @@ impl Shape {
         let wrong =
             |expected: &str| Err(wrong_type(if name.is_empty() { "the file" } else { name }, expected, node));
         match (self, &node.value) {
-            (Any, _) | (Bool, Value::Bool(_)) | (Text, Value::Text(_)) => Ok(()),
+            (Bool, Value::Bool(_)) | (Text, Value::Text(_)) => Ok(()),
             (Function, _) => {
                 Err(refused_value(name, node, "only a program that embeds srt can provide a function"))
             }
@@ -218,7 +225,7 @@ impl Shape {
             (Word(words), Value::Text(text)) if words.contains(&text.as_ref()) => Ok(()),
             (Variable, Value::Text(text)) if is_variable(text) => Ok(()),
             (Prefix, Value::Text(text)) if !text.strip_suffix('*').unwrap_or(text).contains('*') => Ok(()),
-            (Extract, Value::Text(text)) if has_group(text) => Ok(()),
+            (Extract, Value::Text(text)) if ExtractPattern::parse(text).is_ok() => Ok(()),
             (Whole(least, most), Value::Number(text))
                 if whole(text).is_some_and(|number| (*least..=*most).contains(&number)) =>
             {
@@ -292,7 +299,7 @@ impl Shape {
             PathEntry => "a path, or { \"path\": \"…\", \"literal\": true }".into(),
             List(_) | Several(_) => "a list".into(),
             Map(_) | Object(_) | Strict(_) => "an object".into(),
-            Function | Any => "something else".into(),
+            Function => "something else".into(),
         }
     }
 }
@@ -368,31 +375,4 @@ fn is_uuid(text: &str) -> bool {
     let groups: Vec<&str> = text.split('-').collect();
     groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
         && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
-}
-
-/// Whether a regular expression has a group that captures. Not a whole parser: what it is for is refused anyway, and
-/// beside `"mode": "deny"` it has no effect.
-fn has_group(text: &str) -> bool {
-    let (mut groups, mut depth, mut in_set) = (0, 0, false);
-    let mut rest = text.chars();
-    while let Some(character) = rest.next() {
-        match character {
-            // The next character stands for itself.
-            '\\' if rest.next().is_none() => return false,
-            '\\' => {}
-            ']' if in_set => in_set = false,
-            _ if in_set => {}
-            '[' => in_set = true,
-            '(' => {
-                depth += 1;
-                let named =
-                    rest.as_str().strip_prefix("?<").is_some_and(|name| !name.starts_with(['=', '!']));
-                groups += usize::from(named || !rest.as_str().starts_with('?'));
-            }
-            ')' if depth == 0 => return false,
-            ')' => depth -= 1,
-            _ => {}
-        }
-    }
-    groups > 0 && depth == 0 && !in_set
 }

@@ -1,9 +1,12 @@
 use std::path::Path;
+use std::time::Duration;
 
 use super::*;
+use crate::domain::HostPattern;
 use crate::policy::{
     GitLevel, KeptIn, Missing, NetworkMode, Policy, Precedence, SeccompProfile, UnixSockets,
 };
+use crate::secrets::{AbsentSecret, AwsPair, CannotSign, NoMatch, SecretRule, SecretSource};
 use crate::settings::Base;
 
 fn base() -> Base {
@@ -156,19 +159,146 @@ fn denied_hosts_have_their_reasons() {
 #[test]
 fn what_would_protect_and_is_not_served_is_refused() {
     for (network, top) in [
-        (r#", "tlsTerminate": {}"#, ""),
         (r#", "mitmProxy": {"socketPath": "/x", "domains": ["a.b"]}"#, ""),
-        (r#", "refuseOpaqueTunnels": true"#, ""),
-        (r#", "stripResponseHeaders": ["x"]"#, ""),
         (r#", "parentProxy": {"http": "http://a:1", "https": "http://b:1"}"#, ""),
-        ("", r#", "credentials": {"files": [{"path": "x", "mode": "mask"}]}"#),
-        ("", r#", "credentials": {"awsPairs": [{}]}"#),
     ] {
         let error = wrong(&file(network, "", top));
         assert!(error.contains("is not supported"), "{error}");
     }
-    // These say nothing.
-    read(&file(r#", "refuseOpaqueTunnels": false, "stripResponseHeaders": []"#, "", ""));
+}
+
+/// A whole file with allowed hosts, more keys in `network`, and `credentials`.
+fn masking(allowed: &str, network: &str, credentials: &str) -> String {
+    format!(
+        r#"{{"network": {{"allowedDomains": [{allowed}], "deniedDomains": [] {network}}},
+            "filesystem": {{"denyRead": [], "allowWrite": [], "denyWrite": []}}, "credentials": {credentials}}}"#
+    )
+}
+
+#[test]
+fn masks_are_secrets_that_are_swapped_on_the_way_out() {
+    let text = masking(
+        r#""a.com:443", "a.com", "*.b.com""#,
+        r#", "tlsTerminate": {"excludeDomains": ["a.com"], "extraCaCertPaths": ["ca.pem"], "maxTunnels": 3, "handshakeTimeoutMs": 500},
+            "stripResponseHeaders": ["Set-Cookie"], "refuseOpaqueTunnels": true, "requireHostMatch": true"#,
+        r#"{"envVars": [{"name": "TOKEN", "mode": "mask"},
+                        {"name": "URL", "mode": "mask", "extract": ":([^@]+)@", "onExtractNoMatch": "error", "injectHosts": ["x.b.com"]}],
+            "files": [{"path": "~/[t].json", "mode": "mask", "decode": "jwt", "maskClaims": ["sub"], "maskDuplicates": true},
+                      {"path": "/other", "mode": "deny"}]}"#,
+    );
+    let policy = policy(&text);
+    let [file, token, url] = policy.secrets.as_slice() else { panic!("{:?}", policy.secrets) };
+    let hosts = |rule: &SecretRule| rule.hosts.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!((token.name.as_str(), &token.source), ("TOKEN", &SecretSource::Env("TOKEN".into())));
+    assert_eq!((token.variable.as_deref(), &token.parts), (Some("TOKEN".as_ref()), &None));
+    assert_eq!(hosts(token), ["a.com", "*.b.com"], "without ports, each once");
+    assert!(token.swap_in.body && token.swap_in.pass_encoded && !token.swap_in.query);
+    assert!(!token.swap_in.plaintext && token.absent == AbsentSecret::Skip);
+    assert_eq!(hosts(url), ["x.b.com"]);
+    let parts = url.parts.as_ref().unwrap();
+    assert_eq!(parts.pattern.as_ref().unwrap().as_str(), ":([^@]+)@");
+    assert_eq!(parts.no_match, NoMatch::Error);
+    assert_eq!(file.source, SecretSource::File("/home/me/[t].json".into()));
+    assert_eq!(file.files[0].path, Path::new("/home/me/[t].json"));
+    let parts = file.parts.as_ref().unwrap();
+    assert!(parts.jwt && parts.duplicates && parts.pattern.is_none() && parts.claims == ["sub"]);
+    assert_eq!(parts.no_match, NoMatch::Withhold, "where srt shows the real value");
+    let tls = &policy.network.tls;
+    assert_eq!((tls.terminate[0].host.clone(), tls.exclude.len()), (HostPattern::Any, 1));
+    assert_eq!(tls.extra_ca, [Path::new("/work/ca.pem")]);
+    assert_eq!((tls.max_connections, tls.handshake_timeout), (Some(3), Some(Duration::from_millis(500))));
+    assert!(tls.refuse_opaque && tls.require_host_match && tls.strip_response_headers == ["Set-Cookie"]);
+}
+
+#[test]
+fn without_termination_secrets_go_only_where_nothing_is_encrypted() {
+    let policy = policy(&masking(
+        r#""a.com""#,
+        "",
+        r#"{"allowPlaintextInject": true, "envVars": [{"name": "T", "mode": "mask"}]}"#,
+    ));
+    assert!(policy.secrets[0].swap_in.plaintext);
+    assert_eq!(policy.network.tls.exclude[0].host, HostPattern::Any);
+    assert!(policy.network.tls.terminate.is_empty());
+}
+
+#[test]
+fn masks_that_contradict_themselves_are_refused() {
+    let tls = r#", "tlsTerminate": {"excludeDomains": ["a.com"]}"#;
+    for (allowed, network, credentials, expected) in [
+        (r#""a.com""#, "", r#"{"envVars": [{"name": "T", "mode": "mask"}]}"#, "needs network.tlsTerminate"),
+        (r#""a.com""#, tls, r#"{"envVars": [{"name": "T", "mode": "mask"}]}"#, "has every allowed host"),
+        (
+            r#""a.com", "b.com""#,
+            tls,
+            r#"{"envVars": [{"name": "T", "mode": "mask", "injectHosts": ["b.com", "a.com"]}]}"#,
+            "has this host",
+        ),
+        (r#""b.com""#, tls, r#"{"envVars": [{"name": "T", "mode": "mask", "injectHosts": []}]}"#, "is empty"),
+        (r#""b.com""#, tls, r#"{"files": [{"path": "x/", "mode": "mask"}]}"#, "for a folder"),
+        (
+            r#""b.com""#,
+            tls,
+            r#"{"envVars": [{"name": "T", "mode": "mask"}], "awsPairs": [{"accessKeyIdVar": "T", "secretAccessKeyVar": "U"}]}"#,
+            "does not mask `U`",
+        ),
+        (
+            r#""b.com""#,
+            tls,
+            r#"{"envVars": [{"name": "T", "mode": "mask"}], "awsPairs": [{"accessKeyIdVar": "T", "secretAccessKeyVar": "T"}]}"#,
+            "already part of a pair",
+        ),
+        (r#""b.com""#, r#", "tlsTerminate": {"caCertPath": "x"}"#, "{}", "used together"),
+        (
+            r#""b.com""#,
+            tls,
+            r#"{"files": [{"path": "x", "mode": "mask", "extract": "x"}]}"#,
+            "in parentheses",
+        ),
+    ] {
+        let error = wrong(&masking(allowed, network, credentials));
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn awss_own_variables_are_a_pair() {
+    let tls = r#", "tlsTerminate": {}"#;
+    let variables =
+        r#"{"name": "AWS_ACCESS_KEY_ID", "mode": "mask"}, {"name": "AWS_SECRET_ACCESS_KEY", "mode": "mask"}"#;
+    let of = |variables: &str, more: &str| {
+        let credentials = format!(r#"{{"envVars": [{variables}] {more}}}"#);
+        read(&masking(r#""b.com""#, tls, &credentials))
+    };
+    let usual = of(variables, r#", "sigv4": {"presigned": "passthrough"}"#);
+    let pair = AwsPair {
+        access_key_id: "AWS_ACCESS_KEY_ID".into(),
+        secret_access_key: "AWS_SECRET_ACCESS_KEY".into(),
+        session_token: None,
+    };
+    assert_eq!(usual.aws.pairs, [pair]);
+    assert_eq!((usual.aws.presigned, usual.aws.streaming), (CannotSign::Pass, CannotSign::Refuse));
+    let token = format!(r#"{variables}, {{"name": "AWS_SESSION_TOKEN", "mode": "mask"}}"#);
+    assert_eq!(of(&token, "").aws.pairs[0].session_token.as_deref(), Some("AWS_SESSION_TOKEN"));
+    let half = of(r#"{"name": "AWS_SECRET_ACCESS_KEY", "mode": "mask"}"#, "");
+    assert!(half.aws.pairs.is_empty() && half.warnings[0].contains("mask both"));
+    let named = r#", "awsPairs": [{"accessKeyIdVar": "AWS_ACCESS_KEY_ID", "secretAccessKeyVar": "AWS_SECRET_ACCESS_KEY"}]"#;
+    assert_eq!(of(&token, named).aws.pairs[0].session_token, None, "what is named is not guessed");
+}
+
+#[test]
+fn what_a_found_file_masks_is_withheld() {
+    let mut own = read(&file("", "", ""));
+    own.tighten(read(&masking(
+        r#""a.com""#,
+        r#", "tlsTerminate": {}"#,
+        r#"{"envVars": [{"name": "T", "mode": "mask"}], "files": [{"path": "k", "mode": "mask"}]}"#,
+    )));
+    assert!(own.masks.is_empty() && own.tls.is_none() && own.allowed.is_empty());
+    assert_eq!(
+        (own.unset.as_slice(), own.credentials[0].path.as_path()),
+        (["T".into()].as_slice(), Path::new("/work/k"))
+    );
 }
 
 #[test]
