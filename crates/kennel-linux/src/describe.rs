@@ -28,6 +28,9 @@ pub fn describe_step(step: &Step) -> String {
         Step::MakeDir { path, .. } => format!("create the folder {}", name(path)),
         Step::MakeFile { path } => format!("create the mount point {}", name(path)),
         Step::Symlink { path, points_to } => format!("create the link {} to {}", name(path), name(points_to)),
+        // Planned, and not yet known.
+        Step::WriteFile { path, contents, .. } if contents.is_empty() => format!("write {}", name(path)),
+        Step::CoverFile { target, contents } if contents.is_empty() => format!("write over {}", name(target)),
         Step::WriteFile { path, contents, .. } => format!("write {} bytes to {}", contents.len(), name(path)),
         Step::Bind { source, target, access, .. } => {
             let how = match access {
@@ -111,6 +114,9 @@ fn socket_name(role: SocketRole) -> String {
         SocketRole::Connector => "the socket that connects to published ports".into(),
         SocketRole::MeetingPlace => "the socket that the one for published ports meets first".into(),
         SocketRole::Relay { port } => format!("the listener of the host's port {port}"),
+        SocketRole::Gateway { provider } => {
+            format!("the listener of the model gateway's provider {provider}")
+        }
         SocketRole::Published { inside } => format!("the listener of the published port {inside}"),
     }
 }

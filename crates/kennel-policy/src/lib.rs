@@ -9,6 +9,7 @@ pub mod domain;
 pub mod dotfiles;
 pub mod environment;
 pub mod extract;
+pub mod gate_work;
 pub mod gateway;
 #[cfg(unix)]
 pub mod git;
@@ -26,6 +27,7 @@ pub mod precedence;
 pub mod printed;
 pub mod profiles;
 pub mod quantity;
+pub mod secret_files;
 pub mod secret_variables;
 pub mod secrets;
 pub mod settings;

@@ -130,7 +130,7 @@ fn check(rule: &SecretRule, others: &[SecretRule], settings: &Settings) -> Resul
     }
     match rule.mode {
         SecretMode::Inject => {
-            let SwapIn { query, body, plaintext, pass_encoded: _ } = rule.swap_in;
+            let SwapIn { query, body, plaintext, pass_encoded: _, others: _ } = rule.swap_in;
             let said = [
                 (!rule.hosts.is_empty(), "hosts"),
                 (query, "query"),
@@ -186,7 +186,7 @@ fn allow(settings: &mut Settings, rule: &SecretRule) {
     }
 }
 
-fn unset(settings: &mut Settings, name: OsString, origin: &Origin) {
+pub(super) fn unset(settings: &mut Settings, name: OsString, origin: &Origin) {
     let environment = &mut settings.environment;
     environment.pass.retain(|pass| pass.value != name);
     if environment.unset.iter().all(|unset| unset.value != name) {

@@ -1,6 +1,8 @@
 //! Linux: where a job, the sandbox of kennel-linux and the network gate meet.
 
 mod pool;
+#[cfg_attr(not(feature = "network"), path = "linux/no_secrets.rs")]
+mod secrets;
 
 use std::fs::File;
 use std::io;
@@ -20,12 +22,12 @@ use kennel_linux::supervise::Turn;
 use kennel_linux::supervise::streams;
 use kennel_linux::supervise::ticker::Ticker;
 use kennel_policy::host::Finding;
-use kennel_policy::outcome::Outcome;
+use kennel_policy::outcome::{GatewayUse, Outcome};
 use kennel_policy::policy::Policy;
 use kennel_policy::printed::show;
 use rustix::process::Signal;
 
-use super::{Attend, Backend, Lasting, Signaller};
+use super::{Attend, Backend, GatewayMeter, Lasting, Signaller};
 use crate::job::{self, Environment, Hooks, Job, PlannedStep, Streams, UsageSink};
 use crate::network::{Published, SandboxNetwork};
 use crate::pool::PoolKind;
@@ -92,8 +94,9 @@ impl Backend for Linux {
         let _low = LowNumbers::occupied()?;
         let (mut gate, network) = gate(&policy, &environment, control, ask.as_ref(), published)?;
         let Lasting { timeout, idle } = lasting;
+        let additions = secrets::additions(&policy, &environment, gate.as_mut(), false)?;
         let (session, started) = sandbox::Session::start(
-            Preparation { policy, cwd, birth: Birth::program(), network, count },
+            Preparation { policy, cwd, birth: Birth::program(), network, additions, count },
             sandbox::Lasting { timeout, idle },
         )?;
         if let Some(gate) = &mut gate {
@@ -109,7 +112,8 @@ impl Backend for Linux {
         let Job { policy, command, environment, cwd, .. } = job;
         let network = SandboxNetwork::planned(&policy, each_variable(&environment))?;
         let wanted = Wanted { words: command, environment };
-        let (plan, rules) = sandbox::plan(policy.clone(), &wanted, &cwd, network)?;
+        let (plan, rules) =
+            sandbox::plan(policy.clone(), &wanted, &cwd, network, secrets::planned(&policy)?)?;
         let created = missing_folders(&policy).into_iter().map(|(path, reason)| {
             let path = show(path.as_os_str().as_encoded_bytes());
             PlannedStep { step: format!("create {path}"), reason }
@@ -136,6 +140,7 @@ fn start(job: Job) -> Result<Running> {
     let _low = LowNumbers::occupied()?;
     let (streams, mut pipes) = given(streams, &policy, false)?;
     let (mut gate, network) = gate(&policy, &environment, control, ask.as_ref(), published)?;
+    let additions = secrets::additions(&policy, &environment, gate.as_mut(), memory.is_some())?;
     let birth = match memory {
         // SAFETY: what the caller of `Job::clone_this_process` promised.
         Some(memory) => unsafe { Birth::copy(memory) },
@@ -149,6 +154,7 @@ fn start(job: Job) -> Result<Running> {
         streams,
         birth,
         network,
+        additions,
         watch: watch(count, audience, questions, show),
     })?;
     if let Some(gate) = &mut gate {
@@ -379,6 +385,7 @@ impl Running {
             Turn::Ended(mut outcome) => {
                 outcome.not_enforced.extend(std::mem::take(&mut self.not_enforced));
                 outcome.network = self.gate.as_ref().map(|gate| gate.used(self.advice)).unwrap_or_default();
+                outcome.gateway = self.gate.as_ref().map(SandboxNetwork::gateway_use).unwrap_or_default();
                 Some(*outcome)
             }
         })
@@ -433,6 +440,12 @@ impl Attend for Running {
     fn meter(&self) -> Box<dyn Fn() -> Usage + Send + Sync> {
         let meter = self.supervisor.running().meter();
         Box::new(move || meter.usage().unwrap_or_default())
+    }
+
+    fn gateway_meter(&self) -> GatewayMeter {
+        self.gate
+            .as_ref()
+            .map_or_else(|| Box::new(GatewayUse::default) as GatewayMeter, SandboxNetwork::gateway_meter)
     }
 
     fn network(&self) -> Option<NetworkControl> {

@@ -27,7 +27,7 @@ mod linux {
     use std::ffi::OsStr;
 
     use kennel_linux::network::{NetworkPlan, TaggedSockets};
-    use kennel_policy::outcome::NetworkUse;
+    use kennel_policy::outcome::{GatewayUse, NetworkUse};
     use kennel_policy::policy::Policy;
 
     use crate::network::Published;
@@ -50,7 +50,7 @@ mod linux {
             _: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
             _: Option<&AskAboutHosts>,
         ) -> Result<Option<SandboxNetwork>> {
-            if !policy.network.needs_gate() {
+            if !policy.needs_gate() {
                 return Ok(None);
             }
             Err(SandboxError::ConfigValidation(super::LACKING.into()))
@@ -78,6 +78,12 @@ mod linux {
             match self.0 {}
         }
         pub(crate) fn used(&self, _: &str) -> NetworkUse {
+            match self.0 {}
+        }
+        pub(crate) fn gateway_use(&self) -> GatewayUse {
+            match self.0 {}
+        }
+        pub(crate) fn gateway_meter(&self) -> crate::backend::GatewayMeter {
             match self.0 {}
         }
     }
@@ -108,7 +114,7 @@ mod host {
             _: Option<&AskAboutHosts>,
             _: bool,
         ) -> Result<HostGate> {
-            if !policy.network.needs_gate() {
+            if !policy.needs_gate() {
                 return Ok(HostGate);
             }
             Err(SandboxError::ConfigValidation(super::LACKING.into()))
