@@ -380,9 +380,10 @@ fn a_bound_host_takes_no_other_credentials() {
 }
 
 #[test]
-fn an_injected_secret_is_there_and_goes_out_as_it_is() {
+fn an_injected_secret_is_there_and_is_told_nowhere() {
     let Some(upstream) = upstream() else { return };
-    let setup = bound(upstream, "injected.web.test", &[]).set("secrets.KEY.mode", json!("inject"));
+    let rule = json!({"from": "env:KEY", "mode": "inject"});
+    let setup = Setup::new(upstream, &[]).variable("KEY", upstream.key("anthropic")).set("secrets.KEY", rule);
     let told = setup.sh("printenv KEY").ok();
     assert_eq!(told.ran.stdout.trim(), upstream.key("anthropic"));
     upstream.assert_clean("the report", &told.text);

@@ -39,7 +39,7 @@ fn try_gateway(sdk: &Sdk) {
     let round = sdk.actions.len() as u64;
     let setup = Setup::new(upstream, &[]).gateway(upstream, sdk);
     let setup = setup.set(&format!("gateway.{}.budget.requests", sdk.provider), json!(round + 1));
-    let (model, echo) = (sdk.model("gateway", ""), sdk.model("gateway", "echo"));
+    let (model, echo) = (sdk.model("gateway", ""), sdk.model("gateway-trick", "echo"));
     let mut actions = sdk.all(&model);
     actions.extend([&echo, &model, &model].iter().map(|model| format!("whole:{model}")));
     let words = sdk.words(&setup.home, &actions);

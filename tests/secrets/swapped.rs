@@ -13,7 +13,7 @@ fn try_swapped(sdk: &Sdk) {
     let setup = Setup::new(upstream, &[sdk.host]).secret(sdk.key, upstream.key(sdk.provider), &[sdk.host]);
     let model = sdk.model("swapped", "");
     let mut actions = sdk.all(&model);
-    let tricks = ["gzip", "echo"].map(|trick| sdk.model("swapped", trick));
+    let tricks = ["gzip", "echo"].map(|trick| sdk.model("swapped-trick", trick));
     actions.extend(tricks.iter().map(|model| format!("whole:{model}")));
     let words = sdk.words(&setup.home, &actions);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
