@@ -75,6 +75,7 @@ impl Way {
 
     /// A connection that takes a request. Of HTTP/1.1 it is taken out, and put back behind the answer's head.
     async fn sender(&self, client: &Client) -> Result<Sender, Page> {
+        // By itself: in the condition the borrow would last for the whole block.
         let kept = self.sender.borrow_mut().take();
         if let Some(sender) = kept.filter(|sender| !sender.is_closed()) {
             if let Sender::H2(shared) = &sender {
