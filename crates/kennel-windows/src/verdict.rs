@@ -64,7 +64,11 @@ use Verdict::{BestEffort, Enforced, NothingToDo, Partly, Unavailable};
 pub static ROWS: &[Row] = &[
     row("profile", NothingToDo, "only a name for other settings"),
     row("best_effort", Enforced, "what is not enforced is listed in the outcome"),
-    row("secrets", Unavailable, "kennel reads no sources of secrets on Windows; the command gets none of them"),
+    row(
+        "secrets",
+        Unavailable,
+        "kennel reads no sources of secrets on Windows; the command gets none of them",
+    ),
     row("files.rootfs", Unavailable, "a root of its own needs a mount namespace"),
     row("files.rootfs_write", Unavailable, "as rootfs"),
     row(

@@ -226,7 +226,10 @@ mod tests {
             "`fd:1`: write the number of a descriptor that was opened for this, 0 or above 2"
         );
         assert!(error("T@tcp://a.test:1").contains("sent by HTTP"));
-        assert_eq!(error("T@10.0.0.1:80"), "`10.0.0.1:80`: a secret is bound to names; write the host's name");
+        assert_eq!(
+            error("T@10.0.0.1:80"),
+            "`10.0.0.1:80`: a secret is bound to names; write the host's name"
+        );
         assert!(error("T@10.0.0.0/8").contains("bound to names"));
         assert!(error("T@").contains("the host is empty"));
         assert!(error("T=command:a | b").starts_with("the program is started without a shell"));
