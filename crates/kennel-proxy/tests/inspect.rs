@@ -16,7 +16,7 @@ use kennel_proxy::{Authority, Inspect, Inspector, Roots, Verdict};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
-use world::{SOON, World, rules};
+use world::{SOON, World, pem, rules};
 
 const REAL: &str = "sk-ant-api03-REAL-0123456789-REAL";
 const STAND_IN: &str = "sk-ant-api03-fake-abcdefghij-fake";
@@ -59,25 +59,6 @@ mod tempfolder {
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
-}
-
-fn pem(der: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::from("-----BEGIN CERTIFICATE-----");
-    for (number, chunk) in der.chunks(3).enumerate() {
-        if number % 16 == 0 {
-            text.push('\n');
-        }
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            match place <= chunk.len() {
-                true => text.push(char::from(LETTERS[(bits >> (18 - 6 * place) & 63) as usize])),
-                false => text.push('='),
-            }
-        }
-    }
-    text + "\n-----END CERTIFICATE-----\n"
 }
 
 /// A request, with its body.

@@ -20,21 +20,16 @@ use super::serve::{Client, Way, failed, serve};
 use super::stream::Buffered;
 use super::upstream::{self, H1, H2};
 use crate::clock::within;
-use crate::gate::{Gate, Target};
+use crate::doors::tunnel::Tunnel;
+use crate::gate::Gate;
 use crate::record::Door;
 use crate::relay::{Wire, farewell};
 use crate::rules::DenyReason;
 use crate::{sockets, tls};
 
 /// Serves a client whose TLS connection to `target` ends here.
-pub(crate) async fn encrypted(
-    gate: &Gate,
-    inspector: Arc<Inspector>,
-    client: Wire,
-    upstream: Wire,
-    target: Target,
-    door: Door,
-) {
+pub(crate) async fn encrypted(gate: &Gate, inspector: Arc<Inspector>, tunnel: Tunnel) {
+    let Tunnel { client, upstream, target, door } = tunnel;
     let times = gate.settings().times;
     let hello = LazyConfigAcceptor::new(Acceptor::default(), Buffered::from(client));
     let start = match within(times.head, hello).await {
@@ -92,14 +87,8 @@ pub(crate) async fn encrypted(
 }
 
 /// Serves a client whose plain connection to `target` carries requests.
-pub(crate) async fn plain(
-    gate: &Gate,
-    inspector: Arc<Inspector>,
-    client: Wire,
-    upstream: Wire,
-    target: Target,
-    door: Door,
-) {
+pub(crate) async fn plain(gate: &Gate, inspector: Arc<Inspector>, tunnel: Tunnel) {
+    let Tunnel { client, upstream, target, door } = tunnel;
     let Ok(sender) = upstream::open(upstream, None, false, gate.settings().times).await else { return };
     let way = Way::new(target.clone(), false, false, Some(sender));
     let serving = Client {
