@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use memchr::memmem;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -58,12 +59,26 @@ impl Roots {
         environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
     ) -> Result<Roots, RootsError> {
         let mut pem = String::new();
-        let bundle =
-            BUNDLES.iter().find_map(|path| read(Path::new(path)).ok().filter(|text| !text.is_empty()));
-        pem.push_str(&bundle.unwrap_or_default());
+        let mut taken = None;
+        for path in BUNDLES.iter().map(Path::new) {
+            if let Ok(text) = read(path)
+                && !text.is_empty()
+            {
+                (pem, taken) = (text, identity(path));
+                break;
+            }
+        }
         for (name, value) in environment {
             if VARIABLES.iter().any(|own| name == OsStr::new(own)) && !value.is_empty() {
-                pem.push_str(&read(Path::new(value)).unwrap_or_default());
+                let path = Path::new(value);
+                // Many name the host's bundle.
+                if taken.is_some() && identity(path) == taken {
+                    continue;
+                }
+                let text = read(path).unwrap_or_default();
+                if !pem.contains(text.as_str()) {
+                    pem.push_str(&text);
+                }
             }
         }
         for path in extra {
@@ -92,20 +107,34 @@ impl Roots {
     }
 }
 
+/// Which file it is.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
 /// The certificates of a file, and nothing else that is in it: a key beside them stays outside.
 fn read(path: &Path) -> io::Result<String> {
     use io::Read;
+    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+    const END: &str = "-----END CERTIFICATE-----";
     let mut text = Vec::new();
     fs::File::open(path)?.take(MOST).read_to_end(&mut text)?;
     let text = String::from_utf8_lossy(&text);
-    let (mut out, mut inside) = (String::new(), false);
-    for line in text.lines() {
-        inside |= line.starts_with("-----BEGIN CERTIFICATE-----");
-        if inside {
-            out.push_str(line);
+    let mut out = String::with_capacity(text.len());
+    // Every start of a sandbox that has a certificate of its own waits for this.
+    let (begin, end) = (memmem::Finder::new(BEGIN), memmem::Finder::new(END));
+    let mut rest = &*text;
+    while let Some(start) = begin.find(rest.as_bytes()) {
+        let Some(length) = end.find(&rest.as_bytes()[start..]) else { break };
+        let behind = start + length + END.len();
+        let block = &rest[start..behind];
+        rest = &rest[behind..];
+        // A text that only mentions the beginning of one is none.
+        if begin.find(&block.as_bytes()[BEGIN.len()..]).is_none() {
+            out.push_str(block);
             out.push('\n');
         }
-        inside &= !line.starts_with("-----END CERTIFICATE-----");
     }
     Ok(out)
 }
