@@ -185,16 +185,7 @@ fn swap(hosts: &[&str], swap_in: SwapIn) -> Swap {
 }
 
 fn nothing(roots: Arc<Roots>, authority: &Arc<Authority>) -> Inspect {
-    Inspect {
-        swaps: Vec::new(),
-        http: Vec::new(),
-        terminate: Vec::new(),
-        exclude: Vec::new(),
-        authority: Some(Arc::clone(authority)),
-        roots,
-        strip_response_headers: Vec::new(),
-        refuse_opaque: false,
-    }
+    Inspect { authority: Some(Arc::clone(authority)), ..Inspect::new(roots) }
 }
 
 struct Setting {

@@ -45,6 +45,23 @@ pub struct Inspect {
     pub refuse_opaque: bool,
 }
 
+impl Inspect {
+    /// Nothing to do yet.
+    #[must_use]
+    pub fn new(roots: Arc<Roots>) -> Inspect {
+        Inspect {
+            swaps: Vec::new(),
+            http: Vec::new(),
+            terminate: Vec::new(),
+            exclude: Vec::new(),
+            authority: None,
+            roots,
+            strip_response_headers: Vec::new(),
+            refuse_opaque: false,
+        }
+    }
+}
+
 /// The same, ready to work.
 #[derive(Debug)]
 pub struct Inspector {

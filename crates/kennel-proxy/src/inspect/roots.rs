@@ -1,5 +1,6 @@
 //! Whom the gate trusts when it talks to a server for the sandbox, and whom programs inside are told to trust.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -58,37 +59,26 @@ impl Roots {
         extra: &[PathBuf],
         environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
     ) -> Result<Roots, RootsError> {
-        let mut pem = String::new();
-        let mut taken = None;
-        for path in BUNDLES.iter().map(Path::new) {
-            if let Ok(text) = read(path)
-                && !text.is_empty()
-            {
-                (pem, taken) = (text, identity(path));
-                break;
-            }
-        }
+        let mut all = Certificates::default();
+        let bundle = BUNDLES.iter().map(Path::new);
+        let bundle = bundle.into_iter().find(|path| read(path).is_ok_and(|text| all.add(&text)));
+        let bundle = bundle.and_then(identity);
         for (name, value) in environment {
             if VARIABLES.iter().any(|own| name == OsStr::new(own)) && !value.is_empty() {
                 let path = Path::new(value);
-                // Many name the host's bundle.
-                if taken.is_some() && identity(path) == taken {
-                    continue;
-                }
-                let text = read(path).unwrap_or_default();
-                if !pem.contains(text.as_str()) {
-                    pem.push_str(&text);
+                // Every start of a sandbox with a certificate of its own waits for this, and most name the same file.
+                if bundle.is_none() || identity(path) != bundle {
+                    all.add(&read(path).unwrap_or_default());
                 }
             }
         }
         for path in extra {
             let text = read(path).map_err(|source| RootsError::Read { path: path.clone(), source })?;
-            if text.is_empty() {
+            if !all.add(&text) {
                 return Err(RootsError::Empty(path.clone()));
             }
-            pem.push_str(&text);
         }
-        Ok(Roots { pem, store: OnceLock::new() })
+        Ok(Roots { pem: all.pem, store: OnceLock::new() })
     }
 
     /// The bundle for programs inside: the sandbox's own authority and all of the host's.
@@ -113,30 +103,42 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
-/// The certificates of a file, and nothing else that is in it: a key beside them stays outside.
+/// Certificates in PEM, those of later files each once: they mostly name what the system has anyway.
+#[derive(Default)]
+struct Certificates {
+    pem: String,
+}
+
+impl Certificates {
+    /// Adds the certificates of a text, and nothing else that is in it: a key beside them stays outside. Returns whether it has
+    /// any.
+    fn add(&mut self, text: &str) -> bool {
+        const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+        const END: &str = "-----END CERTIFICATE-----";
+        let (begin, end) = (memmem::Finder::new(BEGIN), memmem::Finder::new(END));
+        let (mut rest, mut any, before) = (text, false, self.pem.len());
+        self.pem.reserve(text.len());
+        while let Some(start) = begin.find(rest.as_bytes()) {
+            rest = &rest[start..];
+            let Some(length) = end.find(rest.as_bytes()) else { break };
+            let (one, after) = rest.split_at(length + END.len());
+            any = true;
+            let one = if one.contains('\r') { Cow::Owned(one.replace('\r', "")) } else { Cow::Borrowed(one) };
+            if before == 0 || memmem::find(self.pem.as_bytes(), one.as_bytes()).is_none() {
+                self.pem.push_str(&one);
+                self.pem.push('\n');
+            }
+            rest = after;
+        }
+        any
+    }
+}
+
 fn read(path: &Path) -> io::Result<String> {
     use io::Read;
-    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
-    const END: &str = "-----END CERTIFICATE-----";
     let mut text = Vec::new();
     fs::File::open(path)?.take(MOST).read_to_end(&mut text)?;
-    let text = String::from_utf8_lossy(&text);
-    let mut out = String::with_capacity(text.len());
-    // Every start of a sandbox that has a certificate of its own waits for this.
-    let (begin, end) = (memmem::Finder::new(BEGIN), memmem::Finder::new(END));
-    let mut rest = &*text;
-    while let Some(start) = begin.find(rest.as_bytes()) {
-        let Some(length) = end.find(&rest.as_bytes()[start..]) else { break };
-        let behind = start + length + END.len();
-        let block = &rest[start..behind];
-        rest = &rest[behind..];
-        // A text that only mentions the beginning of one is none.
-        if begin.find(&block.as_bytes()[BEGIN.len()..]).is_none() {
-            out.push_str(block);
-            out.push('\n');
-        }
-    }
-    Ok(out)
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 #[cfg(test)]
@@ -156,6 +158,8 @@ mod tests {
         let roots = load(&both).unwrap();
         assert!(!roots.pem.contains("PRIVATE") && roots.pem.contains(&authority.certificate_pem()));
         assert!(!roots.store().is_empty());
+        let twice = Roots::load(&[both.clone(), both.clone()], std::iter::empty()).unwrap();
+        assert_eq!(twice.pem, roots.pem, "each once");
         assert!(matches!(load(&none), Err(RootsError::Empty(_))));
         assert!(matches!(load(&folder.join("missing")), Err(RootsError::Read { .. })));
         fs::remove_dir_all(&folder).unwrap();
