@@ -27,6 +27,10 @@ pub fn missing(policy: &Policy) -> Vec<&'static str> {
             process.nested == NestedNamespaces::Allowed,
             "process.nested: macOS applies no second profile inside a sandbox",
         ),
+        (
+            !policy.masked_files().is_empty(),
+            "secrets.NAME.files and network.system_bundles: macOS has no mounts of a sandbox's own, so no file shows something else inside; a secret's files are hidden",
+        ),
         (policy.network.ask, "network.ask: asking on the terminal is not supported on macOS"),
     ];
     rows.into_iter().filter(|(asked, _)| *asked).map(|(_, what)| what).collect()
