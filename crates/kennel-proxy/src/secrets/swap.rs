@@ -111,6 +111,8 @@ struct View {
     url_owners: Vec<String>,
     body: [Replacements; 3],
     body_names: Vec<String>,
+    /// A secret for which a body that cannot be read is refused.
+    never_encoded: Option<String>,
     /// Whether every value in a body is as long as its stand-in.
     same_length: bool,
     bound: bool,
@@ -221,7 +223,7 @@ impl Swaps {
         }
         let view = self.view(target, encrypted)?;
         let encoded = fields.get(CONTENT_ENCODING).is_some_and(|value| value != "identity");
-        if encoded && let Some(secret) = view.body_names.first().cloned() {
+        if encoded && let Some(secret) = view.never_encoded.clone() {
             return Err(SwapRefusal { secret, why: WhyNot::Encoded }.into());
         }
         if encoded || view.foreign.is_empty() && view.body_names.is_empty() {
@@ -359,6 +361,7 @@ impl View {
                 texts(in_body, encodings::for_address)?,
             ],
             body_names: names(in_body),
+            never_encoded: names(|swap| swap.swap_in.body && !swap.swap_in.pass_encoded).into_iter().next(),
             same_length: bound.iter().all(|swap| swap.stand_in.len() == swap.value.expose().len()),
             bound: all.iter().any(|swap| swap.is_bound_to(target)),
         })
@@ -495,7 +498,7 @@ mod tests {
         assert_eq!(why(swaps.head(&api, true, &mut HeaderMap::new(), &line)), WhyNot::Query);
         assert!(swaps.body(&api, true, &HeaderMap::new()).unwrap().is_none());
 
-        let both = SwapIn { query: true, body: true, plaintext: false };
+        let both = SwapIn { query: true, body: true, ..SwapIn::default() };
         let swaps = Swaps::new(vec![swap("KEY", STAND_IN, "a \"real\" key", "api.test", both)]);
         let swapped = swaps.head(&api, true, &mut HeaderMap::new(), &line).unwrap();
         assert_eq!(swapped.target.unwrap(), "/v1?key=a%20%22real%22%20key");
@@ -510,5 +513,8 @@ mod tests {
         assert_eq!(String::from_utf8(sent).unwrap(), "{\"key\": \"a \\\"real\\\" key\"}");
         let packed = fields(&[("content-encoding", "gzip")]);
         assert_eq!(why(swaps.body(&api, true, &packed).map(|_| ())), WhyNot::Encoded);
+        let passed = SwapIn { pass_encoded: true, ..both };
+        let swaps = Swaps::new(vec![swap("KEY", STAND_IN, REAL, "api.test", passed)]);
+        assert!(swaps.body(&api, true, &packed).unwrap().is_none());
     }
 }
