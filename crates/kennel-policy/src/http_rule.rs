@@ -146,6 +146,12 @@ impl RequestTarget {
         self.path.split('/').filter(|part| !part.is_empty()).collect()
     }
 
+    /// The query alone, without its `?`.
+    #[must_use]
+    pub fn query(&self) -> Option<&str> {
+        self.query.as_deref()
+    }
+
     /// The path alone.
     #[must_use]
     pub fn path(&self) -> &str {

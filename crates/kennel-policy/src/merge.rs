@@ -13,6 +13,7 @@ use std::fmt;
 use crate::domain::HostRule;
 use crate::dotfiles;
 use crate::gateway::GatewayPolicy;
+use crate::http_rule::HttpRule;
 use crate::policy::{
     EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Limits, Missing,
     NestedNamespaces, NetworkMode, NetworkPolicy, NoNetwork, Origin, OtherNames, PathRule, Policy,
@@ -20,13 +21,16 @@ use crate::policy::{
     SecretVariables, TmpMode, UnixSockets, UserMode,
 };
 use crate::profiles::{NoOwnProfiles, OwnProfiles};
-use crate::secrets::TlsPolicy;
+use crate::secrets::{SecretMode, SecretRule, TlsPolicy};
 use crate::settings::keys::{self, Kind};
-use crate::settings::{Base, PathEntry, Settings, SettingsError, Stated};
+use crate::settings::{Base, NetworkSettings, PathEntry, SecretEntry, Settings, SettingsError, Stated};
 use crate::users::{self, User};
 
 mod profile;
+mod secrets;
 mod tighten;
+
+pub use secrets::{SecretError, SecretProblem};
 
 /// Everything that was said, by whom.
 #[derive(Clone, Debug, PartialEq)]
@@ -179,6 +183,24 @@ pub enum MergeError {
         /// Why not.
         why: &'static str,
     },
+    /// Rules about requests to a host whose requests are not read.
+    #[error(
+        "network.allow `{rule}` ({origin}) cannot be used with network.no_terminate `{excluded}` ({excluded_origin}): \
+         requests are not compared where TLS does not end at the gate"
+    )]
+    RequestsNotRead {
+        /// The rule.
+        rule: String,
+        /// Where it was set.
+        origin: Origin,
+        /// The host.
+        excluded: String,
+        /// Where that was set.
+        excluded_origin: Origin,
+    },
+    /// A secret that cannot be used so.
+    #[error(transparent)]
+    Secret(Box<SecretError>),
     /// Swap is what comes on top of a bound on memory.
     #[error("limits.swap ({origin}) requires limits.memory")]
     SwapAlone {
@@ -190,15 +212,16 @@ pub enum MergeError {
 /// A rule about hosts, and a network mode under which nothing asks about hosts.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
-    "{list} `{rule}` ({}) cannot be used with network mode `{mode}` ({mode_origin}); \
-     use mode `allow-list` to allow only listed hosts",
-    rule.origin
+    "{list} `{rule}` ({origin}) cannot be used with network mode `{mode}` ({mode_origin}); \
+     use mode `allow-list` to allow only listed hosts"
 )]
 pub struct Ungated {
     /// The list's key.
     pub list: &'static str,
     /// Its first entry.
-    pub rule: HostRule,
+    pub rule: String,
+    /// Where that was set.
+    pub origin: Origin,
     /// The mode.
     pub mode: &'static str,
     /// Where the mode was set.
@@ -227,12 +250,15 @@ pub fn merge_with(sources: Sources, own: &dyn OwnProfiles) -> Result<Merged, Mer
         // A network mode that somebody asks for replaces that of the profile, and the hosts with it.
         if said.network.mode.as_ref().is_some_and(|mode| mode.value != NetworkMode::AllowList) {
             profile.network.allow.clear();
+            profile.network.http.clear();
+            profile.network.terminate.clear();
         }
         overlay(&mut whole, profile);
     }
     overlay(&mut whole, said);
     settle_network(&mut whole)?;
     settle_sockets(&mut whole)?;
+    let secrets = secrets::settle(&mut whole).map_err(|error| MergeError::Secret(Box::new(error)))?;
 
     let unsaid = whole.environment.secrets.is_none();
     if unsaid {
@@ -245,6 +271,8 @@ pub fn merge_with(sources: Sources, own: &dyn OwnProfiles) -> Result<Merged, Mer
     };
     if whole.network.mode.as_ref().is_some_and(|mode| mode.value == NetworkMode::None) {
         whole.network.allow.clear();
+        whole.network.http.clear();
+        whole.network.terminate.clear();
     }
     if whole.network.unix_sockets.as_ref().is_some_and(|mode| mode.value == UnixSockets::None) {
         whole.network.allow_unix_sockets.clear();
@@ -253,10 +281,11 @@ pub fn merge_with(sources: Sources, own: &dyn OwnProfiles) -> Result<Merged, Mer
         settle_secrets(&mut whole);
     }
     check_network(&whole)?;
+    check_requests(&whole)?;
     check_swap(&whole)?;
     check_nested(&whole)?;
     let users = check_users(&mut whole)?;
-    Ok(Merged { policy: policy(whole, users), profiles, notes })
+    Ok(Merged { policy: policy(whole, users, secrets), profiles, notes })
 }
 
 /// Lays what a stronger source says over the rest.
@@ -286,6 +315,16 @@ fn overlay(under: &mut Settings, mut over: Settings) {
             }
             Kind::Paths(list, _) => list(under).append(list(&mut over)),
             Kind::Hosts(list, _) => list(under).append(list(&mut over)),
+            Kind::HostsAndRequests(hosts, requests) => {
+                hosts(under).append(hosts(&mut over));
+                requests(under).append(requests(&mut over));
+            }
+            Kind::Files(list) => list(under).append(list(&mut over)),
+            Kind::Secrets(list) => {
+                for entry in std::mem::take(list(&mut over)) {
+                    SecretEntry::put(list(under), entry);
+                }
+            }
             Kind::Mounts(list) => list(under).append(list(&mut over)),
             Kind::Tmpfs(list) => list(under).append(list(&mut over)),
             Kind::Names(list) => list(under).append(list(&mut over)),
@@ -322,6 +361,7 @@ fn defaults() -> Settings {
     settings.network.ask_timeout = say(NetworkPolicy::default().ask_timeout);
     settings.network.allow_sni_mismatch = say(false);
     settings.network.allow_ech = say(false);
+    settings.network.system_bundles = say(false);
     settings.environment.clear = say(false);
     settings.process.user = say(UserMode::default());
     settings.process.seccomp = say(SeccompProfile::default());
@@ -329,12 +369,15 @@ fn defaults() -> Settings {
     settings
 }
 
-/// Without a mode, hosts that are allowed make it an allow list, and so does asking about hosts.
+/// Without a mode, hosts that are allowed make it an allow list, and so do asking about hosts and secrets that the gate puts in.
 fn settle_network(settings: &mut Settings) -> Result<(), MergeError> {
     let network = &mut settings.network;
     if network.mode.is_none() {
         let asked = network.ask.as_ref().filter(|ask| ask.value).map(|ask| &ask.origin);
-        let wanted = network.allow.first().map(|rule| &rule.origin).or(asked);
+        let host = network.allow.first().map(|rule| &rule.origin);
+        let request = network.http.first().map(|rule| &rule.host.origin);
+        let swapped = settings.secrets.iter().find(|secret| secret.mode == SecretMode::Swap);
+        let wanted = host.or(request).or(asked).or(swapped.map(|secret| &secret.origin));
         let (value, origin) = match wanted {
             Some(origin) => (NetworkMode::AllowList, origin.clone()),
             None => (NetworkMode::None, Origin("default".to_owned())),
@@ -393,19 +436,47 @@ fn check_network(settings: &Settings) -> Result<(), MergeError> {
     if let (NetworkMode::Host, Some(port)) = (mode.value, network.publish.first()) {
         return Err(MergeError::PublishedByHost { port: port.clone(), mode_origin: mode.origin.clone() });
     }
-    let (word, list, rule) = match mode.value {
+    let word = match mode.value {
         NetworkMode::AllowList => return Ok(()),
-        // Denying on top of nothing is merely redundant.
-        NetworkMode::None => ("none", "network.allow", network.allow.first()),
-        NetworkMode::Host if network.allow.is_empty() => ("host", "network.deny", network.deny.first()),
-        NetworkMode::Host => ("host", "network.allow", network.allow.first()),
+        NetworkMode::None => "none",
+        NetworkMode::Host => "host",
     };
-    match rule {
+    let host = |rule: &HostRule| (rule.to_string(), rule.origin.clone());
+    let request = |rule: &HttpRule| (rule.to_string(), rule.host.origin.clone());
+    let allowed = network.allow.first().map(host).or_else(|| network.http.first().map(request));
+    // Denying on top of nothing is merely redundant.
+    let denied = network.deny.first().filter(|_| mode.value == NetworkMode::Host).map(host);
+    let terminated = network.terminate.first().map(host);
+    let lists = [("network.allow", allowed), ("network.deny", denied), ("network.terminate", terminated)];
+    match lists.into_iter().find_map(|(list, rule)| Some((list, rule?))) {
         None => Ok(()),
-        Some(rule) => {
-            let (rule, mode_origin) = (rule.clone(), mode.origin.clone());
-            Err(MergeError::Ungated(Box::new(Ungated { list, rule, mode: word, mode_origin })))
+        Some((list, (rule, origin))) => {
+            let mode_origin = mode.origin.clone();
+            Err(MergeError::Ungated(Box::new(Ungated { list, rule, origin, mode: word, mode_origin })))
         }
+    }
+}
+
+/// The entry of `network.no_terminate` that a rule about requests falls under, also in part.
+fn not_read<'n>(network: &'n NetworkSettings, host: &HostRule) -> Option<&'n HostRule> {
+    network.no_terminate.iter().find(|excluded| {
+        let same_port = excluded.port.is_none() || host.port.is_none() || excluded.port == host.port;
+        same_port && (excluded.host.covers(&host.host) || host.host.covers(&excluded.host))
+    })
+}
+
+/// A rule about requests is of use only where requests are read.
+fn check_requests(settings: &Settings) -> Result<(), MergeError> {
+    let network = &settings.network;
+    let found = network.http.iter().find_map(|rule| Some((rule, not_read(network, &rule.host)?)));
+    match found {
+        None => Ok(()),
+        Some((rule, excluded)) => Err(MergeError::RequestsNotRead {
+            rule: rule.to_string(),
+            origin: rule.host.origin.clone(),
+            excluded: excluded.to_string(),
+            excluded_origin: excluded.origin.clone(),
+        }),
     }
 }
 
@@ -462,14 +533,14 @@ fn check_swap(settings: &Settings) -> Result<(), MergeError> {
 }
 
 /// The settings as a policy. Everything has been said by now, or is a default.
-fn policy(settings: Settings, users: Vec<User>) -> Policy {
+fn policy(settings: Settings, users: Vec<User>, secrets: Vec<SecretRule>) -> Policy {
     let Settings { best_effort, files, network, limits, environment, process, .. } = settings;
     let reads = value(files.reads).unwrap_or_default();
     // Under open reads an allowed path is a hole in a denied one, and a hole in nothing is harmless. Under listed reads
     // it is what the command was to work on.
     let missing_read = if reads == ReadModel::Listed { Missing::Error } else { Missing::Skip };
     Policy {
-        secrets: Vec::new(),
+        secrets,
         gateway: GatewayPolicy::default(),
         best_effort: value(best_effort).unwrap_or_default(),
         files: FilePolicy {
@@ -507,8 +578,14 @@ fn policy(settings: Settings, users: Vec<User>) -> Policy {
             mode: value(network.mode).unwrap_or_default(),
             allow: network.allow,
             deny: network.deny,
-            http: Vec::new(),
-            tls: TlsPolicy::default(),
+            http: network.http,
+            tls: TlsPolicy {
+                terminate: network.terminate,
+                exclude: network.no_terminate,
+                extra_ca: network.extra_ca.into_iter().map(|stated| stated.value).collect(),
+                system_bundles: value(network.system_bundles).unwrap_or_default(),
+                ..TlsPolicy::default()
+            },
             ask: value(network.ask).unwrap_or_default(),
             ask_timeout: value(network.ask_timeout).flatten(),
             allow_sni_mismatch: value(network.allow_sni_mismatch).unwrap_or_default(),

@@ -1,5 +1,6 @@
 //! How a sandbox ended: the last value on the way, the same whichever system it ran on.
 
+mod gateway;
 mod network;
 mod set_aside;
 #[cfg(feature = "serde")]
@@ -8,6 +9,7 @@ mod violation;
 
 use std::time::Duration;
 
+pub use gateway::{GatewayUse, ModelCounts, ModelUse};
 pub use network::{NetworkDecision, NetworkUse, Program};
 pub use set_aside::{HandedBack, SetAside, What};
 pub use violation::{Mended, Violation, Violations};

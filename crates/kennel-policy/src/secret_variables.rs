@@ -127,7 +127,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
-fn has_form(value: &[u8]) -> bool {
+pub(crate) fn has_form(value: &[u8]) -> bool {
     let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"-_.=".contains(byte);
     let starts = |form: &Form| {
         let rest = value.strip_prefix(form.start.as_bytes());

@@ -12,6 +12,8 @@ use crate::domain::HostRule;
 use crate::extract::ExtractPattern;
 use crate::policy::Origin;
 
+pub mod known;
+
 /// A secret that a policy names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretRule {

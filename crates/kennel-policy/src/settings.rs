@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::domain::HostRule;
+use crate::http_rule::HttpRule;
 use crate::pattern::PathPattern;
 use crate::policy::{
     GitLevel, Missing, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress, PublishedPort,
@@ -21,6 +22,7 @@ pub mod keys;
 mod place;
 mod read;
 mod schema;
+mod secret;
 mod text;
 pub(crate) mod tree;
 
@@ -28,6 +30,7 @@ pub(crate) use place::below_home;
 pub use place::{Base, Sense};
 pub use read::{Provenance, parse};
 pub use schema::schema;
+pub use secret::SecretEntry;
 pub use text::{ValueError, name, profile_name, variable};
 
 /// The settings of one source. Settings that it does not have are `None`, or an empty list.
@@ -49,6 +52,8 @@ pub struct Settings {
     pub environment: EnvironmentSettings,
     /// `[process]`
     pub process: ProcessSettings,
+    /// `[secrets.NAME]`; no two of one name.
+    pub secrets: Vec<SecretEntry>,
 }
 
 /// A value and where it was set.
@@ -101,7 +106,13 @@ pub struct PathEntry {
 pub struct NetworkSettings {
     pub mode: Option<Stated<NetworkMode>>,
     pub allow: Vec<HostRule>,
+    /// The entries of `allow` that are rules about requests.
+    pub http: Vec<HttpRule>,
     pub deny: Vec<HostRule>,
+    pub terminate: Vec<HostRule>,
+    pub no_terminate: Vec<HostRule>,
+    pub extra_ca: Vec<Stated<PathBuf>>,
+    pub system_bundles: Option<Stated<bool>>,
     pub ask: Option<Stated<bool>>,
     pub ask_timeout: Option<Stated<Option<Duration>>>,
     pub allow_sni_mismatch: Option<Stated<bool>>,

@@ -12,6 +12,8 @@ use crate::ask::{Ask, AskResult, Asker};
 use crate::auth::Credentials;
 use crate::client;
 #[cfg(unix)]
+use crate::gateway::Gateway;
+#[cfg(unix)]
 use crate::inspect::Inspector;
 use crate::parent::{ParentProxies, ParentProxy};
 use crate::record::{self, Door, Ledger, Record, Verdict};
@@ -45,6 +47,9 @@ pub struct Settings {
     /// What is read of requests; `None` for no more than is needed to know the host.
     #[cfg(unix)]
     pub inspect: Option<Arc<Inspector>>,
+    /// The way to models; its listeners are [`crate::GateSockets::gateway`].
+    #[cfg(unix)]
+    pub gateway: Option<Arc<Gateway>>,
 }
 
 impl Default for Settings {
@@ -61,6 +66,8 @@ impl Default for Settings {
             times: Times::default(),
             #[cfg(unix)]
             inspect: None,
+            #[cfg(unix)]
+            gateway: None,
         }
     }
 }

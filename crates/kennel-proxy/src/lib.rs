@@ -17,6 +17,8 @@ mod connect;
 pub mod dns;
 mod doors;
 mod gate;
+#[cfg(unix)]
+pub mod gateway;
 pub mod http;
 mod inside;
 #[cfg(unix)]

@@ -38,6 +38,9 @@ pub struct GateSockets {
     pub published: Vec<(Socket, u16)>,
     /// Listeners inside, each with the port of this host's loopback that it leads to, and what is sent there first.
     pub relays: Vec<(Socket, u16, Vec<u8>)>,
+    /// Listeners inside for the model gateway, each with the number of its provider ([`crate::gateway::GatewaySettings`]).
+    #[cfg(unix)]
+    pub gateway: Vec<(Socket, usize)>,
     /// Pairs of listeners inside, on its loopback, one pair for each address family: what is published is reached by
     /// sockets that are made from these.
     pub inside: Vec<(Socket, Socket)>,

@@ -64,6 +64,11 @@ use Verdict::{BestEffort, Enforced, NothingToDo, Partly, Unavailable};
 pub static ROWS: &[Row] = &[
     row("profile", NothingToDo, "only a name for other settings"),
     row("best_effort", Enforced, "what is not enforced is listed in the outcome"),
+    row(
+        "secrets",
+        Partly,
+        "inject: yes; stand-ins need a gate that reads TLS, which kennel has not on Windows",
+    ),
     row("files.rootfs", Unavailable, "a root of its own needs a mount namespace"),
     row("files.rootfs_write", Unavailable, "as rootfs"),
     row(
@@ -103,8 +108,16 @@ pub static ROWS: &[Row] = &[
         Partly,
         "host: yes; none and allow-list need a firewall rule or an AppContainer: with best effort proxy variables, which a program can ignore",
     ),
-    row("network.allow", BestEffort, "proxy variables lead to the gate; a program can ignore them"),
+    row(
+        "network.allow",
+        BestEffort,
+        "proxy variables lead to the gate; a program can ignore them. Rules with a method are not available",
+    ),
     row("network.deny", BestEffort, "as allow"),
+    row("network.terminate", Unavailable, "the gate reads no TLS on Windows"),
+    row("network.no_terminate", NothingToDo, "as terminate"),
+    row("network.extra_ca", Unavailable, "as terminate"),
+    row("network.system_bundles", Unavailable, "as terminate"),
     row("network.ask", Unavailable, "there is no terminal to ask on yet"),
     row("network.ask_timeout", NothingToDo, "as ask"),
     row("network.allow_sni_mismatch", BestEffort, "as allow"),
@@ -517,6 +530,7 @@ mod tests {
             ("limits.open_files", |policy| policy.limits.open_files = Some(10)),
             ("limits.file_size", |policy| policy.limits.file_size = Some(10)),
             ("limits.tmp_size", |policy| policy.limits.tmp_size = Some(10)),
+            ("network.terminate", |policy| policy.network.tls.system_bundles = true),
             ("process.user", |policy| policy.process.user = UserMode::Root),
             ("process.hostname", |policy| policy.process.hostname = Some("x".into())),
             ("process.run_as", |policy| policy.process.run_as = Some("x".into())),

@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kennel_policy::merge::{Sources, merge_with};
+use kennel_policy::ostext::split_once;
 use kennel_policy::policy::{
     GitLevel, MountAccess, NetworkMode, OnReplace, Origin, Policy, Precedence, ProxyAddress, ReadModel,
     RootFsWrite, SeccompProfile, SecretVariables, TmpMode, UnixSockets, UserMode,
 };
 use kennel_policy::printed::show_lines;
 use kennel_policy::settings::keys::{self, Kind};
-use kennel_policy::settings::{Base, Settings, Stated, ValueError};
+use kennel_policy::settings::{Base, SecretEntry, Settings, Stated, ValueError};
 
 use crate::error::Cause;
 use crate::home::Homes;
@@ -129,10 +130,22 @@ impl SandboxBuilder {
         /// A unix socket of the host, or a glob, that the command can connect to.
         allow_unix_socket(path: impl AsRef<Path>) => "network.allow_unix_sockets", path.as_ref();
 
-        /// A host that can be reached. With allowed hosts the network mode is an allow list by default.
+        /// A host that can be reached, or requests that can be made, such as `GET docs.rs/*`. With allowed hosts the network
+        /// mode is an allow list by default.
         allow_domain(host: impl AsRef<str>) => "network.allow", host.as_ref();
         /// A host that cannot be reached even if allowed; checked first.
         deny_domain(host: impl AsRef<str>) => "network.deny", host.as_ref();
+        /// An allowed host whose TLS connections end at the gate, so that it can read them; `*` is all of them. The hosts of
+        /// secrets and of rules about requests are among them without being named.
+        terminate(host: impl AsRef<str>) => "network.terminate", host.as_ref();
+        /// A host whose TLS connections never end at the gate.
+        no_terminate(host: impl AsRef<str>) => "network.no_terminate", host.as_ref();
+        /// A file with certificates that servers are verified against, where TLS ends at the gate, beside the host's own.
+        extra_ca(file: impl AsRef<Path>) => "network.extra_ca", file.as_ref();
+        /// A secret that commands use without holding it: `NAME[=FROM][@HOST,…]`, as the command line's `--secret`. For more
+        /// than that see [`secret_rule`](SandboxBuilder::secret_rule).
+        secret(secret: impl AsRef<OsStr>) => "secrets", secret.as_ref();
+
         /// Port of an HTTP proxy on the host's loopback that serves the command instead of kennel's.
         http_proxy_port(port: u16) => "network.http_proxy_port", port.to_string();
         /// The same for SOCKS.
@@ -169,6 +182,9 @@ impl SandboxBuilder {
         allow_sni_mismatch(yes: bool) => network.allow_sni_mismatch = yes;
         /// Let a TLS client encrypt the server's name (ECH), as browsers do; kennel then cannot compare it.
         allow_ech(yes: bool) => network.allow_ech = yes;
+        /// Whether the sandbox's certificate is shown in the system's certificate bundles too, for programs that read no
+        /// variable.
+        system_bundles(yes: bool) => network.system_bundles = yes;
         /// Which system calls commands can make.
         seccomp_profile(profile: SeccompProfile) => process.seccomp = profile;
         /// Let commands create namespaces in their own, as browsers, `bwrap` and other sandboxes do. Not as root.
@@ -238,6 +254,24 @@ impl SandboxBuilder {
             Ok(folder) => self.profile_folder = Some(folder),
             Err(error) => self.mistaken("profile", &error),
         }
+        self
+    }
+
+    /// A secret that commands use, mostly without holding it; one of the same name is replaced. The value itself can be its
+    /// source.
+    ///
+    /// ```
+    /// use kennel::{SecretEntry, SecretSource};
+    ///
+    /// let mut key = SecretEntry::named("ACME_KEY", Default::default()).expect("a name");
+    /// key.from = Some(SecretSource::Value(b"the real one".to_vec()));
+    /// let policy = kennel::Sandbox::builder().secret_rule(key).terminate("acme.example.com").policy();
+    /// assert!(policy.unwrap_err().to_string().contains("list the hosts that it is sent to"));
+    /// ```
+    #[must_use]
+    pub fn secret_rule(mut self, secret: SecretEntry) -> Self {
+        self.settings.secrets.retain(|other| other.name != secret.name);
+        self.settings.secrets.push(secret);
         self
     }
 
@@ -383,9 +417,18 @@ impl SandboxBuilder {
 
     fn say(self, key: &str, text: &OsStr, method: &str) -> Self {
         let of_paths = keys::find(key).is_some_and(|key| {
-            matches!(key.kind, Kind::Paths(..) | Kind::Folder(_) | Kind::Mounts(_) | Kind::Tmpfs(_))
+            matches!(
+                key.kind,
+                Kind::Paths(..) | Kind::Folder(_) | Kind::Mounts(_) | Kind::Tmpfs(_) | Kind::Files(_)
+            )
         });
-        let path = if of_paths { text } else { OsStr::new("/") };
+        // The source of a secret may be a path, behind its name.
+        let source = split_once(text, b':').map(|(_, source)| source);
+        let path = match keys::find(key).map(|key| &key.kind) {
+            Some(Kind::Secrets(_)) => source.unwrap_or(OsStr::new("/")),
+            _ if of_paths => text,
+            _ => OsStr::new("/"),
+        };
         self.add(method, path, |settings, base, origin| Ok(settings.say(key, text, base, origin)?))
     }
 

@@ -262,5 +262,8 @@ fn lists(line: &[u8]) -> std::result::Result<(Vec<HostRule>, Vec<HostRule>), Str
     let base = Base::new("/", None);
     let settings = parse(line, Format::Json, Provenance::File("control line"), &base);
     let network = settings.map_err(|error| error.to_string())?.network;
+    if let Some(rule) = network.http.first() {
+        return Err(format!("`{rule}`: rules about requests cannot be changed while the command runs"));
+    }
     Ok((network.allow, network.deny))
 }

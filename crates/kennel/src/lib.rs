@@ -66,6 +66,8 @@ pub use kennel_policy::policy::{
     GitLevel, NetworkMode, OnReplace, Policy, Precedence, ReadModel, RootFsWrite, SeccompProfile,
     SecretVariables, TmpMode, UnixSockets,
 };
+pub use kennel_policy::secrets::{SecretMode, SecretSource, SwapIn};
+pub use kennel_policy::settings::SecretEntry;
 pub use network::Published;
 pub use pool::Pool;
 pub use pty::Terminal;

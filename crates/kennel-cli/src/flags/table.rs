@@ -109,9 +109,9 @@ impl Flag {
             Effect::Says(key) => match keys::find(key).map(|key| &key.kind) {
                 Some(Kind::Choice(choices)) => Offer::Words(choices.words()),
                 Some(Kind::Profile(_)) => Offer::Words(profiles::NAMES.to_vec()),
-                Some(Kind::Paths(..) | Kind::Mounts(_)) => Offer::Files,
+                Some(Kind::Paths(..) | Kind::Mounts(_) | Kind::Files(_)) => Offer::Files,
                 Some(Kind::Folder(_)) => Offer::Folders,
-                Some(Kind::Names(_)) => Offer::Variables,
+                Some(Kind::Names(_) | Kind::Secrets(_)) => Offer::Variables,
                 _ => Offer::Nothing,
             },
             Effect::SettingsFile | Effect::Report => Offer::Files,
@@ -128,8 +128,8 @@ impl Command {
 }
 
 /// The headings, in the order of the help.
-pub const SECTIONS: [&str; 7] =
-    ["Files", "Network", "Limits", "Environment", "Process", "Settings", "Output"];
+pub const SECTIONS: [&str; 8] =
+    ["Files", "Network", "Secrets", "Limits", "Environment", "Process", "Settings", "Output"];
 
 pub static COMMANDS: &[Command] = &[
     Command {
@@ -442,7 +442,9 @@ pub static FLAGS: &[Flag] = &[
         doc: "HOST is a name, *.suffix (which does not include the suffix itself), an address or a network such as \
               10.0.0.0/8; add :port to allow only that port. On a connection to a name, the gate carries TLS and \
               HTTP for that name, and a few other protocols on their own ports. tcp://HOST:PORT carries any bytes; \
-              postgres://HOST:PORT and similar carry that protocol on another port.",
+              postgres://HOST:PORT and similar carry that protocol on another port. 'GET docs.rs/*' allows only such \
+              requests: methods (GET,HEAD, or * for all), a blank, the host, and a path in which * is one name, at the \
+              end any number of them; kennel then reads the requests (see --terminate).",
         ..RUN
     },
     Flag {
@@ -568,6 +570,58 @@ pub static FLAGS: &[Flag] = &[
         section: "Network",
         repeatable: true,
         help: "Let the command connect to the host's unix socket PATH",
+        ..RUN
+    },
+    Flag {
+        name: "terminate",
+        value: Some("HOST"),
+        effect: Effect::Says("network.terminate"),
+        section: "Network",
+        repeatable: true,
+        help: "End TLS connections to HOST at the gate, which makes its own to the server",
+        doc: "The gate can then read them. The hosts of secrets and of rules with a method are among them without being \
+              named; * means every allowed host. Clients inside trust a certificate that exists only in this sandbox, by \
+              variables such as SSL_CERT_FILE.",
+        ..RUN
+    },
+    Flag {
+        name: "no-terminate",
+        value: Some("HOST"),
+        effect: Effect::Says("network.no_terminate"),
+        section: "Network",
+        repeatable: true,
+        help: "Never end TLS connections to HOST at the gate",
+        doc: "For clients that pin certificates or use their own.",
+        ..RUN
+    },
+    Flag {
+        name: "extra-ca",
+        value: Some("FILE"),
+        effect: Effect::Says("network.extra_ca"),
+        section: "Network",
+        repeatable: true,
+        help: "Trust the certificates in FILE for servers, where TLS ends at the gate",
+        ..RUN
+    },
+    Flag {
+        name: "system-bundles",
+        effect: Effect::SaysWord("network.system_bundles", "true"),
+        section: "Network",
+        help: "Show the sandbox's certificate in the system's bundles inside too",
+        doc: "For programs that read no variable, such as /etc/ssl/certs/ca-certificates.crt for libcurl and wget.",
+        ..RUN
+    },
+    Flag {
+        name: "secret",
+        value: Some("NAME[=FROM][@HOST,…]"),
+        effect: Effect::Says("secrets"),
+        section: "Secrets",
+        repeatable: true,
+        help: "Let the command use a secret that it does not hold",
+        doc: "The variable NAME inside holds a stand-in, and the gate puts the real value into requests to HOST. FROM says \
+              where the real value comes from: env:NAME (the default), file:PATH, fd:N, command:PROGRAM or \
+              keyring:SERVICE/ACCOUNT. kennel knows the hosts of GITHUB_TOKEN, OPENAI_API_KEY and similar names. The \
+              hosts can be reached. Implies --net allow-list.",
         ..RUN
     },
     Flag {

@@ -63,7 +63,8 @@ fn every_flag_has_its_effect() {
         "run --allow-write a --allow-write ~/b --deny-read=/c --allow-read d --deny-write /e --git hooks-read-only --on-replace end --protect-dotfiles --refuse-home --precedence deny-write --reads listed \
                     --mount /s:/t:rw --tmpfs /u:1M --rootfs r --rootfs-write none --host-tmp --host-run --device /dev/kvm --no-system --net allow-list \
                     --allow-domain x.com --deny-domain * --ask --ask-timeout 5s --allow-sni-mismatch --allow-ech --publish 80:81 \
-                    --parent-proxy p:1 --no-proxy q --http-proxy-port 1 --socks-proxy-port 2 --unix-sockets listed --allow-unix-socket /run/x --memory 1 --swap 0 --cpus 1.5 \
+                    --parent-proxy p:1 --no-proxy q --http-proxy-port 1 --socks-proxy-port 2 --unix-sockets listed --allow-unix-socket /run/x --terminate * --no-terminate y.com --extra-ca c.pem --system-bundles \
+                    --secret A=file:~/a@a.com --memory 1 --swap 0 --cpus 1.5 \
                     --timeout 1m --cpu-time 2 --pids 3 --open-files 4 --file-size 5 --max-output 6 --tmp-size 7 \
                     --env K=V --pass-env N --unset-env U --clear-env --env-secrets withhold --secret-name X_* --workdir w --user root --users root,builder:500 --run-as builder --hostname h \
                     --seccomp strict --nested --keep-fd 5 --profile judge -s one --settings two --no-settings --best-effort \
@@ -83,6 +84,9 @@ fn every_flag_has_its_effect() {
             keys::Kind::Count(slot) => slot(&mut said).is_some(),
             keys::Kind::Paths(list, _) => !list(&mut said).is_empty(),
             keys::Kind::Hosts(list, _) => !list(&mut said).is_empty(),
+            keys::Kind::HostsAndRequests(hosts, _) => !hosts(&mut said).is_empty(),
+            keys::Kind::Files(list) => !list(&mut said).is_empty(),
+            keys::Kind::Secrets(list) => !list(&mut said).is_empty(),
             keys::Kind::Mounts(list) => !list(&mut said).is_empty(),
             keys::Kind::Tmpfs(list) => !list(&mut said).is_empty(),
             keys::Kind::Names(list) => !list(&mut said).is_empty(),
@@ -96,6 +100,9 @@ fn every_flag_has_its_effect() {
         assert!(is_said, "no flag says {name}");
     }
     assert_eq!(settings.files.allow_write[1].pattern.to_string(), "/home/me/b");
+    let secret = &settings.secrets[0];
+    assert_eq!(secret.from.as_ref().map(ToString::to_string).as_deref(), Some("file:/home/me/a"));
+    assert_eq!((secret.origin.to_string().as_str(), secret.hosts.len()), ("--secret", 1));
     assert_eq!(settings.files.allow_write[1].origin.to_string(), "--allow-write");
     assert_eq!(settings.files.reads.unwrap().value, ReadModel::Listed);
     assert_eq!(settings.files.tmp.unwrap().value, TmpMode::Host);
@@ -176,6 +183,9 @@ fn mistakes_are_answered() {
         "run --mount /a x",
         "run --env A x",
         "run --allow-domain https://x.com x",
+        "run --secret T=ghp_0123456789abcdefghijABCDEFGHIJ012345 x",
+        "run --secret T=evn:T x",
+        "run --secret T@tcp://x.com:1 x",
         "run --keep-fd 1 x",
         "run --json x",
         "rum x",
@@ -231,15 +241,35 @@ fn the_table_is_sound() {
         assert_eq!(FLAGS.iter().filter(same).count(), 1, "{}", flag.name);
         // A list grows with each flag, and nothing else does.
         if let Effect::Says(key) = flag.effect {
-            use keys::Kind::{Hosts, Mounts, Names, Paths, Ports, Tmpfs, Variables};
+            use keys::Kind::{
+                Files, Hosts, HostsAndRequests, Mounts, Names, Paths, Ports, Secrets, Tmpfs, Variables,
+            };
             let kind = &keys::find(key).unwrap().kind;
             let grows = matches!(
                 kind,
-                Paths(..) | Hosts(..) | Mounts(_) | Tmpfs(_) | Names(_) | Variables(_) | Ports(_)
+                Paths(..)
+                    | Hosts(..)
+                    | HostsAndRequests(..)
+                    | Files(_)
+                    | Secrets(_)
+                    | Mounts(_)
+                    | Tmpfs(_)
+                    | Names(_)
+                    | Variables(_)
+                    | Ports(_)
             );
             assert_eq!(flag.repeatable, grows, "{}", flag.name);
         }
     }
+}
+
+#[test]
+fn a_rule_about_requests_is_one_argument() {
+    let words = ["run", "--allow-domain", "GET docs.rs/*", "--allow-domain=x.com", "y"].map(OsString::from);
+    let Ok(Invocation::Run(args)) = parse(words) else { panic!("a run") };
+    let network = args.settings(&base()).unwrap().network;
+    assert_eq!((network.http.len(), network.allow.len()), (1, 1));
+    assert_eq!(network.http[0].host.origin.to_string(), "--allow-domain");
 }
 
 #[test]

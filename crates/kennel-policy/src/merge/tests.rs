@@ -310,7 +310,8 @@ fn a_found_file_can_loosen_nothing() {
                    protect_dotfiles = false\nrefuse_home = false\nrootfs = \"/srv/other\"\nrootfs_write = \"layer\"\n\
                    [network]\nmode = \"host\"\nallow = [\"x.com\"]\nunix_sockets = \"all\"\nallow_unix_sockets = [\"/run/x\"]\nask = true\n\
                    ask_timeout = \"unlimited\"\nallow_sni_mismatch = true\nallow_ech = true\npublish = [80]\nparent_proxy = \"p\"\n\
-                   no_proxy = \"*\"\nhttp_proxy_port = 1\nsocks_proxy_port = 1\n\
+                   no_proxy = \"*\"\nhttp_proxy_port = 1\nsocks_proxy_port = 1\nterminate = [\"*\"]\nno_terminate = [\"x.com\"]\n\
+                   extra_ca = [\"/x.pem\"]\nsystem_bundles = true\n[secrets.GH_TOKEN]\n\
                    [limits]\nmemory = 11\nswap = 11\ncpus = 2\ntimeout = \"unlimited\"\ncpu_time = 2\npids = 2\n\
                    open_files = 2\nfile_size = 2\noutput = 2\ntmp_size = 2\n\
                    [environment]\nclear = false\nsecrets = \"pass\"\npass = [\"A\"]\nset = { LD_PRELOAD = \"x\" }\n\
@@ -456,4 +457,158 @@ fn several_users_exclude_what_means_only_one() {
         let error = process(text).unwrap_err();
         assert!(error.starts_with(expected), "{error}");
     }
+}
+
+fn flags(text: &str) -> Result<Policy, String> {
+    merge(Sources { flags: file("f", text), ..sources() })
+        .map(|merged| merged.policy)
+        .map_err(|error| error.to_string())
+}
+
+fn hosts(rules: &[HostRule]) -> Vec<String> {
+    rules.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_known_secret_needs_no_more_than_its_name() {
+    let policy = flags("[secrets.GITHUB_TOKEN]").unwrap();
+    let secret = &policy.secrets[0];
+    assert_eq!(secret.source.to_string(), "env:GITHUB_TOKEN");
+    assert_eq!(hosts(&secret.hosts), ["github.com", "api.github.com"]);
+    assert_eq!(secret.variable.as_deref(), Some("GITHUB_TOKEN".as_ref()));
+    assert_eq!(policy.network.mode, NetworkMode::AllowList);
+    assert_eq!(hosts(&policy.network.allow), ["github.com", "api.github.com"]);
+    assert_eq!(policy.environment.secrets, SecretVariables::Withhold);
+    assert_eq!(policy.environment.unset, ["GITHUB_TOKEN"]);
+}
+
+#[test]
+fn a_secrets_hosts_are_allowed_unless_a_rule_covers_them() {
+    let allowed = |more: &str| {
+        let text = format!("[secrets.GITHUB_TOKEN]\n[network]\nallow = [{more}]");
+        hosts(&flags(&text).unwrap().network.allow)
+    };
+    assert_eq!(allowed("\"*.github.com\", \"x.test\""), ["*.github.com", "x.test", "github.com"]);
+    assert_eq!(allowed("\"github.com:22\""), ["github.com:22", "github.com", "api.github.com"]);
+    // The rule about requests stays all that is allowed there.
+    assert_eq!(allowed("\"POST api.github.com/repos/me/*/issues\""), ["github.com"]);
+}
+
+#[test]
+fn the_real_value_of_a_secret_is_taken_out_of_the_variables() {
+    let text = "[secrets.key]\nfrom = \"env:ACME_TOKEN\"\nhosts = [\"a.test\"]\nvariable = \"ACME\"\n\
+                [environment]\nsecrets = \"pass\"\npass = [\"ACME_TOKEN\", \"OTHER\"]";
+    let environment = flags(text).unwrap().environment;
+    assert_eq!(environment.unset, ["ACME_TOKEN", "ACME"]);
+    assert_eq!(environment.pass, ["OTHER"]);
+    // What a profile passes on for its agent is no exception.
+    let policy = flags("profile = \"claude\"\n[secrets.ANTHROPIC_API_KEY]").unwrap();
+    assert!(policy.environment.unset.contains(&"ANTHROPIC_API_KEY".into()));
+    assert!(!policy.environment.pass.contains(&"ANTHROPIC_API_KEY".into()));
+}
+
+#[test]
+fn a_file_as_a_secret_needs_no_variable_and_is_its_own_source() {
+    let policy = flags("[secrets.acme]\nfiles = [\"/home/me/.acme\"]\nhosts = [\"a.test\"]").unwrap();
+    let secret = &policy.secrets[0];
+    assert_eq!((secret.source.to_string().as_str(), &secret.variable), ("file:/home/me/.acme", &None));
+    assert_eq!(secret.files[0].path.to_str(), Some("/home/me/.acme"));
+}
+
+#[test]
+fn an_injected_secret_needs_no_network() {
+    let policy = flags("[secrets.A]\nmode = \"inject\"").unwrap();
+    assert_eq!(policy.network.mode, NetworkMode::None);
+    assert_eq!(policy.secrets[0].hosts, []);
+    assert!(flags("[secrets.A]\nmode = \"inject\"\n[network]\nmode = \"host\"").is_ok());
+}
+
+#[test]
+fn a_secret_that_cannot_be_used_so_says_why() {
+    for (text, message) in [
+        (
+            "[secrets.ACME]",
+            "secrets.ACME (f:1): kennel does not know where it belongs; list the hosts that it is sent to in its `hosts`, or set its `mode` to `inject` to let the command see it",
+        ),
+        (
+            "[secrets.A]\nmode = \"inject\"\nhosts = [\"a.test\"]",
+            "secrets.A (f:1): `hosts` means nothing with mode `inject`: the command holds the value and sends it wherever it can",
+        ),
+        (
+            "[secrets.GH_TOKEN]\n[network]\nmode = \"host\"",
+            "secrets.GH_TOKEN (f:1): mode `swap` cannot be used with network mode `host` (f:3): the gate puts the real value in; use network mode `allow-list`",
+        ),
+        (
+            "[secrets.GH_TOKEN]\n[network]\nno_terminate = [\"*.github.com\"]",
+            "secrets.GH_TOKEN (f:1): it is sent to `api.github.com`, whose TLS connections `network.no_terminate` (f:3) leaves as they are, so that no stand-in is exchanged there",
+        ),
+        (
+            "[secrets.GH_TOKEN]\n[secrets.two]\nhosts = [\"a.test\"]\nvariable = \"GH_TOKEN\"",
+            "secrets.two (f:2): its variable `GH_TOKEN` is also set by secrets.GH_TOKEN (f:1)",
+        ),
+        (
+            "[secrets.GH_TOKEN]\n[environment]\nset = { GH_TOKEN = \"x\" }",
+            "secrets.GH_TOKEN (f:1): its variable `GH_TOKEN` is also set by environment.set (f:3)",
+        ),
+        (
+            "[network]\nallow = [\"GET docs.rs/*\"]\nno_terminate = [\"docs.rs\"]",
+            "network.allow `GET docs.rs/*` (f:2) cannot be used with network.no_terminate `docs.rs` (f:3): requests are not compared where TLS does not end at the gate",
+        ),
+        (
+            "[network]\nmode = \"none\"\nallow = [\"GET docs.rs/*\"]",
+            "network.allow `GET docs.rs/*` (f:3) cannot be used with network mode `none` (f:2); use mode `allow-list` to allow only listed hosts",
+        ),
+        (
+            "[network]\nterminate = [\"*\"]",
+            "network.terminate `*` (f:2) cannot be used with network mode `none` (default); use mode `allow-list` to allow only listed hosts",
+        ),
+    ] {
+        assert_eq!(flags(text).unwrap_err(), message);
+    }
+}
+
+#[test]
+fn a_stronger_source_replaces_all_of_a_secret() {
+    let policy = merged(Sources {
+        user: Some(file("user.toml", "[secrets.A]\nfrom = \"file:/u\"\nhosts = [\"a.test\"]\nbody = true")),
+        flags: file("f", "[secrets.A]\nhosts = [\"b.test\"]\n[secrets.GH_TOKEN]"),
+        ..sources()
+    })
+    .policy;
+    let names: Vec<_> = policy.secrets.iter().map(|secret| secret.name.as_str()).collect();
+    assert_eq!(names, ["A", "GH_TOKEN"]);
+    assert_eq!(policy.secrets[0].source.to_string(), "env:A");
+    assert_eq!(hosts(&policy.secrets[0].hosts), ["b.test"]);
+    assert!(!policy.secrets[0].swap_in.body);
+}
+
+#[test]
+fn a_found_file_names_no_secret_no_request_and_no_certificate() {
+    let trusted = "[secrets.GH_TOKEN]\n[network]\nallow = [\"x.test\"]\nsystem_bundles = true";
+    let (expected, _) = tightened(trusted, "");
+    let project = "[secrets.GH_TOKEN]\nhosts = [\"evil.test\"]\n[secrets.B]\nfrom = \"command:evil\"\nhosts = [\"evil.test\"]\n\
+                   [network]\nallow = [\"GET evil.test/*\"]\nterminate = [\"*\"]\nno_terminate = [\"github.com\"]\n\
+                   extra_ca = [\"/evil.pem\"]\nsystem_bundles = true";
+    let (policy, notes) = tightened(trusted, project);
+    assert_eq!(policy, expected);
+    let keys: Vec<&str> = notes.iter().filter_map(|note| note.split(' ').nth(1)).collect();
+    assert_eq!(
+        keys,
+        ["secrets", "network.allow", "network.terminate", "network.no_terminate", "network.extra_ca"]
+    );
+    assert!(notes[0].starts_with("kennel.toml:1: secrets is not applied"), "{}", notes[0]);
+}
+
+#[test]
+fn rules_about_requests_and_termination_reach_the_policy() {
+    let text = "[network]\nallow = [{ host = \"GET docs.rs/*\", reason = \"docs\" }]\nterminate = [\"x.test\"]\n\
+                no_terminate = [\"y.test\"]\nextra_ca = [\"ca.pem\"]\nsystem_bundles = true";
+    let network = flags(text).unwrap().network;
+    assert_eq!((network.mode, network.allow.len()), (NetworkMode::AllowList, 0));
+    assert_eq!(network.http[0].host.origin.to_string(), "f:2");
+    assert_eq!(network.http[0].host.reason.as_deref(), Some("docs"));
+    assert_eq!(hosts(&network.tls.terminate), ["x.test"]);
+    assert_eq!(hosts(&network.tls.exclude), ["y.test"]);
+    assert_eq!(network.tls.extra_ca, [std::path::Path::new("/work/ca.pem")]);
+    assert!(network.tls.system_bundles);
 }

@@ -52,6 +52,21 @@ pub(super) fn tighten(whole: &mut Settings, mut project: Settings) -> Vec<Note> 
             Kind::Hosts(list, _) => {
                 entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
             }
+            Kind::HostsAndRequests(hosts, requests) => {
+                let refused =
+                    entries(key.tighten, hosts(whole), std::mem::take(hosts(&mut project)), |e| &e.origin);
+                let requests =
+                    entries(key.tighten, requests(whole), std::mem::take(requests(&mut project)), |e| {
+                        &e.host.origin
+                    });
+                refused.or(requests)
+            }
+            Kind::Files(list) => {
+                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
+            }
+            Kind::Secrets(list) => {
+                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
+            }
             Kind::Mounts(list) => {
                 entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
             }

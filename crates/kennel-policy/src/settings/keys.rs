@@ -7,8 +7,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{PathEntry, Sense, Settings, Stated};
+use super::{PathEntry, SecretEntry, Sense, Settings, Stated};
 use crate::domain::{HostRule, ListKind};
+use crate::http_rule::HttpRule;
 use crate::policy::{
     GitLevel, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress, PublishedPort, ReadModel,
     RootFsWrite, SeccompProfile, SecretVariables, TmpMode, TmpfsMount, UnixSockets, UserMode,
@@ -68,6 +69,12 @@ pub enum Kind {
     Paths(List<PathEntry>, Sense),
     /// Hosts.
     Hosts(List<HostRule>, ListKind),
+    /// Hosts to allow, and requests to allow.
+    HostsAndRequests(List<HostRule>, List<HttpRule>),
+    /// Files, which are not globs.
+    Files(List<Stated<PathBuf>>),
+    /// Secrets, by their names.
+    Secrets(List<SecretEntry>),
     /// Mounts.
     Mounts(List<MountPoint>),
     /// Folders in memory.
@@ -196,6 +203,13 @@ pub static SECTIONS: &[Section] = &[
                 default: "false",
                 tighten: Tighten::To(false),
                 doc: "Run without protections this host cannot enforce, and list them in the outcome.",
+            },
+            Key {
+                name: "secrets",
+                kind: Kind::Secrets(|s| &mut s.secrets),
+                default: "",
+                tighten: Tighten::No,
+                doc: "Secrets that the command uses, as [secrets.NAME]. By default it gets a stand-in, and the gate puts the real value into requests to the secret's hosts.",
             },
         ],
     },
@@ -374,10 +388,10 @@ pub static SECTIONS: &[Section] = &[
             },
             Key {
                 name: "allow",
-                kind: Kind::Hosts(|s| &mut s.network.allow, ListKind::Allow),
+                kind: Kind::HostsAndRequests(|s| &mut s.network.allow, |s| &mut s.network.http),
                 default: "",
                 tighten: Tighten::No,
-                doc: "Hosts that can be reached: names, *.suffixes, addresses, networks; each with or without :port, or as protocol://host:port.",
+                doc: "Hosts that can be reached: names, *.suffixes, addresses, networks; each with or without :port, or as protocol://host:port. With a method in front, such as `GET docs.rs/*`, only such requests.",
             },
             Key {
                 name: "deny",
@@ -385,6 +399,34 @@ pub static SECTIONS: &[Section] = &[
                 default: "",
                 tighten: Tighten::Add,
                 doc: "Hosts that cannot be reached even if allowed; checked before allow.",
+            },
+            Key {
+                name: "terminate",
+                kind: Kind::Hosts(|s| &mut s.network.terminate, ListKind::Deny),
+                default: "hosts of secrets and of rules with a method",
+                tighten: Tighten::No,
+                doc: "Allowed hosts whose TLS connections end at the gate, so that it can read them; \"*\" is all of them.",
+            },
+            Key {
+                name: "no_terminate",
+                kind: Kind::Hosts(|s| &mut s.network.no_terminate, ListKind::Deny),
+                default: "",
+                tighten: Tighten::No,
+                doc: "Hosts that are never among them, such as those of clients that pin certificates.",
+            },
+            Key {
+                name: "extra_ca",
+                kind: Kind::Files(|s| &mut s.network.extra_ca),
+                default: "",
+                tighten: Tighten::No,
+                doc: "PEM files with certificates that servers are verified against, beside the host's, where TLS ends at the gate.",
+            },
+            Key {
+                name: "system_bundles",
+                kind: Kind::Bool(|s| &mut s.network.system_bundles),
+                default: "false",
+                tighten: Tighten::To(false),
+                doc: "Show the sandbox's certificate in the system's certificate bundles too, for programs that read no variable.",
             },
             Key {
                 name: "ask",
@@ -699,6 +741,10 @@ pub enum FieldKind {
     Size,
     /// One of a few words.
     Words(&'static [&'static str]),
+    /// A list of texts, paths and hosts included.
+    Texts,
+    /// Where a value comes from: a text, or a table with a command.
+    Source,
 }
 
 /// An entry of a path list.
@@ -763,6 +809,72 @@ pub static VARIABLE: Shape = Shape {
         kind: FieldKind::Text,
         required: true,
         doc: "A path, as in the lists of paths: relative to the same folder, and a leading ~ is the home.",
+    }],
+};
+
+/// A secret.
+pub static SECRET: Shape = Shape {
+    short: None,
+    fields: &[
+        Field {
+            name: "from",
+            kind: FieldKind::Source,
+            required: false,
+            doc: "Where the real value comes from: env:NAME, file:PATH, fd:N, command:PROGRAM or keyring:SERVICE/ACCOUNT; by default the first of `files`, else the variable of the secret's name.",
+        },
+        Field {
+            name: "mode",
+            kind: FieldKind::Words(&["swap", "inject"]),
+            required: false,
+            doc: "What the command gets: a stand-in of the same shape, or the real value; swap by default.",
+        },
+        Field {
+            name: "hosts",
+            kind: FieldKind::Texts,
+            required: false,
+            doc: "Hosts that the real value is sent to, and that can be reached for it; known for names such as GITHUB_TOKEN and OPENAI_API_KEY.",
+        },
+        Field {
+            name: "variable",
+            kind: FieldKind::Text,
+            required: false,
+            doc: "The variable that holds it inside; by default the secret's name, and none if there are `files`.",
+        },
+        Field {
+            name: "files",
+            kind: FieldKind::Texts,
+            required: false,
+            doc: "Files that hold it inside, and nothing else.",
+        },
+        Field {
+            name: "query",
+            kind: FieldKind::Bool,
+            required: false,
+            doc: "Put it into paths and queries of requests too, not only into headers.",
+        },
+        Field {
+            name: "body",
+            kind: FieldKind::Bool,
+            required: false,
+            doc: "Put it into bodies of requests too.",
+        },
+        Field {
+            name: "plaintext",
+            kind: FieldKind::Bool,
+            required: false,
+            doc: "Put it into requests that are not encrypted too.",
+        },
+    ],
+};
+
+/// A source that is a program.
+pub static COMMAND: Shape = Shape {
+    short: None,
+    fields: &[Field {
+        name: "command",
+        kind: FieldKind::Texts,
+        required: true,
+        doc: "A program and its arguments, started without a shell.",
     }],
 };
 

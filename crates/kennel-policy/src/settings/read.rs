@@ -5,11 +5,14 @@ use std::ffi::{OsStr, OsString};
 use super::keys::{self, Field, FieldKind, Key, Kind, SECTIONS, Section, Shape, Zero};
 use super::text::{self, UNLIMITED, ValueError};
 use super::tree::{self, Entry, Fault, Node, Value};
-use super::{Base, Format, PathEntry, Problem, Sense, Settings, SettingsError, Stated};
+use super::{Base, Format, PathEntry, Problem, SecretEntry, Sense, Settings, SettingsError, Stated, secret};
+use crate::domain::ListKind;
+use crate::http_rule::HttpRule;
 use crate::nearest::nearest;
 use crate::pattern::PathPattern;
 use crate::policy::{Missing, MountAccess, MountPoint, Origin, TmpfsMount};
 use crate::printed::show;
+use crate::secrets::{SecretMode, SecretSource, SwapIn};
 use crate::users::UserEntry;
 
 /// Far above any real settings file, far below what could hurt.
@@ -164,6 +167,40 @@ impl Reader<'_> {
                     list(&mut self.settings).push(rule);
                 }
             }
+            Kind::HostsAndRequests(hosts, requests) => {
+                for item in items(name, node)? {
+                    let [host, reason] = fields(name, item, &keys::HOST)?;
+                    let (text, origin) = (text_of(host), self.origin(item));
+                    let reason = reason.map(|reason| text_of(Some(reason)).to_owned());
+                    let wrong = |error| value(name, item, error);
+                    if HttpRule::is_one(text) {
+                        let mut rule = text::request(text, origin).map_err(wrong)?;
+                        rule.host.reason = reason;
+                        requests(&mut self.settings).push(rule);
+                    } else {
+                        let mut rule = text::host(text, ListKind::Allow, origin).map_err(wrong)?;
+                        rule.reason = reason;
+                        hosts(&mut self.settings).push(rule);
+                    }
+                }
+            }
+            Kind::Files(list) => {
+                for item in items(name, node)? {
+                    let Value::Text(text) = &item.value else {
+                        return Err(wrong_type(name, "a list of strings", item));
+                    };
+                    let file =
+                        self.base.path(OsStr::new(&**text)).map_err(|error| value(name, item, error))?;
+                    let origin = self.origin(item);
+                    list(&mut self.settings).push(Stated { value: file, origin });
+                }
+            }
+            Kind::Secrets(list) => {
+                for entry in table(node, name)? {
+                    let secret = self.secret(name, entry)?;
+                    list(&mut self.settings).push(secret);
+                }
+            }
             Kind::Mounts(list) => {
                 for item in items(name, node)? {
                     let mount = self.mount(name, item)?;
@@ -247,7 +284,7 @@ impl Reader<'_> {
 
     fn paths(&mut self, name: &str, item: &Node<'_>, sense: Sense) -> Result<Vec<PathEntry>, Fault> {
         let [path, literal, missing] = fields(name, item, &keys::PATH)?;
-        let is_literal = matches!(literal, Some(Node { value: Value::Bool(true), .. }));
+        let is_literal = is_true(literal);
         let missing = match text_of(missing) {
             "skip" => Some(Missing::Skip),
             "error" => Some(Missing::Error),
@@ -280,6 +317,52 @@ impl Reader<'_> {
             _ => MountAccess::ReadOnly,
         };
         Ok(MountPoint { source, target, access, origin: self.origin(item) })
+    }
+
+    fn secret(&mut self, name: &str, entry: &Entry<'_>) -> Result<SecretEntry, Fault> {
+        let Entry { at, key, node } = entry;
+        let wrong_name = |error| Fault { at: *at, problem: problem(name, error) };
+        let mut secret = SecretEntry::named(key, self.origin(node)).map_err(wrong_name)?;
+        let name = &format!("{name}.{key}");
+        table(node, name)?;
+        let [from, mode, hosts, variable, files, query, body, plaintext] = fields(name, node, &keys::SECRET)?;
+        secret.from = from.map(|from| self.source(&format!("{name}.from"), from)).transpose()?;
+        if text_of(mode) == "inject" {
+            secret.mode = SecretMode::Inject;
+        }
+        for (host, item) in texts_of(hosts) {
+            let rule = secret::host(host, self.origin(item));
+            secret.hosts.push(rule.map_err(|error| value(&format!("{name}.hosts"), item, error))?);
+        }
+        if let Some(node) = variable {
+            let variable = text::name(OsStr::new(text_of(variable)));
+            let variable = variable.map_err(|error| value(&format!("{name}.variable"), node, error))?;
+            secret.variable = Some(variable);
+        }
+        for (file, item) in texts_of(files) {
+            let file = self.base.path(OsStr::new(file));
+            secret.files.push(file.map_err(|error| value(&format!("{name}.files"), item, error))?);
+        }
+        secret.swap_in = SwapIn {
+            query: is_true(query),
+            body: is_true(body),
+            plaintext: is_true(plaintext),
+            pass_encoded: false,
+        };
+        Ok(secret)
+    }
+
+    /// Where a value comes from.
+    fn source(&self, name: &str, node: &Node<'_>) -> Result<SecretSource, Fault> {
+        let read = match &node.value {
+            Value::Table(_) => {
+                let [words] = fields(name, node, &keys::COMMAND)?;
+                let words: Vec<&str> = texts_of(words).map(|(word, _)| word).collect();
+                secret::command(&words, self.base)
+            }
+            _ => secret::source(text_of(Some(node)), self.base),
+        };
+        read.map_err(|error| value(name, node, error))
     }
 
     fn tmpfs(&mut self, name: &str, item: &Node<'_>) -> Result<TmpfsMount, Fault> {
@@ -384,6 +467,15 @@ fn check_field(name: &str, field: &Field, node: &Node<'_>) -> Result<(), Fault> 
         (FieldKind::Words(words), Value::Text(text)) => {
             text::word(text, words).map(|_| ()).map_err(|error| value(&name, node, error))
         }
+        (FieldKind::Source, Value::Text(_) | Value::Table(_)) => Ok(()),
+        (FieldKind::Texts, Value::List(items)) => {
+            match items.iter().find(|item| !matches!(item.value, Value::Text(_))) {
+                None => Ok(()),
+                Some(item) => Err(wrong_type(&name, "a list of strings", item)),
+            }
+        }
+        (FieldKind::Texts, _) => Err(wrong_type(&name, "a list of strings", node)),
+        (FieldKind::Source, _) => Err(wrong_type(&name, "a string, or a table with `command`", node)),
         (FieldKind::Text | FieldKind::Words(_), _) => Err(wrong_type(&name, "a string", node)),
         (FieldKind::Bool, _) => Err(wrong_type(&name, "true or false", node)),
         (FieldKind::Size, _) => Err(wrong_type(&name, "a size such as \"512M\", or a number of bytes", node)),
@@ -396,6 +488,19 @@ fn text_of<'n>(node: Option<&'n Node<'_>>) -> &'n str {
         Some(Value::Text(text) | Value::Number(text)) => text,
         _ => "",
     }
+}
+
+/// The texts of a field that is a list; none when it is not there.
+fn texts_of<'n, 'i>(node: Option<&'n Node<'i>>) -> impl Iterator<Item = (&'n str, &'n Node<'i>)> {
+    let items = match node.map(|node| &node.value) {
+        Some(Value::List(items)) => items.as_slice(),
+        _ => &[],
+    };
+    items.iter().map(|item| (text_of(Some(item)), item))
+}
+
+fn is_true(node: Option<&Node<'_>>) -> bool {
+    matches!(node, Some(Node { value: Value::Bool(true), .. }))
 }
 
 fn table<'n, 'i>(node: &'n Node<'i>, name: &str) -> Result<&'n [Entry<'i>], Fault> {

@@ -40,6 +40,8 @@ pub fn schema() -> Value {
             "mount": entry(&keys::MOUNT),
             "tmpfs": entry(&keys::TMPFS),
             "variable": entry(&keys::VARIABLE),
+            "secret": entry(&keys::SECRET),
+            "command": entry(&keys::COMMAND),
             "size": size(0),
             "positive_size": size(1),
             "duration": {
@@ -76,7 +78,9 @@ fn of_key(key: &Key) -> Value {
         }
         Kind::Count(_) => limit(json!({ "type": "integer", "minimum": 1, "maximum": 1 << 22 })),
         Kind::Paths(..) => list_of(reference("path")),
-        Kind::Hosts(..) => list_of(reference("host")),
+        Kind::Hosts(..) | Kind::HostsAndRequests(..) => list_of(reference("host")),
+        Kind::Files(_) => list_of(json!({ "type": "string", "minLength": 1 })),
+        Kind::Secrets(_) => json!({ "type": "object", "additionalProperties": reference("secret") }),
         Kind::Mounts(_) => list_of(reference("mount")),
         Kind::Tmpfs(_) => list_of(reference("tmpfs")),
         Kind::Names(_) => list_of(json!({ "type": "string", "pattern": "^[^=]+$" })),
@@ -133,6 +137,13 @@ fn of_field(field: &Field) -> Value {
         FieldKind::Bool => json!({ "type": "boolean" }),
         FieldKind::Size => json!({ "$ref": "#/$defs/positive_size" }),
         FieldKind::Words(words) => json!({ "enum": words }),
+        FieldKind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
+        FieldKind::Source => json!({
+            "anyOf": [
+                { "type": "string", "pattern": "^(env|file|fd|command|keyring):." },
+                { "$ref": "#/$defs/command" },
+            ],
+        }),
     };
     schema["description"] = field.doc.into();
     schema

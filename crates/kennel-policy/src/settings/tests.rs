@@ -52,8 +52,12 @@ devices = ["/dev/kvm"]
 
 [network]
 mode = "allow-list"
-allow = ["Example.com", { host = "*.example.org:443", reason = "the API" }]
+allow = ["Example.com", { host = "*.example.org:443", reason = "the API" }, "GET,HEAD docs.rs/*"]
 deny = ["169.254.0.0/16"]
+terminate = ["*.example.org"]
+no_terminate = ["pinned.example.org"]
+extra_ca = ["corp.pem"]
+system_bundles = true
 ask = true
 ask_timeout = "30s"
 allow_sni_mismatch = true
@@ -94,6 +98,22 @@ users = ["root", "builder:500"]
 run_as = "builder"
 seccomp = "strict"
 nested = false
+
+[secrets.GITHUB_TOKEN]
+
+[secrets.acme]
+from = "file:~/.acme"
+mode = "swap"
+hosts = ["api.acme.test:443", "*.acme.example"]
+variable = "ACME_KEY"
+files = ["~/.acme/token"]
+query = true
+body = true
+plaintext = true
+
+[secrets.vault]
+from = { command = ["pass", "show", "a b"] }
+mode = "inject"
 "#;
 
 const WHOLE_JSON: &str = r#"{
@@ -125,8 +145,12 @@ const WHOLE_JSON: &str = r#"{
     },
     "network": {
         "mode": "allow-list",
-        "allow": ["Example.com", { "host": "*.example.org:443", "reason": "the API" }],
+        "allow": ["Example.com", { "host": "*.example.org:443", "reason": "the API" }, "GET,HEAD docs.rs/*"],
         "deny": ["169.254.0.0/16"],
+        "terminate": ["*.example.org"],
+        "no_terminate": ["pinned.example.org"],
+        "extra_ca": ["corp.pem"],
+        "system_bundles": true,
         "ask": true,
         "ask_timeout": "30s",
         "allow_sni_mismatch": true,
@@ -159,7 +183,21 @@ const WHOLE_JSON: &str = r#"{
         "secret_names": ["MY_*_CODE"],
         "set": { "MODE": "test", "EMPTY": "", "STATE": { "path": "~/s" } }
     },
-    "process": { "workdir": "sub", "user": "root", "users": ["root", "builder:500"], "run_as": "builder", "hostname": "box", "seccomp": "strict", "nested": false }
+    "process": { "workdir": "sub", "user": "root", "users": ["root", "builder:500"], "run_as": "builder", "hostname": "box", "seccomp": "strict", "nested": false },
+    "secrets": {
+        "GITHUB_TOKEN": {},
+        "acme": {
+            "from": "file:~/.acme",
+            "mode": "swap",
+            "hosts": ["api.acme.test:443", "*.acme.example"],
+            "variable": "ACME_KEY",
+            "files": ["~/.acme/token"],
+            "query": true,
+            "body": true,
+            "plaintext": true
+        },
+        "vault": { "from": { "command": ["pass", "show", "a b"] }, "mode": "inject" }
+    }
 }"#;
 
 #[test]
@@ -192,6 +230,81 @@ fn every_key_is_read() {
     assert_eq!(limits.tmp_size.as_ref().unwrap().value, Some(1 << 20));
     assert_eq!(settings.process.workdir.as_ref().unwrap().value, Path::new("/work/app/sub"));
     assert_eq!(settings.environment.set[0].value, ("MODE".into(), "test".into()));
+}
+
+#[test]
+fn secrets_and_rules_about_requests_are_read() {
+    let settings = toml(WHOLE_TOML);
+    assert_eq!(settings.network.http[0].to_string(), "GET,HEAD docs.rs/*");
+    assert_eq!(settings.network.allow.len(), 2);
+    assert_eq!(settings.network.extra_ca[0].value, Path::new("/work/app/corp.pem"));
+    let [github, acme, vault] = &settings.secrets[..] else { panic!("three secrets") };
+    assert_eq!((github.name.as_str(), &github.from, github.hosts.len()), ("GITHUB_TOKEN", &None, 0));
+    assert_eq!(acme.from.as_ref().unwrap().to_string(), "file:/home/me/.acme");
+    assert_eq!(acme.hosts[0].to_string(), "api.acme.test:443");
+    assert_eq!(
+        (acme.files[0].to_str(), acme.variable.as_deref()),
+        (Some("/home/me/.acme/token"), Some("ACME_KEY".as_ref()))
+    );
+    assert!(acme.swap_in.query && acme.swap_in.body && acme.swap_in.plaintext);
+    assert_eq!(vault.from.as_ref().unwrap().to_string(), "command:pass …");
+    assert_eq!(vault.mode, crate::secrets::SecretMode::Inject);
+    // Each knows its line, also where its table is spread over several.
+    let settings =
+        toml("\n[secrets.A]\n\n[secrets.B]\nhosts = [\n\"x.test\"]\n[secrets]\nC.from = \"env:D\"");
+    let lines: Vec<_> = settings.secrets.iter().map(|secret| secret.origin.to_string()).collect();
+    assert_eq!(lines, ["kennel.toml:2", "kennel.toml:4", "kennel.toml:8"]);
+    assert_eq!(settings.secrets[1].hosts[0].origin.to_string(), "kennel.toml:6");
+}
+
+#[test]
+fn a_mistake_in_a_secret_has_its_line_and_never_its_value() {
+    for (text, message) in [
+        ("secrets = 1", "kennel.toml:1: `secrets` is a number, but must be a table"),
+        ("[secrets]\nA = \"x\"", "kennel.toml:2: `secrets.A` is a string, but must be a table"),
+        (
+            "[secrets.A]\nform = \"env:A\"",
+            "kennel.toml:2: unknown key `form` in `secrets.A`; did you mean `from`?",
+        ),
+        (
+            "[secrets.A]\nmode = \"swop\"",
+            "kennel.toml:2: `secrets.A.mode`: `swop` is not one of `swap`, `inject`; did you mean `swap`?",
+        ),
+        (
+            "[secrets.A]\nhosts = \"x.test\"",
+            "kennel.toml:2: `secrets.A.hosts` is a string, but must be a list of strings",
+        ),
+        (
+            "[secrets.A]\nhosts = [\n\"x.test\",\n\"https://x.test/\"]",
+            "kennel.toml:4: `secrets.A.hosts`: `https://x.test/` is a URL; write only its host, such as `example.com` or `example.com:443`",
+        ),
+        (
+            "[secrets.A]\nvariable = \"\"",
+            "kennel.toml:2: `secrets.A.variable`: `` is not a variable's name; it cannot be empty or contain `=` or NUL",
+        ),
+        (
+            "[secrets.A]\nfrom = 1",
+            "kennel.toml:2: `secrets.A.from` is a number, but must be a string, or a table with `command`",
+        ),
+        (
+            "[secrets.A]\nfrom = { command = \"x\" }",
+            "kennel.toml:2: `secrets.A.from.command` is a string, but must be a list of strings",
+        ),
+        (
+            "[secrets.A]\nfrom = \"hunter2\"",
+            "kennel.toml:2: `secrets.A.from`: write where the value comes from, as env:NAME, file:PATH, fd:N, command:PROGRAM or keyring:SERVICE/ACCOUNT; what was written is not shown, since it may be the value itself",
+        ),
+        (
+            "[secrets.\"a b\"]",
+            "kennel.toml:1: `secrets`: `a b` is not a secret's name; write letters, digits, `-`, `_` and `.`, at most 64",
+        ),
+        (
+            "[network]\nallow = [\"GET a.test/../b\"]",
+            "kennel.toml:2: `network.allow`: the path: it has a part `.` or `..`, which servers resolve in different ways",
+        ),
+    ] {
+        assert_eq!(error(text), message);
+    }
 }
 
 #[test]
@@ -586,7 +699,15 @@ fn what_is_in_the_schema_is_in_the_sample_that_the_reader_accepts() {
             assert!(sample[name].get(key).is_some(), "{name}.{key} is not in the sample");
         }
     }
-    let shapes: [&Shape; 5] = [&keys::PATH, &keys::HOST, &keys::MOUNT, &keys::TMPFS, &keys::VARIABLE];
+    let shapes: [&Shape; 7] = [
+        &keys::PATH,
+        &keys::HOST,
+        &keys::MOUNT,
+        &keys::TMPFS,
+        &keys::VARIABLE,
+        &keys::SECRET,
+        &keys::COMMAND,
+    ];
     for field in shapes.iter().flat_map(|shape| shape.fields) {
         assert!(WHOLE_JSON.contains(&format!("\"{}\":", field.name)), "{} is not in the sample", field.name);
     }

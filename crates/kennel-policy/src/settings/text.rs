@@ -4,8 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use super::keys::{self, Choices, Kind, Zero};
-use super::{Base, PathEntry, Settings, Stated};
+use super::{Base, PathEntry, SecretEntry, Settings, Stated};
 use crate::domain::{HostRule, HostRuleError, ListKind};
+use crate::http_rule::{HttpRule, HttpRuleError};
 use crate::nearest::nearest;
 use crate::ostext::{rsplit_once, split_once};
 use crate::pattern::PatternError;
@@ -125,6 +126,34 @@ pub enum ValueError {
     /// `missing = "create"` where nothing can be created.
     #[error("only a path in `files.allow_write` that is not a glob can be created")]
     NotCreated,
+    /// No name of a secret.
+    #[error("`{0}` is not a secret's name; write letters, digits, `-`, `_` and `.`, at most 64")]
+    SecretName(String),
+    /// No source of a secret; perhaps the secret.
+    #[error(
+        "write where the value comes from, as env:NAME, file:PATH, fd:N, command:PROGRAM or keyring:SERVICE/ACCOUNT{}; \
+         what was written is not shown, since it may be the value itself",
+        hint.map(|scheme| format!(" (did you mean `{scheme}:`?)")).unwrap_or_default()
+    )]
+    SecretSource {
+        /// What was probably meant.
+        hint: Option<&'static str>,
+    },
+    /// A program with what only a shell understands.
+    #[error(
+        "the program is started without a shell: write its name and its arguments, with blanks between them, or as a \
+         list in a settings file: from = {{ command = [\"PROGRAM\", \"ARGUMENT\"] }}"
+    )]
+    SecretCommand,
+    /// A descriptor that cannot hold a secret.
+    #[error("`fd:{0}`: write the number of a descriptor that was opened for this, 0 or above 2")]
+    SecretFd(String),
+    /// A host of a secret that speaks something else.
+    #[error("`{0}`: a secret is sent by HTTP; write the host without a protocol")]
+    SecretHost(String),
+    /// No rule about requests.
+    #[error(transparent)]
+    HttpRule(#[from] HttpRuleError),
     /// A descriptor that is there anyway, or no number.
     #[error("`{0}` is not a descriptor to keep; write a number above 2")]
     Descriptor(String),
@@ -241,6 +270,15 @@ impl Kind {
                 list(settings).extend(base.patterns(text, *sense)?.into_iter().map(entry));
             }
             Kind::Hosts(list, kind) => list(settings).push(host(utf8(text)?, *kind, origin)?),
+            Kind::HostsAndRequests(hosts, requests) => match utf8(text)? {
+                text if HttpRule::is_one(text) => requests(settings).push(request(text, origin)?),
+                text => hosts(settings).push(host(text, ListKind::Allow, origin)?),
+            },
+            Kind::Files(list) => list(settings).push(Stated { value: base.path(text)?, origin }),
+            Kind::Secrets(list) => {
+                let entry = SecretEntry::parse(text, base, origin)?;
+                SecretEntry::put(list(settings), entry);
+            }
             Kind::Mounts(list) => list(settings).push(mount(text, base, origin)?),
             Kind::Tmpfs(list) => {
                 let (path, bytes) = match rsplit_once(text, b':') {
@@ -305,6 +343,10 @@ fn not_zero(bytes: u64, zero: Zero) -> Result<u64, ValueError> {
 
 pub(super) fn host(text: &str, kind: ListKind, origin: Origin) -> Result<HostRule, ValueError> {
     Ok(HostRule::parse(text, kind)?.from_origin(origin))
+}
+
+pub(super) fn request(text: &str, origin: Origin) -> Result<HttpRule, ValueError> {
+    Ok(HttpRule::parse(text)?.with_origin(origin))
 }
 
 fn mount(text: &OsStr, base: &Base, origin: Origin) -> Result<MountPoint, ValueError> {

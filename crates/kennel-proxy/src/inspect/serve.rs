@@ -152,6 +152,7 @@ pub(super) async fn serve(
         let mut server = hyper::server::conn::http2::Builder::new(Local);
         server
             .timer(TokioTimer::new())
+            .auto_date_header(false)
             .max_concurrent_streams(256)
             .max_header_list_size(64 << 10)
             .initial_stream_window_size(1 << 20)
@@ -161,6 +162,7 @@ pub(super) async fn serve(
         let mut server = hyper::server::conn::http1::Builder::new();
         server
             .timer(TokioTimer::new())
+            .auto_date_header(false)
             .header_read_timeout(times.idle)
             .max_buf_size(MOST_HEAD)
             .preserve_header_case(true)
@@ -515,19 +517,20 @@ impl Client {
         // HTTP/3 would go around the gate; it is refused anyway, after a wait.
         head.headers.remove(ALT_SVC);
         self.strip(&mut head.headers);
-        let redaction = &self.inspector.redaction;
         head.extensions = Default::default();
         head.version = Version::HTTP_11;
-        if redaction.is_empty() {
-            return Ok(Response::from_parts(head, Box::pin(body.map_err(BoxError::from))));
+        let redaction = &self.inspector.redaction;
+        if redacts {
+            redaction.fields(&mut head.headers);
         }
-        redaction.fields(&mut head.headers);
-        if has_body && !encoded {
-            head.headers.remove(CONTENT_LENGTH);
-            let filter = RedactFilter::new(redaction);
-            return Ok(Response::from_parts(head, Box::pin(Filtered::new(body, filter))));
-        }
-        Ok(Response::from_parts(head, Box::pin(body.map_err(BoxError::from))))
+        let body: AnyBody = match redacts && has_body {
+            true => {
+                head.headers.remove(CONTENT_LENGTH);
+                Box::pin(Filtered::new(body, RedactFilter::new(redaction)))
+            }
+            false => Box::pin(body.map_err(BoxError::from)),
+        };
+        Ok(Response::from_parts(head, body))
     }
 
     fn strip(&self, fields: &mut HeaderMap) {
@@ -562,7 +565,9 @@ impl Client {
         });
         let (mut head, _) = response.into_parts();
         self.strip(&mut head.headers);
-        self.inspector.redaction.fields(&mut head.headers);
+        if redacts {
+            self.inspector.redaction.fields(&mut head.headers);
+        }
         head.extensions = Default::default();
         Ok(Response::from_parts(head, Box::pin(Empty::new().map_err(|never| match never {}))))
     }

@@ -10,9 +10,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use kennel_policy::domain::Host;
+use rustls::ServerConfig;
 use rustls::server::{Acceptor, ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{AlertDescription, ServerConfig};
 use tokio_rustls::LazyConfigAcceptor;
 
 use super::Inspector;
@@ -155,17 +155,8 @@ fn config(inspector: &Inspector, host: &Host, is_h2: bool) -> Option<Arc<ServerC
     Some(Arc::new(config))
 }
 
-/// Whether a client broke off because of the certificate.
+/// Whether a client broke off because of the certificate: from here on it has nothing else to object to.
 fn is_distrust(error: &io::Error) -> bool {
-    let alert = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    matches!(
-        alert,
-        Some(rustls::Error::AlertReceived(
-            AlertDescription::UnknownCA
-                | AlertDescription::BadCertificate
-                | AlertDescription::CertificateUnknown
-                | AlertDescription::UnsupportedCertificate
-                | AlertDescription::CertificateExpired
-        ))
-    )
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    matches!(inner, Some(rustls::Error::AlertReceived(_)))
 }

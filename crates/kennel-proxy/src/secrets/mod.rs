@@ -6,6 +6,7 @@ mod locked;
 mod mask;
 mod redact;
 mod replace;
+mod sigv4;
 mod stand_in;
 mod swap;
 
@@ -13,6 +14,8 @@ pub use locked::SecretValue;
 pub use mask::{Holder, MaskError, Masked, MaskedPart, mask_parts};
 pub(crate) use redact::{RedactedStream, Redaction};
 pub use replace::{Pair, Replacements, Stream};
+pub use sigv4::{AwsKey, AwsKeys};
+pub(crate) use sigv4::{AwsRefusal, MOST_BODY, Signing};
 pub use stand_in::{StandInError, stand_in_for};
 pub use swap::Swap;
 pub(crate) use swap::{SwapError, SwapRefusal, SwapStream, Swaps};

@@ -31,10 +31,6 @@ impl Redaction {
         })
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
     /// Header fields of a response, or its trailers. Returns how many places were replaced.
     pub(crate) fn fields(&self, fields: &mut HeaderMap) -> usize {
         let mut count = 0;

@@ -111,8 +111,8 @@ struct View {
     url_owners: Vec<String>,
     body: [Replacements; 3],
     body_names: Vec<String>,
-    /// A secret for which a body that cannot be read is refused.
-    never_encoded: Option<String>,
+    /// Those of them that no body in an encoding may go without.
+    encoded_names: Vec<String>,
     /// Whether every value in a body is as long as its stand-in.
     same_length: bool,
     bound: bool,
@@ -223,7 +223,7 @@ impl Swaps {
         }
         let view = self.view(target, encrypted)?;
         let encoded = fields.get(CONTENT_ENCODING).is_some_and(|value| value != "identity");
-        if encoded && let Some(secret) = view.never_encoded.clone() {
+        if encoded && let Some(secret) = view.encoded_names.first().cloned() {
             return Err(SwapRefusal { secret, why: WhyNot::Encoded }.into());
         }
         if encoded || view.foreign.is_empty() && view.body_names.is_empty() {
@@ -361,7 +361,7 @@ impl View {
                 texts(in_body, encodings::for_address)?,
             ],
             body_names: names(in_body),
-            never_encoded: names(|swap| swap.swap_in.body && !swap.swap_in.pass_encoded).into_iter().next(),
+            encoded_names: names(|swap| swap.swap_in.body && !swap.swap_in.pass_encoded),
             same_length: bound.iter().all(|swap| swap.stand_in.len() == swap.value.expose().len()),
             bound: all.iter().any(|swap| swap.is_bound_to(target)),
         })

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use kennel_policy::settings::keys::{Key, Kind, SECTIONS, Tighten, Zero};
+use kennel_policy::settings::keys::{self, FieldKind, Key, Kind, SECTIONS, Shape, Tighten, Zero};
 use kennel_policy::settings::{Base, Format, Provenance, parse};
 
 use crate::flags::table::{Effect, FLAGS};
@@ -64,8 +64,32 @@ fn reference() -> String {
             );
         }
     }
+    shape(
+        &mut text,
+        "A secret",
+        "`[secrets.NAME]`, or `secrets = { NAME = {} }`. All of it can be left out.",
+        &keys::SECRET,
+    );
     text.push('\n');
     text
+}
+
+/// The fields of what a table of tables holds.
+fn shape(text: &mut String, title: &str, doc: &str, shape: &Shape) {
+    let _ = writeln!(text, "\n### {title}\n\n{doc}\n\n| key | value | meaning |\n|---|---|---|");
+    for field in shape.fields {
+        let value = match field.kind {
+            FieldKind::Text => "a string".to_owned(),
+            FieldKind::Bool => "boolean".to_owned(),
+            FieldKind::Size => "a size".to_owned(),
+            FieldKind::Words(words) => {
+                words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
+            }
+            FieldKind::Texts => "strings".to_owned(),
+            FieldKind::Source => "a string, or `{ command = [\"PROGRAM\", \"ARGUMENT\"] }`".to_owned(),
+        };
+        let _ = writeln!(text, "| `{}` | {value} | {} |", field.name, field.doc.replace('*', "\\*"));
+    }
 }
 
 fn flags_of(key: &str) -> String {
@@ -94,6 +118,9 @@ fn value_of(key: &Key) -> String {
         Kind::Count(_) => "a whole number".to_owned(),
         Kind::Paths(..) => "paths".to_owned(),
         Kind::Hosts(..) => "hosts".to_owned(),
+        Kind::HostsAndRequests(..) => "hosts and requests".to_owned(),
+        Kind::Files(_) => "files".to_owned(),
+        Kind::Secrets(_) => "a table of [secrets](#a-secret)".to_owned(),
         Kind::Mounts(_) => "mounts".to_owned(),
         Kind::Tmpfs(_) => "tmpfs folders".to_owned(),
         Kind::Names(_) => "names".to_owned(),

@@ -1,0 +1,119 @@
+//! The model gateway: clients inside talk to an address of the sandbox's own, with a token that is worth nothing elsewhere, and
+//! the gate talks to the provider with the real key.
+//!
+//! Each provider has a listener of its own inside, for plain HTTP. A request is let through when it shows the token, asks for
+//! something that the gateway knows and a model that the policy allows, and while there is budget
+//! ([`budget`]). What the provider says of tokens is read from its answer as it passes.
+
+pub mod budget;
+pub mod json;
+mod log;
+pub mod paths;
+pub mod provider;
+mod refusal;
+pub mod request;
+pub mod token;
+pub mod usage;
+
+use std::fmt;
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kennel_policy::gateway::Budget;
+use kennel_policy::outcome::GatewayUse;
+
+use budget::Counters;
+pub use budget::Prices;
+use log::Log;
+pub use provider::{GatewayError, Provider, Upstream};
+
+use crate::inspect::Roots;
+
+/// How a gateway is set up.
+pub struct GatewaySettings {
+    /// The providers. A listener of [`crate::GateSockets::gateway`] names one by its number here.
+    pub providers: Vec<Provider>,
+    /// Whom the gate trusts when it talks to them.
+    pub roots: Arc<Roots>,
+    /// What all of them together may use.
+    pub budget: Budget,
+    /// What tokens cost.
+    pub prices: Prices,
+    /// Where requests are logged, one line of JSON each; each line is one write.
+    pub log: Option<Box<dyn Write + Send>>,
+    /// Whether the log holds what was said.
+    pub log_contents: bool,
+}
+
+impl GatewaySettings {
+    /// These providers, without a limit and without a log.
+    #[must_use]
+    pub fn new(providers: Vec<Provider>, roots: Arc<Roots>) -> GatewaySettings {
+        let (budget, prices) = (Budget::default(), Prices::default());
+        GatewaySettings { providers, roots, budget, prices, log: None, log_contents: false }
+    }
+}
+
+impl fmt::Debug for GatewaySettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GatewaySettings").field("providers", &self.providers).finish_non_exhaustive()
+    }
+}
+
+/// The model gateway of one sandbox. What it counts can be read while it is used, by any thread.
+///
+/// ```
+/// use kennel_policy::gateway::Api;
+/// use kennel_proxy::Roots;
+/// use kennel_proxy::gateway::{Gateway, GatewaySettings, Provider, Upstream};
+/// use kennel_proxy::secrets::SecretValue;
+///
+/// let provider = Provider {
+///     name: "anthropic".into(),
+///     api: Api::Anthropic,
+///     token: "sk-ant-only-worth-something-inside".into(),
+///     key: Some(SecretValue::from_bytes(b"sk-ant-real".to_vec())?),
+///     upstream: Upstream::parse("https://api.anthropic.com")?,
+///     models: vec!["claude-haiku-*".into()],
+///     budget: Default::default(),
+/// };
+/// let roots = Roots::load(&[], std::iter::empty())?;
+/// let gateway = Gateway::new(GatewaySettings::new(vec![provider], roots.into()))?;
+/// assert_eq!(gateway.used().total.requests, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Gateway {
+    providers: Vec<Provider>,
+    roots: Arc<Roots>,
+    counters: Mutex<Counters>,
+    log: Log,
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway").field("providers", &self.providers).finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// A gateway that has counted nothing.
+    ///
+    /// # Errors
+    /// When a token is empty, or a key cannot be sent in a header field.
+    pub fn new(settings: GatewaySettings) -> Result<Gateway, GatewayError> {
+        let GatewaySettings { providers, roots, budget, prices, log, log_contents } = settings;
+        for provider in &providers {
+            provider.check()?;
+        }
+        let budgets = providers.iter().map(|provider| provider.budget).collect();
+        let counters = Mutex::new(Counters::new(budget, budgets, prices));
+        Ok(Gateway { providers, roots, counters, log: Log::new(log, log_contents) })
+    }
+
+    /// What was used so far.
+    #[must_use]
+    pub fn used(&self) -> GatewayUse {
+        let names: Vec<&str> = self.providers.iter().map(|provider| provider.name.as_str()).collect();
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner).used(&names)
+    }
+}

@@ -1,0 +1,205 @@
+//! What a client is told that gets no answer of the provider's: in the provider's own shape, so that an unmodified client raises its own
+//! error; and in a way that has it stop at once where another try would not help.
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use kennel_policy::gateway::Api;
+use serde_json::json;
+
+use super::budget::Spent;
+use super::request::BodyError;
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Refusal {
+    /// Without the session's token.
+    Token,
+    /// Nothing that is known.
+    Path(String),
+    /// The policy does not have it.
+    Model(String),
+    /// There is a list of models, and the request names none.
+    NoModel,
+    /// Nobody has said what it costs, and there is a budget of it.
+    NoPrice(String),
+    /// A budget is used up.
+    Spent(Spent),
+    /// A body that is not sent on.
+    Body(BodyError),
+    /// A body that is compressed.
+    Encoded,
+    /// A body that is too large to be looked at.
+    TooLarge(u64),
+    /// It is answered later, and then nobody would count it.
+    Background,
+    /// The provider could not be reached; why.
+    Upstream(String),
+    /// The provider's answer is compressed though nobody asked for it.
+    EncodedResponse,
+}
+
+impl Refusal {
+    /// The word for it in the log.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Refusal::Token => "token",
+            Refusal::Path(_) => "path",
+            Refusal::Model(_) | Refusal::NoModel => "model",
+            Refusal::NoPrice(_) => "price",
+            Refusal::Spent(_) => "budget",
+            Refusal::Body(_) | Refusal::Encoded | Refusal::TooLarge(_) => "body",
+            Refusal::Background => "background",
+            Refusal::Upstream(_) | Refusal::EncodedResponse => "upstream",
+        }
+    }
+
+    /// The status of the answer.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Refusal::Token => StatusCode::UNAUTHORIZED,
+            Refusal::Path(_) => StatusCode::NOT_FOUND,
+            Refusal::Model(_) | Refusal::NoPrice(_) => StatusCode::FORBIDDEN,
+            Refusal::Spent(_) => StatusCode::TOO_MANY_REQUESTS,
+            Refusal::NoModel | Refusal::Body(_) | Refusal::Background => StatusCode::BAD_REQUEST,
+            Refusal::Encoded => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Refusal::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Refusal::Upstream(_) | Refusal::EncodedResponse => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    /// Whether another try could help.
+    #[must_use]
+    pub fn may_retry(&self) -> bool {
+        matches!(self, Refusal::Upstream(_))
+    }
+
+    /// What happened, and what to do, for the provider of this name.
+    #[must_use]
+    pub fn message(&self, provider: &str) -> String {
+        let said = match self {
+            Refusal::Token => "the session's token is missing or wrong; use the key that kennel set in the environment".into(),
+            Refusal::Path(path) => format!("{path} is not part of what the model gateway passes on"),
+            Refusal::Model(model) => {
+                format!("model {model} is not allowed here; to allow it, add it to gateway.{provider}.models")
+            }
+            Refusal::NoModel => "the request names no model, and the policy allows only some".into(),
+            Refusal::NoPrice(model) => format!(
+                "model {model} has no price, and there is a budget of cost; add it to gateway.prices"
+            ),
+            Refusal::Spent(spent) => spent.to_string(),
+            Refusal::Body(error) => error.to_string(),
+            Refusal::Encoded => "the body has a Content-Encoding, so the model gateway cannot read it".into(),
+            Refusal::TooLarge(most) => format!("the body has more than {} MiB", most >> 20),
+            Refusal::Background => {
+                "the request is to be answered in the background, where its tokens could not be counted, and there is a budget of them".into()
+            }
+            Refusal::Upstream(why) => why.clone(),
+            Refusal::EncodedResponse => {
+                "the provider's answer is compressed though that was not asked for, so it cannot be searched for keys".into()
+            }
+        };
+        format!("kennel: {said}")
+    }
+
+    /// The answer's body.
+    #[must_use]
+    pub fn body(&self, api: Api, provider: &str) -> Bytes {
+        let (message, status) = (self.message(provider), self.status());
+        let value = match api {
+            Api::Anthropic => {
+                json!({"type": "error", "error": {"type": self.anthropic(), "message": message}, "request_id": null})
+            }
+            Api::OpenAi => {
+                let (kind, code) = self.openai();
+                let param = matches!(self, Refusal::Model(_) | Refusal::NoModel).then_some("model");
+                json!({"error": {"message": message, "type": kind, "param": param, "code": code}})
+            }
+            Api::Gemini => {
+                json!({"error": {"code": status.as_u16(), "message": message, "status": self.google()}})
+            }
+            Api::Ollama => json!({"error": message}),
+        };
+        Bytes::from(value.to_string())
+    }
+
+    fn anthropic(&self) -> &'static str {
+        match self.status() {
+            StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::FORBIDDEN => "permission_error",
+            StatusCode::NOT_FOUND => "not_found_error",
+            StatusCode::PAYLOAD_TOO_LARGE => "request_too_large",
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            StatusCode::BAD_GATEWAY => "api_error",
+            _ => "invalid_request_error",
+        }
+    }
+
+    fn openai(&self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Refusal::Token => ("invalid_request_error", Some("invalid_api_key")),
+            Refusal::Path(_) => ("invalid_request_error", Some("unknown_url")),
+            Refusal::Model(_) => ("invalid_request_error", Some("model_not_found")),
+            Refusal::Spent(_) => ("insufficient_quota", Some("insufficient_quota")),
+            Refusal::Upstream(_) | Refusal::EncodedResponse => ("server_error", None),
+            _ => ("invalid_request_error", None),
+        }
+    }
+
+    fn google(&self) -> &'static str {
+        match self.status() {
+            StatusCode::UNAUTHORIZED => "UNAUTHENTICATED",
+            StatusCode::FORBIDDEN => "PERMISSION_DENIED",
+            StatusCode::NOT_FOUND => "NOT_FOUND",
+            StatusCode::TOO_MANY_REQUESTS => "RESOURCE_EXHAUSTED",
+            StatusCode::BAD_GATEWAY => "UNAVAILABLE",
+            _ => "INVALID_ARGUMENT",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spent_budget_is_told_in_the_providers_shape() {
+        let spent = Refusal::Spent(Spent { provider: None, what: "tokens", limit: "10".into() });
+        let text = |api| String::from_utf8(spent.body(api, "p").to_vec()).unwrap();
+        let message = "kennel: the budget of 10 tokens is used up";
+        let read = |api| serde_json::from_str::<serde_json::Value>(&text(api)).unwrap();
+        assert_eq!(read(Api::Anthropic)["error"], json!({"type": "rate_limit_error", "message": message}));
+        assert_eq!(read(Api::OpenAi)["error"]["code"], "insufficient_quota");
+        assert_eq!(
+            read(Api::Gemini)["error"],
+            json!({"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED"})
+        );
+        assert_eq!(read(Api::Ollama), json!({"error": message}));
+        assert!(!spent.may_retry() && spent.status() == 429);
+    }
+
+    #[test]
+    fn every_refusal_has_a_shape_for_everybody() {
+        let all = [
+            Refusal::Token,
+            Refusal::Path("GET /v1/files".into()),
+            Refusal::Model("m\"\n".into()),
+            Refusal::NoModel,
+            Refusal::NoPrice("m".into()),
+            Refusal::Body(BodyError::NotJson),
+            Refusal::Encoded,
+            Refusal::TooLarge(32 << 20),
+            Refusal::Background,
+            Refusal::Upstream("x".into()),
+            Refusal::EncodedResponse,
+        ];
+        for refusal in all {
+            for api in [Api::Anthropic, Api::OpenAi, Api::Gemini, Api::Ollama] {
+                let value: serde_json::Value = serde_json::from_slice(&refusal.body(api, "p")).unwrap();
+                assert!(value.get("error").is_some(), "{refusal:?}");
+            }
+            assert!(refusal.status().is_client_error() || refusal.status() == 502);
+        }
+    }
+}
