@@ -8,6 +8,7 @@ pub mod link;
 mod musl;
 pub mod standard_library;
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -75,11 +76,42 @@ fn clippy(target: &str, library: &StandardLibrary, packages: &[&str], which: &st
     command.args(["--", "-D", "warnings"]);
     // A folder of its own: with other flags cargo would build everything in the usual one again, each time.
     command.env("CARGO_TARGET_DIR", cargo::root().join("target").join("check-foreign"));
+    match no_compiler() {
+        Ok(script) => {
+            command.env(format!("CC_{}", target.replace('-', "_")), script);
+        }
+        Err(error) => eprintln!("check-foreign: writing a stand-in for a C compiler: {error}"),
+    }
     if let Some(flags) = library.encoded_flags() {
         // Build scripts and procedural macros are for this system and get none of these flags.
         command.env("CARGO_ENCODED_RUSTFLAGS", flags);
     }
     command
+}
+
+/// A program that passes for a C compiler of another system: ring's build script wants one, and what it compiles is only looked
+/// at when something is linked, which a check never does. It
+/// fails when it is asked who it is, and is then taken for one like GCC.
+fn no_compiler() -> std::io::Result<PathBuf> {
+    const SCRIPT: &str = "#!/bin/sh\n\
+        case \"$1\" in -E|-\\?) exit 1;; esac\n\
+        while [ $# -gt 0 ]; do\n\
+        case \"$1\" in -o) : > \"$2\";; -o*) : > \"${1#-o}\";; esac\n\
+        shift\n\
+        done\n";
+    let folder = cargo::root().join("target").join("check-foreign");
+    std::fs::create_dir_all(&folder)?;
+    let script = folder.join("no-compiler");
+    if std::fs::read_to_string(&script).is_ok_and(|text| text == SCRIPT) {
+        return Ok(script);
+    }
+    std::fs::write(&script, SCRIPT)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(script)
 }
 
 fn skipped(target: &str, reason: &str) -> Report {
