@@ -436,7 +436,7 @@ fn escape(bytes: &[u8], out: &mut String) {
     for byte in bytes {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(*byte))
+                out.push(char::from(*byte));
             }
             _ => {
                 out.push('%');
