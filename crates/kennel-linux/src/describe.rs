@@ -28,6 +28,9 @@ pub fn describe_step(step: &Step) -> String {
         Step::MakeDir { path, .. } => format!("create the folder {}", name(path)),
         Step::MakeFile { path } => format!("create the mount point {}", name(path)),
         Step::Symlink { path, points_to } => format!("create the link {} to {}", name(path), name(points_to)),
+        // Planned, and not yet known.
+        Step::WriteFile { path, contents, .. } if contents.is_empty() => format!("write {}", name(path)),
+        Step::CoverFile { target, contents } if contents.is_empty() => format!("write over {}", name(target)),
         Step::WriteFile { path, contents, .. } => format!("write {} bytes to {}", contents.len(), name(path)),
         Step::Bind { source, target, access, .. } => {
             let how = match access {

@@ -6,6 +6,7 @@
 
 #![cfg(target_os = "linux")]
 
+pub mod additions;
 pub mod cgroup;
 mod clock;
 pub mod describe;
@@ -15,6 +16,7 @@ pub mod held;
 pub mod holder;
 mod home;
 pub mod host;
+pub mod keyring;
 pub mod landlock;
 pub mod launch;
 pub mod limits;

@@ -26,6 +26,7 @@ pub mod precedence;
 pub mod printed;
 pub mod profiles;
 pub mod quantity;
+pub mod secret_files;
 pub mod secret_variables;
 pub mod secrets;
 pub mod settings;

@@ -236,6 +236,14 @@ impl Gate {
         }))
     }
 
+    /// A gate with the same rules and other settings, in the place of one that nobody has used.
+    #[must_use]
+    pub fn set_up_again(&self, change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = self.0.settings.clone();
+        change(&mut settings);
+        Gate::new(Rules::clone(&self.rules()), settings)
+    }
+
     /// What the rules say about a host and port. Nothing is recorded and nobody is asked.
     #[must_use]
     pub fn decide(&self, host: &Host, port: u16) -> Decision {
@@ -397,6 +405,24 @@ impl Gate {
                 allowed();
                 Ok(Route::Direct(checked))
             }
+        }
+    }
+
+    /// The way to a server that the policy itself names: no rule about hosts is asked, because nothing inside chose it.
+    #[cfg(unix)]
+    pub(crate) async fn route_to(&self, target: &Target, exit: Exit) -> Result<Route, ResolveError> {
+        let Target { host, port } = target;
+        self.note(&host.to_string(), Some(*port), Door::Gateway, Verdict::Allowed, None);
+        if let Some(route) = self.external(exit) {
+            return Ok(route);
+        }
+        let is_here = matches!(host, Host::Ip(address) if address.is_loopback());
+        match self.parent(target, exit).filter(|_| !is_here) {
+            Some(parent) => {
+                let addresses = self.addresses(&parent.host, parent.port).await?;
+                Ok(Route::Parent(parent, addresses))
+            }
+            None => Ok(Route::Direct(self.addresses(host, *port).await?)),
         }
     }
 

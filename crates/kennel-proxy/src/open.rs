@@ -17,6 +17,8 @@ use crate::client::{CLIENT, Client, Transport, Who};
 use crate::clock;
 use crate::doors;
 use crate::gate::Gate;
+#[cfg(unix)]
+use crate::gateway::{self, Gateway};
 use crate::inside::Source;
 use crate::places::{Company, Share};
 use crate::relay::Wire;
@@ -90,6 +92,9 @@ enum Kind {
     Published(u16),
     /// From the inside to a port of this host's loopback, which is sent this first.
     Relay(u16, Arc<[u8]>),
+    /// To a provider of models.
+    #[cfg(unix)]
+    Gateway(Arc<Gateway>, usize),
 }
 
 impl Gate {
@@ -124,6 +129,15 @@ impl Gate {
             for (socket, port, greeting) in doors.relays {
                 let listener = listener(socket).map_err(failed("taking over a port of the host's"))?;
                 listeners.push((listener, Kind::Relay(port, greeting.into())));
+            }
+            #[cfg(unix)]
+            for (socket, number) in doors.gateway {
+                let listener =
+                    listener(socket).map_err(failed("taking over a listener of the model gateway"))?;
+                // A listener without a provider is closed.
+                if let Some(gateway) = self.settings().gateway.clone().filter(|own| own.has(number)) {
+                    listeners.push((listener, Kind::Gateway(gateway, number)));
+                }
             }
             for (connector, listener) in doors.inside {
                 sources.push(Source::new(connector, listener).map_err(failed("taking over sockets"))?);
@@ -187,6 +201,8 @@ async fn accept(
     who: Option<Who>,
 ) {
     let gate = Rc::new(gate);
+    #[cfg(unix)]
+    let connections = Rc::<gateway::Connections>::default();
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -198,6 +214,8 @@ async fn accept(
         };
         let place = share.take().await;
         let (gate, sources, kind) = (Rc::clone(&gate), Rc::clone(&sources), kind.clone());
+        #[cfg(unix)]
+        let connections = Rc::clone(&connections);
         clock::expect_deadlines();
         let client = Client { who: who.clone(), transport: Transport::Tcp, address };
         let serve = async move {
@@ -217,6 +235,11 @@ async fn accept(
                 }
                 Kind::Relay(port, greeting) => {
                     Box::pin(doors::relay::serve(&gate, client, port, &greeting)).await;
+                    None
+                }
+                #[cfg(unix)]
+                Kind::Gateway(models, number) => {
+                    Box::pin(gateway::serve(&gate, &models, number, &connections, client)).await;
                     None
                 }
             };

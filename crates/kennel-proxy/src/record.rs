@@ -38,6 +38,8 @@ pub enum Door {
     Transparent,
     /// A look-up.
     Dns,
+    /// A request to the model gateway.
+    Gateway,
 }
 
 impl fmt::Display for Door {
@@ -48,6 +50,7 @@ impl fmt::Display for Door {
             Door::Socks => "socks",
             Door::Transparent => "direct",
             Door::Dns => "dns",
+            Door::Gateway => "gateway",
         })
     }
 }

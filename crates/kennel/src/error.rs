@@ -205,7 +205,7 @@ impl From<kennel_linux::sandbox::Error> for SandboxError {
                 let text = kennel_policy::printed::show_lines(&format!("{command}: {why}"));
                 SandboxError::PermissionDenied(Cause { text, source: Some(Arc::new(source)) })
             }
-            Error::Start(_) | Error::Network(_) => SandboxError::Setup(Cause::of(error)),
+            Error::Start(_) | Error::Network(_) | Error::Secrets(_) => SandboxError::Setup(Cause::of(error)),
             Error::System { doing, source } => {
                 SandboxError::Io(std::io::Error::new(source.kind(), format!("{doing}: {source}")))
             }

@@ -43,6 +43,8 @@ mod public_api;
 mod result;
 mod running;
 mod sandbox;
+#[cfg(all(any(target_os = "linux", target_os = "macos"), feature = "network"))]
+mod secrets;
 mod session;
 pub mod settings_file;
 mod stdio;

@@ -86,6 +86,7 @@ unsafe fn become_init(
     inherited: InheritedMemory,
 ) -> ! {
     const PR_SET_PDEATHSIG: usize = 1;
+    const PR_SET_DUMPABLE: usize = 4;
     const SIGKILL: usize = 9;
     // The controller is one thread, so its death is the process's. The link tells of it as well; this is at once.
     // Without a PID namespace init has to live a moment longer than its controller, to end what is inside.
@@ -100,6 +101,9 @@ unsafe fn become_init(
     // Or the link would never close: its other end would live on in here.
     sys::close(ours);
     if launch.namespaces & flag::NEWUSER != 0 {
+        // What a process that is not dumpable has in /proc belongs to the host's root. A controller that holds secrets is so,
+        // and this one may be its second try.
+        let _ = sys::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
         match launch.ids.write() {
             Ok(true) => {}
             // SAFETY: the caller's promise.

@@ -7,6 +7,7 @@ use std::path::Path;
 use kennel_init::plan::{Access, Step};
 
 use super::{Basis, PlanError, Steps, Tier, c_path, devices, users};
+use crate::additions::{OwnFile, own_folder};
 use crate::landlock::{Abi, Place, Right};
 use crate::resolve::{Kind, OWN_DEVICES, Point, Resolved, Source, State, Zone};
 
@@ -93,6 +94,11 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
                 }
             }
             State::Frozen { .. } => steps.add(Step::Freeze { target }, &point.reason),
+            State::Masked { file } => {
+                stand(Kind::File, steps);
+                let contents = basis.additions.masked(file).to_vec();
+                steps.add(Step::CoverFile { target, contents }, &point.reason);
+            }
             // Only the root itself is one.
             State::Layer(_) => continue,
             // Until all mounts are made, init looks them up there.
@@ -168,6 +174,7 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
         let (path, contents) = (c_path(path)?, contents.clone());
         steps.add(Step::WriteFile { path, contents, mode: 0o444 }, Zone::Sys.reason());
     }
+    own_files(steps, basis)?;
     users::files(steps, basis, &mut places)?;
     links(steps, resolved)?;
     if anew {
@@ -231,6 +238,24 @@ fn root(steps: &mut Steps, resolved: &Resolved, scratch: u64) -> Result<bool, Pl
             Ok(false)
         }
     }
+}
+
+/// Files of kennel's own, in a folder that nobody inside can write.
+fn own_files(steps: &mut Steps, basis: &Basis) -> Result<(), PlanError> {
+    if basis.additions.files.is_empty() {
+        return Ok(());
+    }
+    let folder = own_folder(basis.policy);
+    let above = folder.parent().unwrap_or(folder);
+    let zone = |point: &Point| matches!(point.state, State::Fresh(Zone::Run | Zone::Dev));
+    if !basis.resolved.points.iter().any(|point| point.path == above && zone(point)) {
+        return Err(PlanError::NoFolder { folder: folder.to_path_buf() });
+    }
+    for OwnFile { name, contents, reason } in &basis.additions.files {
+        let (path, contents) = (c_path(&folder.join(name))?, contents.clone());
+        steps.add(Step::WriteFile { path, contents, mode: 0o444 }, reason);
+    }
+    Ok(())
 }
 
 fn proc(steps: &mut Steps, resolved: &Resolved, tier: Tier, reason: &str) {
@@ -321,9 +346,14 @@ fn place(path: &Path, kind: Kind, right: Right) -> Result<Place, PlanError> {
 
 /// Without namespaces: what Landlock alone can express, or an error for what it cannot. It only ever adds rights
 /// below a path, so nothing can be carved out of what is allowed.
-pub(super) fn landlock_only(resolved: &Resolved, abi: Abi) -> Result<Vec<Place>, PlanError> {
+pub(super) fn landlock_only(basis: &Basis) -> Result<Vec<Place>, PlanError> {
+    let Basis { resolved, abi, .. } = *basis;
     if abi == Abi::None {
         return Err(PlanError::NothingToEnforceWith);
+    }
+    if !basis.additions.is_empty() {
+        let rule = "secrets that the command does not hold, rules about requests, and a gateway to models";
+        return Err(PlanError::NotWithLandlock { rule: rule.into() });
     }
     let listed = resolved.points.iter().any(|point| point.state == State::Fresh(Zone::Root));
     let mut places = Vec::new();
@@ -347,7 +377,7 @@ pub(super) fn landlock_only(resolved: &Resolved, abi: Abi) -> Result<Vec<Place>,
                 return Err(PlanError::NotWithLandlock { rule });
             }
             State::Host { source, .. } if source.path != point.path => return cannot(),
-            State::Layer(_) | State::Frozen { .. } => return cannot(),
+            State::Layer(_) | State::Frozen { .. } | State::Masked { .. } => return cannot(),
             State::Host { source, write } => {
                 let right = if *write { Right::Write } else { Right::Read };
                 let above = resolved.points.iter().any(|other| {

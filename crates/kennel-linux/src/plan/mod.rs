@@ -14,6 +14,7 @@ pub use kennel_init::plan::Plan;
 use kennel_init::plan::{Command, Identity, Planned, Step, Terminal};
 use kennel_policy::policy::{NetworkMode, NoNetwork, Policy, SeccompProfile, UnixSockets};
 
+use crate::additions::Additions;
 use crate::guard;
 use crate::landlock::{self, Abi};
 use crate::network::NetworkPlan;
@@ -75,6 +76,15 @@ pub enum PlanError {
     NotWithLandlock {
         /// The rule.
         rule: String,
+    },
+    /// There is no folder for files of kennel's own.
+    #[error(
+        "planning: {} cannot be made inside, because a rule hides the folder above it\n\
+         help: drop the rule; the certificate that the command has to trust is put there", folder.display()
+    )]
+    NoFolder {
+        /// The folder.
+        folder: PathBuf,
     },
     /// Not even Landlock.
     #[error(
@@ -158,6 +168,8 @@ pub struct Basis<'a> {
     pub born_in_network: bool,
     /// The maps of several users.
     pub users: Option<&'a UserMaps>,
+    /// What the sandbox gets in the place of secrets.
+    pub additions: &'a Additions,
 }
 
 /// The ordered steps of the set-up. `opened` says that an opening comes before.
@@ -172,7 +184,7 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
     }
     let places = match tier {
         Tier::Full | Tier::HostProc => files::mounts(&mut steps, basis)?,
-        Tier::LandlockOnly => files::landlock_only(resolved, abi)?,
+        Tier::LandlockOnly => files::landlock_only(basis)?,
     };
     if let Some(name) = policy.process.hostname.as_ref().filter(|_| tier != Tier::LandlockOnly) {
         steps.add(Step::Hostname { name: c_string(OsStr::new(name), "the host name")? }, "hostname");

@@ -25,6 +25,7 @@ mod repositories;
 mod rootfs;
 mod second_mounts;
 mod special;
+mod stand_ins;
 mod sys;
 pub(crate) mod walk;
 
@@ -143,6 +144,11 @@ pub enum State {
         /// Folder, file or link.
         kind: Kind,
     },
+    /// A file that shows something else than the host's.
+    Masked {
+        /// The file, as the policy names it.
+        file: PathBuf,
+    },
 }
 
 /// A place on the host to mount from.
@@ -186,6 +192,8 @@ pub fn resolve(
     cwd: &Path,
     missing_folders: MissingFolders,
 ) -> Result<Resolved, ResolveError> {
+    let hiding_secrets = stand_ins::hiding_secrets(policy);
+    let policy = hiding_secrets.as_ref().unwrap_or(policy);
     match &policy.files.rootfs {
         None => resolve_in(policy, cwd, missing_folders, None),
         Some(rootfs) => {
@@ -288,7 +296,7 @@ fn resolve_in(
             && points.iter().any(|point| match point.state {
                 State::Hidden { kind } => kind == Kind::Folder && point.path == path,
                 State::Host { .. } => point.path.starts_with(path),
-                State::Device(_) | State::Fresh(_) | State::Layer(_) | State::Frozen { .. } => false,
+                _ => false,
             })
     };
     let is_seen = |path: &PathBuf| root.is_some() || visible(&points, path) || is_there(path);
@@ -315,6 +323,8 @@ fn resolve_in(
     let (links, written) = (resolver.links, resolver.written);
     let handback = handback.map(Arc::new);
     let user_files = user_files(&policy.process.users, &points, root.as_ref());
+    // Last: until here they are hidden like any other denied file, and stay so where the host replaces them.
+    stand_ins::show(&mut points, policy, root.as_ref());
     Ok(Resolved {
         points,
         links,
@@ -434,7 +444,11 @@ fn visible(points: &[Point], path: &Path) -> bool {
     match nearest {
         None => true,
         Some(point) => match point.state {
-            State::Host { .. } | State::Device(_) | State::Layer(_) | State::Frozen { .. } => true,
+            State::Host { .. }
+            | State::Device(_)
+            | State::Layer(_)
+            | State::Frozen { .. }
+            | State::Masked { .. } => true,
             State::Hidden { .. } => false,
             State::Fresh(_) => point.path == path,
         },

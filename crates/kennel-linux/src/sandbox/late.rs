@@ -15,8 +15,8 @@ use kennel_policy::policy::{FilePolicy, NetworkMode, Policy, UnixSockets};
 
 use super::ground::Ground;
 use super::{
-    Arranged, Birth, Error, Given, Goal, Launcher, Network, NetworkSides, Prepared, Request, Staged, Started,
-    Wanted, Watch, around, nothing_thrice, refuse_folder, system,
+    Arranged, Birth, Error, FindAdditions, Given, Goal, Launcher, Network, NetworkSides, Prepared, Request,
+    Staged, Started, Wanted, Watch, additions, around, nothing_thrice, refuse_folder, system,
 };
 use crate::cgroup::Cgroup;
 use crate::link;
@@ -28,7 +28,7 @@ use crate::resolve::{Found, Location, Resolved, locate, resolve};
 use crate::supervise::{Running, WaitOptions};
 
 /// A sandbox to be prepared, with all that this takes.
-pub struct Preparation {
+pub struct Preparation<'a> {
     /// What is allowed.
     pub policy: Arc<Policy>,
     /// The caller's working directory.
@@ -37,6 +37,8 @@ pub struct Preparation {
     pub birth: Birth,
     /// The network, where it is filtered.
     pub network: Option<Network>,
+    /// What it gets in the place of secrets.
+    pub additions: Option<FindAdditions<'a>>,
     /// Count what is used even if nothing limits it.
     pub count: bool,
 }
@@ -109,7 +111,7 @@ impl Ready {
     }
 
     pub(super) fn prepare_for(preparation: Preparation, goal: Goal) -> Result<Ready, Error> {
-        let Preparation { policy, cwd, birth, network, count } = preparation;
+        let Preparation { policy, cwd, birth, network, additions: find, count } = preparation;
         let mounts = MountWatch::new().map_err(system("watching the mount table"))?;
         let network = NetworkSides::of(network);
         let mut request = Request::new(policy, network.plan, count)?;
@@ -118,7 +120,8 @@ impl Ready {
         let around = around(Some(&nothing), &[const { None }; 3], false);
         let launcher = Launcher { birth: &birth, around, attached: false, keep: &[] };
         let early = request.launch_early(Tier::Full, &mut |how| launcher.launch(how));
-        let mut prepared = Prepared::new(request, &cwd, Caller::without_streams(), MissingFolders::Create)?;
+        let (caller, additions) = (Caller::without_streams(), additions(find)?);
+        let mut prepared = Prepared::new(request, &cwd, caller, MissingFolders::Create, additions)?;
         // Before anything is mounted on it.
         let ground = Ground::of(prepared.points());
         let Staged { mut running, plan, tier, born_in_network, cgroup } =
@@ -246,6 +249,8 @@ fn names_no_files(policy: &Policy) -> bool {
     policy.files == FilePolicy::default()
         && policy.network.mode != NetworkMode::AllowList
         && policy.network.unix_sockets != UnixSockets::Listed
+        && policy.secret_files().is_empty()
+        && policy.masked_files().is_empty()
 }
 
 fn located(path: &Path) -> Option<Found> {

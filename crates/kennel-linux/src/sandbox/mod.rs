@@ -15,6 +15,7 @@ pub use kennel_init::child::InheritedMemory;
 use kennel_init::plan::Plan;
 use kennel_policy::policy::Policy;
 
+use crate::additions::Additions;
 use crate::cgroup::CgroupError;
 use crate::guard::Rules;
 use crate::launch::{self, Init, Launch, LaunchError};
@@ -68,6 +69,9 @@ pub enum Error {
     /// The network could not be arranged.
     #[error("{0}")]
     Network(String),
+    /// What the sandbox gets in the place of secrets could not be found out.
+    #[error("{0}")]
+    Secrets(String),
     /// The system failed this process.
     #[error("{doing}: {source}")]
     System {
@@ -120,8 +124,16 @@ fn refuse_folder(fd: u32) -> Result<(), Error> {
     Ok(())
 }
 
+/// Finds out what a sandbox gets in the place of secrets, when PID 1 is born.
+pub type FindAdditions<'a> = Box<dyn FnOnce() -> Result<Additions, Error> + 'a>;
+
+/// What was found out, where there is somebody to.
+fn additions(find: Option<FindAdditions>) -> Result<Additions, Error> {
+    find.map_or_else(|| Ok(Additions::default()), |find| find())
+}
+
 /// A sandbox to be started, with all that this takes.
-pub struct Job {
+pub struct Job<'a> {
     /// What is allowed.
     pub policy: Arc<Policy>,
     /// What is to run.
@@ -134,6 +146,8 @@ pub struct Job {
     pub birth: Birth,
     /// The network, where it is filtered.
     pub network: Option<Network>,
+    /// What it gets in the place of secrets.
+    pub additions: Option<FindAdditions<'a>>,
     /// What the caller wants to know meanwhile.
     pub watch: Watch,
 }
@@ -229,7 +243,7 @@ pub struct Started {
 /// # Errors
 /// When there is no sandbox; nothing is left of it then.
 pub fn start(job: Job) -> Result<Started, Error> {
-    let Job { policy, wanted, cwd, streams, birth, network, mut watch } = job;
+    let Job { policy, wanted, cwd, streams, birth, network, additions: find, mut watch } = job;
     let mut streams = Arranged::new(&policy, streams, false)?;
     let caller = std::mem::take(&mut streams.standard.caller);
     let network = NetworkSides::of(network);
@@ -246,7 +260,9 @@ pub fn start(job: Job) -> Result<Started, Error> {
     let launcher = Launcher { birth: &birth, around, attached: streams.attached, keep: &keep };
     // PID 1 makes its network while this process looks at the disk and plans the rest.
     let early = request.launch_early(Tier::Full, &mut |how| launcher.launch(how));
-    let mut prepared = Prepared::new(request, &cwd, caller, MissingFolders::Create)?;
+    // What it reads is not in the memory that PID 1 is a copy of.
+    let additions = additions(find)?;
+    let mut prepared = Prepared::new(request, &cwd, caller, MissingFolders::Create, additions)?;
     let goal = Goal::Command(&wanted);
     let staged = prepared.start(early, goal, |how| launcher.launch(how), watch.show.as_deref_mut())?;
     let Staged { mut running, tier, .. } = staged;
@@ -448,11 +464,12 @@ pub fn plan(
     wanted: &Wanted,
     cwd: &Path,
     network: Option<NetworkPlan>,
+    additions: Additions,
 ) -> Result<(Plan, Rules), Error> {
     let caller = standard_streams(&policy, None, false)?.caller;
     policy.process.keep_fds.iter().try_for_each(|fd| refuse_folder(*fd))?;
     let request = Request::new(policy, network, false)?;
-    let prepared = Prepared::new(request, cwd, caller, MissingFolders::Plan)?;
+    let prepared = Prepared::new(request, cwd, caller, MissingFolders::Plan, additions)?;
     Ok((prepared.plan(Tier::Full, wanted)?, prepared.into_guarded()))
 }
 

@@ -13,6 +13,7 @@ use kennel_policy::policy::{NetworkMode, Policy, RootFsWrite, SeccompProfile, Tm
 
 use super::request::{Counting, EarlyInit, Request};
 use super::{Error, Show, system};
+use crate::additions::Additions;
 use crate::cgroup::{Cgroup, Controller};
 use crate::guard::{GuardAssumptions, Rules, outer};
 use crate::host;
@@ -44,6 +45,7 @@ pub struct Prepared {
     abi: Abi,
     /// Whether the filter can ask the guard: not where an outer sandbox's does already.
     asks: bool,
+    additions: Additions,
 }
 
 /// A command, as its caller says it.
@@ -96,6 +98,7 @@ impl Prepared {
         cwd: &Path,
         caller: Caller,
         missing_folders: MissingFolders,
+        additions: Additions,
     ) -> Result<Prepared, Error> {
         let resolved = resolve(&request.policy, cwd, missing_folders)?;
         Ok(Prepared {
@@ -105,6 +108,7 @@ impl Prepared {
             caller,
             abi: Abi::of_this_kernel(),
             asks: true,
+            additions,
         })
     }
 
@@ -155,6 +159,7 @@ impl Prepared {
             asks: self.asks,
             born_in_network: false,
             users: self.request.several_users(),
+            additions: &self.additions,
         }
     }
 
@@ -168,12 +173,15 @@ impl Prepared {
         caller: &Caller,
     ) -> Result<Command, PlanError> {
         let network = &self.request.network;
-        let added = network.as_ref().map_or(&[][..], |network| &network.variables);
+        let mut added = Cow::Borrowed(network.as_ref().map_or(&[][..], |network| &network.variables));
+        if !self.additions.variables.is_empty() {
+            added.to_mut().extend_from_slice(&self.additions.variables);
+        }
         let defaults = network.as_ref().map_or(&[][..], |network| &network.defaults);
         // The caller's may name a folder that is not writable, or not there, inside.
         let tmp = [("TMPDIR", OsStr::new("/tmp"))];
         let system = if policy.files.tmp == TmpMode::Private { &tmp[..] } else { &[] };
-        let mut variables = environment(policy, each_variable(&wanted.environment), system, added, defaults);
+        let mut variables = environment(policy, each_variable(&wanted.environment), system, &added, defaults);
         if tier == Tier::LandlockOnly {
             self.share_the_hosts_network(&mut variables);
         }
@@ -181,7 +189,17 @@ impl Prepared {
             let set = &policy.environment.set;
             root.settle_variables(&mut variables, |name| set.iter().any(|(own, _)| own == name));
         }
-        command(policy, caller, &wanted.words, &variables)
+        if self.additions.without_secrets.is_none() {
+            return command(policy, caller, &wanted.words, &variables);
+        }
+        for (_, value) in &mut variables {
+            if let Some(cleaned) = self.additions.cleaned(value) {
+                *value = cleaned;
+            }
+        }
+        let clean = |word: &OsString| self.additions.cleaned(word).unwrap_or_else(|| word.clone());
+        let words: Vec<OsString> = wanted.words.iter().map(clean).collect();
+        command(policy, caller, &words, &variables)
     }
 
     /// The set-up of a job with this policy on a disk that looks so now, in a sandbox that has entered its network.

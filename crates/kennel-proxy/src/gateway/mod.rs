@@ -5,13 +5,16 @@
 //! something that the gateway knows and a model that the policy allows, and while there is budget
 //! ([`budget`]). What the provider says of tokens is read from its answer as it passes.
 
+mod answer;
 pub mod budget;
+mod connections;
 pub mod json;
 mod log;
 pub mod paths;
 pub mod provider;
 mod refusal;
 pub mod request;
+mod service;
 pub mod token;
 pub mod usage;
 
@@ -21,13 +24,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kennel_policy::gateway::Budget;
 use kennel_policy::outcome::GatewayUse;
+use kennel_policy::secrets::SwapIn;
+use tokio::sync::Semaphore;
 
 use budget::Counters;
 pub use budget::Prices;
+pub(crate) use connections::Connections;
 use log::Log;
 pub use provider::{GatewayError, Provider, Upstream};
 
+pub(crate) use service::serve;
+
 use crate::inspect::Roots;
+use crate::inspect::upstream::Verifier;
+use crate::secrets::{Redaction, Swap};
+
+/// The largest body that is read. Anthropic takes 32 MB, Google 20 MB.
+const MOST_BODY: u64 = 64 << 20;
+/// The most memory, in KiB, that bodies take together; requests beyond that wait for each other.
+const MOST_BODIES: u64 = 256 << 10;
 
 /// How a gateway is set up.
 pub struct GatewaySettings {
@@ -84,9 +99,13 @@ impl fmt::Debug for GatewaySettings {
 /// ```
 pub struct Gateway {
     providers: Vec<Provider>,
-    roots: Arc<Roots>,
+    verifier: Verifier,
+    /// Each provider's key, to be replaced by its token in what it answers.
+    redactions: Vec<Redaction>,
     counters: Mutex<Counters>,
     log: Log,
+    /// In KiB.
+    memory: Semaphore,
 }
 
 impl fmt::Debug for Gateway {
@@ -99,15 +118,26 @@ impl Gateway {
     /// A gateway that has counted nothing.
     ///
     /// # Errors
-    /// When a token is empty, or a key cannot be sent in a header field.
+    /// When a token is empty, or a key cannot be sent in a header field, or the system has no memory.
     pub fn new(settings: GatewaySettings) -> Result<Gateway, GatewayError> {
         let GatewaySettings { providers, roots, budget, prices, log, log_contents } = settings;
         for provider in &providers {
             provider.check()?;
         }
+        let redactions = providers.iter().map(redaction).collect::<Result<_, _>>()?;
         let budgets = providers.iter().map(|provider| provider.budget).collect();
-        let counters = Mutex::new(Counters::new(budget, budgets, prices));
-        Ok(Gateway { providers, roots, counters, log: Log::new(log, log_contents) })
+        Ok(Gateway {
+            redactions,
+            verifier: Verifier::new(roots),
+            counters: Mutex::new(Counters::new(budget, budgets, prices)),
+            log: Log::new(log, log_contents),
+            memory: Semaphore::new(MOST_BODIES as usize),
+            providers,
+        })
+    }
+
+    pub(crate) fn has(&self, number: usize) -> bool {
+        number < self.providers.len()
     }
 
     /// What was used so far.
@@ -116,4 +146,16 @@ impl Gateway {
         let names: Vec<&str> = self.providers.iter().map(|provider| provider.name.as_str()).collect();
         self.counters.lock().unwrap_or_else(PoisonError::into_inner).used(&names)
     }
+}
+
+fn redaction(provider: &Provider) -> Result<Redaction, GatewayError> {
+    let swap = |value| Swap {
+        name: provider.name.clone(),
+        stand_in: provider.token.clone(),
+        value,
+        hosts: Vec::new(),
+        swap_in: SwapIn::default(),
+    };
+    let swaps: Vec<Swap> = provider.key.clone().map(swap).into_iter().collect();
+    Redaction::new(&swaps).map_err(|error| GatewayError::Memory(error.to_string()))
 }

@@ -178,6 +178,9 @@ pub enum GatewayError {
     /// There is no token.
     #[error("setting up the model gateway: {0}: the session's token is empty or no plain text")]
     Token(String),
+    /// No memory to keep keys in.
+    #[error("setting up the model gateway: taking memory for keys: {0}")]
+    Memory(String),
 }
 
 #[cfg(test)]

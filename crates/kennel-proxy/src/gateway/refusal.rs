@@ -34,6 +34,8 @@ pub enum Refusal {
     Background,
     /// The provider could not be reached; why.
     Upstream(String),
+    /// The provider is not who it should be; why.
+    Unverified(String),
     /// The provider's answer is compressed though nobody asked for it.
     EncodedResponse,
 }
@@ -50,7 +52,7 @@ impl Refusal {
             Refusal::Spent(_) => "budget",
             Refusal::Body(_) | Refusal::Encoded | Refusal::TooLarge(_) => "body",
             Refusal::Background => "background",
-            Refusal::Upstream(_) | Refusal::EncodedResponse => "upstream",
+            Refusal::Upstream(_) | Refusal::Unverified(_) | Refusal::EncodedResponse => "upstream",
         }
     }
 
@@ -65,7 +67,9 @@ impl Refusal {
             Refusal::NoModel | Refusal::Body(_) | Refusal::Background => StatusCode::BAD_REQUEST,
             Refusal::Encoded => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Refusal::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Refusal::Upstream(_) | Refusal::EncodedResponse => StatusCode::BAD_GATEWAY,
+            Refusal::Upstream(_) | Refusal::Unverified(_) | Refusal::EncodedResponse => {
+                StatusCode::BAD_GATEWAY
+            }
         }
     }
 
@@ -95,7 +99,7 @@ impl Refusal {
             Refusal::Background => {
                 "the request is to be answered in the background, where its tokens could not be counted, and there is a budget of them".into()
             }
-            Refusal::Upstream(why) => why.clone(),
+            Refusal::Upstream(why) | Refusal::Unverified(why) => why.clone(),
             Refusal::EncodedResponse => {
                 "the provider's answer is compressed though that was not asked for, so it cannot be searched for keys".into()
             }
@@ -142,7 +146,9 @@ impl Refusal {
             Refusal::Path(_) => ("invalid_request_error", Some("unknown_url")),
             Refusal::Model(_) => ("invalid_request_error", Some("model_not_found")),
             Refusal::Spent(_) => ("insufficient_quota", Some("insufficient_quota")),
-            Refusal::Upstream(_) | Refusal::EncodedResponse => ("server_error", None),
+            Refusal::Upstream(_) | Refusal::Unverified(_) | Refusal::EncodedResponse => {
+                ("server_error", None)
+            }
             _ => ("invalid_request_error", None),
         }
     }
@@ -192,6 +198,7 @@ mod tests {
             Refusal::TooLarge(32 << 20),
             Refusal::Background,
             Refusal::Upstream("x".into()),
+            Refusal::Unverified("x".into()),
             Refusal::EncodedResponse,
         ];
         for refusal in all {

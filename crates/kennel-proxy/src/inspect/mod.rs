@@ -7,7 +7,7 @@ mod authority;
 pub(crate) mod body;
 mod roots;
 pub(crate) mod serve;
-mod stream;
+pub(crate) mod stream;
 pub(crate) mod terminate;
 pub(crate) mod upstream;
 

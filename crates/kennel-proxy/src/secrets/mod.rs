@@ -19,3 +19,12 @@ pub(crate) use sigv4::{AwsRefusal, MOST_BODY, Signing};
 pub use stand_in::{StandInError, stand_in_for};
 pub use swap::Swap;
 pub(crate) use swap::{SwapError, SwapRefusal, SwapStream, Swaps};
+
+/// What puts stand-ins for real values in texts, in every encoding that is looked for.
+///
+/// # Errors
+/// When the system has no memory.
+pub fn replacements(swaps: &[Swap]) -> std::io::Result<Replacements> {
+    let pairs = |swap: &Swap| encodings::pairs(swap.value.expose(), swap.stand_in.as_bytes());
+    Replacements::new(swaps.iter().flat_map(pairs))
+}

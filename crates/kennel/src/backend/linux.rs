@@ -1,6 +1,8 @@
 //! Linux: where a job, the sandbox of kennel-linux and the network gate meet.
 
 mod pool;
+#[cfg_attr(not(feature = "network"), path = "linux/no_secrets.rs")]
+mod secrets;
 
 use std::fs::File;
 use std::io;
@@ -92,8 +94,9 @@ impl Backend for Linux {
         let _low = LowNumbers::occupied()?;
         let (mut gate, network) = gate(&policy, &environment, control, ask.as_ref(), published)?;
         let Lasting { timeout, idle } = lasting;
+        let additions = secrets::additions(&policy, &environment, gate.as_mut(), false)?;
         let (session, started) = sandbox::Session::start(
-            Preparation { policy, cwd, birth: Birth::program(), network, count },
+            Preparation { policy, cwd, birth: Birth::program(), network, additions, count },
             sandbox::Lasting { timeout, idle },
         )?;
         if let Some(gate) = &mut gate {
@@ -109,7 +112,8 @@ impl Backend for Linux {
         let Job { policy, command, environment, cwd, .. } = job;
         let network = SandboxNetwork::planned(&policy, each_variable(&environment))?;
         let wanted = Wanted { words: command, environment };
-        let (plan, rules) = sandbox::plan(policy.clone(), &wanted, &cwd, network)?;
+        let (plan, rules) =
+            sandbox::plan(policy.clone(), &wanted, &cwd, network, secrets::planned(&policy)?)?;
         let created = missing_folders(&policy).into_iter().map(|(path, reason)| {
             let path = show(path.as_os_str().as_encoded_bytes());
             PlannedStep { step: format!("create {path}"), reason }
@@ -136,6 +140,7 @@ fn start(job: Job) -> Result<Running> {
     let _low = LowNumbers::occupied()?;
     let (streams, mut pipes) = given(streams, &policy, false)?;
     let (mut gate, network) = gate(&policy, &environment, control, ask.as_ref(), published)?;
+    let additions = secrets::additions(&policy, &environment, gate.as_mut(), memory.is_some())?;
     let birth = match memory {
         // SAFETY: what the caller of `Job::clone_this_process` promised.
         Some(memory) => unsafe { Birth::copy(memory) },
@@ -149,6 +154,7 @@ fn start(job: Job) -> Result<Running> {
         streams,
         birth,
         network,
+        additions,
         watch: watch(count, audience, questions, show),
     })?;
     if let Some(gate) = &mut gate {

@@ -9,12 +9,13 @@ use std::ffi::OsStr;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use kennel_linux::holder::{Holder, holder};
 use kennel_linux::network::{NetworkPlan, SocketRole, TaggedSockets};
 use kennel_policy::outcome::{NetworkUse, Program};
 use kennel_policy::policy::{NetworkMode, Policy, Relay};
-use kennel_proxy::{Gate, OpenGate, Transport, Who};
+use kennel_proxy::{Gate, Inspector, OpenGate, Transport, Who};
 
 use super::rules::{self, GateHandle, NetworkError};
 use super::{Published, parents, publish};
@@ -46,7 +47,7 @@ impl SandboxNetwork {
         environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
     ) -> Result<Option<NetworkPlan>, NetworkError> {
         let wanted = &policy.network;
-        if !wanted.needs_gate() {
+        if !policy.needs_gate() {
             return Ok(None);
         }
         parents::parents(wanted, environment)?;
@@ -63,7 +64,7 @@ impl SandboxNetwork {
     ) -> Result<Option<SandboxNetwork>, NetworkError> {
         let wanted = &policy.network;
         let listed = wanted.mode == NetworkMode::AllowList;
-        if !wanted.needs_gate() {
+        if !policy.needs_gate() {
             return Ok(None);
         }
         let (mut published, mut outside) = (Vec::new(), TaggedSockets::new());
@@ -93,6 +94,11 @@ impl SandboxNetwork {
             control: None,
             failure: None,
         }))
+    }
+
+    /// Has the gate read requests. Nobody has used it so far.
+    pub(crate) fn inspect(&mut self, inspector: Arc<Inspector>) {
+        self.gate = self.gate.set_up_again(|settings| settings.inspect = Some(inspector));
     }
 
     /// Takes new rules from these lines, from [`Self::follow_control`] on.

@@ -50,7 +50,7 @@ mod linux {
             _: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
             _: Option<&AskAboutHosts>,
         ) -> Result<Option<SandboxNetwork>> {
-            if !policy.network.needs_gate() {
+            if !policy.needs_gate() {
                 return Ok(None);
             }
             Err(SandboxError::ConfigValidation(super::LACKING.into()))
@@ -108,7 +108,7 @@ mod host {
             _: Option<&AskAboutHosts>,
             _: bool,
         ) -> Result<HostGate> {
-            if !policy.network.needs_gate() {
+            if !policy.needs_gate() {
                 return Ok(HostGate);
             }
             Err(SandboxError::ConfigValidation(super::LACKING.into()))

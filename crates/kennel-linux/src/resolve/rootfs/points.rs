@@ -290,7 +290,9 @@ impl Wanted {
         let kind = match &point.state {
             State::Host { source, .. } | State::Device(source) => source.kind,
             State::Fresh(_) => Kind::Folder,
-            State::Hidden { .. } | State::Layer(_) | State::Frozen { .. } => return None,
+            State::Hidden { .. } | State::Layer(_) | State::Frozen { .. } | State::Masked { .. } => {
+                return None;
+            }
         };
         let wanted = Wanted { path: point.path.clone(), kind, reason: point.reason.clone() };
         Some(wanted).filter(|wanted| wanted.path != Path::new("/"))

@@ -15,7 +15,7 @@ use kennel_linux::sandbox::{Birth, Fit, Late, Preparation, Ready, Started, Wante
 use kennel_linux::supervise::{Remains, Supervisor, signals};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use super::{LowNumbers, Running, gate, given, start, watch};
+use super::{LowNumbers, Running, gate, given, secrets, start, watch};
 use crate::job::{Environment, Hooks, Job, Streams};
 use crate::network::SandboxNetwork;
 use crate::pool::PoolKind;
@@ -230,12 +230,14 @@ impl Shared {
         let PoolKind { policy, extras, .. } = &self.kind;
         let environment: Environment =
             std::env::vars_os().map(|(name, value)| (name.into(), value.into())).collect();
-        let (gate, network) = gate(policy, &environment, None, extras.ask.as_ref(), None)?;
+        let (mut gate, network) = gate(policy, &environment, None, extras.ask.as_ref(), None)?;
+        let additions = secrets::additions(policy, &environment, gate.as_mut(), false)?;
         let preparation = Preparation {
             policy: Arc::clone(policy),
             cwd: std::env::current_dir().unwrap_or_else(|_| "/".into()),
             birth: Birth::program(),
             network,
+            additions,
             count: extras.count_usage,
         };
         let ready = match self.kind.workspaces {

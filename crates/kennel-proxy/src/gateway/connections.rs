@@ -1,0 +1,125 @@
+//! The gateway's connections to a provider. They are kept for the next request, whichever client inside it comes from: a handshake
+//! takes longer than everything else that the gateway does.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::{Request, Response};
+
+use super::Gateway;
+use super::provider::Upstream;
+use super::refusal::Refusal;
+use crate::connect;
+use crate::gate::{Exit, Gate, Target};
+use crate::inspect::body::AnyBody;
+use crate::inspect::upstream::{self, Sender};
+
+/// The most connections of HTTP/1.1 that are kept while nobody uses them.
+const MOST_KEPT: usize = 8;
+
+/// Connections to one provider.
+#[derive(Default)]
+pub(crate) struct Connections(RefCell<Vec<Sender>>);
+
+/// A connection of HTTP/1.1 that is used, to be kept when the response has ended.
+pub(crate) struct Lent {
+    from: Rc<Connections>,
+    sender: Option<Sender>,
+}
+
+impl Lent {
+    /// The response was read to its end: the connection takes another request.
+    pub(crate) fn give_back(mut self) {
+        let mut kept = self.from.0.borrow_mut();
+        if let Some(sender) = self.sender.take()
+            && !sender.is_closed()
+            && kept.len() < MOST_KEPT
+        {
+            kept.push(sender);
+        }
+    }
+}
+
+impl Connections {
+    /// Sends a request. One that a kept connection did not take any more goes by a new one.
+    pub(crate) async fn send(
+        self: &Rc<Self>,
+        gate: &Gate,
+        gateway: &Gateway,
+        to: &Upstream,
+        build: impl Fn(bool) -> Result<Request<()>, Refusal>,
+        body: &Bytes,
+    ) -> Result<(Response<Incoming>, Lent), Refusal> {
+        loop {
+            let (mut sender, is_new) = match self.kept() {
+                Some(sender) => (sender, false),
+                None => (self.connect(gate, gateway, to).await?, true),
+            };
+            let all: AnyBody = Box::pin(Full::new(body.clone()).map_err(|never| match never {}));
+            let request = build(sender.is_h2())?.map(|()| all);
+            let sent = tokio::time::timeout(gate.settings().times.response, sender.send(request)).await;
+            match sent {
+                Err(_) => return Err(Refusal::Upstream(format!("{to} did not answer in time"))),
+                Ok(Ok(response)) => {
+                    let sender = Some(sender).filter(|sender| !sender.is_h2());
+                    return Ok((response, Lent { from: Rc::clone(self), sender }));
+                }
+                // It was closed meanwhile, and the provider has seen nothing of this request.
+                Ok(Err((_, Some(_)))) if !is_new => {}
+                Ok(Err((error, _))) => return Err(unreachable(to, &innermost(&error))),
+            }
+        }
+    }
+
+    fn kept(&self) -> Option<Sender> {
+        let mut kept = self.0.borrow_mut();
+        kept.retain(|sender| !sender.is_closed());
+        match kept.last() {
+            // Shared by all.
+            Some(Sender::H2(shared)) => Some(Sender::H2(shared.clone())),
+            _ => kept.pop(),
+        }
+    }
+
+    async fn connect(&self, gate: &Gate, gateway: &Gateway, to: &Upstream) -> Result<Sender, Refusal> {
+        let times = gate.settings().times;
+        let target = Target { host: to.host.clone(), port: to.port };
+        let route = gate.route_to(&target, if to.tls { Exit::Tunnel } else { Exit::Request }).await;
+        let route = route.map_err(|error| unreachable(to, &error.to_string()))?;
+        let wire = connect::tunnel(&route, &target, times).await;
+        let wire = wire.map_err(|error| unreachable(to, &error.to_string()))?;
+        let tls = to.tls.then_some((&gateway.verifier, &to.host));
+        let sender = upstream::open(wire, tls, true, times).await.map_err(|error| not_opened(to, &error))?;
+        if let Sender::H2(shared) = &sender {
+            self.0.borrow_mut().push(Sender::H2(shared.clone()));
+        }
+        Ok(sender)
+    }
+}
+
+fn not_opened(to: &Upstream, error: &io::Error) -> Refusal {
+    let tls = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
+    match tls {
+        true => Refusal::Unverified(format!(
+            "the certificate of {to} could not be verified: {error}; a server with a certificate of your own authority needs network.extra_ca"
+        )),
+        false => unreachable(to, &error.to_string()),
+    }
+}
+
+fn unreachable(to: &Upstream, why: &str) -> Refusal {
+    Refusal::Upstream(format!("talking to {to}: {why}"))
+}
+
+/// What went wrong first of all: the outer errors only say that something did.
+fn innermost(error: &hyper::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,71 @@
+//! What masked files show: the host's file with stand-ins in the place of real values.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use kennel_policy::policy::Policy;
+use kennel_policy::secrets::SecretMode;
+use kennel_proxy::secrets::Replacements;
+use rustix::fs::{Mode, OFlags};
+use zeroize::Zeroizing;
+
+use super::source::LONGEST;
+use super::{Read, SecretError};
+
+/// The largest file that is masked.
+const MOST: u64 = 1 << 20;
+
+/// What each masked file shows.
+pub(super) fn masked(
+    policy: &Policy,
+    read: &[Read],
+    replacements: &Replacements,
+) -> Result<Vec<(PathBuf, Vec<u8>)>, SecretError> {
+    let mut shown = Vec::new();
+    for path in policy.masked_files() {
+        let names = |one: &&Read| one.rule.files.iter().any(|file| file.path == path);
+        let Some(first) = read.iter().find(names) else { continue };
+        let failed = |why: io::Error| SecretError::File {
+            name: first.rule.name.clone(),
+            path: path.to_path_buf(),
+            why: why.to_string(),
+        };
+        // One that is not there stays away.
+        let Some(contents) = contents(path).map_err(failed)? else { continue };
+        let (mut text, replaced) = replacements.in_text(&contents);
+        if replaced == 0 || first.rule.mode == SecretMode::Inject {
+            text = match first.rule.mode {
+                SecretMode::Inject => first.value.expose().to_vec(),
+                SecretMode::Swap => first.stand_in.clone().into_bytes(),
+            };
+            if contents.ends_with(b"\n") {
+                text.push(b'\n');
+            }
+        }
+        shown.push((path.to_path_buf(), text));
+    }
+    Ok(shown)
+}
+
+fn contents(path: &Path) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    if found.len() > MOST {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let room = usize::try_from(found.len()).unwrap_or(0) + 4096;
+    let contents =
+        super::source::until_end_into(file.as_fd(), Instant::now() + LONGEST, Vec::with_capacity(room))?;
+    Ok(Some(Zeroizing::new(contents)))
+}

@@ -1,0 +1,291 @@
+//! The secrets of a sandbox: where real values are read, what the command gets in their place, and what the gate is told.
+//!
+//! All of this happens when PID 1 is born, so that it holds nothing of what was read. Real values live in [`SecretValue`]s, which
+//! the gate's [`Inspector`] and [`Gateway`](kennel_proxy::gateway::Gateway) hold for as long as the sandbox runs.
+
+mod java;
+mod masks;
+pub(crate) mod memory;
+mod program;
+mod source;
+mod trust;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kennel_policy::gateway::ProviderRule;
+use kennel_policy::policy::{NetworkMode, Policy};
+#[cfg(target_os = "linux")]
+use kennel_policy::secret_files::{SYSTEM_BUNDLES, SYSTEM_JAVA_STORES};
+use kennel_policy::secrets::{SecretMode, SecretRule, SecretSource};
+use kennel_proxy::secrets::{Replacements, SecretValue, StandInError, Swap, replacements, stand_in_for};
+use kennel_proxy::{Authority, AuthorityError, Inspect, Inspector, Roots, RootsError};
+
+use crate::SandboxError;
+use crate::error::Cause;
+use source::{Reader, SourceError};
+pub(crate) use trust::{BUNDLE, JAVA_STORE};
+
+/// Why a sandbox cannot have its secrets.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SecretError {
+    #[error("reading the secret {name} from {from}: {why}")]
+    Source { name: String, from: String, why: SourceError },
+    #[error(
+        "making a stand-in for the secret {name}: {why}\nhelp: check where it comes from, or use `mode = \"inject\"`"
+    )]
+    StandIn { name: String, why: StandInError },
+    #[error("masking {} for the secret {name}: {why}\nhelp: name a regular file of at most 1 MiB", path.display())]
+    File { name: String, path: PathBuf, why: String },
+    #[error(
+        "the secret {0}: nothing can put it into requests, because this sandbox uses the host's network\n\
+         help: use an allow list of hosts (`network.allow`), or `mode = \"inject\"`"
+    )]
+    HostNetwork(String),
+    #[error(
+        "the gateway to {0} requires a network of the sandbox's own\nhelp: leave out `network.mode = \"host\"`"
+    )]
+    GatewayOnHost(String),
+    #[error("preparing the sandbox's certificate: {0}")]
+    Authority(#[from] AuthorityError),
+    #[error(transparent)]
+    Roots(#[from] RootsError),
+    #[error("preparing memory for secrets: {0}")]
+    Memory(#[from] std::io::Error),
+}
+
+impl From<SecretError> for SandboxError {
+    fn from(error: SecretError) -> SandboxError {
+        match error {
+            SecretError::HostNetwork(_) | SecretError::GatewayOnHost(_) => {
+                SandboxError::ConfigValidation(Cause::of(error))
+            }
+            error => SandboxError::Setup(Cause::of(error)),
+        }
+    }
+}
+
+/// What a sandbox gets in the place of secrets, and what its gate is told.
+#[derive(Default)]
+pub(crate) struct SandboxSecrets {
+    /// Variables of the command.
+    pub(crate) variables: Vec<(OsString, OsString)>,
+    /// Files of kennel's own inside, by their names.
+    pub(crate) files: Vec<(&'static str, Vec<u8>)>,
+    /// What other files show.
+    pub(crate) masked: Vec<(PathBuf, Vec<u8>)>,
+    /// Takes real values out of what the command gets.
+    pub(crate) without_secrets: Option<Box<dyn Fn(&OsStr) -> Option<OsString> + Send + Sync>>,
+    /// What the gate reads of requests.
+    pub(crate) inspector: Option<Arc<Inspector>>,
+    /// The keys of the gateway's providers, in their order.
+    pub(crate) keys: Vec<ProviderKey>,
+}
+
+/// What opens a provider, and what stands for it inside.
+pub(crate) struct ProviderKey {
+    pub(crate) token: String,
+    pub(crate) key: Option<SecretValue>,
+}
+
+/// A secret that has been read.
+struct Read<'p> {
+    rule: &'p SecretRule,
+    value: SecretValue,
+    /// Empty for one that the command gets itself.
+    stand_in: String,
+}
+
+/// Whether a policy asks for anything of this.
+pub(crate) fn are_wanted(policy: &Policy) -> bool {
+    !policy.secrets.is_empty() || policy.reads_requests()
+}
+
+/// Says what cannot be, before anything is read.
+pub(crate) fn check(policy: &Policy) -> Result<(), SecretError> {
+    if policy.network.mode != NetworkMode::Host {
+        return Ok(());
+    }
+    if let Some(secret) = policy.secrets.iter().find(|secret| secret.mode == SecretMode::Swap) {
+        return Err(SecretError::HostNetwork(secret.name.clone()));
+    }
+    match policy.gateway.providers.first() {
+        Some(provider) => Err(SecretError::GatewayOnHost(provider.name.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Reads what a policy names and prepares all that depends on it. `folder` is where files of kennel's own are inside, and
+/// `environment` the caller's.
+pub(crate) fn read<'e>(
+    policy: &Policy,
+    environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
+    folder: &Path,
+) -> Result<SandboxSecrets, SecretError> {
+    let variable = |name: &OsStr| environment.clone().find(|(own, _)| *own == name).map(|(_, value)| value);
+    let reader = Reader { variable, keep_fds: &policy.process.keep_fds };
+    let secrets = policy.secrets.iter().map(|rule| secret(&reader, rule)).collect::<Result<Vec<_>, _>>()?;
+    let keys = policy
+        .gateway
+        .providers
+        .iter()
+        .map(|provider| provider_key(&reader, provider))
+        .collect::<Result<Vec<_>, _>>()?;
+    let swaps: Vec<Swap> =
+        secrets.iter().filter(|one| one.rule.mode == SecretMode::Swap).map(Read::swap).collect();
+    let all = Arc::new(replacements(&[swaps.clone(), of_providers(policy, &keys)].concat())?);
+    let mut made = SandboxSecrets {
+        masked: masks::masked(policy, &secrets, &all)?,
+        without_secrets: without(all),
+        ..SandboxSecrets::default()
+    };
+    for one in &secrets {
+        made.variables.extend(one.rule.variable.iter().map(|name| (name.clone(), one.shown())));
+    }
+    let mut authority = None;
+    let roots = Arc::new(Roots::load(&policy.network.tls.extra_ca, environment.clone())?);
+    if policy.terminates_tls() {
+        let own = Arc::new(Authority::new()?);
+        let bundle = roots.pem_with(&own);
+        let java = wants_java(policy, &reader.variable);
+        made.variables.extend(trust::variables(
+            folder,
+            java.then(|| (reader.variable)(OsStr::new("JAVA_TOOL_OPTIONS"))),
+        ));
+        let store = (java || policy.network.tls.system_bundles).then(|| java::store(&bundle));
+        if let (Some(store), true) = (&store, java) {
+            made.files.push((JAVA_STORE, store.clone()));
+        }
+        #[cfg(target_os = "linux")]
+        if policy.network.tls.system_bundles {
+            made.masked.extend(system_bundles(&bundle, &store.unwrap_or_default()));
+        }
+        made.files.push((BUNDLE, bundle.into_bytes()));
+        authority = Some(own);
+    }
+    if policy.reads_requests() {
+        let (network, tls) = (&policy.network, &policy.network.tls);
+        made.inspector = Some(Arc::new(Inspector::new(Inspect {
+            swaps,
+            http: network.http.clone(),
+            terminate: tls.terminate.clone(),
+            exclude: tls.exclude.clone(),
+            authority,
+            roots,
+            strip_response_headers: tls.strip_response_headers.clone(),
+            refuse_opaque: tls.refuse_opaque,
+        })?));
+    }
+    made.keys = keys;
+    memory::scrub_stack();
+    Ok(made)
+}
+
+/// The same for a plan, for which nothing is read: only what shows of it.
+pub(crate) fn planned(policy: &Policy) -> Vec<&'static str> {
+    if policy.terminates_tls() { vec![BUNDLE] } else { Vec::new() }
+}
+
+fn secret<'p, 'v, V: Fn(&OsStr) -> Option<&'v OsStr>>(
+    reader: &Reader<V>,
+    rule: &'p SecretRule,
+) -> Result<Read<'p>, SecretError> {
+    let name = || rule.name.clone();
+    let from = |source: &SecretSource| source.to_string();
+    let value = reader.read(&rule.source).map_err(|why| SecretError::Source {
+        name: name(),
+        from: from(&rule.source),
+        why,
+    })?;
+    let stand_in = match rule.mode {
+        SecretMode::Inject => String::new(),
+        SecretMode::Swap => {
+            stand_in_for(value.expose()).map_err(|why| SecretError::StandIn { name: name(), why })?
+        }
+    };
+    Ok(Read { rule, value, stand_in })
+}
+
+fn provider_key<'v, V: Fn(&OsStr) -> Option<&'v OsStr>>(
+    reader: &Reader<V>,
+    provider: &ProviderRule,
+) -> Result<ProviderKey, SecretError> {
+    let name = || provider.name.clone();
+    let Some(source) = &provider.key else {
+        let token = stand_in_for(&[b'x'; 32]).map_err(|why| SecretError::StandIn { name: name(), why })?;
+        return Ok(ProviderKey { token, key: None });
+    };
+    let key = reader.read(source).map_err(|why| SecretError::Source {
+        name: name(),
+        from: source.to_string(),
+        why,
+    })?;
+    let token = stand_in_for(key.expose()).map_err(|why| SecretError::StandIn { name: name(), why })?;
+    Ok(ProviderKey { token, key: Some(key) })
+}
+
+impl Read<'_> {
+    fn swap(&self) -> Swap {
+        Swap {
+            name: self.rule.name.clone(),
+            stand_in: self.stand_in.clone(),
+            value: self.value.clone(),
+            hosts: self.rule.hosts.clone(),
+            swap_in: self.rule.swap_in,
+        }
+    }
+
+    /// What its variable holds inside.
+    fn shown(&self) -> OsString {
+        match self.rule.mode {
+            SecretMode::Inject => OsStr::from_bytes(self.value.expose()).to_owned(),
+            SecretMode::Swap => self.stand_in.clone().into(),
+        }
+    }
+}
+
+/// The providers' keys as secrets, for the search in what the command gets: they are bound to no host.
+fn of_providers(policy: &Policy, keys: &[ProviderKey]) -> Vec<Swap> {
+    let of = |(provider, key): (&ProviderRule, &ProviderKey)| {
+        Some(Swap {
+            name: provider.name.clone(),
+            stand_in: key.token.clone(),
+            value: key.key.clone()?,
+            hosts: Vec::new(),
+            swap_in: Default::default(),
+        })
+    };
+    policy.gateway.providers.iter().zip(keys).filter_map(of).collect()
+}
+
+/// The same key may be in several variables, or in a word of the command: the command gets it in none.
+fn without(all: Arc<Replacements>) -> Option<Box<dyn Fn(&OsStr) -> Option<OsString> + Send + Sync>> {
+    if all.is_empty() {
+        return None;
+    }
+    Some(Box::new(move |text| {
+        let text = text.as_bytes();
+        all.occur_in(text).then(|| OsString::from_vec(all.in_text(text).0))
+    }))
+}
+
+/// Java prints a line about its options at each start, so they are set only where there is a Java.
+fn wants_java<'v>(policy: &Policy, variable: &impl Fn(&OsStr) -> Option<&'v OsStr>) -> bool {
+    policy.network.tls.system_bundles
+        || variable(OsStr::new("JAVA_HOME")).is_some()
+        || Path::new("/usr/lib/jvm").exists()
+}
+
+/// What stands over the system's bundles.
+#[cfg(target_os = "linux")]
+fn system_bundles(bundle: &str, store: &[u8]) -> Vec<(PathBuf, Vec<u8>)> {
+    let over = |paths: &[&str], contents: &[u8]| -> Vec<(PathBuf, Vec<u8>)> {
+        let there = paths.iter().map(Path::new).filter(|path| path.is_file());
+        there.map(|path| (path.to_path_buf(), contents.to_vec())).collect()
+    };
+    let mut all = over(SYSTEM_BUNDLES, bundle.as_bytes());
+    all.extend(over(SYSTEM_JAVA_STORES, store));
+    all
+}
