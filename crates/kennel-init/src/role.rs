@@ -1,7 +1,8 @@
 //! What a descriptor is for that init hands to its controller.
 //!
 //! Everywhere but on the link between the two, and in the bytes of a plan, a role is one of these values. As a number it
-//! travels with its kind in the upper half and, of a published or carried port, the port in the lower half.
+//! travels with its kind in the upper half and, of a published or carried port, the port in the lower half, or a
+//! provider's number.
 
 /// What a socket of the sandbox's network is for. Init makes the sockets and does not look at this; the controller serves
 /// them by it.
@@ -23,6 +24,11 @@ pub enum SocketRole {
     Relay {
         /// The port.
         port: u16,
+    },
+    /// Listens for clients of the model gateway.
+    Gateway {
+        /// The number of the provider.
+        provider: u16,
     },
     /// Listens outside for clients of a port inside. The controller makes it itself.
     Published {
@@ -65,6 +71,7 @@ impl SocketRole {
             SocketRole::MeetingPlace => 6 << 16,
             SocketRole::Published { inside } => 7 << 16 | inside as u32,
             SocketRole::Relay { port } => 8 << 16 | port as u32,
+            SocketRole::Gateway { provider } => 9 << 16 | provider as u32,
         }
     }
 
@@ -81,6 +88,7 @@ impl SocketRole {
             (6, 0) => SocketRole::MeetingPlace,
             (7, _) => SocketRole::Published { inside },
             (8, _) => SocketRole::Relay { port: inside },
+            (9, _) => SocketRole::Gateway { provider: inside },
             _ => return None,
         })
     }
@@ -137,8 +145,8 @@ mod tests {
                 }
             }
         }
-        // Thirteen roles without a port, and four ports of two.
-        assert_eq!(known, 21);
+        // Thirteen roles without a number, and four numbers of three.
+        assert_eq!(known, 25);
         assert_eq!(DescriptorRole::decode(u32::MAX), None);
     }
 

@@ -13,6 +13,8 @@ use kennel_policy::policy::Policy;
 pub struct Additions {
     /// Variables that the command gets.
     pub variables: Vec<(OsString, OsString)>,
+    /// Variables of the caller's that it does not get.
+    pub unset: Vec<OsString>,
     /// Files of kennel's own.
     pub files: Vec<OwnFile>,
     /// What the policy's masked files show, by the paths that the policy names.

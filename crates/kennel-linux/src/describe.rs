@@ -114,6 +114,9 @@ fn socket_name(role: SocketRole) -> String {
         SocketRole::Connector => "the socket that connects to published ports".into(),
         SocketRole::MeetingPlace => "the socket that the one for published ports meets first".into(),
         SocketRole::Relay { port } => format!("the listener of the host's port {port}"),
+        SocketRole::Gateway { provider } => {
+            format!("the listener of the model gateway's provider {provider}")
+        }
         SocketRole::Published { inside } => format!("the listener of the published port {inside}"),
     }
 }

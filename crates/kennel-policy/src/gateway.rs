@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use crate::policy::Origin;
 use crate::secrets::SecretSource;
 
+pub mod known;
+
 /// The model gateway of a sandbox.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GatewayPolicy {

@@ -23,13 +23,17 @@ use crate::policy::{
 use crate::profiles::{NoOwnProfiles, OwnProfiles};
 use crate::secrets::{SecretMode, SecretRule, TlsPolicy};
 use crate::settings::keys::{self, Kind};
-use crate::settings::{Base, NetworkSettings, PathEntry, SecretEntry, Settings, SettingsError, Stated};
+use crate::settings::{
+    Base, NetworkSettings, PathEntry, ProviderEntry, SecretEntry, Settings, SettingsError, Stated,
+};
 use crate::users::{self, User};
 
+mod gateway;
 mod profile;
 mod secrets;
 mod tighten;
 
+pub use gateway::GatewayError;
 pub use secrets::{SecretError, SecretProblem};
 
 /// Everything that was said, by whom.
@@ -201,6 +205,9 @@ pub enum MergeError {
     /// A secret that cannot be used so.
     #[error(transparent)]
     Secret(Box<SecretError>),
+    /// A gateway that there cannot be.
+    #[error(transparent)]
+    Gateway(Box<GatewayError>),
     /// Swap is what comes on top of a bound on memory.
     #[error("limits.swap ({origin}) requires limits.memory")]
     SwapAlone {
@@ -259,10 +266,12 @@ pub fn merge_with(sources: Sources, own: &dyn OwnProfiles) -> Result<Merged, Mer
     settle_network(&mut whole)?;
     settle_sockets(&mut whole)?;
     let secrets = secrets::settle(&mut whole).map_err(|error| MergeError::Secret(Box::new(error)))?;
+    let gateway = gateway::settle(&mut whole, &secrets);
+    let gateway = gateway.map_err(|error| MergeError::Gateway(Box::new(error)))?;
 
     let unsaid = whole.environment.secrets.is_none();
     if unsaid {
-        settle_secrets(&mut whole);
+        settle_secrets(&mut whole, &gateway);
     }
 
     let notes = match project {
@@ -278,14 +287,14 @@ pub fn merge_with(sources: Sources, own: &dyn OwnProfiles) -> Result<Merged, Mer
         whole.network.allow_unix_sockets.clear();
     }
     if unsaid {
-        settle_secrets(&mut whole);
+        settle_secrets(&mut whole, &gateway);
     }
     check_network(&whole)?;
     check_requests(&whole)?;
     check_swap(&whole)?;
     check_nested(&whole)?;
     let users = check_users(&mut whole)?;
-    Ok(Merged { policy: policy(whole, users, secrets), profiles, notes })
+    Ok(Merged { policy: policy(whole, users, secrets, gateway), profiles, notes })
 }
 
 /// Lays what a stronger source says over the rest.
@@ -320,6 +329,20 @@ fn overlay(under: &mut Settings, mut over: Settings) {
                 requests(under).append(requests(&mut over));
             }
             Kind::Files(list) => list(under).append(list(&mut over)),
+            Kind::File(slot) => replace(slot(under), slot(&mut over).take()),
+            Kind::Prices(list) => list(under).append(list(&mut over)),
+            Kind::Budget(slot) => match (slot(under), slot(&mut over).take()) {
+                (Some(under), Some(over)) => {
+                    gateway::overlay(&mut under.value, over.value);
+                    under.origin = over.origin;
+                }
+                (under, over) => replace(under, over),
+            },
+            Kind::Providers(list) => {
+                for entry in std::mem::take(list(&mut over)) {
+                    ProviderEntry::put(list(under), entry);
+                }
+            }
             Kind::Secrets(list) => {
                 for entry in std::mem::take(list(&mut over)) {
                     SecretEntry::put(list(under), entry);
@@ -362,6 +385,7 @@ fn defaults() -> Settings {
     settings.network.allow_sni_mismatch = say(false);
     settings.network.allow_ech = say(false);
     settings.network.system_bundles = say(false);
+    settings.gateway.log_contents = say(false);
     settings.environment.clear = say(false);
     settings.process.user = say(UserMode::default());
     settings.process.seccomp = say(SeccompProfile::default());
@@ -388,10 +412,12 @@ fn settle_network(settings: &mut Settings) -> Result<(), MergeError> {
 }
 
 /// Unsaid, what looks like a secret stays outside a sandbox that can send it somewhere.
-fn settle_secrets(settings: &mut Settings) {
+fn settle_secrets(settings: &mut Settings, gateway: &GatewayPolicy) {
     if let Some(mode) = &settings.network.mode {
         let value = match mode.value {
             NetworkMode::AllowList => SecretVariables::Withhold,
+            // What is said to a model leaves the sandbox too.
+            _ if !gateway.providers.is_empty() => SecretVariables::Withhold,
             NetworkMode::None | NetworkMode::Host => SecretVariables::Pass,
         };
         // What a weaker source has tightened stays so.
@@ -533,7 +559,12 @@ fn check_swap(settings: &Settings) -> Result<(), MergeError> {
 }
 
 /// The settings as a policy. Everything has been said by now, or is a default.
-fn policy(settings: Settings, users: Vec<User>, secrets: Vec<SecretRule>) -> Policy {
+fn policy(settings: Settings, users: Vec<User>, secrets: Vec<SecretRule>, gateway: GatewayPolicy) -> Policy {
+    let gateway = GatewayPolicy {
+        budget: value(settings.gateway.budget).unwrap_or_default(),
+        log_contents: value(settings.gateway.log_contents).unwrap_or_default(),
+        ..gateway
+    };
     let Settings { best_effort, files, network, limits, environment, process, .. } = settings;
     let reads = value(files.reads).unwrap_or_default();
     // Under open reads an allowed path is a hole in a denied one, and a hole in nothing is harmless. Under listed reads
@@ -541,7 +572,7 @@ fn policy(settings: Settings, users: Vec<User>, secrets: Vec<SecretRule>) -> Pol
     let missing_read = if reads == ReadModel::Listed { Missing::Error } else { Missing::Skip };
     Policy {
         secrets,
-        gateway: GatewayPolicy::default(),
+        gateway,
         best_effort: value(best_effort).unwrap_or_default(),
         files: FilePolicy {
             rootfs: files.rootfs.map(|folder| RootFs {

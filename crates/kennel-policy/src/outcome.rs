@@ -77,6 +77,8 @@ pub struct Outcome {
     pub not_enforced: Vec<String>,
     /// What the network gate decided, where there was one.
     pub network: NetworkUse,
+    /// What was used of the model gateway, where there was one.
+    pub gateway: GatewayUse,
     /// Why output did not arrive where it was to go, if it did not: a full disk, say.
     pub stream_failure: Option<String>,
 }

@@ -62,18 +62,24 @@ impl Policy {
         paths
     }
 
-    /// Whether the gate has to read requests: to put secrets in, to compare them with rules, or because it is asked to.
+    /// Whether the gate reads requests on their way to the hosts that the command asks for: to put secrets in, to compare them
+    /// with rules, or because it is told to.
     #[must_use]
-    pub fn reads_requests(&self) -> bool {
+    pub fn inspects(&self) -> bool {
         let TlsPolicy { terminate, strip_response_headers, refuse_opaque, require_host_match, .. } =
             &self.network.tls;
         self.secrets.iter().any(|secret| secret.mode == SecretMode::Swap)
-            || !self.gateway.providers.is_empty()
             || !self.network.http.is_empty()
             || !terminate.is_empty()
             || !strip_response_headers.is_empty()
             || *refuse_opaque
             || *require_host_match
+    }
+
+    /// The same, or because it is the way to models.
+    #[must_use]
+    pub fn reads_requests(&self) -> bool {
+        self.inspects() || !self.gateway.providers.is_empty()
     }
 
     /// Whether TLS connections of the command end at the gate, so that the command has to trust a certificate of its own.

@@ -25,6 +25,10 @@ pub const NAMES: &[&str] = &[
     "*_API_TOKENS",
     "*_API_KEYS",
     "*_ACCESS_KEY_ID",
+    "*APIKEY",
+    // npm's settings are variables too: npm_config_//registry.npmjs.org/:_authToken, npm_config__auth.
+    "*AUTHTOKEN",
+    "*__AUTH",
     "TOKEN",
     "SECRET",
     "PASSWORD",
@@ -42,9 +46,10 @@ pub const NAMES: &[&str] = &[
     "KRB5CCNAME",
 ];
 
-/// What a value looks like that is a secret whatever its name.
+/// What a word of a value looks like that is a secret whatever the variable's name: `Authorization: token ghp_…` as well as
+/// `ghp_…`. A path is one word, so that a folder may be called as it likes.
 pub struct Form {
-    /// How it starts.
+    /// How the word starts.
     pub start: &'static str,
     /// How many more letters, digits, `-`, `_`, `.` and `=` follow at least.
     pub more: usize,
@@ -81,7 +86,12 @@ pub const FORMS: &[Form] = &[
 ];
 
 /// What else a value can hold: these are looked for anywhere in it.
-pub const ANYWHERE: &[&str] = &["-----BEGIN … PRIVATE KEY-----", "://USER:PASSWORD@"];
+pub const ANYWHERE: &[&str] =
+    &["-----BEGIN … PRIVATE KEY-----", "://USER:PASSWORD@", "Authorization: …", "X-Api-Key: …"];
+
+/// Fields of requests that hold a secret, in lower case: of git's `http.extraHeader` and others' lists of headers.
+const FIELDS: &[&[u8]] =
+    &[b"authorization:", b"x-api-key:", b"x-goog-api-key:", b"api-key:", b"private-token:"];
 
 /// Whether a variable of the caller's is kept back because it looks like a secret. Unless the policy names it in `pass`.
 #[must_use]
@@ -129,11 +139,51 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 
 pub(crate) fn has_form(value: &[u8]) -> bool {
     let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"-_.=".contains(byte);
-    let starts = |form: &Form| {
-        let rest = value.strip_prefix(form.start.as_bytes());
-        rest.is_some_and(|rest| rest.iter().take_while(is_part).count() >= form.more)
+    let starts = |word: &[u8]| {
+        FORMS.iter().any(|form| {
+            let rest = word.strip_prefix(form.start.as_bytes());
+            rest.is_some_and(|rest| rest.iter().take(form.more).take_while(is_part).count() >= form.more)
+        })
     };
-    FORMS.iter().any(starts) || has_private_key(value) || has_login(value)
+    words(value).any(|word| starts(word) || has_field(word)) || has_private_key(value) || has_login(value)
+}
+
+/// The bytes that something above starts with. Every start of kennel asks about each word of the environment, and most words end
+/// here.
+const FIRST: [bool; 256] = {
+    let mut first = [false; 256];
+    let mut at = 0;
+    while at < FORMS.len() {
+        first[FORMS[at].start.as_bytes()[0] as usize] = true;
+        at += 1;
+    }
+    at = 0;
+    while at < FIELDS.len() {
+        first[FIELDS[at][0] as usize] = true;
+        first[FIELDS[at][0].to_ascii_uppercase() as usize] = true;
+        at += 1;
+    }
+    first
+};
+
+/// What follows each place where such a word can start.
+fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let before = |byte: u8| byte.is_ascii_whitespace() || b":=,;\"'`()[]{}<>|&?".contains(&byte);
+    let starts = (0..value.len()).filter(move |at| match at.checked_sub(1) {
+        _ if !FIRST[usize::from(value[*at])] => false,
+        None => true,
+        Some(last) => before(value[last]),
+    });
+    starts.map(|at| &value[at..])
+}
+
+/// Whether a field with a secret starts here, and has a value.
+fn has_field(word: &[u8]) -> bool {
+    let value = FIELDS.iter().find_map(|field| {
+        let (name, value) = word.split_at_checked(field.len())?;
+        name.eq_ignore_ascii_case(field).then_some(value)
+    });
+    value.is_some_and(|value| !value.trim_ascii().is_empty())
 }
 
 fn has_private_key(value: &[u8]) -> bool {
@@ -177,6 +227,14 @@ mod tests {
         {
             assert!(withheld(name, "x"), "{name}");
         }
+        for name in [
+            "npm_config_//registry.npmjs.org/:_authToken",
+            "npm_config__auth",
+            "NODE_AUTHTOKEN",
+            "ACME_APIKEY",
+        ] {
+            assert!(withheld(name, "x"), "{name}");
+        }
         for name in ["AWS_ACCESS_KEY_ID", "SSH_AUTH_SOCK", "MY_DOOR_CODE", "MY__CODE", "DB_PASS", "_KEY"] {
             assert!(withheld(name, "x"), "{name}");
         }
@@ -188,6 +246,12 @@ mod tests {
             "see https://a.example/ and redis://:word@b.example",
             "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blbn",
             "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxIn0.c2ln",
+            "Authorization: token ghp_0123456789abcdefghijABCDEFGHIJ012345",
+            "AUTHORIZATION: basic eDp4",
+            "X-One: 1\nX-Api-Key: plain",
+            "{\"token\":\"sk-ant-api03-0123456789abcdef\"}",
+            "--key=AIzaSyA0123456789abcdefghijABCDEFGHIJ012",
+            "https://a.test/?key=AIzaSyA0123456789abcdefghijABCDEFGHIJ012",
         ] {
             assert!(withheld("PLAIN", value), "{value}");
         }
@@ -215,6 +279,10 @@ mod tests {
             "eyJ",
             "AKIA",
             "-----BEGIN CERTIFICATE-----",
+            "/opt/sk-a-folder-with-a-long-name:/usr/lib/npm_0123456789abcdefghijABCDEFGHIJ",
+            "risk-0123456789abcdefghij",
+            "Authorization:",
+            "reauthorization: x",
         ] {
             assert!(!withheld("PLAIN", value), "{value}");
         }
@@ -222,6 +290,14 @@ mod tests {
         assert!(!withheld("OWN_TOKEN", "x"), "what the policy names passes");
         let lax = EnvironmentPolicy::default();
         assert!(!is_withheld(&lax, OsStr::new("GITHUB_TOKEN"), OsStr::new("x")));
+    }
+
+    #[test]
+    fn a_long_value_takes_no_time() {
+        let value = "sk-".repeat(1 << 15) + &":".repeat(1 << 15) + &"a=".repeat(1 << 15);
+        let start = std::time::Instant::now();
+        assert!(!has_form(value.trim_start_matches("sk-").as_bytes()));
+        assert!(start.elapsed() < std::time::Duration::from_secs(2), "{:?}", start.elapsed());
     }
 
     #[test]

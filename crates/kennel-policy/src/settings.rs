@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::domain::HostRule;
+use crate::gateway::{Budget, Price};
 use crate::http_rule::HttpRule;
 use crate::pattern::PathPattern;
 use crate::policy::{
@@ -20,6 +21,7 @@ use crate::users::UserEntry;
 pub(crate) mod json;
 pub mod keys;
 mod place;
+mod provider;
 mod read;
 mod schema;
 mod secret;
@@ -28,6 +30,8 @@ pub(crate) mod tree;
 
 pub(crate) use place::below_home;
 pub use place::{Base, Sense};
+pub(crate) use provider::is_in_the_clear;
+pub use provider::{KeySource, ProviderEntry};
 pub use read::{Provenance, parse};
 pub use schema::schema;
 pub use secret::SecretEntry;
@@ -54,6 +58,8 @@ pub struct Settings {
     pub process: ProcessSettings,
     /// `[secrets.NAME]`; no two of one name.
     pub secrets: Vec<SecretEntry>,
+    /// `[gateway]`
+    pub gateway: GatewaySettings,
 }
 
 /// A value and where it was set.
@@ -167,6 +173,18 @@ pub struct ProcessSettings {
     pub nested: Option<Stated<bool>>,
     /// Descriptors are the caller's, so no file can name them; only a flag can.
     pub keep_fds: Vec<u32>,
+}
+
+/// `[gateway]`
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the table of keys documents them, and `GatewayPolicy` what they mean")]
+pub struct GatewaySettings {
+    /// `[gateway.NAME]`; no two of one name.
+    pub providers: Vec<ProviderEntry>,
+    pub budget: Option<Stated<Budget>>,
+    pub prices: Vec<Stated<(String, Price)>>,
+    pub log: Option<Stated<PathBuf>>,
+    pub log_contents: Option<Stated<bool>>,
 }
 
 /// The two spellings of settings.

@@ -163,6 +163,11 @@ pub static ROWS: &[Row] = &[
         Partly,
         "strict is not available; the others ask for no more than the token denies",
     ),
+    row("gateway.NAME", Unavailable, "the gate reads no TLS on Windows"),
+    row("gateway.budget", NothingToDo, "as NAME"),
+    row("gateway.prices", NothingToDo, "as NAME"),
+    row("gateway.log", NothingToDo, "as NAME"),
+    row("gateway.log_contents", NothingToDo, "as NAME"),
     row("process.nested", NothingToDo, "jobs nest, and each one inside is bound by the one around it"),
 ];
 
@@ -224,7 +229,7 @@ pub fn lacks(policy: &Policy) -> Vec<Lack> {
         lacks.add("secrets", "stand-ins are not exchanged; the command gets none");
     }
     if !gateway.providers.is_empty() {
-        lacks.add("gateway", "there is no model gateway");
+        lacks.add("gateway.NAME", "there is no model gateway");
     }
     lacks.0
 }

@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kennel_policy::gateway::Budget;
 use kennel_policy::merge::{Sources, merge_with};
 use kennel_policy::ostext::split_once;
 use kennel_policy::policy::{
@@ -17,7 +18,7 @@ use kennel_policy::policy::{
 };
 use kennel_policy::printed::show_lines;
 use kennel_policy::settings::keys::{self, Kind};
-use kennel_policy::settings::{Base, SecretEntry, Settings, Stated, ValueError};
+use kennel_policy::settings::{Base, ProviderEntry, SecretEntry, Settings, Stated, ValueError};
 
 use crate::error::Cause;
 use crate::home::Homes;
@@ -146,6 +147,15 @@ impl SandboxBuilder {
         /// than that see [`secret_rule`](SandboxBuilder::secret_rule).
         secret(secret: impl AsRef<OsStr>) => "secrets", secret.as_ref();
 
+        /// A provider of models that clients inside reach without its key: `anthropic`, `openai` and others, or several with
+        /// commas between them. The real key comes from the caller's variable of the usual name. For more than that see
+        /// [`provider`](SandboxBuilder::provider).
+        gateway(providers: impl AsRef<str>) => "gateway.NAME", providers.as_ref();
+        /// What a million tokens of a model cost: `MODEL=INPUT/OUTPUT[/CACHE_READ[/CACHE_WRITE]]`; a name may end in `*`.
+        gateway_price(price: impl AsRef<str>) => "gateway.prices", price.as_ref();
+        /// A file that requests to models are logged to, one line of JSON each.
+        gateway_log(file: impl AsRef<Path>) => "gateway.log", file.as_ref();
+
         /// Port of an HTTP proxy on the host's loopback that serves the command instead of kennel's.
         http_proxy_port(port: u16) => "network.http_proxy_port", port.to_string();
         /// The same for SOCKS.
@@ -185,6 +195,10 @@ impl SandboxBuilder {
         /// Whether the sandbox's certificate is shown in the system's certificate bundles too, for programs that read no
         /// variable.
         system_bundles(yes: bool) => network.system_bundles = yes;
+        /// How much the gateway may be used.
+        gateway_budget(budget: Budget) => gateway.budget = budget;
+        /// Whether the gateway's log holds what was asked and answered.
+        gateway_log_contents(yes: bool) => gateway.log_contents = yes;
         /// Which system calls commands can make.
         seccomp_profile(profile: SeccompProfile) => process.seccomp = profile;
         /// Let commands create namespaces in their own, as browsers, `bwrap` and other sandboxes do. Not as root.
@@ -272,6 +286,14 @@ impl SandboxBuilder {
     pub fn secret_rule(mut self, secret: SecretEntry) -> Self {
         self.settings.secrets.retain(|other| other.name != secret.name);
         self.settings.secrets.push(secret);
+        self
+    }
+
+    /// A provider of models that clients inside reach without its key; one of the same name is replaced.
+    #[must_use]
+    pub fn provider(mut self, provider: ProviderEntry) -> Self {
+        self.settings.gateway.providers.retain(|other| other.name != provider.name);
+        self.settings.gateway.providers.push(provider);
         self
     }
 
@@ -419,7 +441,12 @@ impl SandboxBuilder {
         let of_paths = keys::find(key).is_some_and(|key| {
             matches!(
                 key.kind,
-                Kind::Paths(..) | Kind::Folder(_) | Kind::Mounts(_) | Kind::Tmpfs(_) | Kind::Files(_)
+                Kind::Paths(..)
+                    | Kind::Folder(_)
+                    | Kind::Mounts(_)
+                    | Kind::Tmpfs(_)
+                    | Kind::Files(_)
+                    | Kind::File(_)
             )
         });
         // The source of a secret may be a path, behind its name.

@@ -3,7 +3,9 @@
 use std::io::{PipeReader, PipeWriter};
 use std::time::Duration;
 
-use crate::backend::Signaller;
+use kennel_policy::outcome::GatewayUse;
+
+use crate::backend::{GatewayMeter, Signaller};
 use crate::network::Published;
 use crate::stdio::Pipes;
 use crate::supervisor_thread::SupervisorThread;
@@ -30,6 +32,7 @@ struct Inner {
     init: u32,
     signaller: Signaller,
     meter: Box<dyn Fn() -> Usage + Send + Sync>,
+    gateway: GatewayMeter,
     network: Option<NetworkControl>,
     published: Vec<Published>,
 }
@@ -44,6 +47,7 @@ impl Child {
     pub(crate) fn new(mut running: Running) -> Result<Child> {
         let Pipes { stdin, stdout, stderr, terminal } = running.take_pipes();
         let (init, meter, network) = (running.init_pid(), running.meter(), running.network());
+        let gateway = running.gateway_meter();
         let (published, signaller) = (running.published().to_vec(), running.signaller()?);
         let supervisor = SupervisorThread::new(running)?;
         Ok(Child {
@@ -51,7 +55,7 @@ impl Child {
             stdout,
             stderr,
             terminal,
-            inner: Inner { supervisor, init, signaller, meter, network, published },
+            inner: Inner { supervisor, init, signaller, meter, gateway, network, published },
         })
     }
 
@@ -191,6 +195,12 @@ impl Child {
     #[must_use]
     pub fn usage(&self) -> Usage {
         (self.inner.meter)()
+    }
+
+    /// What was used of the model gateway so far, by provider and model.
+    #[must_use]
+    pub fn gateway_usage(&self) -> GatewayUse {
+        (self.inner.gateway)()
     }
 
     fn finish(&mut self, limit: Option<Duration>) -> Result<ExecutionResult> {

@@ -61,6 +61,7 @@ pub use control::{AskAboutHosts, ControlFault, ControlLines, HostAnswer, HostQue
 pub use error::{Cause, SandboxError};
 pub use executor::{NativeExecutor, PlatformExecutor};
 pub use kennel_policy as policy;
+pub use kennel_policy::gateway::{Api, Budget};
 pub use kennel_policy::outcome::{
     self, Ended, Mended, NetworkDecision, Program, SetAside, Usage, Violation, What,
 };
@@ -69,7 +70,7 @@ pub use kennel_policy::policy::{
     SecretVariables, TmpMode, UnixSockets,
 };
 pub use kennel_policy::secrets::{SecretMode, SecretSource, SwapIn};
-pub use kennel_policy::settings::SecretEntry;
+pub use kennel_policy::settings::{KeySource, ProviderEntry, SecretEntry};
 pub use network::Published;
 pub use pool::Pool;
 pub use pty::Terminal;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kennel_policy::outcome::{Ended, NetworkDecision, Outcome, SetAside, Violation};
+use kennel_policy::outcome::{Ended, GatewayUse, NetworkDecision, Outcome, SetAside, Violation};
 
 /// The result of a run.
 #[derive(Clone, Debug)]
@@ -54,6 +54,8 @@ pub struct ExecutionResult {
     pub output_truncated: bool,
     /// Every decision of the network gate, refusals included.
     pub network: Vec<NetworkDecision>,
+    /// What was used of the model gateway, by provider and model.
+    pub gateway: GatewayUse,
     /// Without a network: whether something inside tried to reach one. Only checked when the command failed.
     pub tried_network: bool,
     /// Attempts at denied paths that do not exist.
@@ -113,6 +115,7 @@ impl ExecutionResult {
             violations: outcome.violations.list,
             set_aside: outcome.handed_back.list,
             network: outcome.network.decisions,
+            gateway: outcome.gateway,
             tried_network: outcome.tried_network,
         }
     }

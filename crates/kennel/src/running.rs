@@ -2,9 +2,9 @@
 
 use std::io::{PipeReader, PipeWriter};
 
-use kennel_policy::outcome::Outcome;
+use kennel_policy::outcome::{GatewayUse, Outcome};
 
-use crate::backend::{Attend, Backend, Native, Signaller};
+use crate::backend::{Attend, Backend, GatewayMeter, Native, Signaller};
 use crate::network::Published;
 use crate::stdio::{Handle, Pipes};
 use crate::{NetworkControl, Result, SandboxError, Terminal, Usage};
@@ -127,6 +127,16 @@ impl Running {
 
     pub(crate) fn meter(&self) -> Box<dyn Fn() -> Usage + Send + Sync> {
         self.native.meter()
+    }
+
+    pub(crate) fn gateway_meter(&self) -> GatewayMeter {
+        self.native.gateway_meter()
+    }
+
+    /// What was used of the model gateway so far.
+    #[must_use]
+    pub fn gateway_usage(&self) -> GatewayUse {
+        self.gateway_meter()()
     }
 
     /// Handle to change the network rules; `None` without an allow list.

@@ -4,10 +4,10 @@ use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kennel_policy::outcome::Outcome;
+use kennel_policy::outcome::{GatewayUse, Outcome};
 use kennel_policy::policy::Policy;
 
-use crate::backend::{Backend, Lasting, Native};
+use crate::backend::{Backend, GatewayMeter, Lasting, Native};
 use crate::command::Place;
 use crate::job::{Hooks, Job};
 use crate::network::Published;
@@ -38,6 +38,7 @@ pub struct Session {
     supervisor: Mutex<SupervisorThread>,
     init: u32,
     meter: Box<dyn Fn() -> Usage + Send + Sync>,
+    gateway: GatewayMeter,
     network: Option<NetworkControl>,
     published: Vec<Published>,
 }
@@ -119,9 +120,10 @@ impl Session {
         let (native, running) = Native::start_session(job, lasting)?;
         let running = Running::new(running);
         let (init, meter, network) = (running.init_pid(), running.meter(), running.network());
+        let gateway = running.gateway_meter();
         let published = running.published().to_vec();
         let supervisor = Mutex::new(SupervisorThread::new(running)?);
-        Ok(Session { native: Arc::new(native), policy, supervisor, init, meter, network, published })
+        Ok(Session { native: Arc::new(native), policy, supervisor, init, meter, gateway, network, published })
     }
 
     pub(crate) fn native(&self) -> &Arc<<Native as Backend>::Session> {
@@ -192,6 +194,12 @@ impl Session {
     #[must_use]
     pub fn usage(&self) -> Usage {
         (self.meter)()
+    }
+
+    /// What was used of the model gateway so far, by provider and model.
+    #[must_use]
+    pub fn gateway_usage(&self) -> GatewayUse {
+        (self.gateway)()
     }
 
     /// Handle to change the network rules; `None` without an allow list.

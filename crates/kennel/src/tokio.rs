@@ -30,9 +30,10 @@ use ::tokio::io::{AsyncRead, AsyncReadExt, Interest};
 use ::tokio::net::unix::pipe::{Receiver, Sender};
 use ::tokio::sync::Semaphore;
 use ::tokio::task::JoinHandle;
+use kennel_policy::outcome::GatewayUse;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::backend::Signaller;
+use crate::backend::{GatewayMeter, Signaller};
 use crate::job::Job;
 use crate::network::Published;
 use crate::stdio::{Bell, Pipes};
@@ -56,6 +57,7 @@ pub struct Child {
     init: u32,
     signaller: Signaller,
     meter: Box<dyn Fn() -> Usage + Send + Sync>,
+    gateway: GatewayMeter,
     network: Option<NetworkControl>,
     published: Vec<Published>,
 }
@@ -113,6 +115,7 @@ impl Child {
             init: running.init_pid(),
             signaller: running.signaller()?,
             meter: running.meter(),
+            gateway: running.gateway_meter(),
             network: running.network(),
             published: running.published().to_vec(),
             attending: Attending::new(running)?,
@@ -186,6 +189,12 @@ impl Child {
     #[must_use]
     pub fn usage(&self) -> Usage {
         (self.meter)()
+    }
+
+    /// What was used of the model gateway so far, by provider and model.
+    #[must_use]
+    pub fn gateway_usage(&self) -> GatewayUse {
+        (self.gateway)()
     }
 
     /// Handle to change the network rules; `None` without an allow list.

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kennel::held::{HeldFile, HoldError};
-use kennel::outcome::{Ended, Mended, NetworkDecision, Outcome, SetAside, Violation};
+use kennel::outcome::{
+    Ended, GatewayUse, Mended, ModelCounts, ModelUse, NetworkDecision, Outcome, SetAside, Violation,
+};
 use kennel_policy::policy::{MountAccess, Policy};
 use serde_json::{Value, json};
 
@@ -58,6 +60,7 @@ fn report(result: &kennel::Result<Outcome>, exit_code: i32) -> Value {
                 "peak_memory_of": if outcome.memory_counted { "all" } else { "largest-process" },
                 "network": outcome.network.decisions.iter().map(decision).collect::<Vec<_>>(),
                 "network_not_listed": outcome.network.more,
+                "gateway": gateway(&outcome.gateway),
                 "tried_network": outcome.tried_network,
                 "violations": outcome.violations.list.iter().map(violation).collect::<Vec<_>>(),
                 "violations_not_listed": outcome.violations.more,
@@ -85,6 +88,30 @@ fn decision(decision: &NetworkDecision) -> Value {
         "rule": decision.rule,
         "count": decision.count,
         "program": decision.program.as_ref().map(|program| json!({ "name": program.name, "pid": program.pid })),
+    })
+}
+
+/// What was used of the model gateway; `null` where nothing was.
+fn gateway(used: &GatewayUse) -> Value {
+    if *used == GatewayUse::default() {
+        return Value::Null;
+    }
+    let model = |model: &ModelUse| json!({ "provider": model.provider, "model": model.model, "used": counts(&model.counts) });
+    json!({ "total": counts(&used.total), "models": used.models.iter().map(model).collect::<Vec<_>>() })
+}
+
+fn counts(counts: &ModelCounts) -> Value {
+    json!({
+        "requests": counts.requests,
+        "refused": counts.refused,
+        "input_tokens": counts.input_tokens,
+        "output_tokens": counts.output_tokens,
+        "cache_read_tokens": counts.cache_read_tokens,
+        "cache_write_tokens": counts.cache_write_tokens,
+        "bytes_sent": counts.bytes_sent,
+        "bytes_received": counts.bytes_received,
+        "cost": counts.cost,
+        "estimated": counts.estimated,
     })
 }
 

@@ -42,7 +42,7 @@ pub fn secrets(as_json: bool) -> i32 {
     for name in NAMES.iter().map(|name| (*name).to_owned()).chain(own) {
         let _ = writeln!(text, "  {name}");
     }
-    text.push_str("Values of secrets, whatever their name:\n");
+    text.push_str("Words of values that are secrets, whatever their name:\n");
     for form in FORMS {
         let _ =
             writeln!(text, "  {}…  {}, with at least {} more characters", form.start, form.what, form.more);

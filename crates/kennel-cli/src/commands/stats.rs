@@ -148,6 +148,7 @@ mod tests {
             handed_back: Default::default(),
             not_enforced: Vec::new(),
             network: Default::default(),
+            gateway: Default::default(),
             stream_failure: None,
         };
         assert_eq!(

@@ -109,7 +109,7 @@ impl Flag {
             Effect::Says(key) => match keys::find(key).map(|key| &key.kind) {
                 Some(Kind::Choice(choices)) => Offer::Words(choices.words()),
                 Some(Kind::Profile(_)) => Offer::Words(profiles::NAMES.to_vec()),
-                Some(Kind::Paths(..) | Kind::Mounts(_) | Kind::Files(_)) => Offer::Files,
+                Some(Kind::Paths(..) | Kind::Mounts(_) | Kind::Files(_) | Kind::File(_)) => Offer::Files,
                 Some(Kind::Folder(_)) => Offer::Folders,
                 Some(Kind::Names(_) | Kind::Secrets(_)) => Offer::Variables,
                 _ => Offer::Nothing,
@@ -622,6 +622,54 @@ pub static FLAGS: &[Flag] = &[
               where the real value comes from: env:NAME (the default), file:PATH, fd:N, command:PROGRAM or \
               keyring:SERVICE/ACCOUNT. kennel knows the hosts of GITHUB_TOKEN, OPENAI_API_KEY and similar names. The \
               hosts can be reached. Implies --net allow-list.",
+        ..RUN
+    },
+    Flag {
+        name: "gateway",
+        value: Some("NAME,…"),
+        effect: Effect::Says("gateway.NAME"),
+        section: "Secrets",
+        repeatable: true,
+        help: "Lead clients of models to a gateway that puts the real key in, such as anthropic,openai",
+        doc: "Variables such as ANTHROPIC_BASE_URL name an address that exists only inside, and ANTHROPIC_API_KEY holds a \
+              token that is worth nothing elsewhere. The real key comes from your own variable of that name. Known: \
+              anthropic, openai, gemini, ollama, openrouter, groq, mistral, deepseek, xai; others in a settings file. \
+              No other network is needed: without --allow-domain nothing else can be reached.",
+        ..RUN
+    },
+    Flag {
+        name: "gateway-budget",
+        value: Some("LIMIT=N,…"),
+        effect: Effect::Says("gateway.budget"),
+        section: "Secrets",
+        help: "Limit what the gateway may use: requests, tokens, input_tokens, output_tokens, bytes or cost",
+        doc: "Such as requests=100,tokens=1000000. Then requests fail with the provider's own error for a limit, which \
+              clients do not retry.",
+        ..RUN
+    },
+    Flag {
+        name: "gateway-price",
+        value: Some("MODEL=IN/OUT"),
+        effect: Effect::Says("gateway.prices"),
+        section: "Secrets",
+        repeatable: true,
+        help: "Set what a million tokens of MODEL cost, in and out, such as 'claude-*=3/15'",
+        doc: "In whatever unit; a third and a fourth number are for tokens read from and written to the provider's cache.",
+        ..RUN
+    },
+    Flag {
+        name: "gateway-log",
+        value: Some("FILE"),
+        effect: Effect::Says("gateway.log"),
+        section: "Secrets",
+        help: "Log requests to models to FILE, one line of JSON each, without their contents",
+        ..RUN
+    },
+    Flag {
+        name: "gateway-log-contents",
+        effect: Effect::SaysWord("gateway.log_contents", "true"),
+        section: "Secrets",
+        help: "Log their contents too",
         ..RUN
     },
     Flag {

@@ -64,7 +64,8 @@ fn every_flag_has_its_effect() {
                     --mount /s:/t:rw --tmpfs /u:1M --rootfs r --rootfs-write none --host-tmp --host-run --device /dev/kvm --no-system --net allow-list \
                     --allow-domain x.com --deny-domain * --ask --ask-timeout 5s --allow-sni-mismatch --allow-ech --publish 80:81 \
                     --parent-proxy p:1 --no-proxy q --http-proxy-port 1 --socks-proxy-port 2 --unix-sockets listed --allow-unix-socket /run/x --terminate * --no-terminate y.com --extra-ca c.pem --system-bundles \
-                    --secret A=file:~/a@a.com --memory 1 --swap 0 --cpus 1.5 \
+                    --secret A=file:~/a@a.com --gateway anthropic,openai --gateway-budget requests=5,cost=1 --gateway-price m=1/2 --gateway-log g.log \
+                    --gateway-log-contents --memory 1 --swap 0 --cpus 1.5 \
                     --timeout 1m --cpu-time 2 --pids 3 --open-files 4 --file-size 5 --max-output 6 --tmp-size 7 \
                     --env K=V --pass-env N --unset-env U --clear-env --env-secrets withhold --secret-name X_* --workdir w --user root --users root,builder:500 --run-as builder --hostname h \
                     --seccomp strict --nested --keep-fd 5 --profile judge -s one --settings two --no-settings --best-effort \
@@ -86,6 +87,10 @@ fn every_flag_has_its_effect() {
             keys::Kind::Hosts(list, _) => !list(&mut said).is_empty(),
             keys::Kind::HostsAndRequests(hosts, _) => !hosts(&mut said).is_empty(),
             keys::Kind::Files(list) => !list(&mut said).is_empty(),
+            keys::Kind::File(slot) => slot(&mut said).is_some(),
+            keys::Kind::Providers(list) => list(&mut said).len() == 2,
+            keys::Kind::Budget(slot) => slot(&mut said).is_some(),
+            keys::Kind::Prices(list) => !list(&mut said).is_empty(),
             keys::Kind::Secrets(list) => !list(&mut said).is_empty(),
             keys::Kind::Mounts(list) => !list(&mut said).is_empty(),
             keys::Kind::Tmpfs(list) => !list(&mut said).is_empty(),
@@ -186,6 +191,8 @@ fn mistakes_are_answered() {
         "run --secret T=ghp_0123456789abcdefghijABCDEFGHIJ012345 x",
         "run --secret T=evn:T x",
         "run --secret T@tcp://x.com:1 x",
+        "run --gateway-budget token=1 x",
+        "run --gateway-price claude x",
         "run --keep-fd 1 x",
         "run --json x",
         "rum x",
@@ -242,7 +249,8 @@ fn the_table_is_sound() {
         // A list grows with each flag, and nothing else does.
         if let Effect::Says(key) = flag.effect {
             use keys::Kind::{
-                Files, Hosts, HostsAndRequests, Mounts, Names, Paths, Ports, Secrets, Tmpfs, Variables,
+                Files, Hosts, HostsAndRequests, Mounts, Names, Paths, Ports, Prices, Providers, Secrets,
+                Tmpfs, Variables,
             };
             let kind = &keys::find(key).unwrap().kind;
             let grows = matches!(
@@ -252,6 +260,8 @@ fn the_table_is_sound() {
                     | HostsAndRequests(..)
                     | Files(_)
                     | Secrets(_)
+                    | Providers(_)
+                    | Prices(_)
                     | Mounts(_)
                     | Tmpfs(_)
                     | Names(_)

@@ -181,7 +181,10 @@ impl Prepared {
         // The caller's may name a folder that is not writable, or not there, inside.
         let tmp = [("TMPDIR", OsStr::new("/tmp"))];
         let system = if policy.files.tmp == TmpMode::Private { &tmp[..] } else { &[] };
-        let mut variables = environment(policy, each_variable(&wanted.environment), system, &added, defaults);
+        let unset = &self.additions.unset;
+        let inherited =
+            each_variable(&wanted.environment).filter(|(name, _)| !unset.iter().any(|unset| unset == name));
+        let mut variables = environment(policy, inherited, system, &added, defaults);
         if tier == Tier::LandlockOnly {
             self.share_the_hosts_network(&mut variables);
         }

@@ -70,6 +70,7 @@ impl Running {
             handed_back,
             not_enforced: self.left_to_others.take().into_iter().collect(),
             network: NetworkUse::default(),
+            gateway: Default::default(),
             stream_failure: None,
         }
     }

@@ -186,7 +186,7 @@ fn allow(settings: &mut Settings, rule: &SecretRule) {
     }
 }
 
-fn unset(settings: &mut Settings, name: OsString, origin: &Origin) {
+pub(super) fn unset(settings: &mut Settings, name: OsString, origin: &Origin) {
     let environment = &mut settings.environment;
     environment.pass.retain(|pass| pass.value != name);
     if environment.unset.iter().all(|unset| unset.value != name) {

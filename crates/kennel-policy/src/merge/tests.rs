@@ -302,7 +302,7 @@ fn a_found_file_can_loosen_nothing() {
     // Every key, each with a value that is looser than what is trusted.
     let trusted = "[files]\nreads = \"listed\"\nsystem = false\ngit = \"hooks-read-only\"\non_replace = \"end\"\nprotect_dotfiles = true\nrefuse_home = true\nrootfs = \"/srv/root\"\nrootfs_write = \"none\"\n[limits]\nmemory = 10\nswap = 10\ncpus = 1\ntimeout = 1\n\
                    cpu_time = 1\npids = 1\nopen_files = 1\nfile_size = 1\noutput = 1\ntmp_size = 1\n\
-                   [environment]\nclear = true\nsecrets = \"withhold\"\n[process]\nseccomp = \"strict\"";
+                   [environment]\nclear = true\nsecrets = \"withhold\"\n[process]\nseccomp = \"strict\"\n[gateway.budget]\nrequests = 1";
     let project = "profile = \"agent\"\nbest_effort = true\n\
                    [files]\nreads = \"open\"\nallow_read = [\"/r\"]\nallow_write = [\"/w\", \"/x\"]\n\
                    mounts = [{ source = \"/\", target = \"/m\" }]\ntmpfs = [\"/t\"]\ntmp = \"host\"\nhost_run = true\n\
@@ -312,6 +312,7 @@ fn a_found_file_can_loosen_nothing() {
                    ask_timeout = \"unlimited\"\nallow_sni_mismatch = true\nallow_ech = true\npublish = [80]\nparent_proxy = \"p\"\n\
                    no_proxy = \"*\"\nhttp_proxy_port = 1\nsocks_proxy_port = 1\nterminate = [\"*\"]\nno_terminate = [\"x.com\"]\n\
                    extra_ca = [\"/x.pem\"]\nsystem_bundles = true\n[secrets.GH_TOKEN]\n\
+                   [gateway]\nlog = \"/x\"\nlog_contents = true\nbudget.requests = 2\nprices.x = { input = 0, output = 0 }\n[gateway.openai]\n\
                    [limits]\nmemory = 11\nswap = 11\ncpus = 2\ntimeout = \"unlimited\"\ncpu_time = 2\npids = 2\n\
                    open_files = 2\nfile_size = 2\noutput = 2\ntmp_size = 2\n\
                    [environment]\nclear = false\nsecrets = \"pass\"\npass = [\"A\"]\nset = { LD_PRELOAD = \"x\" }\n\
@@ -611,4 +612,77 @@ fn rules_about_requests_and_termination_reach_the_policy() {
     assert_eq!(hosts(&network.tls.exclude), ["y.test"]);
     assert_eq!(network.tls.extra_ca, [std::path::Path::new("/work/ca.pem")]);
     assert!(network.tls.system_bundles);
+}
+
+#[test]
+fn a_known_provider_needs_no_more_than_its_name() {
+    use crate::gateway::Api;
+    let policy = flags("[gateway.anthropic]\n[gateway.ollama]").unwrap();
+    let [anthropic, ollama] = &policy.gateway.providers[..] else { panic!("two providers") };
+    assert_eq!((anthropic.api, anthropic.upstream.as_str()), (Api::Anthropic, "https://api.anthropic.com"));
+    assert_eq!(anthropic.key.as_ref().map(ToString::to_string).as_deref(), Some("env:ANTHROPIC_API_KEY"));
+    assert_eq!((ollama.api, &ollama.key), (Api::Ollama, &None));
+    // Nothing but the gateway can be reached, and no secret is said to it.
+    assert_eq!(policy.network.mode, NetworkMode::None);
+    assert_eq!(policy.environment.secrets, SecretVariables::Withhold);
+    assert_eq!(policy.environment.unset, ["ANTHROPIC_API_KEY"]);
+    let policy = flags("profile = \"claude\"\n[gateway.anthropic]").unwrap();
+    assert!(!policy.environment.pass.contains(&"ANTHROPIC_API_KEY".into()));
+    assert!(policy.environment.unset.contains(&"ANTHROPIC_API_KEY".into()));
+}
+
+#[test]
+fn a_gateway_that_cannot_be_says_why() {
+    let known = "anthropic, openai, gemini, ollama, openrouter, groq, mistral, deepseek, xai";
+    for (text, message) in [
+        (
+            "[gateway.antropic]",
+            format!("gateway.antropic (f:1): kennel knows no provider of this name (did you mean `anthropic`?); set its `api`, or use one of {known}"),
+        ),
+        (
+            "[gateway.corp]\napi = \"openai\"\nupstream = \"https://a.test\"",
+            format!("gateway.corp (f:1): kennel knows no provider of this name; set its `key`, or use one of {known}"),
+        ),
+        (
+            "[gateway.openai]\nupstream = \"http://a.test\"",
+            "gateway.openai (f:1): `http://a.test` is not encrypted, and the key would be sent to it; use `https://`".to_owned(),
+        ),
+        (
+            "[gateway.openai]\n[network]\nmode = \"host\"",
+            "gateway.openai (f:1) cannot be used with network mode `host` (f:3): the gateway's address exists only in a network of the sandbox's own".to_owned(),
+        ),
+        (
+            "[gateway.openai]\nbudget.cost = 1",
+            "a budget for `cost` (f:1) requires `gateway.prices`".to_owned(),
+        ),
+        (
+            "[gateway]\nlog_contents = true",
+            "gateway.log_contents (f:2) requires `gateway.log`".to_owned(),
+        ),
+        (
+            "[gateway.openai]\n[secrets.OPENAI_API_KEY]",
+            "gateway.openai (f:1) sets the variable `OPENAI_API_KEY`, which secrets.OPENAI_API_KEY sets too; leave one out".to_owned(),
+        ),
+    ] {
+        assert_eq!(flags(text).unwrap_err(), message);
+    }
+    // Without a key there is nothing to keep from others.
+    assert!(flags("[gateway.openai]\nkey = \"none\"\nupstream = \"http://a.test\"").is_ok());
+}
+
+#[test]
+fn limits_of_a_budget_replace_each_other_one_by_one_and_a_found_file_lowers_them() {
+    let with = |project: &str| {
+        let merged = merged(Sources {
+            user: Some(file("u", "[gateway.budget]\nrequests = 10\ntokens = 1000")),
+            flags: file("f", "[gateway.budget]\nrequests = 20\nbytes = 5"),
+            project: Some(file("kennel.toml", project)),
+            ..sources()
+        });
+        let budget = merged.policy.gateway.budget;
+        ((budget.requests, budget.tokens, budget.bytes), merged.notes.len())
+    };
+    assert_eq!(with(""), ((Some(20), Some(1000), Some(5)), 0));
+    assert_eq!(with("[gateway.budget]\nrequests = 1"), ((Some(1), Some(1000), Some(5)), 0));
+    assert_eq!(with("[gateway.budget]\nrequests = 1\nbytes = 6"), ((Some(20), Some(1000), Some(5)), 1));
 }

@@ -3,7 +3,8 @@
 use crate::settings::keys::{self, Kind, Tighten};
 use crate::settings::{Settings, Stated};
 
-use super::Note;
+use super::{Note, gateway};
+use crate::gateway::Budget;
 use crate::policy::Origin;
 
 /// Applies what tightens and notes the rest. `whole` is settled: every setting with a default has been said.
@@ -61,6 +62,31 @@ pub(super) fn tighten(whole: &mut Settings, mut project: Settings) -> Vec<Note> 
                     });
                 refused.or(requests)
             }
+            Kind::File(slot) => {
+                single(slot(whole), slot(&mut project).take(), |_, _| key.tighten != Tighten::No)
+            }
+            Kind::Providers(list) => {
+                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
+            }
+            Kind::Prices(list) => {
+                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
+            }
+            Kind::Budget(slot) => match slot(&mut project).take() {
+                None => None,
+                Some(new) => {
+                    let now = slot(whole).get_or_insert_with(|| Stated {
+                        value: Budget::default(),
+                        origin: new.origin.clone(),
+                    });
+                    match gateway::is_lower(&now.value, &new.value) {
+                        true => {
+                            gateway::overlay(&mut now.value, new.value);
+                            None
+                        }
+                        false => Some(new.origin),
+                    }
+                }
+            },
             Kind::Files(list) => {
                 entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
             }

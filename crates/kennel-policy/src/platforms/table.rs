@@ -233,6 +233,43 @@ pub const PROMISES: &[Promise] = &[
         macos: enforced("Seatbelt, by path"),
         windows: none("requires a filter for single sockets"),
     },
+    // Secrets.
+    Promise {
+        group: "Secrets",
+        promise: "a secret is used without being held",
+        settings: &["secrets"],
+        linux: &[
+            with(
+                &[Kernel(5, 6), Namespaces],
+                enforced("the gate puts real values into requests to their hosts"),
+            ),
+            with(&[], none("requires an allow list of hosts")),
+        ],
+        macos: enforced("the gate puts real values into requests to their hosts"),
+        windows: none("the gate reads no TLS"),
+    },
+    Promise {
+        group: "Secrets",
+        promise: "models are reached without their keys, within a budget",
+        settings: &["gateway.NAME", "gateway.budget"],
+        linux: &[
+            with(&[Kernel(5, 6), Namespaces], enforced("a gateway at an address that exists only inside")),
+            with(&[], none("requires a network of the sandbox's own")),
+        ],
+        macos: none("a sandbox has no loopback of its own there"),
+        windows: none("the gate reads no TLS"),
+    },
+    Promise {
+        group: "Secrets",
+        promise: "only allowed requests can be made to a host",
+        settings: &["network.allow", "network.terminate"],
+        linux: &[
+            with(&[Kernel(5, 6), Namespaces], enforced("the gate reads requests, also inside TLS")),
+            with(&[], none("requires an allow list of hosts")),
+        ],
+        macos: enforced("the gate reads requests, also inside TLS"),
+        windows: none("the gate reads no TLS"),
+    },
     // Processes.
     Promise {
         group: "Processes",

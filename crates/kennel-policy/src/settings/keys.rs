@@ -7,8 +7,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{PathEntry, SecretEntry, Sense, Settings, Stated};
+use super::{PathEntry, ProviderEntry, SecretEntry, Sense, Settings, Stated};
 use crate::domain::{HostRule, ListKind};
+use crate::gateway::{Budget, Price};
 use crate::http_rule::HttpRule;
 use crate::policy::{
     GitLevel, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress, PublishedPort, ReadModel,
@@ -71,6 +72,14 @@ pub enum Kind {
     Hosts(List<HostRule>, ListKind),
     /// Hosts to allow, and requests to allow.
     HostsAndRequests(List<HostRule>, List<HttpRule>),
+    /// A file.
+    File(Slot<PathBuf>),
+    /// Providers of models, by their names, which are keys of the section.
+    Providers(List<ProviderEntry>),
+    /// How much may be used.
+    Budget(Slot<Budget>),
+    /// What models cost, by their names.
+    Prices(List<Stated<(String, Price)>>),
     /// Files, which are not globs.
     Files(List<Stated<PathBuf>>),
     /// Secrets, by their names.
@@ -93,6 +102,15 @@ pub enum Kind {
     Ports(List<PublishedPort>),
     /// Users of the inside.
     Users(List<UserEntry>),
+}
+
+impl Kind {
+    /// Whether it is written as tables that the user names, beside the other keys of its section. Its own name is then only what
+    /// it is called.
+    #[must_use]
+    pub fn has_own_names(&self) -> bool {
+        matches!(self, Kind::Providers(_))
+    }
 }
 
 /// Whether a size can be zero. Where it cannot, zero would mean the opposite: a tmpfs of size 0 has no bound.
@@ -708,6 +726,47 @@ pub static SECTIONS: &[Section] = &[
             },
         ],
     },
+    Section {
+        name: "gateway",
+        doc: "The way to models for clients that hold no key.",
+        keys: &[
+            Key {
+                name: "NAME",
+                kind: Kind::Providers(|s| &mut s.gateway.providers),
+                default: "",
+                tighten: Tighten::No,
+                doc: "A provider of models, as [gateway.NAME]. Clients inside are led to an address that exists only there, and kennel puts the real key in.",
+            },
+            Key {
+                name: "budget",
+                kind: Kind::Budget(|s| &mut s.gateway.budget),
+                default: "",
+                tighten: Tighten::Lower,
+                doc: "How much all providers together may be used; then requests fail with the provider's own error for a limit.",
+            },
+            Key {
+                name: "prices",
+                kind: Kind::Prices(|s| &mut s.gateway.prices),
+                default: "",
+                tighten: Tighten::No,
+                doc: "What a million tokens cost, by model; a name may end in *.",
+            },
+            Key {
+                name: "log",
+                kind: Kind::File(|s| &mut s.gateway.log),
+                default: "",
+                tighten: Tighten::No,
+                doc: "A file that requests are logged to, one line of JSON each.",
+            },
+            Key {
+                name: "log_contents",
+                kind: Kind::Bool(|s| &mut s.gateway.log_contents),
+                default: "false",
+                tighten: Tighten::To(false),
+                doc: "Log also what was asked and answered.",
+            },
+        ],
+    },
 ];
 
 /// What the entries of a list of tables hold.
@@ -731,7 +790,7 @@ pub struct Field {
 }
 
 /// What a field of an entry holds.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum FieldKind {
     /// Text, paths and hosts included.
     Text,
@@ -743,6 +802,12 @@ pub enum FieldKind {
     Words(&'static [&'static str]),
     /// A list of texts, paths and hosts included.
     Texts,
+    /// A whole number.
+    Count,
+    /// An amount of money.
+    Amount,
+    /// A table.
+    Table(&'static Shape),
     /// Where a value comes from: a text, or a table with a command.
     Source,
 }
@@ -863,6 +928,108 @@ pub static SECRET: Shape = Shape {
             kind: FieldKind::Bool,
             required: false,
             doc: "Put it into requests that are not encrypted too.",
+        },
+    ],
+};
+
+/// A provider of models.
+pub static PROVIDER: Shape = Shape {
+    short: None,
+    fields: &[
+        Field {
+            name: "api",
+            kind: FieldKind::Words(&["anthropic", "openai", "gemini", "ollama"]),
+            required: false,
+            doc: "Which protocol it speaks.",
+        },
+        Field {
+            name: "key",
+            kind: FieldKind::Source,
+            required: false,
+            doc: "Where its real key comes from, as `from` of a secret, or none.",
+        },
+        Field {
+            name: "upstream",
+            kind: FieldKind::Text,
+            required: false,
+            doc: "Where requests go: https://HOST, perhaps with a path, which for openai stands in the place of /v1.",
+        },
+        Field {
+            name: "models",
+            kind: FieldKind::Texts,
+            required: false,
+            doc: "Models that can be used, each perhaps with a * at its end; all by default.",
+        },
+        Field {
+            name: "budget",
+            kind: FieldKind::Table(&BUDGET),
+            required: false,
+            doc: "How much it may be used.",
+        },
+        Field {
+            name: "variables",
+            kind: FieldKind::Texts,
+            required: false,
+            doc: "Variables that lead clients there, beside those of its protocol, such as ANTHROPIC_BASE_URL.",
+        },
+    ],
+};
+
+/// How much may be used.
+pub static BUDGET: Shape = Shape {
+    short: None,
+    fields: &[
+        Field {
+            name: "requests",
+            kind: FieldKind::Count,
+            required: false,
+            doc: "Requests that were let through.",
+        },
+        Field { name: "input_tokens", kind: FieldKind::Count, required: false, doc: "Tokens that went in." },
+        Field {
+            name: "output_tokens",
+            kind: FieldKind::Count,
+            required: false,
+            doc: "Tokens that came out.",
+        },
+        Field { name: "tokens", kind: FieldKind::Count, required: false, doc: "Both together." },
+        Field {
+            name: "bytes",
+            kind: FieldKind::Size,
+            required: false,
+            doc: "Bytes of requests and responses.",
+        },
+        Field {
+            name: "cost",
+            kind: FieldKind::Amount,
+            required: false,
+            doc: "What it cost by `prices`, in their unit.",
+        },
+    ],
+};
+
+/// What a model costs.
+pub static PRICE: Shape = Shape {
+    short: None,
+    fields: &[
+        Field { name: "input", kind: FieldKind::Amount, required: true, doc: "A million tokens that go in." },
+        Field {
+            name: "output",
+            kind: FieldKind::Amount,
+            required: true,
+            doc: "A million tokens that come out.",
+        },
+        Field {
+            name: "cache_read",
+            kind: FieldKind::Amount,
+            required: false,
+            doc: "A million that are read from the provider's cache; as `input` by default.",
+        },
+        Field {
+            name: "cache_write",
+            kind: FieldKind::Amount,
+            required: false,
+            doc: "A million that are written to it; as `input` by default.",
         },
     ],
 };

@@ -5,8 +5,12 @@ use std::ffi::{OsStr, OsString};
 use super::keys::{self, Field, FieldKind, Key, Kind, SECTIONS, Section, Shape, Zero};
 use super::text::{self, UNLIMITED, ValueError};
 use super::tree::{self, Entry, Fault, Node, Value};
-use super::{Base, Format, PathEntry, Problem, SecretEntry, Sense, Settings, SettingsError, Stated, secret};
+use super::{
+    Base, Format, KeySource, PathEntry, Problem, ProviderEntry, SecretEntry, Sense, Settings, SettingsError,
+    Stated, provider, secret,
+};
 use crate::domain::ListKind;
+use crate::gateway::{Api, Budget, Price};
 use crate::http_rule::HttpRule;
 use crate::nearest::nearest;
 use crate::pattern::PathPattern;
@@ -116,9 +120,18 @@ impl Reader<'_> {
         if section.name.is_empty() && entry.key == "$schema" && matches!(entry.node.value, Value::Text(_)) {
             return Ok(());
         }
-        match section.keys.iter().find(|key| key.name == entry.key) {
-            Some(key) => self.setting(key, &full_name(section, key.name), &entry.node),
-            None => Err(unknown_key(section, entry)),
+        let is_named = |key: &&Key| key.name == entry.key && !key.kind.has_own_names();
+        if let Some(key) = section.keys.iter().find(is_named) {
+            return self.setting(key, &full_name(section, key.name), &entry.node);
+        }
+        // Everything else in such a section is a table that the user named.
+        match section.keys.iter().find(|key| key.kind.has_own_names()) {
+            Some(Key { kind: Kind::Providers(list), .. }) if matches!(entry.node.value, Value::Table(_)) => {
+                let provider = self.provider(section.name, entry)?;
+                list(&mut self.settings).push(provider);
+                Ok(())
+            }
+            _ => Err(unknown_key(section, entry)),
         }
     }
 
@@ -131,6 +144,7 @@ impl Reader<'_> {
             Kind::Profile(_)
             | Kind::Hostname(_)
             | Kind::Folder(_)
+            | Kind::File(_)
             | Kind::Choice(_)
             | Kind::Text(_)
             | Kind::Proxy(_) => {
@@ -193,6 +207,21 @@ impl Reader<'_> {
                         self.base.path(OsStr::new(&**text)).map_err(|error| value(name, item, error))?;
                     let origin = self.origin(item);
                     list(&mut self.settings).push(Stated { value: file, origin });
+                }
+            }
+            // Their names are keys: `entry` reads them.
+            Kind::Providers(_) => {}
+            Kind::Budget(slot) => {
+                let value = budget(name, node)?;
+                *slot(&mut self.settings) = Some(Stated { value, origin: self.origin(node) });
+            }
+            Kind::Prices(list) => {
+                for Entry { key, node, at } in table(node, name)? {
+                    let model = provider::model(key);
+                    let model = model.map_err(|error| Fault { at: *at, problem: problem(name, error) })?;
+                    let price = price(&format!("{name}.{}", show(key.as_bytes())), node)?;
+                    let origin = self.origin(node);
+                    list(&mut self.settings).push(Stated { value: (model, price), origin });
                 }
             }
             Kind::Secrets(list) => {
@@ -352,6 +381,38 @@ impl Reader<'_> {
         Ok(secret)
     }
 
+    fn provider(&mut self, name: &str, entry: &Entry<'_>) -> Result<ProviderEntry, Fault> {
+        let Entry { at, key, node } = entry;
+        let wrong_name = |error| Fault { at: *at, problem: problem(name, error) };
+        let mut provider = ProviderEntry::named(key, self.origin(node)).map_err(wrong_name)?;
+        let name = &format!("{name}.{key}");
+        let [api, key, upstream, models, limits, variables] = fields(name, node, &keys::PROVIDER)?;
+        provider.api = Api::of_word(text_of(api));
+        provider.key = match key {
+            None => None,
+            Some(_) if text_of(key) == "none" => Some(KeySource::None),
+            Some(key) => Some(KeySource::From(self.source(&format!("{name}.key"), key)?)),
+        };
+        if let Some(node) = upstream {
+            let upstream = provider::upstream(text_of(upstream));
+            let upstream = upstream.map_err(|error| value(&format!("{name}.upstream"), node, error))?;
+            provider.upstream = Some(upstream);
+        }
+        for (model, item) in texts_of(models) {
+            let model = provider::model(model);
+            provider.models.push(model.map_err(|error| value(&format!("{name}.models"), item, error))?);
+        }
+        if let Some(limits) = limits {
+            provider.budget = budget(&format!("{name}.budget"), limits)?;
+        }
+        for (variable, item) in texts_of(variables) {
+            let checked = text::name(OsStr::new(variable));
+            checked.map_err(|error| value(&format!("{name}.variables"), item, error))?;
+            provider.variables.push(variable.to_owned());
+        }
+        Ok(provider)
+    }
+
     /// Where a value comes from.
     fn source(&self, name: &str, node: &Node<'_>) -> Result<SecretSource, Fault> {
         let read = match &node.value {
@@ -391,6 +452,36 @@ impl Reader<'_> {
     }
 }
 
+fn budget(name: &str, node: &Node<'_>) -> Result<Budget, Fault> {
+    table(node, name)?;
+    let limits: [Option<&Node<'_>>; provider::LIMITS.len()] = fields(name, node, &keys::BUDGET)?;
+    let mut budget = Budget::default();
+    for (limit, field) in limits.into_iter().zip(keys::BUDGET.fields) {
+        if let Some(node) = limit {
+            provider::limit(&mut budget, field.name, text_of(Some(node)))
+                .map_err(|error| value(&format!("{name}.{}", field.name), node, error))?;
+        }
+    }
+    Ok(budget)
+}
+
+fn price(name: &str, node: &Node<'_>) -> Result<Price, Fault> {
+    table(node, name)?;
+    let [input, output, cache_read, cache_write] = fields(name, node, &keys::PRICE)?;
+    let amount = |field: Option<&Node<'_>>| {
+        let read = |field: &Node<'_>| {
+            provider::amount(text_of(Some(field))).map_err(|error| value(name, field, error))
+        };
+        field.map(read).transpose()
+    };
+    Ok(Price {
+        input: amount(input)?.unwrap_or_default(),
+        output: amount(output)?.unwrap_or_default(),
+        cache_read: amount(cache_read)?,
+        cache_write: amount(cache_write)?,
+    })
+}
+
 fn full_name(section: &Section, key: &str) -> String {
     if section.name.is_empty() { key.to_owned() } else { format!("{}.{key}", section.name) }
 }
@@ -398,7 +489,8 @@ fn full_name(section: &Section, key: &str) -> String {
 fn unknown_key(section: &Section, entry: &Entry<'_>) -> Fault {
     let key = entry.key.as_ref();
     let elsewhere = SECTIONS.iter().find(|other| other.keys.iter().any(|own| own.name == key));
-    let mut candidates: Vec<&str> = section.keys.iter().map(|own| own.name).collect();
+    let named = section.keys.iter().filter(|own| !own.kind.has_own_names());
+    let mut candidates: Vec<&str> = named.map(|own| own.name).collect();
     if section.name.is_empty() {
         candidates.extend(SECTIONS.iter().map(|own| own.name).filter(|name| !name.is_empty()));
     }
@@ -463,7 +555,9 @@ fn check_field(name: &str, field: &Field, node: &Node<'_>) -> Result<(), Fault> 
     match (field.kind, &node.value) {
         (FieldKind::Text, Value::Text(_))
         | (FieldKind::Bool, Value::Bool(_))
-        | (FieldKind::Size, Value::Text(_) | Value::Number(_)) => Ok(()),
+        | (FieldKind::Size, Value::Text(_) | Value::Number(_))
+        | (FieldKind::Count | FieldKind::Amount, Value::Number(_))
+        | (FieldKind::Table(_), Value::Table(_)) => Ok(()),
         (FieldKind::Words(words), Value::Text(text)) => {
             text::word(text, words).map(|_| ()).map_err(|error| value(&name, node, error))
         }
@@ -478,6 +572,8 @@ fn check_field(name: &str, field: &Field, node: &Node<'_>) -> Result<(), Fault> 
         (FieldKind::Source, _) => Err(wrong_type(&name, "a string, or a table with `command`", node)),
         (FieldKind::Text | FieldKind::Words(_), _) => Err(wrong_type(&name, "a string", node)),
         (FieldKind::Bool, _) => Err(wrong_type(&name, "true or false", node)),
+        (FieldKind::Count | FieldKind::Amount, _) => Err(wrong_type(&name, "a number", node)),
+        (FieldKind::Table(_), _) => Err(wrong_type(&name, "a table", node)),
         (FieldKind::Size, _) => Err(wrong_type(&name, "a size such as \"512M\", or a number of bytes", node)),
     }
 }

@@ -14,7 +14,9 @@ pub fn schema() -> Value {
     properties
         .insert("$schema".to_owned(), json!({ "type": "string", "description": "Where this schema is." }));
     for section in SECTIONS {
-        let keys = section.keys.iter().map(|key| (key.name.to_owned(), of_key(key)));
+        let (named, keys): (Vec<&Key>, Vec<&Key>) =
+            section.keys.iter().partition(|key| key.kind.has_own_names());
+        let keys = keys.into_iter().map(|key| (key.name.to_owned(), of_key(key)));
         if section.name.is_empty() {
             properties.extend(keys);
         } else {
@@ -22,7 +24,7 @@ pub fn schema() -> Value {
                 "type": "object",
                 "description": section.doc,
                 "properties": keys.collect::<Map<_, _>>(),
-                "additionalProperties": false,
+                "additionalProperties": named.first().map_or(json!(false), |key| of_key(key)),
             });
             properties.insert(section.name.to_owned(), table);
         }
@@ -42,6 +44,9 @@ pub fn schema() -> Value {
             "variable": entry(&keys::VARIABLE),
             "secret": entry(&keys::SECRET),
             "command": entry(&keys::COMMAND),
+            "provider": entry(&keys::PROVIDER),
+            "budget": entry(&keys::BUDGET),
+            "price": entry(&keys::PRICE),
             "size": size(0),
             "positive_size": size(1),
             "duration": {
@@ -79,6 +84,10 @@ fn of_key(key: &Key) -> Value {
         Kind::Count(_) => limit(json!({ "type": "integer", "minimum": 1, "maximum": 1 << 22 })),
         Kind::Paths(..) => list_of(reference("path")),
         Kind::Hosts(..) | Kind::HostsAndRequests(..) => list_of(reference("host")),
+        Kind::File(_) => json!({ "type": "string", "minLength": 1 }),
+        Kind::Providers(_) => reference("provider"),
+        Kind::Budget(_) => reference("budget"),
+        Kind::Prices(_) => json!({ "type": "object", "additionalProperties": reference("price") }),
         Kind::Files(_) => list_of(json!({ "type": "string", "minLength": 1 })),
         Kind::Secrets(_) => json!({ "type": "object", "additionalProperties": reference("secret") }),
         Kind::Mounts(_) => list_of(reference("mount")),
@@ -137,10 +146,13 @@ fn of_field(field: &Field) -> Value {
         FieldKind::Bool => json!({ "type": "boolean" }),
         FieldKind::Size => json!({ "$ref": "#/$defs/positive_size" }),
         FieldKind::Words(words) => json!({ "enum": words }),
+        FieldKind::Count => json!({ "type": "integer", "minimum": 0 }),
+        FieldKind::Amount => json!({ "type": "number", "minimum": 0 }),
+        FieldKind::Table(shape) => entry(shape),
         FieldKind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
         FieldKind::Source => json!({
             "anyOf": [
-                { "type": "string", "pattern": "^(env|file|fd|command|keyring):." },
+                { "type": "string", "pattern": "^(env|file|fd|command|keyring):.|^none$" },
                 { "$ref": "#/$defs/command" },
             ],
         }),

@@ -114,6 +114,24 @@ plaintext = true
 [secrets.vault]
 from = { command = ["pass", "show", "a b"] }
 mode = "inject"
+
+[gateway]
+budget = { requests = 100, input_tokens = 1000, output_tokens = 2000, tokens = 3000, bytes = "1M", cost = 2.5 }
+log = "gateway.log"
+log_contents = true
+
+[gateway.prices]
+"claude-*" = { input = 3, output = 15, cache_read = 0.3, cache_write = 3.75 }
+
+[gateway.anthropic]
+
+[gateway.corp]
+api = "openai"
+key = "file:~/key"
+upstream = "https://models.corp.example/v1"
+models = ["gpt-*", "o5"]
+budget.requests = 10
+variables = ["CORP_BASE_URL"]
 "#;
 
 const WHOLE_JSON: &str = r#"{
@@ -197,6 +215,21 @@ const WHOLE_JSON: &str = r#"{
             "plaintext": true
         },
         "vault": { "from": { "command": ["pass", "show", "a b"] }, "mode": "inject" }
+    },
+    "gateway": {
+        "budget": { "requests": 100, "input_tokens": 1000, "output_tokens": 2000, "tokens": 3000, "bytes": "1M", "cost": 2.5 },
+        "log": "gateway.log",
+        "log_contents": true,
+        "prices": { "claude-*": { "input": 3, "output": 15, "cache_read": 0.3, "cache_write": 3.75 } },
+        "anthropic": {},
+        "corp": {
+            "api": "openai",
+            "key": "file:~/key",
+            "upstream": "https://models.corp.example/v1",
+            "models": ["gpt-*", "o5"],
+            "budget": { "requests": 10 },
+            "variables": ["CORP_BASE_URL"]
+        }
     }
 }"#;
 
@@ -301,6 +334,65 @@ fn a_mistake_in_a_secret_has_its_line_and_never_its_value() {
         (
             "[network]\nallow = [\"GET a.test/../b\"]",
             "kennel.toml:2: `network.allow`: the path: it has a part `.` or `..`, which servers resolve in different ways",
+        ),
+    ] {
+        assert_eq!(error(text), message);
+    }
+}
+
+#[test]
+fn a_gateway_is_read() {
+    use crate::gateway::Api;
+    let gateway = toml(WHOLE_TOML).gateway;
+    let budget = gateway.budget.unwrap().value;
+    assert_eq!((budget.requests, budget.bytes, budget.cost), (Some(100), Some(1 << 20), Some(2.5)));
+    assert_eq!(
+        (budget.input_tokens, budget.output_tokens, budget.tokens),
+        (Some(1000), Some(2000), Some(3000))
+    );
+    let (model, price) = &gateway.prices[0].value;
+    assert_eq!((model.as_str(), price.input, price.cache_write), ("claude-*", 3.0, Some(3.75)));
+    assert_eq!(gateway.log.unwrap().value, Path::new("/work/app/gateway.log"));
+    let [anthropic, corp] = &gateway.providers[..] else { panic!("two providers") };
+    assert_eq!((anthropic.name.as_str(), anthropic.api), ("anthropic", None));
+    assert_eq!((corp.api, corp.budget.requests), (Some(Api::OpenAi), Some(10)));
+    assert_eq!(
+        corp.origin.to_string(),
+        format!("kennel.toml:{}", 1 + WHOLE_TOML.lines().position(|line| line == "[gateway.corp]").unwrap())
+    );
+    for (text, message) in [
+        ("[gateway]\nlgo = \"x\"", "kennel.toml:2: unknown key `lgo` in `gateway`; did you mean `log`?"),
+        (
+            "[gateway.openai]\nmodel = []",
+            "kennel.toml:2: unknown key `model` in `gateway.openai`; did you mean `models`?",
+        ),
+        (
+            "[gateway.openai]\napi = \"claude\"",
+            "kennel.toml:2: `gateway.openai.api`: `claude` is not one of `anthropic`, `openai`, `gemini`, `ollama`",
+        ),
+        (
+            "[gateway.openai]\nkey = \"hunter2\"",
+            "kennel.toml:2: `gateway.openai.key`: write where the value comes from, as env:NAME, file:PATH, fd:N, command:PROGRAM or keyring:SERVICE/ACCOUNT; what was written is not shown, since it may be the value itself",
+        ),
+        (
+            "[gateway.openai]\nupstream = \"api.openai.com\"",
+            "kennel.toml:2: `gateway.openai.upstream`: `api.openai.com` is not an address of a provider; write it like https://api.example.com, without a login or a query",
+        ),
+        (
+            "[gateway.openai]\nbudget.tokens = \"many\"",
+            "kennel.toml:2: `gateway.openai.budget.tokens` is a string, but must be a number",
+        ),
+        (
+            "[gateway.budget]\nrequests = 1.5",
+            "kennel.toml:2: `gateway.budget.requests`: `1.5` must be a whole number",
+        ),
+        (
+            "[gateway.prices]\nx = { input = 1 }",
+            "kennel.toml:2: `gateway.prices.x` has an entry without `output`",
+        ),
+        (
+            "[gateway.\"a/b\"]",
+            "kennel.toml:1: `gateway`: `a/b` is not a provider's name; write letters, digits, `-`, `_` and `.`, at most 64",
         ),
     ] {
         assert_eq!(error(text), message);
@@ -699,7 +791,7 @@ fn what_is_in_the_schema_is_in_the_sample_that_the_reader_accepts() {
             assert!(sample[name].get(key).is_some(), "{name}.{key} is not in the sample");
         }
     }
-    let shapes: [&Shape; 7] = [
+    let shapes: [&Shape; 10] = [
         &keys::PATH,
         &keys::HOST,
         &keys::MOUNT,
@@ -707,6 +799,9 @@ fn what_is_in_the_schema_is_in_the_sample_that_the_reader_accepts() {
         &keys::VARIABLE,
         &keys::SECRET,
         &keys::COMMAND,
+        &keys::PROVIDER,
+        &keys::BUDGET,
+        &keys::PRICE,
     ];
     for field in shapes.iter().flat_map(|shape| shape.fields) {
         assert!(WHOLE_JSON.contains(&format!("\"{}\":", field.name)), "{} is not in the sample", field.name);

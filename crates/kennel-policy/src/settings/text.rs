@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use super::keys::{self, Choices, Kind, Zero};
-use super::{Base, PathEntry, SecretEntry, Settings, Stated};
+use super::{Base, PathEntry, ProviderEntry, SecretEntry, Settings, Stated, provider};
 use crate::domain::{HostRule, HostRuleError, ListKind};
 use crate::http_rule::{HttpRule, HttpRuleError};
 use crate::nearest::nearest;
@@ -151,6 +151,25 @@ pub enum ValueError {
     /// A host of a secret that speaks something else.
     #[error("`{0}`: a secret is sent by HTTP; write the host without a protocol")]
     SecretHost(String),
+    /// No name of a provider.
+    #[error("`{0}` is not a provider's name; write letters, digits, `-`, `_` and `.`, at most 64")]
+    Provider(String),
+    /// No address of a provider.
+    #[error(
+        "`{0}` is not an address of a provider; write it like https://api.example.com, without a login or a query"
+    )]
+    Upstream(String),
+    /// No name of a model.
+    #[error("`{0}` is not a model's name; write it as requests name it, or with a `*` at its end")]
+    Model(String),
+    /// No limit.
+    #[error(
+        "`{0}` is not a limit; write requests=10, tokens=1000000 or cost=2.5, with commas between several"
+    )]
+    Budget(String),
+    /// No price.
+    #[error("`{0}` is not a price; write MODEL=INPUT/OUTPUT, each for a million tokens")]
+    Price(String),
     /// No rule about requests.
     #[error(transparent)]
     HttpRule(#[from] HttpRuleError),
@@ -274,6 +293,16 @@ impl Kind {
                 text if HttpRule::is_one(text) => requests(settings).push(request(text, origin)?),
                 text => hosts(settings).push(host(text, ListKind::Allow, origin)?),
             },
+            Kind::File(slot) => *slot(settings) = Some(Stated { value: base.path(text)?, origin }),
+            Kind::Providers(list) => {
+                for name in utf8(text)?.split(',') {
+                    ProviderEntry::put(list(settings), ProviderEntry::named(name, origin.clone())?);
+                }
+            }
+            Kind::Budget(slot) => {
+                *slot(settings) = Some(Stated { value: provider::budget(text)?, origin });
+            }
+            Kind::Prices(list) => list(settings).push(Stated { value: provider::price(text)?, origin }),
             Kind::Files(list) => list(settings).push(Stated { value: base.path(text)?, origin }),
             Kind::Secrets(list) => {
                 let entry = SecretEntry::parse(text, base, origin)?;

@@ -57,7 +57,8 @@ pub(crate) async fn serve(
         async move { service.answer(request).await }
     });
     let mut server = hyper::server::conn::http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(times.idle).max_buf_size(MOST_HEAD).half_close(true);
+    // A client that closes waits for no answer: the provider is to stop then.
+    server.timer(TokioTimer::new()).header_read_timeout(times.idle).max_buf_size(MOST_HEAD).half_close(false);
     let _ = server.serve_connection(TokioIo::new(Buffered::from(client)), service).await;
 }
 

@@ -353,3 +353,23 @@ pub fn socks_address(address: IpAddr, port: u16) -> Vec<u8> {
     bytes.extend_from_slice(&port.to_be_bytes());
     bytes
 }
+
+/// A certificate in PEM.
+pub fn pem(der: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::from("-----BEGIN CERTIFICATE-----");
+    for (number, chunk) in der.chunks(3).enumerate() {
+        if number % 16 == 0 {
+            text.push('\n');
+        }
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..4 {
+            match place <= chunk.len() {
+                true => text.push(char::from(LETTERS[(bits >> (18 - 6 * place) & 63) as usize])),
+                false => text.push('='),
+            }
+        }
+    }
+    text + "\n-----END CERTIFICATE-----\n"
+}

@@ -22,12 +22,12 @@ use kennel_linux::supervise::Turn;
 use kennel_linux::supervise::streams;
 use kennel_linux::supervise::ticker::Ticker;
 use kennel_policy::host::Finding;
-use kennel_policy::outcome::Outcome;
+use kennel_policy::outcome::{GatewayUse, Outcome};
 use kennel_policy::policy::Policy;
 use kennel_policy::printed::show;
 use rustix::process::Signal;
 
-use super::{Attend, Backend, Lasting, Signaller};
+use super::{Attend, Backend, GatewayMeter, Lasting, Signaller};
 use crate::job::{self, Environment, Hooks, Job, PlannedStep, Streams, UsageSink};
 use crate::network::{Published, SandboxNetwork};
 use crate::pool::PoolKind;
@@ -385,6 +385,7 @@ impl Running {
             Turn::Ended(mut outcome) => {
                 outcome.not_enforced.extend(std::mem::take(&mut self.not_enforced));
                 outcome.network = self.gate.as_ref().map(|gate| gate.used(self.advice)).unwrap_or_default();
+                outcome.gateway = self.gate.as_ref().map(SandboxNetwork::gateway_use).unwrap_or_default();
                 Some(*outcome)
             }
         })
@@ -439,6 +440,12 @@ impl Attend for Running {
     fn meter(&self) -> Box<dyn Fn() -> Usage + Send + Sync> {
         let meter = self.supervisor.running().meter();
         Box::new(move || meter.usage().unwrap_or_default())
+    }
+
+    fn gateway_meter(&self) -> GatewayMeter {
+        self.gate
+            .as_ref()
+            .map_or_else(|| Box::new(GatewayUse::default) as GatewayMeter, SandboxNetwork::gateway_meter)
     }
 
     fn network(&self) -> Option<NetworkControl> {

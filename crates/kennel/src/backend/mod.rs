@@ -24,7 +24,7 @@ mod windows;
 use std::time::Duration;
 
 use kennel_policy::host::Finding;
-use kennel_policy::outcome::Outcome;
+use kennel_policy::outcome::{GatewayUse, Outcome};
 
 use crate::job::{Job, PlannedStep};
 use crate::network::Published;
@@ -54,6 +54,9 @@ pub struct InheritedMemory;
 
 /// Sends a signal, from any thread. An error if there is no such signal, or nobody to get it any more.
 pub(crate) type Signaller = Box<dyn Fn(i32) -> Result<()> + Send + Sync>;
+
+/// Tells what was used of the model gateway.
+pub(crate) type GatewayMeter = Box<dyn Fn() -> GatewayUse + Send + Sync>;
 
 /// How long a session lasts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -132,6 +135,10 @@ pub(crate) trait Attend: std::fmt::Debug + Send {
     fn killer(&self) -> Option<Handle>;
     /// Tells what is used, also from another thread.
     fn meter(&self) -> Box<dyn Fn() -> Usage + Send + Sync>;
+    /// Tells what was used of the model gateway, also from another thread.
+    fn gateway_meter(&self) -> GatewayMeter {
+        Box::new(GatewayUse::default)
+    }
     /// Handle to change the network rules.
     fn network(&self) -> Option<NetworkControl>;
     /// Where the published ports are found.

@@ -260,6 +260,7 @@ impl<P: Process> Portable<P> {
             handed_back: HandedBack::default(),
             not_enforced,
             network: NetworkUse::default(),
+            gateway: Default::default(),
             stream_failure: failure,
         };
         self.process.complete(&mut outcome);

@@ -5,6 +5,8 @@
 
 mod inside;
 
+pub(crate) use inside::gateway_port;
+
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -13,13 +15,18 @@ use std::sync::Arc;
 
 use kennel_linux::holder::{Holder, holder};
 use kennel_linux::network::{NetworkPlan, SocketRole, TaggedSockets};
-use kennel_policy::outcome::{NetworkUse, Program};
+use kennel_policy::outcome::{GatewayUse, NetworkUse, Program};
 use kennel_policy::policy::{NetworkMode, Policy, Relay};
+use kennel_proxy::gateway::Gateway;
 use kennel_proxy::{Gate, Inspector, OpenGate, Transport, Who};
 
 use super::rules::{self, GateHandle, NetworkError};
 use super::{Published, parents, publish};
+use crate::backend::GatewayMeter;
 use crate::control::{AskAboutHosts, ControlLines, NetworkControl};
+
+/// The most providers of a model gateway.
+const MOST_PROVIDERS: u16 = 1024;
 
 /// The gate of one sandbox.
 #[derive(Debug)]
@@ -35,6 +42,8 @@ pub(crate) struct SandboxNetwork {
     /// The proxy door of a sandbox without a network of its own.
     shared: TaggedSockets,
     published: Vec<Published>,
+    /// The way to models.
+    gateway: Option<Arc<Gateway>>,
     open: Option<OpenGate>,
     control: Option<ControlLines>,
     failure: Option<String>,
@@ -52,7 +61,7 @@ impl SandboxNetwork {
         }
         parents::parents(wanted, environment)?;
         let ipv6 = Path::new("/proc/sys/net/ipv6").exists();
-        Ok(Some(inside::network_plan(wanted, ipv6, "", None)))
+        Ok(Some(inside::network_plan(wanted, providers(policy), ipv6, "", None)))
     }
 
     /// The gate that a policy asks for, if it does. `environment` is the caller's: its own proxy, if it has one,
@@ -80,7 +89,7 @@ impl SandboxNetwork {
         let on_host = shared.as_ref().and_then(|listener| Some(listener.local_addr().ok()?.port()));
         let ipv6 = Path::new("/proc/sys/net/ipv6").exists();
         let token = rules::token().map_err(NetworkError::Token)?;
-        let plan = inside::network_plan(wanted, ipv6, &token, on_host);
+        let plan = inside::network_plan(wanted, providers(policy), ipv6, &token, on_host);
         let gate = rules::gate(policy, environment, ask, token, own_name(policy), ipv6)?;
         Ok(Some(SandboxNetwork {
             gate,
@@ -90,15 +99,31 @@ impl SandboxNetwork {
             outside,
             shared: shared.into_iter().map(|fd| (SocketRole::Proxy, OwnedFd::from(fd))).collect(),
             published,
+            gateway: None,
             open: None,
             control: None,
             failure: None,
         }))
     }
 
-    /// Has the gate read requests. Nobody has used it so far.
-    pub(crate) fn inspect(&mut self, inspector: Arc<Inspector>) {
-        self.gate = self.gate.set_up_again(|settings| settings.inspect = Some(inspector));
+    /// Tells the gate what it reads of requests, and the way to models. Nobody has used it so far.
+    pub(crate) fn tell(&mut self, inspector: Option<Arc<Inspector>>, gateway: Option<Arc<Gateway>>) {
+        self.gateway.clone_from(&gateway);
+        self.gate =
+            self.gate.set_up_again(|settings| (settings.inspect, settings.gateway) = (inspector, gateway));
+    }
+
+    /// What was used of the way to models so far.
+    pub(crate) fn gateway_use(&self) -> GatewayUse {
+        self.gateway.as_ref().map(|gateway| gateway.used()).unwrap_or_default()
+    }
+
+    /// The same, to be asked at any time.
+    pub(crate) fn gateway_meter(&self) -> GatewayMeter {
+        match self.gateway.clone() {
+            Some(gateway) => Box::new(move || gateway.used()),
+            None => Box::new(GatewayUse::default),
+        }
     }
 
     /// Takes new rules from these lines, from [`Self::follow_control`] on.
@@ -158,6 +183,7 @@ impl SandboxNetwork {
                 SocketRole::MeetingPlace => {
                     doors.inside.extend(connectors.pop().map(|connector| (connector, socket)));
                 }
+                SocketRole::Gateway { provider } => doors.gateway.push((socket, provider.into())),
                 SocketRole::Published { inside } => doors.published.push((socket, inside)),
                 SocketRole::Relay { port } => {
                     let relay = self.relays.iter().find(|relay| relay.port == port);
@@ -185,6 +211,11 @@ impl SandboxNetwork {
     pub(crate) fn used(&self, advice: &str) -> NetworkUse {
         rules::used(&self.gate, self.failure.as_deref(), advice)
     }
+}
+
+/// How many providers the way to models leads to. More than a policy has, and than there are ports for.
+fn providers(policy: &Policy) -> u16 {
+    u16::try_from(policy.gateway.providers.len()).unwrap_or(u16::MAX).min(MOST_PROVIDERS)
 }
 
 /// What the inside takes itself for.

@@ -17,7 +17,7 @@ mod rules;
 mod variables;
 
 #[cfg(all(target_os = "linux", feature = "network"))]
-pub(crate) use gate::SandboxNetwork;
+pub(crate) use gate::{SandboxNetwork, gateway_port};
 #[cfg(all(any(target_os = "macos", windows), feature = "network"))]
 pub(crate) use host_gate::HostGate;
 #[cfg(not(all(any(target_os = "linux", target_os = "macos", windows), feature = "network")))]

@@ -27,7 +27,7 @@ mod linux {
     use std::ffi::OsStr;
 
     use kennel_linux::network::{NetworkPlan, TaggedSockets};
-    use kennel_policy::outcome::NetworkUse;
+    use kennel_policy::outcome::{GatewayUse, NetworkUse};
     use kennel_policy::policy::Policy;
 
     use crate::network::Published;
@@ -78,6 +78,12 @@ mod linux {
             match self.0 {}
         }
         pub(crate) fn used(&self, _: &str) -> NetworkUse {
+            match self.0 {}
+        }
+        pub(crate) fn gateway_use(&self) -> GatewayUse {
+            match self.0 {}
+        }
+        pub(crate) fn gateway_meter(&self) -> crate::backend::GatewayMeter {
             match self.0 {}
         }
     }

@@ -1,8 +1,9 @@
 //! The secrets of a sandbox: where real values are read, what the command gets in their place, and what the gate is told.
 //!
 //! All of this happens when PID 1 is born, so that it holds nothing of what was read. Real values live in [`SecretValue`]s, which
-//! the gate's [`Inspector`] and [`Gateway`](kennel_proxy::gateway::Gateway) hold for as long as the sandbox runs.
+//! the gate's [`Inspector`] and [`Gateway`] hold for as long as the sandbox runs.
 
+mod gateway;
 mod java;
 mod masks;
 pub(crate) mod memory;
@@ -21,6 +22,7 @@ use kennel_policy::policy::{NetworkMode, Policy};
 #[cfg(target_os = "linux")]
 use kennel_policy::secret_files::{SYSTEM_BUNDLES, SYSTEM_JAVA_STORES};
 use kennel_policy::secrets::{SecretMode, SecretRule, SecretSource};
+use kennel_proxy::gateway::{Gateway, GatewayError};
 use kennel_proxy::secrets::{
     MaskError, Replacements, SecretValue, StandInError, Swap, replacements, stand_in_for,
 };
@@ -60,6 +62,10 @@ pub(crate) enum SecretError {
     Authority(#[from] AuthorityError),
     #[error(transparent)]
     Roots(#[from] RootsError),
+    #[error(transparent)]
+    Gateway(#[from] GatewayError),
+    #[error("opening the gateway's log {}: {why}\nhelp: name a file in a folder that you can write", path.display())]
+    Log { path: PathBuf, why: std::io::Error },
     #[error("preparing memory for secrets: {0}")]
     Memory(#[from] std::io::Error),
 }
@@ -75,6 +81,9 @@ impl From<SecretError> for SandboxError {
     }
 }
 
+/// Takes real values out of a text; `None` for one that holds none.
+type WithoutSecrets = Box<dyn Fn(&OsStr) -> Option<OsString> + Send + Sync>;
+
 /// What a sandbox gets in the place of secrets, and what its gate is told.
 #[derive(Default)]
 pub(crate) struct SandboxSecrets {
@@ -85,21 +94,21 @@ pub(crate) struct SandboxSecrets {
     /// What other files show.
     pub(crate) masked: Vec<(PathBuf, Vec<u8>)>,
     /// Takes real values out of what the command gets.
-    pub(crate) without_secrets: Option<Box<dyn Fn(&OsStr) -> Option<OsString> + Send + Sync>>,
-    /// Variables that the command does not get.
-    pub(crate) unset: Vec<OsString>,
+    pub(crate) without_secrets: Option<WithoutSecrets>,
     /// What the user is told.
     pub(crate) warnings: Vec<String>,
     /// What the gate reads of requests.
     pub(crate) inspector: Option<Arc<Inspector>>,
-    /// The keys of the gateway's providers, in their order.
-    pub(crate) keys: Vec<ProviderKey>,
+    /// Variables that the command does not get.
+    pub(crate) unset: Vec<OsString>,
+    /// The way to models.
+    pub(crate) gateway: Option<Arc<Gateway>>,
 }
 
 /// What opens a provider, and what stands for it inside.
-pub(crate) struct ProviderKey {
-    pub(crate) token: String,
-    pub(crate) key: Option<SecretValue>,
+struct ProviderKey {
+    token: String,
+    key: Option<SecretValue>,
 }
 
 /// A secret that has been read.
@@ -129,12 +138,13 @@ pub(crate) fn check(policy: &Policy) -> Result<(), SecretError> {
     }
 }
 
-/// Reads what a policy names and prepares all that depends on it. `folder` is where files of kennel's own are inside, and
-/// `environment` the caller's.
+/// Reads what a policy names and prepares all that depends on it. `folder` is where files of kennel's own are inside,
+/// `gateway_address` where clients find each provider of the gateway, and `environment` the caller's.
 pub(crate) fn read<'e>(
     policy: &Policy,
-    environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone,
+    environment: &(impl Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone),
     folder: &Path,
+    gateway_address: impl Fn(usize) -> String,
 ) -> Result<SandboxSecrets, SecretError> {
     let variable = |name: &OsStr| environment.clone().find(|(own, _)| *own == name).map(|(_, value)| value);
     let reader = Reader { variable, keep_fds: &policy.process.keep_fds };
@@ -188,7 +198,11 @@ pub(crate) fn read<'e>(
         made.files.push((BUNDLE, bundle.into_bytes()));
         authority = Some(own);
     }
-    if policy.reads_requests() {
+    made.gateway = gateway::gateway(&policy.gateway, &keys, &roots)?;
+    let gateway::Variables { set, unset } = gateway::variables(&policy.gateway, &keys, gateway_address);
+    made.variables.extend(set);
+    made.unset.extend(unset);
+    if policy.inspects() {
         let (network, tls) = (&policy.network, &policy.network.tls);
         made.inspector = Some(Arc::new(Inspector::new(Inspect {
             swaps,
@@ -204,7 +218,6 @@ pub(crate) fn read<'e>(
             handshake_timeout: tls.handshake_timeout,
         })?));
     }
-    made.keys = keys;
     memory::scrub_stack();
     Ok(made)
 }
@@ -287,7 +300,7 @@ fn of_providers(policy: &Policy, keys: &[ProviderKey]) -> Vec<Swap> {
 }
 
 /// The same key may be in several variables, or in a word of the command: the command gets it in none.
-fn without(all: Arc<Replacements>) -> Option<Box<dyn Fn(&OsStr) -> Option<OsString> + Send + Sync>> {
+fn without(all: Arc<Replacements>) -> Option<WithoutSecrets> {
     if all.is_empty() {
         return None;
     }

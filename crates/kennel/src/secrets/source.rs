@@ -130,11 +130,11 @@ fn file(path: &Path) -> Result<Vec<u8>, SourceError> {
 }
 
 fn descriptor(number: i32) -> Result<Vec<u8>, SourceError> {
+    if number < 3 {
+        return Err(SourceError::NotOpen(number));
+    }
     // SAFETY: only read from; a number that is not open makes the calls fail.
-    let fd = match number {
-        3.. => unsafe { BorrowedFd::borrow_raw(number) },
-        _ => return Err(SourceError::NotOpen(number)),
-    };
+    let fd = unsafe { BorrowedFd::borrow_raw(number) };
     // What kennel starts has no use for it.
     rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC).map_err(|_| SourceError::NotOpen(number))?;
     let deadline = Instant::now() + LONGEST;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use kennel_policy::gateway::known;
 use kennel_policy::settings::keys::{self, FieldKind, Key, Kind, SECTIONS, Shape, Tighten, Zero};
 use kennel_policy::settings::{Base, Format, Provenance, parse};
 
@@ -30,10 +31,10 @@ fn the_examples_of_the_pages_are_settings() {
         std::fs::read_to_string(format!("{}/../../docs/{name}.md", env!("CARGO_MANIFEST_DIR"))).unwrap()
     };
     let base = Base::new("/work", Some("/home/me".into()));
-    let pages = page("settings") + &page("profiles");
+    let pages = page("settings") + &page("profiles") + &page("secrets");
     let examples: Vec<&str> =
         pages.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert!(examples.len() >= 5);
+    assert!(examples.len() >= 7);
     for example in examples {
         parse(example.as_bytes(), Format::Toml, Provenance::File("example"), &base)
             .unwrap_or_else(|error| panic!("{error}:\n{example}"));
@@ -70,6 +71,14 @@ fn reference() -> String {
         "`[secrets.NAME]`, or `secrets = { NAME = {} }`. All of it can be left out.",
         &keys::SECRET,
     );
+    let known: Vec<&str> = known::KNOWN.iter().map(|known| known.name).collect();
+    let doc = format!(
+        "`[gateway.NAME]`. Of {} kennel knows `api`, `key` and `upstream`; other names need them.",
+        known.join(", ")
+    );
+    shape(&mut text, "A provider", &doc, &keys::PROVIDER);
+    shape(&mut text, "A budget", "Each limit can be left out.", &keys::BUDGET);
+    shape(&mut text, "A price", "For a million tokens, in whatever unit.", &keys::PRICE);
     text.push('\n');
     text
 }
@@ -86,6 +95,9 @@ fn shape(text: &mut String, title: &str, doc: &str, shape: &Shape) {
                 words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
             }
             FieldKind::Texts => "strings".to_owned(),
+            FieldKind::Count => "a whole number".to_owned(),
+            FieldKind::Amount => "a number".to_owned(),
+            FieldKind::Table(_) => "a [budget](#a-budget)".to_owned(),
             FieldKind::Source => "a string, or `{ command = [\"PROGRAM\", \"ARGUMENT\"] }`".to_owned(),
         };
         let _ = writeln!(text, "| `{}` | {value} | {} |", field.name, field.doc.replace('*', "\\*"));
@@ -120,6 +132,10 @@ fn value_of(key: &Key) -> String {
         Kind::Hosts(..) => "hosts".to_owned(),
         Kind::HostsAndRequests(..) => "hosts and requests".to_owned(),
         Kind::Files(_) => "files".to_owned(),
+        Kind::File(_) => "a file".to_owned(),
+        Kind::Providers(_) => "a [provider](#a-provider)".to_owned(),
+        Kind::Budget(_) => "a [budget](#a-budget)".to_owned(),
+        Kind::Prices(_) => "a table of [prices](#a-price)".to_owned(),
         Kind::Secrets(_) => "a table of [secrets](#a-secret)".to_owned(),
         Kind::Mounts(_) => "mounts".to_owned(),
         Kind::Tmpfs(_) => "tmpfs folders".to_owned(),

@@ -13,12 +13,20 @@ use crate::network::variables::{ssh_variables, variables};
 const PROXY: u16 = 3128;
 const TRANSPARENT: u16 = 3129;
 const DNS: u16 = 53;
+/// The first of the model gateway's, one for each provider.
+const GATEWAY: u16 = 3200;
+
+/// Where clients inside find a provider of the model gateway, by its number.
+pub(crate) fn gateway_port(provider: u16) -> u16 {
+    GATEWAY.saturating_add(provider)
+}
 
 /// The inside of an allow list: with netfilter, which leads every connection to the gate; and without, for kernels that
 /// have none, with listeners on the ports that the rules name. `on_host` is where the proxy listens for a sandbox
 /// without a network of its own.
 pub(super) fn network_plan(
     policy: &NetworkPolicy,
+    providers: u16,
     ipv6: bool,
     token: &str,
     on_host: Option<u16>,
@@ -36,6 +44,9 @@ pub(super) fn network_plan(
             .iter()
             .map(|relay| tcp(SocketRole::Relay { port: relay.port }, Ipv4Addr::LOCALHOST.into(), relay.port)),
     );
+    sources.extend((0..providers).map(|provider| {
+        tcp(SocketRole::Gateway { provider }, Ipv4Addr::LOCALHOST.into(), gateway_port(provider))
+    }));
     if policy.mode != NetworkMode::AllowList {
         return NetworkPlan { listeners: sources, ..NetworkPlan::default() };
     }

@@ -1,0 +1,890 @@
+//! The model gateway: clients on a listener, and a provider that speaks HTTP/1.1 or HTTP/2 over TLS and takes nothing but its real key.
+#![cfg(unix)]
+
+mod world;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use kennel_policy::gateway::{Api, Budget, Price};
+use kennel_proxy::gateway::{Gateway, GatewaySettings, Provider, Upstream};
+use kennel_proxy::secrets::SecretValue;
+use kennel_proxy::{Gate, GateSockets, OpenGate, ResolverSettings, Roots, Rules, Settings};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use world::{NameServer, SOON};
+
+const KEY: &str = "sk-ant-api03-REAL-0123456789-REAL";
+const TOKEN: &str = "sk-ant-api03-only-inside-abcdefgh";
+
+/// What a provider was asked.
+#[derive(Clone, Debug)]
+struct Seen {
+    line: String,
+    fields: BTreeMap<String, String>,
+    body: String,
+}
+
+/// What it answers: a head, then parts as they are sent.
+struct Reply {
+    status: u16,
+    fields: Vec<(&'static str, String)>,
+    parts: mpsc::UnboundedReceiver<Result<Bytes, std::io::Error>>,
+}
+
+impl Reply {
+    fn of(status: u16, kind: &str, body: impl Into<Bytes>) -> Reply {
+        let (sender, parts) = mpsc::unbounded_channel();
+        sender.send(Ok(body.into())).unwrap();
+        Reply { status, fields: vec![("content-type", kind.into())], parts }
+    }
+
+    fn json(status: u16, value: &Value) -> Reply {
+        Reply::of(status, "application/json", value.to_string())
+    }
+
+    fn stream(kind: &str) -> (mpsc::UnboundedSender<Result<Bytes, std::io::Error>>, Reply) {
+        let (sender, parts) = mpsc::unbounded_channel();
+        (sender, Reply { status: 200, fields: vec![("content-type", kind.into())], parts })
+    }
+}
+
+struct Parts(mpsc::UnboundedReceiver<Result<Bytes, std::io::Error>>);
+
+impl Body for Parts {
+    type Data = Bytes;
+    type Error = std::io::Error;
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        self.0.poll_recv(context).map(|part| part.map(|part| part.map(Frame::data)))
+    }
+}
+
+type Respond = dyn Fn(&Seen) -> Reply + Send + Sync;
+
+/// A provider for `api.test`.
+struct Service {
+    port: u16,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    connections: Arc<AtomicU32>,
+    folder: PathBuf,
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Speaks {
+    H1,
+    H2,
+    Plain,
+}
+
+impl Service {
+    fn start(speaks: Speaks, respond: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Service {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("kennel-gateway-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let ca_key = KeyPair::generate().unwrap();
+        let mut ca = CertificateParams::default();
+        ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        std::fs::write(folder.join("ca.pem"), world::pem(ca.self_signed(&ca_key).unwrap().der())).unwrap();
+        let issuer = Issuer::new(ca, ca_key);
+        let key = KeyPair::generate().unwrap();
+        let leaf =
+            CertificateParams::new(vec!["api.test".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![leaf.der().clone()], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
+            .unwrap();
+        config.alpn_protocols = match speaks {
+            Speaks::H2 => vec![b"h2".to_vec()],
+            _ => vec![b"http/1.1".to_vec()],
+        };
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (seen, connections): (Arc<Mutex<Vec<Seen>>>, Arc<AtomicU32>) = Default::default();
+        let (own, count, respond) = (Arc::clone(&seen), Arc::clone(&connections), Arc::new(respond));
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            tokio::task::LocalSet::new().block_on(&runtime, async {
+                listener.set_nonblocking(true).unwrap();
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                while let Ok((stream, _)) = listener.accept().await {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    let (acceptor, own, respond) = (acceptor.clone(), Arc::clone(&own), Arc::clone(&respond));
+                    tokio::task::spawn_local(async move {
+                        stream.set_nodelay(true).unwrap();
+                        let service = service_fn(move |request| {
+                            answer(request, Arc::clone(&own), Arc::clone(&respond) as Arc<Respond>)
+                        });
+                        let h1 = hyper::server::conn::http1::Builder::new();
+                        if speaks == Speaks::Plain {
+                            let _ = h1.serve_connection(TokioIo::new(stream), service).await;
+                            return;
+                        }
+                        let Ok(stream) = acceptor.accept(stream).await else { return };
+                        if speaks == Speaks::H2 {
+                            let h2 = hyper::server::conn::http2::Builder::new(Local);
+                            let _ = h2.serve_connection(TokioIo::new(stream), service).await;
+                        } else {
+                            let _ = h1.serve_connection(TokioIo::new(stream), service).await;
+                        }
+                    });
+                }
+            });
+        });
+        Service { port, seen, connections, folder }
+    }
+
+    fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Local;
+
+impl<F: Future + 'static> hyper::rt::Executor<F> for Local {
+    fn execute(&self, future: F) {
+        tokio::task::spawn_local(async move {
+            future.await;
+        });
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    respond: Arc<Respond>,
+) -> Result<Response<Parts>, Infallible> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let fields = head.headers.iter();
+    let asked = Seen {
+        line: format!("{} {}", head.method, head.uri.path_and_query().unwrap()),
+        fields: fields.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect(),
+        body: String::from_utf8_lossy(&body).into_owned(),
+    };
+    let reply = respond(&asked);
+    seen.lock().unwrap().push(asked);
+    let mut response = Response::builder().status(reply.status);
+    for (name, value) in reply.fields {
+        response = response.header(name, value);
+    }
+    Ok(response.body(Parts(reply.parts)).unwrap())
+}
+
+/// A gate with a gateway to one provider.
+struct Setting {
+    service: Service,
+    gateway: Arc<Gateway>,
+    address: SocketAddr,
+    gate: Gate,
+    _open: OpenGate,
+}
+
+impl Setting {
+    fn new(service: Service, api: Api, change: impl FnOnce(&mut GatewaySettings)) -> Setting {
+        let upstream = format!("https://api.test:{}", service.port);
+        Setting::at(service, &upstream, api, change)
+    }
+
+    fn at(service: Service, upstream: &str, api: Api, change: impl FnOnce(&mut GatewaySettings)) -> Setting {
+        let provider = Provider {
+            name: "models".into(),
+            api,
+            token: TOKEN.into(),
+            key: Some(SecretValue::from_bytes(KEY.as_bytes().to_vec()).unwrap()),
+            upstream: Upstream::parse(upstream).unwrap(),
+            models: Vec::new(),
+            budget: Budget::default(),
+        };
+        let roots = Roots::load(&[service.folder.join("ca.pem")], std::iter::empty()).unwrap();
+        let mut settings = GatewaySettings::new(vec![provider], Arc::new(roots));
+        change(&mut settings);
+        let gateway = Arc::new(Gateway::new(settings).unwrap());
+        let names = NameServer::start();
+        names.set("api.test", &["127.0.0.1"]);
+        let settings = Settings {
+            gateway: Some(Arc::clone(&gateway)),
+            resolver: ResolverSettings {
+                hosts_file: "/dev/null".into(),
+                configuration: "/dev/null".into(),
+                servers: Some(vec![names.address]),
+            },
+            ..Settings::default()
+        };
+        // No host is allowed: the gateway is the only way.
+        let gate = Gate::new(Rules::default(), settings);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let sockets = GateSockets { gateway: vec![(listener.into(), 0)], ..GateSockets::default() };
+        let open = gate.open(sockets).unwrap();
+        Setting { service, gateway, address, gate, _open: open }
+    }
+
+    fn client(&self) -> Client {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Client { stream, inbox: Vec::new() }
+    }
+
+    fn ask(&self, line: &str, fields: &[(&str, &str)], body: &str) -> Answer {
+        self.client().ask(line, fields, body)
+    }
+
+    /// With the token, as most clients send it.
+    fn post(&self, path: &str, body: &Value) -> Answer {
+        self.ask(&format!("POST {path}"), &[("Authorization", &format!("Bearer {TOKEN}"))], &body.to_string())
+    }
+
+    /// Waits for what is counted when a response has ended.
+    fn used(
+        &self,
+        enough: impl Fn(&kennel_policy::outcome::GatewayUse) -> bool,
+    ) -> kennel_policy::outcome::GatewayUse {
+        let start = Instant::now();
+        loop {
+            let used = self.gateway.used();
+            if enough(&used) || start.elapsed() > SOON {
+                return used;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+struct Client {
+    stream: TcpStream,
+    inbox: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (own, value) = line.split_once(':')?;
+            own.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+}
+
+impl Client {
+    fn ask(&mut self, line: &str, fields: &[(&str, &str)], body: &str) -> Answer {
+        self.send(line, fields, body);
+        self.answer()
+    }
+
+    fn send(&mut self, line: &str, fields: &[(&str, &str)], body: &str) {
+        let mut text = format!("{line} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n");
+        for (name, value) in fields {
+            text += &format!("{name}: {value}\r\n");
+        }
+        if !body.is_empty() {
+            text += &format!("Content-Length: {}\r\n", body.len());
+        }
+        text += "\r\n";
+        text += body;
+        self.stream.write_all(text.as_bytes()).unwrap();
+    }
+
+    fn fill(&mut self) -> bool {
+        let mut some = [0; 4096];
+        match self.stream.read(&mut some) {
+            Ok(count) => {
+                self.inbox.extend_from_slice(&some[..count]);
+                count > 0
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn line(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = self.inbox.windows(2).position(|pair| pair == b"\r\n") {
+                let line = String::from_utf8(self.inbox.drain(..end + 2).take(end).collect()).unwrap();
+                return Some(line);
+            }
+            if !self.fill() {
+                return None;
+            }
+        }
+    }
+
+    fn head(&mut self) -> Answer {
+        let mut head = String::new();
+        while let Some(line) = self.line().filter(|line| !line.is_empty()) {
+            head += &line;
+            head.push('\n');
+        }
+        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+        Answer { status, head, body: String::new() }
+    }
+
+    /// The next part of a body, as it came; `None` at its end.
+    fn part(&mut self) -> Result<Option<String>, ()> {
+        let length = usize::from_str_radix(self.line().ok_or(())?.trim(), 16).map_err(drop)?;
+        while self.inbox.len() < length + 2 {
+            if !self.fill() {
+                return Err(());
+            }
+        }
+        let part = self.inbox.drain(..length).collect();
+        self.inbox.drain(..2);
+        Ok(Some(String::from_utf8(part).unwrap()).filter(|_| length > 0))
+    }
+
+    fn answer(&mut self) -> Answer {
+        let mut answer = self.head();
+        if let Some(length) = answer.field("content-length").map(|text| text.parse::<usize>().unwrap()) {
+            while self.inbox.len() < length && self.fill() {}
+            let length = length.min(self.inbox.len());
+            answer.body = String::from_utf8(self.inbox.drain(..length).collect()).unwrap();
+        } else if answer.field("transfer-encoding") == Some("chunked") {
+            while let Ok(Some(part)) = self.part() {
+                answer.body += &part;
+            }
+        }
+        answer
+    }
+}
+
+fn message(input: u64, output: u64) -> Value {
+    json!({"id": "msg_1", "content": [{"type": "text", "text": "Hello"}], "usage": {"input_tokens": input, "output_tokens": output}})
+}
+
+/// A provider that wants its key in one of its places, and says how many tokens were used.
+fn strict(seen: &Seen) -> Reply {
+    let bearer = format!("Bearer {KEY}");
+    let shown =
+        [("authorization", bearer.as_str()), ("x-api-key", KEY), ("x-goog-api-key", KEY), ("api-key", KEY)]
+            .into_iter()
+            .filter(|(name, key)| seen.fields.get(*name).is_some_and(|value| value == key))
+            .count();
+    let shown = shown + usize::from(seen.line.contains(&format!("key={KEY}")));
+    match shown {
+        1 => Reply::json(200, &message(10, 5)),
+        _ => Reply::json(401, &json!({"error": "no key"})),
+    }
+}
+
+const ASK: &str = r#"{"model":"claude-5","messages":[]}"#;
+
+#[test]
+fn the_token_is_exchanged_where_the_client_sends_it() {
+    for speaks in [Speaks::H1, Speaks::H2] {
+        let setting = Setting::new(Service::start(speaks, strict), Api::Anthropic, |_| {});
+        let bearer = format!("Bearer {TOKEN}");
+        for fields in [
+            &[("Authorization", bearer.as_str())][..],
+            &[("X-Api-Key", TOKEN)],
+            &[("x-api-key", TOKEN), ("Authorization", "Bearer sk-of-somebody-else"), ("Cookie", "a=b")],
+        ] {
+            let answer = setting.ask("POST /v1/messages?beta=true", fields, ASK);
+            assert_eq!((answer.status, answer.json()), (200, message(10, 5)), "{fields:?}");
+        }
+        for seen in setting.service.seen() {
+            assert_eq!(seen.line, "POST /v1/messages?beta=true");
+            assert_eq!(seen.body, ASK);
+            assert_eq!(seen.fields["accept-encoding"], "identity");
+            assert!(!seen.fields.contains_key("cookie"));
+            let all = format!("{seen:?}");
+            assert!(!all.contains(TOKEN) && !all.contains("somebody-else"), "{all}");
+        }
+        assert_eq!(setting.service.connections.load(Ordering::Relaxed), 1, "it is kept for the next client");
+        let records = setting.gate.records();
+        assert_eq!(records.len(), 1);
+        assert_eq!((records[0].host.as_str(), records[0].door.to_string().as_str()), ("api.test", "gateway"));
+    }
+}
+
+#[test]
+fn googles_key_in_the_address_is_exchanged_too() {
+    let setting = Setting::new(Service::start(Speaks::H2, strict), Api::Gemini, |_| {});
+    let path = "/v1beta/models/gemini-3:generateContent";
+    let answer = setting.ask(&format!("POST {path}?alt=sse&key={TOKEN}"), &[], "{\"contents\":[]}");
+    assert_eq!(answer.status, 200);
+    let answer = setting.ask(&format!("POST {path}"), &[("x-goog-api-key", TOKEN)], "{\"contents\":[]}");
+    assert_eq!(answer.status, 200);
+    assert_eq!(setting.service.seen()[0].line, format!("POST {path}?alt=sse&key={KEY}"));
+    assert_eq!(setting.used(|used| used.total.requests == 2).models[0].model.as_deref(), Some("gemini-3"));
+}
+
+#[test]
+fn without_the_token_nothing_leaves() {
+    let setting = Setting::new(Service::start(Speaks::H1, strict), Api::Anthropic, |_| {});
+    let long = "x".repeat(3 << 20);
+    for (line, fields, body) in [
+        ("POST /v1/messages", &[][..], ASK),
+        ("POST /v1/messages", &[("Authorization", "Bearer wrong")], ASK),
+        ("POST /v1/messages", &[("x-api-key", &TOKEN[1..])], ASK),
+        ("POST /v1/messages?key=sk-ant-api03-only-inside-abcdefgh", &[], ASK),
+        ("POST /v1/messages", &[("x-api-key", KEY)], ASK),
+        ("POST /v1/messages", &[], &long),
+    ] {
+        let answer = setting.ask(line, fields, body);
+        assert_eq!(
+            (answer.status, answer.field("x-should-retry")),
+            (401, Some("false")),
+            "{line} {fields:?}"
+        );
+        assert_eq!(answer.json()["error"]["type"], "authentication_error");
+    }
+    assert!(setting.service.seen().is_empty());
+    assert_eq!(setting.used(|used| used.total.refused == 6).total.refused, 6);
+}
+
+#[test]
+fn only_known_paths_are_passed_on_in_both_forms() {
+    let setting = Setting::new(Service::start(Speaks::H1, strict), Api::Anthropic, |_| {});
+    let token = [("x-api-key", TOKEN)];
+    let address = format!("http://{}", setting.address);
+    assert_eq!(setting.ask(&format!("POST {address}/v1/messages"), &token, ASK).status, 200);
+    for line in [
+        "GET /v1/files".to_owned(),
+        "POST /v1/messages/batches".into(),
+        "POST /v1/messages/../files".into(),
+        "POST /v1/messages/%2e%2e/files".into(),
+        "DELETE /v1/messages".into(),
+        "GET /".into(),
+        "OPTIONS *".into(),
+        format!("GET {address}/v1/organizations/users"),
+    ] {
+        let answer = setting.ask(&line, &token, "");
+        assert_eq!((answer.status, answer.field("x-should-retry")), (404, Some("false")), "{line}");
+        assert_eq!(answer.json()["error"]["type"], "not_found_error");
+    }
+    assert_eq!(setting.service.seen().len(), 1);
+}
+
+#[test]
+fn events_pass_one_by_one_and_their_tokens_are_counted() {
+    for speaks in [Speaks::H1, Speaks::H2] {
+        let senders = Arc::new(Mutex::new(Vec::new()));
+        let own = Arc::clone(&senders);
+        let service = Service::start(speaks, move |_| {
+            let (sender, reply) = Reply::stream("text/event-stream");
+            own.lock().unwrap().push(sender);
+            reply
+        });
+        let setting = Setting::new(service, Api::Anthropic, |settings| {
+            let price = Price { input: 3.0, output: 15.0, cache_read: Some(0.3), cache_write: None };
+            settings.prices = BTreeMap::from([("claude-*".to_owned(), price)]).into();
+        });
+        let mut client = setting.client();
+        client.send("POST /v1/messages", &[("x-api-key", TOKEN)], r#"{"model":"claude-5","stream":true}"#);
+        let start = Instant::now();
+        while senders.lock().unwrap().is_empty() {
+            assert!(start.elapsed() < SOON);
+            std::thread::yield_now();
+        }
+        let sender = senders.lock().unwrap().pop().unwrap();
+        let events = [
+            "event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":100,\"cache_read_input_tokens\":900,\"output_tokens\":1}}}\n\n",
+            "event: content_block_delta\ndata: {\"delta\":{\"type\":\"text_delta\",\"text\":\"Hel\"}}\n\n",
+            "event: message_delta\ndata: {\"usage\":{\"output_tokens\":40}}\n\n",
+        ];
+        for (number, event) in events.into_iter().enumerate() {
+            sender.send(Ok(event.into())).unwrap();
+            if number == 0 {
+                let head = client.head();
+                assert_eq!((head.status, head.field("content-type")), (200, Some("text/event-stream")));
+            }
+            // The next one is sent only when this one has come, whole.
+            assert_eq!(client.part(), Ok(Some(event.to_owned())));
+        }
+        drop(sender);
+        assert_eq!(client.part(), Ok(None));
+        let used = setting.used(|used| used.total.output_tokens > 0);
+        let counts = &used.models[0].counts;
+        assert_eq!(
+            (used.models[0].provider.as_str(), used.models[0].model.as_deref()),
+            ("models", Some("claude-5"))
+        );
+        assert_eq!((counts.input_tokens, counts.output_tokens, counts.cache_read_tokens), (1000, 40, 900));
+        assert!((counts.cost - (100.0 * 3.0 + 900.0 * 0.3 + 40.0 * 15.0) / 1e6).abs() < 1e-12, "{counts:?}");
+        assert_eq!((counts.requests, counts.estimated, counts.refused), (1, 0, 0));
+        assert_eq!(counts.bytes_received, events.iter().map(|event| event.len() as u64).sum::<u64>());
+    }
+}
+
+#[test]
+fn a_client_that_leaves_early_is_counted_by_what_it_got() {
+    let senders = Arc::new(Mutex::new(Vec::new()));
+    let own = Arc::clone(&senders);
+    let service = Service::start(Speaks::H1, move |_| {
+        let (sender, reply) = Reply::stream("text/event-stream");
+        let text = "x".repeat(400);
+        let events = format!(
+            "data: {{\"message\":{{\"usage\":{{\"input_tokens\":100,\"output_tokens\":1}}}}}}\n\ndata: {{\"delta\":{{\"text\":\"{text}\"}}}}\n\n"
+        );
+        sender.send(Ok(events.into())).unwrap();
+        own.lock().unwrap().push(sender);
+        reply
+    });
+    let setting = Setting::new(service, Api::Anthropic, |settings| {
+        settings.budget.output_tokens = Some(50);
+    });
+    let mut client = setting.client();
+    client.send("POST /v1/messages", &[("x-api-key", TOKEN)], r#"{"model":"claude-5","stream":true}"#);
+    assert_eq!(client.head().status, 200);
+    while !client.part().unwrap().unwrap().contains("xxx") {}
+    drop(client);
+    let used = setting.used(|used| used.total.estimated > 0).total;
+    assert_eq!((used.input_tokens, used.output_tokens, used.estimated), (100, 100, 1));
+    // The provider notices that nobody listens any more.
+    let start = Instant::now();
+    while !senders.lock().unwrap()[0].is_closed() && start.elapsed() < SOON {
+        std::thread::yield_now();
+    }
+    assert!(senders.lock().unwrap()[0].is_closed());
+    let answer = setting.ask("POST /v1/messages", &[("x-api-key", TOKEN)], ASK);
+    assert_eq!(answer.status, 429, "what it got is not free");
+}
+
+#[test]
+fn a_spent_budget_is_the_providers_own_error_and_ends_retries() {
+    let budget = Budget { requests: Some(2), ..Budget::default() };
+    for (api, path, check) in [
+        (Api::Anthropic, "/v1/messages", "/error/type=rate_limit_error"),
+        (Api::OpenAi, "/v1/chat/completions", "/error/code=insufficient_quota"),
+        (Api::Gemini, "/v1beta/models/m:generateContent", "/error/status=RESOURCE_EXHAUSTED"),
+    ] {
+        let setting = Setting::new(Service::start(Speaks::H1, strict), api, |settings| {
+            settings.providers[0].budget = budget;
+        });
+        let ask = |_| setting.post(path, &json!({"model": "m"}));
+        let answers: Vec<Answer> = (0..4).map(ask).collect();
+        let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+        assert_eq!(statuses, [200, 200, 429, 429]);
+        assert_eq!(answers[2].field("x-should-retry"), Some("false"));
+        assert_eq!(answers[2].field("retry-after"), None);
+        let (pointer, wanted) = check.split_once('=').unwrap();
+        assert_eq!(answers[2].json().pointer(pointer).unwrap(), wanted);
+        assert!(answers[2].body.contains("the budget of 2 requests for models is used up"), "{answers:?}");
+        assert_eq!(setting.service.seen().len(), 2);
+        let used = setting.used(|used| used.total.refused == 2);
+        assert_eq!((used.total.requests, used.total.refused), (2, 2));
+    }
+}
+
+#[test]
+fn every_kind_of_budget_is_kept() {
+    let prices = || BTreeMap::from([("m".to_owned(), Price { input: 1e6, output: 0.0, ..Price::default() })]);
+    for budget in [
+        Budget { input_tokens: Some(10), ..Budget::default() },
+        Budget { output_tokens: Some(5), ..Budget::default() },
+        Budget { tokens: Some(15), ..Budget::default() },
+        Budget { bytes: Some(20), ..Budget::default() },
+        Budget { cost: Some(9.5), ..Budget::default() },
+    ] {
+        let setting = Setting::new(Service::start(Speaks::H1, strict), Api::Anthropic, |settings| {
+            settings.budget = budget;
+            settings.prices = prices().into();
+        });
+        assert_eq!(setting.post("/v1/messages", &json!({"model": "m"})).status, 200);
+        setting.used(|used| used.total.output_tokens > 0);
+        assert_eq!(setting.post("/v1/messages", &json!({"model": "m"})).status, 429, "{budget:?}");
+    }
+}
+
+#[test]
+fn what_would_go_around_a_budget_is_refused() {
+    let setting = Setting::new(Service::start(Speaks::H1, strict), Api::OpenAi, |settings| {
+        settings.budget.cost = Some(1.0);
+        settings.prices = BTreeMap::from([("gpt-*".to_owned(), Price::default())]).into();
+    });
+    let ask = |body: Value| setting.post("/v1/responses", &body);
+    let unpriced = ask(json!({"model": "o9"}));
+    assert_eq!(unpriced.status, 403);
+    assert!(unpriced.body.contains("add it to gateway.prices"), "{unpriced:?}");
+    assert_eq!(ask(json!({})).status, 403);
+    assert_eq!(ask(json!({"model": "gpt-6", "background": true})).status, 400);
+    assert!(setting.service.seen().is_empty());
+    assert_eq!(ask(json!({"model": "gpt-6", "background": false})).status, 200);
+}
+
+#[test]
+fn only_models_of_the_list_can_be_used() {
+    let setting = Setting::new(Service::start(Speaks::H1, strict), Api::Anthropic, |settings| {
+        settings.providers[0].models = vec!["claude-haiku-*".into()];
+    });
+    assert_eq!(setting.post("/v1/messages", &json!({"model": "claude-haiku-5"})).status, 200);
+    let refused = setting.post("/v1/messages", &json!({"model": "claude-opus-5"}));
+    assert_eq!((refused.status, refused.field("x-should-retry")), (403, Some("false")));
+    assert!(refused.body.contains("add it to gateway.models.models"), "{refused:?}");
+    let token = [("x-api-key", TOKEN)];
+    for (body, status) in [
+        (r#"{"model":"claude-haiku-5","model":"claude-opus-5"}"#, 400),
+        (r#"{"model":"claude-haiku-5","Model":"claude-opus-5"}"#, 400),
+        (r#"{"model":"claude-haiku-5"} {"model":"claude-opus-5"}"#, 400),
+        (r#"{"messages":[]}"#, 400),
+        ("model=claude-haiku-5", 400),
+    ] {
+        assert_eq!(setting.ask("POST /v1/messages", &token, body).status, status, "{body}");
+    }
+    let compressed = [("x-api-key", TOKEN), ("Content-Encoding", "gzip")];
+    assert_eq!(setting.ask("POST /v1/messages", &compressed, "xx").status, 415);
+    assert_eq!(setting.service.seen().len(), 1);
+    let used = setting.used(|used| used.total.refused == 7);
+    assert!(used.models.iter().all(|one| one.model.as_deref() != Some("claude-opus-5")), "{used:?}");
+}
+
+#[test]
+fn an_echo_of_the_key_shows_the_token() {
+    for speaks in [Speaks::H1, Speaks::H2] {
+        let service = Service::start(speaks, |seen| {
+            let (sender, mut reply) = Reply::stream("application/json");
+            let key = seen.fields["authorization"].clone();
+            let text = json!({"you": "sent", "headers": {"authorization": key}, "again": KEY}).to_string();
+            // Cut everywhere.
+            for part in text.as_bytes().chunks(3) {
+                sender.send(Ok(part.to_vec().into())).unwrap();
+            }
+            reply.fields.push(("x-echo", key));
+            reply.status = 400;
+            reply
+        });
+        let setting = Setting::new(service, Api::OpenAi, |_| {});
+        let answer = setting.post("/v1/chat/completions", &json!({"model": "m"}));
+        assert_eq!(answer.status, 400);
+        assert_eq!(answer.field("x-echo"), Some(format!("Bearer {TOKEN}").as_str()));
+        assert_eq!(answer.json()["again"], TOKEN);
+        assert!(!format!("{answer:?}").contains("REAL"), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_redirection_is_passed_on_and_not_followed() {
+    let service = Service::start(Speaks::H1, |seen| {
+        let mut reply = Reply::of(302, "text/plain", "elsewhere");
+        let key = seen.fields.get("x-api-key").cloned().unwrap_or_default();
+        reply.fields.push(("location", format!("https://evil.test/?key={key}")));
+        reply
+    });
+    let setting = Setting::new(service, Api::Anthropic, |_| {});
+    let answer = setting.ask("POST /v1/messages", &[("x-api-key", TOKEN)], ASK);
+    assert_eq!(
+        (answer.status, answer.field("location")),
+        (302, Some(format!("https://evil.test/?key={TOKEN}").as_str()))
+    );
+    assert_eq!(setting.service.seen().len(), 1);
+}
+
+#[test]
+fn an_answer_that_cannot_be_searched_is_not_passed_on() {
+    let service = Service::start(Speaks::H1, |_| {
+        let mut reply = Reply::of(200, "application/json", &b"\x1f\x8b\x08"[..]);
+        reply.fields.push(("content-encoding", "gzip".into()));
+        reply
+    });
+    let setting = Setting::new(service, Api::Anthropic, |_| {});
+    let answer = setting.ask("POST /v1/messages", &[("x-api-key", TOKEN)], ASK);
+    assert_eq!(answer.status, 502);
+    assert_eq!(answer.json()["error"]["type"], "api_error");
+}
+
+#[test]
+fn errors_of_the_provider_pass_as_they_are() {
+    let service = Service::start(Speaks::H2, |_| {
+        let error = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+        let mut reply = Reply::json(529, &error);
+        reply.fields.push(("retry-after", "1".into()));
+        reply
+    });
+    let setting = Setting::new(service, Api::Anthropic, |_| {});
+    let answer = setting.ask("POST /v1/messages", &[("x-api-key", TOKEN)], ASK);
+    assert_eq!(
+        (answer.status, answer.field("retry-after"), answer.field("x-should-retry")),
+        (529, Some("1"), None)
+    );
+    assert_eq!(answer.json()["error"]["type"], "overloaded_error");
+    let used = setting.used(|used| used.total.bytes_received > 0).total;
+    assert_eq!((used.requests, used.tokens(), used.refused), (1, 0, 0));
+}
+
+#[test]
+fn a_stream_that_breaks_is_not_made_whole() {
+    let senders = Arc::new(Mutex::new(Vec::new()));
+    let own = Arc::clone(&senders);
+    let service = Service::start(Speaks::H1, move |_| {
+        let (sender, reply) = Reply::stream("text/event-stream");
+        sender.send(Ok("data: {\"delta\":{\"text\":\"Hello\"}}\n\n".into())).unwrap();
+        own.lock().unwrap().push(sender);
+        reply
+    });
+    let setting = Setting::new(service, Api::Anthropic, |_| {});
+    let mut client = setting.client();
+    client.send("POST /v1/messages", &[("x-api-key", TOKEN)], ASK);
+    assert_eq!(client.head().status, 200);
+    assert!(client.part().unwrap().unwrap().contains("Hello"));
+    senders.lock().unwrap()[0].send(Err(std::io::ErrorKind::BrokenPipe.into())).unwrap();
+    assert_eq!(client.part(), Err(()), "the client sees that it is cut");
+}
+
+#[test]
+fn a_provider_that_cannot_be_verified_or_reached_is_told() {
+    let setting = Setting::new(Service::start(Speaks::H1, strict), Api::Anthropic, |settings| {
+        settings.providers[0].upstream.host = kennel_policy::domain::Host::parse("127.0.0.1").unwrap();
+    });
+    let answer = setting.ask("POST /v1/messages", &[("x-api-key", TOKEN)], ASK);
+    assert_eq!((answer.status, answer.field("x-should-retry")), (502, Some("false")));
+    assert!(
+        answer.body.contains("could not be verified") && answer.body.contains("network.extra_ca"),
+        "{answer:?}"
+    );
+    assert!(setting.service.seen().is_empty());
+
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let setting = Setting::new(Service::start(Speaks::H1, strict), Api::Anthropic, |settings| {
+        settings.providers[0].upstream.port = closed;
+    });
+    let answer = setting.ask("POST /v1/messages", &[("x-api-key", TOKEN)], ASK);
+    assert_eq!((answer.status, answer.field("x-should-retry")), (502, None), "another try may help");
+}
+
+#[test]
+fn ollama_on_this_host_needs_no_token_and_streams_lines() {
+    let service = Service::start(Speaks::Plain, |seen| {
+        assert!(!seen.fields.contains_key("authorization"));
+        let lines = "{\"message\":{\"content\":\"Hi\"},\"done\":false}\n{\"done\":true,\"prompt_eval_count\":26,\"eval_count\":290}\n";
+        Reply::of(200, "application/x-ndjson", lines)
+    });
+    let upstream = format!("http://127.0.0.1:{}", service.port);
+    let setting = Setting::at(service, &upstream, Api::Ollama, |settings| settings.providers[0].key = None);
+    let answer = setting.ask("POST /api/chat", &[("Authorization", "Bearer mine")], r#"{"model":"llama4"}"#);
+    assert_eq!(answer.status, 200);
+    assert_eq!(setting.ask("POST /api/pull", &[], r#"{"model":"llama4"}"#).status, 404);
+    let used = setting.used(|used| used.total.output_tokens > 0);
+    assert_eq!((used.total.input_tokens, used.total.output_tokens), (26, 290));
+}
+
+#[test]
+fn a_body_of_any_kind_is_bounded() {
+    let setting = Setting::new(Service::start(Speaks::H1, strict), Api::Anthropic, |_| {});
+    let mut client = setting.client();
+    let head = format!(
+        "POST /v1/messages HTTP/1.1\r\nHost: a\r\nx-api-key: {TOKEN}\r\nContent-Length: {}\r\n\r\n",
+        65u64 << 20
+    );
+    client.stream.write_all(head.as_bytes()).unwrap();
+    let mega = vec![b' '; 1 << 20];
+    for _ in 0..65 {
+        client.stream.write_all(&mega).unwrap();
+    }
+    let answer = client.answer();
+    assert_eq!((answer.status, answer.json()["error"]["type"].as_str()), (413, Some("request_too_large")));
+    // In parts whose sum nobody announced.
+    let mut client = setting.client();
+    let head = format!(
+        "POST /v1/messages HTTP/1.1\r\nHost: a\r\nx-api-key: {TOKEN}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
+    client.stream.write_all(head.as_bytes()).unwrap();
+    for part in ASK.as_bytes().chunks(5) {
+        let framed = [format!("{:x}\r\n", part.len()).as_bytes(), part, b"\r\n"].concat();
+        client.stream.write_all(&framed).unwrap();
+    }
+    client.stream.write_all(b"0\r\n\r\n").unwrap();
+    assert_eq!(client.answer().status, 200);
+    assert_eq!(setting.service.seen()[0].body, ASK);
+}
+
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Memory {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn the_log_holds_contents_only_if_asked_and_never_a_key() {
+    for contents in [false, true] {
+        let memory = Memory::default();
+        let own = memory.clone();
+        let service =
+            Service::start(Speaks::H1, |_| Reply::json(200, &json!({"echo": KEY, "said": "goodbye"})));
+        let setting = Setting::new(service, Api::Anthropic, |settings| {
+            settings.log = Some(Box::new(own));
+            settings.log_contents = contents;
+        });
+        let body = r#"{"model":"claude-5","messages":"hello"}"#;
+        assert_eq!(setting.ask("POST /v1/messages?secret=1", &[("x-api-key", TOKEN)], body).status, 200);
+        assert_eq!(setting.ask("POST /v1/files", &[("x-api-key", TOKEN)], body).status, 404);
+        setting.used(|used| used.total.refused == 1 && used.total.bytes_received > 0);
+        let start = Instant::now();
+        while memory.0.lock().unwrap().iter().filter(|byte| **byte == b'\n').count() < 2
+            && start.elapsed() < SOON
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        let (sent, refused) = (&lines[0], &lines[1]);
+        assert_eq!((sent["path"].as_str(), sent["model"].as_str()), (Some("/v1/messages"), Some("claude-5")));
+        assert_eq!((sent["status"].as_u64(), refused["refused"].as_str()), (Some(200), Some("path")));
+        assert_eq!(text.contains("hello"), contents);
+        assert_eq!(text.contains("goodbye"), contents);
+        assert!(!text.contains("REAL") && !text.contains("secret"), "{text}");
+    }
+}
+
+#[test]
+fn many_requests_at_once_keep_to_the_budget_of_requests() {
+    let setting = Setting::new(Service::start(Speaks::H2, strict), Api::Anthropic, |settings| {
+        settings.budget.requests = Some(10);
+    });
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let ask = || setting.ask("POST /v1/messages", &[("x-api-key", TOKEN)], ASK).status;
+        let threads: Vec<_> = (0..40).map(|_| scope.spawn(ask)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 10);
+    assert_eq!(statuses.iter().filter(|status| **status == 429).count(), 30);
+    assert_eq!(setting.service.seen().len(), 10);
+}
