@@ -2,9 +2,8 @@
 //!
 //! They are linked with musl by rust-lld. Both come with Rust: the standard library of a musl target has the C library and
 //! the start files in it, and the linker knows every processor. So nothing of the other architecture has to be
-//! installed, and what comes of it depends on the release of Rust and on the source, not on the distribution's C
-//! compiler. musl also starts sooner: glibc's start asks the processor about itself some forty times, which in a
-//! virtual machine takes half a millisecond.
+//! installed but a C compiler, for the few files of ring's that are not Rust. musl also starts sooner: glibc's start asks
+//! the processor about itself some forty times, which in a virtual machine takes half a millisecond.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -24,7 +23,12 @@ pub struct StaticLinux {
     flags: Vec<String>,
     /// Another linker than the target's own.
     linker: Option<&'static str>,
+    /// Who compiles ring's C and assembler: it uses no library, so any compiler for this processor will do.
+    c_compiler: Option<&'static str>,
 }
+
+/// Debian's compiler for the other processor.
+const ARM_COMPILER: &str = "aarch64-linux-gnu-gcc";
 
 impl StaticLinux {
     /// Finds out how to build for an architecture (`x86_64`, `aarch64`). Unless `install`, a standard library that is
@@ -63,14 +67,24 @@ impl StaticLinux {
             StandardLibrary::Installed => Vec::new(),
             StandardLibrary::Built { sysroot } => vec!["--sysroot".to_owned(), sysroot.display().to_string()],
         };
-        Ok(StaticLinux { target, flags, linker })
+        let c_compiler = match is_ours {
+            true => "cc",
+            false if target.starts_with("aarch64") => ARM_COMPILER,
+            false => return Err(format!("no C compiler is known for {target}")),
+        };
+        if Command::new(c_compiler).arg("--version").output().is_err() {
+            return Err(format!(
+                "{c_compiler} is missing; Debian has it in gcc, and in gcc-aarch64-linux-gnu"
+            ));
+        }
+        Ok(StaticLinux { target, flags, linker, c_compiler: Some(c_compiler) })
     }
 
     /// A target as cargo's configuration has it; for glibc that says in `.cargo/config.toml` that it is static.
     fn plain(target: String) -> StaticLinux {
         let is_glibc = target.ends_with("-linux-gnu");
         let flags = if is_glibc { vec!["-Ctarget-feature=+crt-static".to_owned()] } else { Vec::new() };
-        StaticLinux { target, flags, linker: None }
+        StaticLinux { target, flags, linker: None, c_compiler: None }
     }
 
     /// A call of cargo that builds for this architecture. It still has to be told what: `build`, `test --no-run`.
@@ -80,6 +94,9 @@ impl StaticLinux {
         if let Some(linker) = self.linker {
             let name = self.target.to_uppercase().replace('-', "_");
             command.env(format!("CARGO_TARGET_{name}_LINKER"), linker);
+        }
+        if let Some(compiler) = self.c_compiler {
+            command.env(format!("CC_{}", self.target.replace('-', "_")), compiler);
         }
         let flags: Vec<&str> = self.flags.iter().chain(more_flags).map(String::as_str).collect();
         if !flags.is_empty() {

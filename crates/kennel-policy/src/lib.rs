@@ -9,6 +9,7 @@ pub mod domain;
 pub mod dotfiles;
 pub mod environment;
 pub mod extract;
+pub mod gate_work;
 pub mod gateway;
 #[cfg(unix)]
 pub mod git;

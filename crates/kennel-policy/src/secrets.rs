@@ -139,6 +139,8 @@ pub struct SwapIn {
     pub pass_encoded: bool,
     /// Also in requests that are not encrypted.
     pub plaintext: bool,
+    /// Whether its hosts take other credentials as well. A command could send what it read to somebody else's account there.
+    pub others: bool,
 }
 
 /// A file that shows a stand-in inside.

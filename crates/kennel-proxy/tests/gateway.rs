@@ -582,6 +582,43 @@ fn a_client_that_leaves_early_is_counted_by_what_it_got() {
 }
 
 #[test]
+fn a_chat_that_streams_is_counted_though_its_client_does_not_ask() {
+    let usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":12}}\n\n";
+    let said = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}],\"usage\":null}\n\n";
+    let respond = move |knows: bool| {
+        move |seen: &Seen| {
+            let body: Value = serde_json::from_str(&seen.body).unwrap();
+            let asks = body["stream_options"]["include_usage"] == true;
+            if asks && !knows {
+                return Reply::json(400, &json!({"error": "unknown stream_options"}));
+            }
+            let usage = if asks { usage } else { "" };
+            Reply::of(200, "text/event-stream", format!("{said}{usage}data: [DONE]\n\n"))
+        }
+    };
+    let body = json!({"model": "gpt-6", "stream": true, "messages": []});
+    let setting = Setting::new(Service::start(Speaks::H2, respond(true)), Api::OpenAi, |_| {});
+    let answer = setting.post("/v1/chat/completions", &body);
+    assert_eq!(answer.body, format!("{said}data: [DONE]\n\n"), "the client gets what it asked for");
+    let used = setting.used(|used| used.total.output_tokens > 0).total;
+    assert_eq!((used.input_tokens, used.output_tokens, used.estimated), (9, 12, 0));
+    let asks = json!({"model": "gpt-6", "stream": true, "stream_options": {"include_usage": true}});
+    let answer = setting.post("/v1/chat/completions", &asks);
+    assert_eq!(answer.body, format!("{said}{usage}data: [DONE]\n\n"), "one that asks gets it");
+
+    let setting = Setting::new(Service::start(Speaks::H1, respond(false)), Api::OpenAi, |_| {});
+    for _ in 0..2 {
+        let answer = setting.post("/v1/chat/completions", &body);
+        assert_eq!((answer.status, answer.body), (200, format!("{said}data: [DONE]\n\n")));
+    }
+    let bodies: Vec<bool> =
+        setting.service.seen().iter().map(|seen| seen.body.contains("stream_options")).collect();
+    assert_eq!(bodies, [true, false, false], "a server that does not know the option is asked once");
+    let used = setting.used(|used| used.total.estimated == 2).total;
+    assert_eq!((used.requests, used.estimated), (2, 2));
+}
+
+#[test]
 fn a_spent_budget_is_the_providers_own_error_and_ends_retries() {
     let budget = Budget { requests: Some(2), ..Budget::default() };
     for (api, path, check) in [

@@ -171,7 +171,13 @@ impl Job {
     /// # Errors
     /// When the policy does not fit this host.
     pub fn plan(self) -> Result<Vec<PlannedStep>> {
-        Native::plan(self)
+        let work = kennel_policy::gate_work::of(&self.policy).into_iter();
+        let work = work.map(|work| PlannedStep { step: work.what, reason: work.origin.0 });
+        // Where the gate reads no requests, the policy was refused, or what is not enforced is said elsewhere.
+        let work: Vec<PlannedStep> = if cfg!(unix) { work.collect() } else { Vec::new() };
+        let mut steps = Native::plan(self)?;
+        steps.extend(work);
+        Ok(steps)
     }
 }
 

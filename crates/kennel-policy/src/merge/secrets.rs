@@ -130,7 +130,7 @@ fn check(rule: &SecretRule, others: &[SecretRule], settings: &Settings) -> Resul
     }
     match rule.mode {
         SecretMode::Inject => {
-            let SwapIn { query, body, plaintext, pass_encoded: _ } = rule.swap_in;
+            let SwapIn { query, body, plaintext, pass_encoded: _, others: _ } = rule.swap_in;
             let said = [
                 (!rule.hosts.is_empty(), "hosts"),
                 (query, "query"),

@@ -929,6 +929,12 @@ pub static SECRET: Shape = Shape {
             required: false,
             doc: "Put it into requests that are not encrypted too.",
         },
+        Field {
+            name: "other_credentials",
+            kind: FieldKind::Bool,
+            required: false,
+            doc: "Let its hosts take other credentials as well, with which a command could use somebody else's account there.",
+        },
     ],
 };
 

@@ -354,7 +354,8 @@ impl Reader<'_> {
         let mut secret = SecretEntry::named(key, self.origin(node)).map_err(wrong_name)?;
         let name = &format!("{name}.{key}");
         table(node, name)?;
-        let [from, mode, hosts, variable, files, query, body, plaintext] = fields(name, node, &keys::SECRET)?;
+        let [from, mode, hosts, variable, files, query, body, plaintext, others] =
+            fields(name, node, &keys::SECRET)?;
         secret.from = from.map(|from| self.source(&format!("{name}.from"), from)).transpose()?;
         if text_of(mode) == "inject" {
             secret.mode = SecretMode::Inject;
@@ -377,6 +378,7 @@ impl Reader<'_> {
             body: is_true(body),
             plaintext: is_true(plaintext),
             pass_encoded: false,
+            others: is_true(others),
         };
         Ok(secret)
     }

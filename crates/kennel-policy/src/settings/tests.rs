@@ -110,6 +110,7 @@ files = ["~/.acme/token"]
 query = true
 body = true
 plaintext = true
+other_credentials = true
 
 [secrets.vault]
 from = { command = ["pass", "show", "a b"] }
@@ -212,7 +213,8 @@ const WHOLE_JSON: &str = r#"{
             "files": ["~/.acme/token"],
             "query": true,
             "body": true,
-            "plaintext": true
+            "plaintext": true,
+            "other_credentials": true
         },
         "vault": { "from": { "command": ["pass", "show", "a b"] }, "mode": "inject" }
     },
@@ -279,7 +281,7 @@ fn secrets_and_rules_about_requests_are_read() {
         (acme.files[0].to_str(), acme.variable.as_deref()),
         (Some("/home/me/.acme/token"), Some("ACME_KEY".as_ref()))
     );
-    assert!(acme.swap_in.query && acme.swap_in.body && acme.swap_in.plaintext);
+    assert!(acme.swap_in.query && acme.swap_in.body && acme.swap_in.plaintext && acme.swap_in.others);
     assert_eq!(vault.from.as_ref().unwrap().to_string(), "command:pass …");
     assert_eq!(vault.mode, crate::secrets::SecretMode::Inject);
     // Each knows its line, also where its table is spread over several.

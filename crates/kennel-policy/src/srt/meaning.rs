@@ -194,6 +194,7 @@ impl SrtSettings {
                     body: true,
                     pass_encoded: true,
                     plaintext: self.plaintext_inject,
+                    others: true,
                 },
                 parts: mask.parts.clone(),
                 absent: AbsentSecret::Skip,

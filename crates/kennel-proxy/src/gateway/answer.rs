@@ -11,6 +11,7 @@ use super::Gateway;
 use super::connections::Lent;
 use super::log::{Entry, MOST_CONTENTS};
 use super::refusal::Refusal;
+use super::stream_usage::WithoutUsage;
 use super::usage::UsageReader;
 use crate::inspect::body::{BoxError, Filter};
 use crate::secrets::RedactedStream;
@@ -35,6 +36,8 @@ pub(crate) struct Exchange {
     pub(crate) first_byte: Option<Instant>,
     pub(crate) usage: Option<UsageReader>,
     pub(crate) whole: bool,
+    /// The gateway has asked for an event that tells usage.
+    pub(crate) asked_for_usage: bool,
     pub(crate) request: Option<Bytes>,
     pub(crate) response: Option<Vec<u8>>,
 }
@@ -57,6 +60,7 @@ impl Exchange {
             first_byte: None,
             usage: None,
             whole: false,
+            asked_for_usage: false,
             request: None,
             response: None,
         }
@@ -126,6 +130,8 @@ impl Drop for Exchange {
 /// What happens to a response's parts.
 pub(crate) struct AnswerFilter {
     pub(crate) exchange: Exchange,
+    /// Keeps an event back that only the gateway asked for.
+    pub(crate) without_usage: Option<WithoutUsage>,
     pub(crate) redacted: Option<RedactedStream>,
     pub(crate) lent: Option<Lent>,
 }
@@ -133,7 +139,10 @@ pub(crate) struct AnswerFilter {
 impl Filter for AnswerFilter {
     fn part(&mut self, part: &Bytes) -> Result<Option<Bytes>, BoxError> {
         self.exchange.take(part);
-        let changed = self.redacted.as_mut().and_then(|stream| stream.push(part)).map(Bytes::from);
+        let shorter = self.without_usage.as_mut().map(|events| Bytes::from(events.push(part)));
+        let left = shorter.as_ref().unwrap_or(part);
+        let changed =
+            self.redacted.as_mut().and_then(|stream| stream.push(left)).map(Bytes::from).or(shorter);
         self.exchange.keep(changed.as_ref().unwrap_or(part));
         Ok(changed)
     }
@@ -143,7 +152,11 @@ impl Filter for AnswerFilter {
         if let Some(lent) = self.lent.take() {
             lent.give_back();
         }
-        let rest = self.redacted.as_mut().map(RedactedStream::finish).unwrap_or_default();
+        let mut rest = self.without_usage.as_mut().map(WithoutUsage::finish).unwrap_or_default();
+        if let Some(stream) = &mut self.redacted {
+            rest = stream.push(&rest).unwrap_or(rest);
+            rest.extend(stream.finish());
+        }
         self.exchange.keep(&rest);
         Ok(rest.into())
     }
@@ -154,6 +167,6 @@ impl Filter for AnswerFilter {
     }
 
     fn keeps_length(&self) -> bool {
-        self.redacted.is_none()
+        self.redacted.is_none() && self.without_usage.is_none()
     }
 }

@@ -54,8 +54,8 @@ impl Connections {
         build: impl Fn(bool) -> Result<Request<()>, Refusal>,
         body: &Bytes,
     ) -> Result<(Response<Incoming>, Lent), Refusal> {
-        loop {
-            let (mut sender, is_new) = match self.kept() {
+        for may_keep in [true, false] {
+            let (mut sender, is_new) = match self.kept().filter(|_| may_keep) {
                 Some(sender) => (sender, false),
                 None => (self.connect(gate, gateway, to).await?, true),
             };
@@ -72,7 +72,9 @@ impl Connections {
                 Ok(Err((_, Some(_)))) if !is_new => {}
                 Ok(Err((error, _))) => return Err(unreachable(to, &innermost(&error))),
             }
+            self.0.borrow_mut().clear();
         }
+        Err(unreachable(to, "the connection was closed"))
     }
 
     fn kept(&self) -> Option<Sender> {

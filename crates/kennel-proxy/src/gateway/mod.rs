@@ -15,11 +15,13 @@ pub mod provider;
 mod refusal;
 pub mod request;
 mod service;
+pub mod stream_usage;
 pub mod token;
 pub mod usage;
 
 use std::fmt;
 use std::io::Write;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kennel_policy::gateway::Budget;
@@ -102,6 +104,8 @@ pub struct Gateway {
     verifier: Verifier,
     /// Each provider's key, to be replaced by its token in what it answers.
     redactions: Vec<Redaction>,
+    /// Providers that did not take the question of [`stream_usage`].
+    no_stream_options: Vec<AtomicBool>,
     counters: Mutex<Counters>,
     log: Log,
     /// In KiB.
@@ -128,6 +132,7 @@ impl Gateway {
         let budgets = providers.iter().map(|provider| provider.budget).collect();
         Ok(Gateway {
             redactions,
+            no_stream_options: providers.iter().map(|_| AtomicBool::default()).collect(),
             verifier: Verifier::new(roots),
             counters: Mutex::new(Counters::new(budget, budgets, prices)),
             log: Log::new(log, log_contents),

@@ -14,6 +14,8 @@ pub struct Asked {
     pub stream: bool,
     /// Whether the answer is fetched later, so that its tokens are not told now.
     pub background: bool,
+    /// Whether it says anything of what a stream tells beside the answer.
+    pub has_stream_options: bool,
 }
 
 /// Why a body is not sent on.
@@ -61,6 +63,8 @@ pub fn read(body: &[u8]) -> Result<Asked, BodyError> {
         } else if is("stream") {
             streams += 1;
             asked.stream = value == Value::Bool(true);
+        } else if is("stream_options") {
+            asked.has_stream_options = true;
         } else if is("background") {
             backgrounds += 1;
             asked.background = value != Value::Bool(false) && value != Value::Null;
@@ -106,7 +110,7 @@ mod tests {
     fn the_model_is_found_wherever_it_stands() {
         let asked =
             read(br#"{"messages":[{"model":"x","role":"user"}],"stream":true,"model":"claude-5"}"#).unwrap();
-        assert_eq!(asked, Asked { model: Some("claude-5".into()), stream: true, background: false });
+        assert_eq!(asked, Asked { model: Some("claude-5".into()), stream: true, ..Asked::default() });
         assert_eq!(read(br#" {"\u006dodel":"a\/b"} "#).unwrap().model.as_deref(), Some("a/b"));
         assert_eq!(read(b"{}").unwrap(), Asked::default());
         assert!(read(br#"{"background":1}"#).unwrap().background);

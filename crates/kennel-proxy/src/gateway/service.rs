@@ -1,6 +1,7 @@
 //! The service behind each provider's listener inside: plain HTTP/1.1, in origin form or absolute form.
 
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use bytes::{Bytes, BytesMut};
@@ -11,7 +12,7 @@ use hyper::header::{
     HeaderValue, SET_COOKIE, TRANSFER_ENCODING,
 };
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, Uri, Version, http::request};
+use hyper::{Method, Request, Response, StatusCode, Uri, Version, http::request};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kennel_policy::gateway::Api;
 use kennel_policy::http_rule::RequestTarget;
@@ -27,6 +28,7 @@ use super::paths::{self, Endpoint, ModelIn};
 use super::provider::Provider;
 use super::refusal::Refusal;
 use super::request::{self as asked, Asked, BodyError};
+use super::stream_usage::{self, WithoutUsage};
 use super::token::{self, TokenPlace};
 use super::usage::UsageReader;
 use super::{Gateway, MOST_BODIES, MOST_BODY};
@@ -250,7 +252,7 @@ impl Service<'_> {
             Zeroizing::new(format!("{}://{authority}{}", if upstream.tls { "https" } else { "http" }, *line));
         let host = HeaderValue::from_str(&authority)
             .map_err(|_| Refusal::Upstream("its host cannot be written".into()))?;
-        let build = |is_h2: bool| {
+        let build = &|is_h2: bool| {
             let mut request = Request::new(());
             *request.method_mut() = head.method.clone();
             *request.uri_mut() = (if is_h2 { &whole } else { &line }).parse::<Uri>().map_err(failed)?;
@@ -261,8 +263,23 @@ impl Service<'_> {
             }
             Ok(request)
         };
-        let sent = self.connections.send(self.gate, self.gateway, upstream, build, body).await;
-        let (response, lent) = sent?;
+        let send =
+            async |body: &Bytes| self.connections.send(self.gate, self.gateway, upstream, build, body).await;
+        let unwanted = &self.gateway.no_stream_options[self.number];
+        let asking = match unwanted.load(Ordering::Relaxed) {
+            false => stream_usage::asking(&allowed.endpoint, &allowed.asked, body).map(Bytes::from),
+            true => None,
+        };
+        let mut answered = send(asking.as_ref().unwrap_or(body)).await?;
+        let status = answered.0.status();
+        if asking.is_some() && matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY) {
+            // Perhaps the server does not know the option: it gets the request as the client wrote it.
+            answered = send(body).await?;
+            unwanted.fetch_or(answered.0.status().is_success(), Ordering::Relaxed);
+        } else {
+            exchange.asked_for_usage = asking.is_some() && status.is_success();
+        }
+        let (response, lent) = answered;
         exchange.status = response.status().as_u16();
         let encoded = response.headers().get(CONTENT_ENCODING).is_some_and(|value| value != "identity");
         if encoded && !response.body().is_end_stream() {
@@ -286,11 +303,13 @@ impl Service<'_> {
         redaction.fields(&mut head.headers);
         let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         exchange.usage = Some(UsageReader::new(kind));
+        let events = exchange.asked_for_usage && UsageReader::is_events(kind);
+        let without_usage = events.then(WithoutUsage::default);
         let redacted = self.provider.key.is_some().then(|| redaction.body());
-        if redacted.is_some() && !body.is_end_stream() {
+        if (redacted.is_some() || exchange.asked_for_usage) && !body.is_end_stream() {
             head.headers.remove(CONTENT_LENGTH);
         }
-        let mut filter = AnswerFilter { exchange, redacted, lent: Some(lent) };
+        let mut filter = AnswerFilter { exchange, without_usage, redacted, lent: Some(lent) };
         if body.is_end_stream() {
             // There is nothing that anybody would ask for.
             let _ = crate::inspect::body::Filter::end(&mut filter);

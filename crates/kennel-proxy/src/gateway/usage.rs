@@ -54,9 +54,15 @@ impl UsageReader {
     /// For a response of this `Content-Type`.
     #[must_use]
     pub fn new(content_type: &str) -> UsageReader {
-        let kind = content_type.split(';').next().unwrap_or_default().trim();
-        let events = kind.eq_ignore_ascii_case("text/event-stream").then(Events::default);
+        let events = UsageReader::is_events(content_type).then(Events::default);
         UsageReader { events, json: Scanner::default(), found: Found::default() }
+    }
+
+    /// Whether a `Content-Type` is that of server-sent events.
+    #[must_use]
+    pub fn is_events(content_type: &str) -> bool {
+        let kind = content_type.split(';').next().unwrap_or_default().trim();
+        kind.eq_ignore_ascii_case("text/event-stream")
     }
 
     /// Takes a part, cut anywhere.

@@ -35,6 +35,16 @@ use crate::secrets::{AwsRefusal, MOST_BODY, RedactedStream, Signing, SwapError, 
 /// As large a head is read as of a plain request.
 const MOST_HEAD: usize = 64 << 10;
 
+/// Fields that stand for another method or path than the request's own.
+const OVERRIDES: [&str; 6] = [
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
+    "x-original-url",
+    "x-rewrite-url",
+    "x-original-uri",
+];
+
 /// A client's connection.
 pub(super) struct Client {
     pub(super) gate: Gate,
@@ -392,6 +402,10 @@ impl Client {
                 return Err(self.deny(target, &format!("no rule allows {rule}"), Some(&rule)));
             }
             line = asked.to_string();
+            // Some servers go by these and not by what was compared.
+            for name in OVERRIDES {
+                head.headers.remove(name);
+            }
         }
         let upgrade = upgrade(&head.headers);
         let wants_trailers = head.headers.get(TE).is_some_and(|value| value == "trailers");
@@ -573,6 +587,10 @@ impl Client {
                 "it is compressed though no compression was asked for, so it cannot be searched for secrets";
             self.gate.deny(target, self.door, DenyReason::Secret(why.into()), None);
             return Err(Page::bad_answer(why));
+        }
+        let chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
+        if !head.headers.get_all(TRANSFER_ENCODING).iter().all(chunked) {
+            return Err(Page::bad_answer("it has a transfer encoding that kennel does not read"));
         }
         remove_hop_by_hop(&mut head.headers);
         // HTTP/3 would go around the gate; it is refused anyway, after a wait.

@@ -56,7 +56,12 @@ pub(crate) enum WhyNot {
     Query,
     TwoInOne,
     Encoded,
+    Other,
 }
+
+/// Fields that say who a client is.
+const CREDENTIALS: [&str; 6] =
+    ["authorization", "x-api-key", "x-goog-api-key", "api-key", "private-token", "x-auth-token"];
 
 impl std::fmt::Display for SwapRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -66,6 +71,12 @@ impl std::fmt::Display for SwapRefusal {
             WhyNot::Plaintext => write!(f, "the secret {name} is not sent without encryption"),
             WhyNot::Query => write!(f, "the secret {name} is not put in addresses"),
             WhyNot::TwoInOne => write!(f, "{name} and another secret are in one field"),
+            WhyNot::Other => {
+                write!(
+                    f,
+                    "the request has other credentials than the secret {name}, which this host is bound to"
+                )
+            }
             WhyNot::Encoded => {
                 write!(f, "the body is compressed, so the secret {name} cannot be put in")
             }
@@ -82,6 +93,11 @@ impl SwapRefusal {
             WhyNot::Plaintext => format!("use https, or set secrets.{name}.plaintext = true"),
             WhyNot::Query => format!("send it in a header field, or set secrets.{name}.query = true"),
             WhyNot::TwoInOne => "send one secret in a field".into(),
+            WhyNot::Other => {
+                format!(
+                    "use the stand-in, or set secrets.{name}.other_credentials = true to allow accounts of others"
+                )
+            }
             WhyNot::Encoded => "send the body without Content-Encoding".into(),
         }
     }
@@ -116,6 +132,8 @@ struct View {
     /// Whether every value in a body is as long as its stand-in.
     same_length: bool,
     bound: bool,
+    /// The secret beside which the host takes no other credentials.
+    exclusive: Option<String>,
 }
 
 /// How values are written in a body.
@@ -180,8 +198,9 @@ impl Swaps {
             swapped.count += count;
             swapped.target = String::from_utf8(text).ok();
         }
-        for value in fields.values_mut() {
+        for (name, value) in fields.iter_mut() {
             view.refuse_in(value.as_bytes())?;
+            let before = swapped.count;
             if let Some(inner) = basic(value.as_bytes()) {
                 view.refuse_in(&inner)?;
                 let halves: Vec<&[u8]> = inner.splitn(2, |byte| *byte == b':').collect();
@@ -206,6 +225,11 @@ impl Swaps {
                 let (text, count) = view.fields.in_text(value.as_bytes());
                 *value = sensitive(&Zeroizing::new(text))?;
                 swapped.count += count;
+            }
+            if let (Some(secret), true) = (&view.exclusive, swapped.count == before)
+                && CREDENTIALS.contains(&name.as_str())
+            {
+                return Err(SwapRefusal { secret: secret.clone(), why: WhyNot::Other }.into());
             }
         }
         Ok(swapped)
@@ -364,6 +388,10 @@ impl View {
             encoded_names: names(|swap| swap.swap_in.body && !swap.swap_in.pass_encoded),
             same_length: bound.iter().all(|swap| swap.stand_in.len() == swap.value.expose().len()),
             bound: all.iter().any(|swap| swap.is_bound_to(target)),
+            exclusive: match bound.iter().any(|swap| swap.swap_in.others) {
+                true => None,
+                false => bound.first().map(|swap| swap.name.clone()),
+            },
         })
     }
 
@@ -447,6 +475,18 @@ mod tests {
         assert_eq!(head["x-api-key"], REAL);
         assert_eq!(head[AUTHORIZATION], format!("Bearer {REAL}"));
         assert!(head[AUTHORIZATION].is_sensitive());
+    }
+
+    #[test]
+    fn a_bound_host_takes_no_other_credentials() {
+        let key = swap("KEY", STAND_IN, REAL, "api.test", SwapIn::default());
+        let swaps = Swaps::new(vec![key.clone()]);
+        let other = || fields(&[("authorization", "Bearer sk-somebody-elses-key")]);
+        assert_eq!(why(swaps.head(&target("api.test"), true, &mut other(), "/")), WhyNot::Other);
+        assert!(swaps.head(&target("other.test"), true, &mut other(), "/").is_ok());
+        assert!(swaps.head(&target("api.test"), true, &mut fields(&[("accept", "*/*")]), "/").is_ok());
+        let swaps = Swaps::new(vec![Swap { swap_in: SwapIn { others: true, ..key.swap_in }, ..key }]);
+        assert!(swaps.head(&target("api.test"), true, &mut other(), "/").is_ok());
     }
 
     #[test]
