@@ -516,7 +516,7 @@ fn a_request_to_aws_is_signed_again_with_its_real_body() {
     let upstream = Upstream::start(&["api.test"], |_| page("ok"));
     let setting = Setting::new(upstream, |inspect| {
         let hosts = vec![HostRule::parse("api.test", ListKind::Allow).unwrap()];
-        inspect.swaps = vec![swap(&["api.test"], SwapIn { body: true, ..SwapIn::default() })];
+        inspect.swaps = vec![swap(&["api.test"], SwapIn { body: true, others: true, ..SwapIn::default() })];
         inspect.aws.keys = vec![AwsKey {
             id_stand_in: "AKIAstandinstandinstandin".into(),
             id: secret("AKIDEXAMPLE"),
@@ -591,4 +591,19 @@ fn a_handshake_takes_no_longer_than_the_policy_allows() {
         other => panic!("{other:?}"),
     }
     assert!(setting.upstream.seen().is_empty());
+}
+
+#[test]
+fn what_ends_like_the_start_of_a_secret_arrives_whole() {
+    let start = |text: &str| text[..text.len() - 3].to_owned();
+    let upstream = Upstream::start(&["api.test"], move |_| page(&format!("it begins with {}", start(REAL))));
+    let setting = Setting::new(upstream, |inspect| {
+        inspect.swaps = vec![swap(&["api.test"], SwapIn { body: true, ..SwapIn::default() })];
+    });
+    let body = format!("and so does {}", start(STAND_IN));
+    let request = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let answer = setting.ask("api.test", &request);
+    assert!(answer.contains(&start(REAL)), "{answer}");
+    let seen = setting.upstream.seen().remove(0);
+    assert!(seen.contains(&body), "{seen}");
 }

@@ -5,6 +5,7 @@
 
 mod authority;
 pub(crate) mod body;
+mod own_authority;
 mod roots;
 pub(crate) mod serve;
 pub(crate) mod stream;

@@ -60,6 +60,8 @@ pub(crate) enum SecretError {
     GatewayOnHost(String),
     #[error("preparing the sandbox's certificate: {0}")]
     Authority(#[from] AuthorityError),
+    #[error("reading the certificate authority {}: {why}\nhelp: name a certificate and its key, both in PEM", path.display())]
+    AuthorityFile { path: PathBuf, why: String },
     #[error(transparent)]
     Roots(#[from] RootsError),
     #[error(transparent)]
@@ -180,7 +182,10 @@ pub(crate) fn read<'e>(
     let mut authority = None;
     let roots = Arc::new(Roots::load(&policy.network.tls.extra_ca, environment.clone())?);
     if policy.terminates_tls() {
-        let own = Arc::new(Authority::new()?);
+        let own = Arc::new(match &policy.network.tls.authority {
+            Some(files) => parts::authority(files)?,
+            None => Authority::new()?,
+        });
         let bundle = roots.pem_with(&own);
         let java = wants_java(policy, &reader.variable);
         made.variables.extend(trust::variables(

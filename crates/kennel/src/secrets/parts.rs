@@ -5,10 +5,12 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use kennel_policy::secrets::{
-    AbsentSecret, AwsPolicy, NoMatch, SecretMode, SecretParts, SecretRule, SecretSource,
+    AbsentSecret, AuthorityFiles, AwsPolicy, NoMatch, SecretMode, SecretParts, SecretRule, SecretSource,
 };
+use kennel_proxy::Authority;
 use kennel_proxy::secrets::{AwsKey, AwsKeys, Holder, MaskError, Masked, Swap, mask_parts};
 use zeroize::Zeroizing;
 
@@ -152,4 +154,17 @@ pub(super) fn aws_keys(policy: &AwsPolicy, found: &[Found<'_>]) -> AwsKeys {
         presigned: policy.presigned,
         sigv4a: policy.sigv4a,
     }
+}
+
+/// An authority of the user's own.
+pub(super) fn authority(files: &AuthorityFiles) -> Result<Authority, SecretError> {
+    let failed = |path: &Path, why: String| SecretError::AuthorityFile { path: path.to_path_buf(), why };
+    let contents = |path: &Path| match masks::contents(path) {
+        Ok(Some(contents)) => Ok(contents),
+        Ok(None) => Err(failed(path, "it does not exist".to_owned())),
+        Err(error) => Err(failed(path, error.to_string())),
+    };
+    let (certificate, key) = (contents(&files.certificate)?, contents(&files.key)?);
+    let made = Authority::from_pem(&certificate, &key);
+    made.map_err(|error| failed(&files.certificate, error.to_string()))
 }
