@@ -8,6 +8,7 @@ mod limits;
 mod pages;
 mod plans;
 mod process;
+mod secrets;
 mod sources;
 mod streams;
 

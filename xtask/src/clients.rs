@@ -1,5 +1,5 @@
-//! The clients that `tests/clients` makes requests with: libraries and package managers from PyPI and npm, in fixed versions,
-//! in a folder that stays for the next run. docs/network.md names the versions.
+//! The clients that `tests/clients` and `tests/secrets` make requests with: libraries and package managers from PyPI and npm,
+//! in fixed versions, in a folder that stays for the next run. docs/network.md names the versions.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -15,6 +15,7 @@ const FOLDER: &str = "/var/tmp/kennel-clients";
 const PYTHON: &[(&str, &str)] = &[
     ("aiohttp", "3.14.5"),
     ("anthropic", "2.8.0"),
+    ("google-genai", "3.1.0"),
     ("grpcio", "1.85.1"),
     ("httpx", "0.28.1"),
     ("huggingface_hub", "2.4.0"),
@@ -24,11 +25,15 @@ const PYTHON: &[(&str, &str)] = &[
     ("uv", "0.13.7"),
 ];
 
-/// Packages of npm, in the folder `node_modules`.
+/// Packages of PyPI in the major before, in the folder `python-previous`: they send the key in another header field.
+const PREVIOUS: &[(&str, &str)] = &[("anthropic", "1.17.0")];
+
+/// Packages of npm, in the folder `node_modules`; `name@npm:package` is a package under another name.
 const NODE: &[(&str, &str)] = &[
     ("@anthropic-ai/sdk", "1.8.0"),
     ("@grpc/grpc-js", "1.14.7"),
     ("@yarnpkg/cli-dist", "4.18.1"),
+    ("anthropic-previous@npm:@anthropic-ai/sdk", "0.137.0"),
     ("npm", "11.21.1"),
     ("openai", "7.53.0"),
     ("pnpm", "12.18.0"),
@@ -49,23 +54,13 @@ pub fn install() {
     let Some(folder) = folder() else {
         return println!("note: {FOLDER} is somebody else's; tests of clients are skipped");
     };
-    let python = |(name, version): &(&str, &str)| {
-        folder.join("python").join(format!("{name}-{version}.dist-info")).is_dir()
-    };
     let node = |(name, version): &(&str, &str)| {
+        let name = name.split_once("@npm:").map_or(*name, |(alias, _)| alias);
         let package = folder.join("node_modules").join(name).join("package.json");
         fs::read_to_string(package).is_ok_and(|text| text.contains(&format!("\"version\": \"{version}\"")))
     };
-    if !PYTHON.iter().all(python) {
-        println!("installing clients from PyPI");
-        let mut pip = Command::new("/usr/bin/python3");
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries=1"]);
-        pip.args(["--upgrade", "--only-binary=:all:", "--target"]).arg(folder.join("python"));
-        pip.args(PYTHON.iter().map(|(name, version)| format!("{name}=={version}")));
-        if !succeeds(&mut pip) || !PYTHON.iter().all(python) {
-            println!("note: pip could not install all of them; tests of these clients are skipped");
-        }
-    }
+    by_pip(&folder.join("python"), PYTHON);
+    by_pip(&folder.join("python-previous"), PREVIOUS);
     if !NODE.iter().all(node) {
         println!("installing clients from npm");
         let mut npm = Command::new("npm");
@@ -75,6 +70,25 @@ pub fn install() {
         if !succeeds(&mut npm) || !NODE.iter().all(node) {
             println!("note: npm could not install all of them; tests of these clients are skipped");
         }
+    }
+}
+
+/// Installs packages of PyPI into a folder, unless all of them are there.
+fn by_pip(folder: &Path, packages: &[(&str, &str)]) {
+    let is_there = |(name, version): &(&str, &str)| {
+        // Names of such folders have `_` where the package's name has `-`.
+        folder.join(format!("{}-{version}.dist-info", name.replace('-', "_"))).is_dir()
+    };
+    if packages.iter().all(is_there) {
+        return;
+    }
+    println!("installing clients from PyPI");
+    let mut pip = Command::new("/usr/bin/python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries=1"]);
+    pip.args(["--upgrade", "--only-binary=:all:", "--target"]).arg(folder);
+    pip.args(packages.iter().map(|(name, version)| format!("{name}=={version}")));
+    if !succeeds(&mut pip) || !packages.iter().all(is_there) {
+        println!("note: pip could not install all of them; tests of these clients are skipped");
     }
 }
 

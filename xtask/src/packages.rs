@@ -16,6 +16,7 @@ const WANTED: &[(&str, &str)] = &[
     ("fish", "completions"),
     ("gcc", "a compiler in a sandbox"),
     ("gdb", "a debugger in a sandbox"),
+    ("gh", "a client that sends a token"),
     ("git", "a program that agents use"),
     ("gnutls-bin", "a server to attack the gate with"),
     ("golang-go", "a server to attack the gate with"),

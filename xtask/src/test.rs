@@ -45,10 +45,14 @@ pub fn test(words: &[String]) -> Result<bool, Failure> {
     if flags.is_empty() && (names.is_empty() || names.iter().any(|name| *name == "compat")) {
         peers::install();
     }
-    if flags.is_empty() && (names.is_empty() || names.iter().any(|name| *name == "clients")) {
+    if flags.is_empty()
+        && (names.is_empty() || names.iter().any(|name| *name == "clients" || *name == "secrets"))
+    {
         clients::install();
     }
-    if flags.is_empty() && (names.is_empty() || names.iter().any(|name| *name == "agents")) {
+    if flags.is_empty()
+        && (names.is_empty() || names.iter().any(|name| *name == "agents" || *name == "secrets"))
+    {
         agents::install();
     }
     let mut reports = Vec::new();

@@ -4,6 +4,9 @@
 //! The server is this program, on the host's loopback, which sandboxes reach as host.kennel.internal. The client is
 //! always curl, and the time is curl's own, so that the start of the sandbox is not in it.
 
+#[path = "network/secrets.rs"]
+mod secrets;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -26,13 +29,17 @@ const DOORS: &[(&str, &str)] = &[
 ];
 
 /// What can be asked for by name, one behind the other.
-const PARTS: &[&str] = &["downloads", "requests", "memory", "startup"];
+const PARTS: &[&str] = &["downloads", "requests", "memory", "startup", "terminated", "gateway", "authority"];
 
 fn main() -> std::process::ExitCode {
     kennel_bench::run(network)
 }
 
 fn network() -> Result<(), Failure> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [secrets::CLIENT, base, key, times] = words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        return secrets::client(base, key, times.parse()?);
+    }
     let named: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     if let Some(unknown) = named.iter().find(|name| !PARTS.contains(&name.as_str())) {
         return Err(format!("no part called {unknown}; there are {}", PARTS.join(", ")).into());
@@ -62,6 +69,15 @@ fn network() -> Result<(), Failure> {
     }
     if wanted("startup") {
         startup()?;
+    }
+    if wanted("terminated") {
+        secrets::terminated()?;
+    }
+    if wanted("gateway") {
+        secrets::gateway()?;
+    }
+    if wanted("authority") {
+        secrets::authority()?;
     }
     Ok(())
 }

@@ -136,6 +136,8 @@ impl Gate {
                     listener(socket).map_err(failed("taking over a listener of the model gateway"))?;
                 // A listener without a provider is closed.
                 if let Some(gateway) = self.settings().gateway.clone().filter(|own| own.has(number)) {
+                    let address = listener.local_addr().map_err(failed("asking for a listener's port"))?;
+                    gateway.listens(address.port(), number);
                     listeners.push((listener, Kind::Gateway(gateway, number)));
                 }
             }
@@ -201,8 +203,6 @@ async fn accept(
     who: Option<Who>,
 ) {
     let gate = Rc::new(gate);
-    #[cfg(unix)]
-    let connections = Rc::<gateway::Connections>::default();
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -214,8 +214,6 @@ async fn accept(
         };
         let place = share.take().await;
         let (gate, sources, kind) = (Rc::clone(&gate), Rc::clone(&sources), kind.clone());
-        #[cfg(unix)]
-        let connections = Rc::clone(&connections);
         clock::expect_deadlines();
         let client = Client { who: who.clone(), transport: Transport::Tcp, address };
         let serve = async move {
@@ -239,7 +237,7 @@ async fn accept(
                 }
                 #[cfg(unix)]
                 Kind::Gateway(models, number) => {
-                    Box::pin(gateway::serve(&gate, &models, number, &connections, client)).await;
+                    Box::pin(gateway::serve(&gate, &models, number, client, false)).await;
                     None
                 }
             };

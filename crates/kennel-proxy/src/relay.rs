@@ -149,7 +149,8 @@ pub(crate) async fn send(stream: &TcpStream, mut bytes: &[u8], stall: Duration) 
 
 /// Writes the parts one behind the other, in one call where the socket takes it.
 pub(crate) async fn send_parts(stream: &TcpStream, parts: [&[u8]; 3], stall: Duration) -> io::Result<()> {
-    let mut sent = match stream.try_write_vectored(&parts.map(io::IoSlice::new)) {
+    let slices = parts.map(io::IoSlice::new);
+    let mut sent = match at_once(stream, Interest::WRITABLE, || sockets::send_parts(stream, &slices)) {
         Ok(count) => count,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
         Err(error) => return Err(error),

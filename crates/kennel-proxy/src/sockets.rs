@@ -110,6 +110,33 @@ pub(crate) fn send(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(stream, bytes, SendFlags::NOSIGNAL)?)
 }
 
+/// Sends parts one behind the other, in one call. The standard library's own sends a signal to a program that is not told by
+/// its language's start-up to ignore it, and the command's `main` is C's.
+#[cfg(not(any(target_vendor = "apple", windows)))]
+pub(crate) fn send_parts(stream: &TcpStream, parts: &[io::IoSlice<'_>]) -> io::Result<usize> {
+    let mut none = rustix::net::SendAncillaryBuffer::default();
+    // More parts than the system takes in one call are an error to it, and no part to who calls.
+    let parts = &parts[..parts.len().min(MOST_PARTS)];
+    Ok(rustix::net::sendmsg(stream, parts, &mut none, SendFlags::NOSIGNAL)?)
+}
+
+/// Linux's IOV_MAX.
+#[cfg(not(any(target_vendor = "apple", windows)))]
+const MOST_PARTS: usize = 1024;
+
+/// See [`send`].
+#[cfg(target_vendor = "apple")]
+pub(crate) fn send_parts(stream: &TcpStream, parts: &[io::IoSlice<'_>]) -> io::Result<usize> {
+    sockopt::set_socket_nosigpipe(stream, true)?;
+    stream.try_write_vectored(parts)
+}
+
+/// See [`send`].
+#[cfg(windows)]
+pub(crate) fn send_parts(stream: &TcpStream, parts: &[io::IoSlice<'_>]) -> io::Result<usize> {
+    stream.try_write_vectored(parts)
+}
+
 /// Apple's systems have no such flag for one call. A socket that was accepted does not have the option that its listener
 /// has, so it is set here.
 #[cfg(target_vendor = "apple")]

@@ -23,7 +23,9 @@ use hyper_util::rt::TokioIo;
 use kennel_policy::gateway::{Api, Budget, Price};
 use kennel_proxy::gateway::{Gateway, GatewaySettings, Provider, Upstream};
 use kennel_proxy::secrets::SecretValue;
-use kennel_proxy::{Gate, GateSockets, OpenGate, ResolverSettings, Roots, Rules, Settings};
+use kennel_proxy::{
+    Gate, GateSockets, Inspect, Inspector, OpenGate, ResolverSettings, Roots, Rules, Settings,
+};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
@@ -207,6 +209,7 @@ struct Setting {
     service: Service,
     gateway: Arc<Gateway>,
     address: SocketAddr,
+    proxy: SocketAddr,
     gate: Gate,
     _open: OpenGate,
 }
@@ -218,6 +221,16 @@ impl Setting {
     }
 
     fn at(service: Service, upstream: &str, api: Api, change: impl FnOnce(&mut GatewaySettings)) -> Setting {
+        Setting::with(service, upstream, api, change, None)
+    }
+
+    fn with(
+        service: Service,
+        upstream: &str,
+        api: Api,
+        change: impl FnOnce(&mut GatewaySettings),
+        inspect: Option<Arc<Inspector>>,
+    ) -> Setting {
         let provider = Provider {
             name: "models".into(),
             api,
@@ -235,6 +248,7 @@ impl Setting {
         names.set("api.test", &["127.0.0.1"]);
         let settings = Settings {
             gateway: Some(Arc::clone(&gateway)),
+            inspect,
             resolver: ResolverSettings {
                 hosts_file: "/dev/null".into(),
                 configuration: "/dev/null".into(),
@@ -246,16 +260,26 @@ impl Setting {
         let gate = Gate::new(Rules::default(), settings);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let sockets = GateSockets { gateway: vec![(listener.into(), 0)], ..GateSockets::default() };
+        let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+        let proxy_address = proxy.local_addr().unwrap();
+        let sockets = GateSockets {
+            gateway: vec![(listener.into(), 0)],
+            proxy: vec![proxy.into()],
+            ..GateSockets::default()
+        };
         let open = gate.open(sockets).unwrap();
-        Setting { service, gateway, address, gate, _open: open }
+        Setting { service, gateway, address, proxy: proxy_address, gate, _open: open }
     }
 
     fn client(&self) -> Client {
-        let stream = TcpStream::connect(self.address).unwrap();
+        Setting::client_of(self.address)
+    }
+
+    fn client_of(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(SOON)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Client { stream, inbox: Vec::new() }
+        Client { stream, inbox: Vec::new(), host: "127.0.0.1".into() }
     }
 
     fn ask(&self, line: &str, fields: &[(&str, &str)], body: &str) -> Answer {
@@ -286,6 +310,7 @@ impl Setting {
 struct Client {
     stream: TcpStream,
     inbox: Vec<u8>,
+    host: String,
 }
 
 #[derive(Debug)]
@@ -315,7 +340,8 @@ impl Client {
     }
 
     fn send(&mut self, line: &str, fields: &[(&str, &str)], body: &str) {
-        let mut text = format!("{line} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n");
+        let host = &self.host;
+        let mut text = format!("{line} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n");
         for (name, value) in fields {
             text += &format!("{name}: {value}\r\n");
         }
@@ -426,6 +452,7 @@ fn the_token_is_exchanged_where_the_client_sends_it() {
             assert_eq!(seen.line, "POST /v1/messages?beta=true");
             assert_eq!(seen.body, ASK);
             assert_eq!(seen.fields["accept-encoding"], "identity");
+            assert_eq!(seen.fields["content-type"], "application/json");
             assert!(!seen.fields.contains_key("cookie"));
             let all = format!("{seen:?}");
             assert!(!all.contains(TOKEN) && !all.contains("somebody-else"), "{all}");
@@ -494,6 +521,43 @@ fn only_known_paths_are_passed_on_in_both_forms() {
         assert_eq!(answer.json()["error"]["type"], "not_found_error");
     }
     assert_eq!(setting.service.seen().len(), 1);
+}
+
+#[test]
+fn clients_that_send_everything_to_the_proxy_reach_the_gateway_too() {
+    for reads_requests in [false, true] {
+        let service = Service::start(Speaks::H1, strict);
+        let upstream = format!("https://api.test:{}", service.port);
+        let inspect = Inspect {
+            swaps: Vec::new(),
+            http: Vec::new(),
+            terminate: Vec::new(),
+            exclude: Vec::new(),
+            authority: None,
+            roots: Arc::new(Roots::load(&[], std::iter::empty()).unwrap()),
+            strip_response_headers: Vec::new(),
+            refuse_opaque: false,
+        };
+        let inspect = reads_requests.then(|| Arc::new(Inspector::new(inspect).unwrap()));
+        let setting = Setting::with(service, &upstream, Api::Anthropic, |_| {}, inspect);
+        for host in ["127.0.0.1", "localhost"] {
+            let mut client = Setting::client_of(setting.proxy);
+            let line = format!("POST http://{host}:{}/v1/messages", setting.address.port());
+            let fields = [("x-api-key", TOKEN)];
+            client.host = format!("{host}:{}", setting.address.port());
+            assert_eq!(client.ask(&line, &fields, ASK).status, 200, "{line}");
+        }
+        let mut client = Setting::client_of(setting.proxy);
+        let other = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        client.host = other.to_string();
+        let line = format!("POST http://{other}/v1/messages");
+        assert_eq!(
+            client.ask(&line, &[("x-api-key", TOKEN)], ASK).status,
+            403,
+            "another port is not the gateway's"
+        );
+        assert_eq!(setting.service.seen().len(), 2);
+    }
 }
 
 #[test]
@@ -678,6 +742,38 @@ fn what_would_go_around_a_budget_is_refused() {
     assert_eq!(ask(json!({"model": "gpt-6", "background": true})).status, 400);
     assert!(setting.service.seen().is_empty());
     assert_eq!(ask(json!({"model": "gpt-6", "background": false})).status, 200);
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_is_counted_by_its_length() {
+    let service = Service::start(Speaks::H1, |_| Reply::of(200, "application/x-protobuf", vec![7; 4000]));
+    let setting = Setting::new(service, Api::Gemini, |settings| settings.budget.output_tokens = Some(900));
+    let ask = || setting.post("/v1beta/models/m:generateContent?alt=proto", &json!({"contents": []})).status;
+    assert_eq!(ask(), 200);
+    let used = setting.used(|used| used.total.output_tokens > 0).total;
+    assert_eq!((used.output_tokens, used.estimated), (1000, 1));
+    assert_eq!(ask(), 429);
+}
+
+#[test]
+fn a_body_is_what_it_was_read_as() {
+    let setting = Setting::new(Service::start(Speaks::H2, strict), Api::OpenAi, |settings| {
+        settings.providers[0].models = vec!["small".into()];
+    });
+    let token = format!("Bearer {TOKEN}");
+    let mut client = setting.client();
+    let both = r#"{"model":"small","x":"&model=large&"}"#;
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nAuthorization: {token}\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{both}",
+        both.len()
+    );
+    client.stream.write_all(head.as_bytes()).unwrap();
+    assert_eq!(client.answer().status, 200);
+    let answer = setting.ask("GET /v1/models", &[("Authorization", &token)], "{\"model\":\"large\"}");
+    assert_eq!(answer.status, 200);
+    let seen = setting.service.seen();
+    assert_eq!(seen[0].fields["content-type"], "application/json");
+    assert_eq!(seen[1].body, "");
 }
 
 #[test]

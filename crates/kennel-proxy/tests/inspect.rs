@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use kennel_policy::domain::{HostRule, ListKind};
 use kennel_policy::http_rule::HttpRule;
 use kennel_policy::secrets::SwapIn;
-use kennel_proxy::secrets::{AwsKey, AwsKeys, SecretValue, Swap};
+use kennel_proxy::secrets::{AwsKey, SecretValue, Swap};
 use kennel_proxy::{Authority, Inspect, Inspector, Roots, Verdict};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
@@ -185,19 +185,7 @@ fn swap(hosts: &[&str], swap_in: SwapIn) -> Swap {
 }
 
 fn nothing(roots: Arc<Roots>, authority: &Arc<Authority>) -> Inspect {
-    Inspect {
-        swaps: Vec::new(),
-        http: Vec::new(),
-        terminate: Vec::new(),
-        exclude: Vec::new(),
-        authority: Some(Arc::clone(authority)),
-        roots,
-        strip_response_headers: Vec::new(),
-        refuse_opaque: false,
-        aws: AwsKeys::default(),
-        max_connections: None,
-        handshake_timeout: None,
-    }
+    Inspect { authority: Some(Arc::clone(authority)), ..Inspect::new(roots) }
 }
 
 struct Setting {

@@ -106,6 +106,7 @@ const INSIDE: &[Verb] = &[
     // What belongs to all.
     ("cgroup", 0, 0),
     ("procs", 0, 0),
+    ("memory", 0, 0), // of every process
     ("procwrite", 0, 0),
     ("lease", 1, 1),
     ("flock", 1, 1),

@@ -73,13 +73,14 @@ impl Api {
         }
     }
 
-    /// The variables that clients read a provider's key from. Of several the first is looked at first.
+    /// The variables that clients read a provider's key from, of which one is set: the policy's own source if it is among them,
+    /// or else the first.
     #[must_use]
     pub fn key_variables(self) -> &'static [&'static str] {
         match self {
-            Api::Anthropic => &["ANTHROPIC_API_KEY"],
+            Api::Anthropic => &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"],
             Api::OpenAi => &["OPENAI_API_KEY"],
-            Api::Gemini => &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
+            Api::Gemini => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
             Api::Ollama => &["OLLAMA_API_KEY"],
         }
     }

@@ -24,10 +24,10 @@ pub struct SecretError {
 pub enum SecretProblem {
     /// A stand-in that nobody would exchange.
     #[error(
-        "kennel does not know where it belongs; list the hosts that it is sent to in its `hosts`, or set its `mode` to \
-         `inject` to let the command see it"
+        "kennel does not know where it belongs; list the hosts that it is sent to in its `hosts` ({0}@HOST in one word), or \
+         set its `mode` to `inject` to let the command see it"
     )]
-    NoHosts,
+    NoHosts(String),
     /// Rules about requests, for a value that the command holds.
     #[error(
         "`{0}` means nothing with mode `inject`: the command holds the value and sends it wherever it can"
@@ -149,7 +149,7 @@ fn check(rule: &SecretRule, others: &[SecretRule], settings: &Settings) -> Resul
 fn check_swap(rule: &SecretRule, settings: &Settings) -> Result<(), SecretProblem> {
     let network = &settings.network;
     if rule.hosts.is_empty() {
-        return Err(SecretProblem::NoHosts);
+        return Err(SecretProblem::NoHosts(rule.name.clone()));
     }
     if let Some(Stated { value, origin }) = &network.mode {
         let mode = match value {

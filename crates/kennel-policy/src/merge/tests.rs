@@ -529,7 +529,7 @@ fn a_secret_that_cannot_be_used_so_says_why() {
     for (text, message) in [
         (
             "[secrets.ACME]",
-            "secrets.ACME (f:1): kennel does not know where it belongs; list the hosts that it is sent to in its `hosts`, or set its `mode` to `inject` to let the command see it",
+            "secrets.ACME (f:1): kennel does not know where it belongs; list the hosts that it is sent to in its `hosts` (ACME@HOST in one word), or set its `mode` to `inject` to let the command see it",
         ),
         (
             "[secrets.A]\nmode = \"inject\"\nhosts = [\"a.test\"]",

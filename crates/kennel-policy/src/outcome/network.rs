@@ -21,7 +21,7 @@ pub struct NetworkDecision {
     pub host: String,
     /// The port; `None` for a look-up.
     pub port: Option<u16>,
-    /// By which door it came: `http`, `connect`, `socks`, `direct`, `dns`.
+    /// By which door it came: `http`, `connect`, `socks`, `direct`, `dns`, `gateway`.
     pub door: String,
     /// Whether it was let through.
     pub allowed: bool,

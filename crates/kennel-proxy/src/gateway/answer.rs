@@ -105,8 +105,8 @@ impl Drop for Exchange {
         let mut counts = counters.counts(model, tokens, estimated);
         counts.refused = u64::from(self.refused.is_some() && !self.sent);
         counts.bytes_received = self.bytes_received;
-        // What was refused was asked for by a name that anybody could make up.
-        let listed = if self.sent { model } else { None };
+        // What was refused was perhaps asked for by a name that somebody made up, to crowd out the others.
+        let listed = model.filter(|model| self.sent || counters.knows(self.provider, model));
         counters.add(self.provider, listed, &counts);
         drop(counters);
         counts.bytes_sent = self.bytes_sent;

@@ -133,6 +133,12 @@ impl Counters {
             .or_else(|| of(&self.budget, &self.total, None))
     }
 
+    /// Whether a model is counted.
+    #[must_use]
+    pub fn knows(&self, provider: usize, model: &str) -> bool {
+        self.models.iter().any(|(number, name, _)| *number == provider && name.as_deref() == Some(model))
+    }
+
     /// Counts what a request used.
     pub fn add(&mut self, provider: usize, model: Option<&str>, more: &ModelCounts) {
         self.total.add(more);

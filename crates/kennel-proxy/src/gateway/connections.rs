@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -20,14 +21,41 @@ use crate::inspect::upstream::{self, Sender};
 
 /// The most connections of HTTP/1.1 that are kept while nobody uses them.
 const MOST_KEPT: usize = 8;
+/// Less than what routers remember a silent connection for.
+const MOST_AGE: Duration = Duration::from_secs(90);
 
-/// Connections to one provider.
+thread_local! {
+    /// Of the gate that this thread serves. They belong to its event loop.
+    static OWN: Rc<Connections> = Rc::default();
+}
+
+/// Connections that nobody uses.
 #[derive(Default)]
-pub(crate) struct Connections(RefCell<Vec<Sender>>);
+pub(crate) struct Connections(RefCell<Vec<Kept>>);
+
+struct Kept {
+    provider: usize,
+    sender: Sender,
+    /// By the clock on the wall, which also counts the time that a computer sleeps.
+    used: SystemTime,
+}
+
+impl Kept {
+    fn new(provider: usize, sender: Sender) -> Kept {
+        Kept { provider, sender, used: SystemTime::now() }
+    }
+
+    /// Whether it takes another request, as far as anybody can tell: of an old one nobody may know any more, and who uses it waits
+    /// for minutes to find that out.
+    fn is_fresh(&self) -> bool {
+        !self.sender.is_closed() && self.used.elapsed().is_ok_and(|age| age < MOST_AGE)
+    }
+}
 
 /// A connection of HTTP/1.1 that is used, to be kept when the response has ended.
 pub(crate) struct Lent {
     from: Rc<Connections>,
+    provider: usize,
     sender: Option<Sender>,
 }
 
@@ -39,25 +67,31 @@ impl Lent {
             && !sender.is_closed()
             && kept.len() < MOST_KEPT
         {
-            kept.push(sender);
+            kept.push(Kept::new(self.provider, sender));
         }
     }
 }
 
 impl Connections {
-    /// Sends a request. One that a kept connection did not take any more goes by a new one.
+    /// Those of this thread.
+    pub(crate) fn own() -> Rc<Connections> {
+        OWN.with(Rc::clone)
+    }
+
+    /// Sends a request to the provider of this number. One that a kept connection did not take any more goes by a new one.
     pub(crate) async fn send(
         self: &Rc<Self>,
         gate: &Gate,
         gateway: &Gateway,
-        to: &Upstream,
+        provider: usize,
         build: impl Fn(bool) -> Result<Request<()>, Refusal>,
         body: &Bytes,
     ) -> Result<(Response<Incoming>, Lent), Refusal> {
+        let to = &gateway.providers[provider].upstream;
         for may_keep in [true, false] {
-            let (mut sender, is_new) = match self.kept().filter(|_| may_keep) {
+            let (mut sender, is_new) = match self.kept(provider).filter(|_| may_keep) {
                 Some(sender) => (sender, false),
-                None => (self.connect(gate, gateway, to).await?, true),
+                None => (self.connect(gate, gateway, provider).await?, true),
             };
             let all: AnyBody = Box::pin(Full::new(body.clone()).map_err(|never| match never {}));
             let request = build(sender.is_h2())?.map(|()| all);
@@ -66,28 +100,31 @@ impl Connections {
                 Err(_) => return Err(Refusal::Upstream(format!("{to} did not answer in time"))),
                 Ok(Ok(response)) => {
                     let sender = Some(sender).filter(|sender| !sender.is_h2());
-                    return Ok((response, Lent { from: Rc::clone(self), sender }));
+                    return Ok((response, Lent { from: Rc::clone(self), provider, sender }));
                 }
                 // It was closed meanwhile, and the provider has seen nothing of this request.
                 Ok(Err((_, Some(_)))) if !is_new => {}
                 Ok(Err((error, _))) => return Err(unreachable(to, &innermost(&error))),
             }
-            self.0.borrow_mut().clear();
+            self.0.borrow_mut().retain(|kept| kept.provider != provider);
         }
         Err(unreachable(to, "the connection was closed"))
     }
 
-    fn kept(&self) -> Option<Sender> {
+    fn kept(&self, provider: usize) -> Option<Sender> {
         let mut kept = self.0.borrow_mut();
-        kept.retain(|sender| !sender.is_closed());
-        match kept.last() {
+        kept.retain(Kept::is_fresh);
+        let place = kept.iter().rposition(|kept| kept.provider == provider)?;
+        if let Kept { sender: Sender::H2(shared), used, .. } = &mut kept[place] {
             // Shared by all.
-            Some(Sender::H2(shared)) => Some(Sender::H2(shared.clone())),
-            _ => kept.pop(),
+            *used = SystemTime::now();
+            return Some(Sender::H2(shared.clone()));
         }
+        Some(kept.remove(place).sender)
     }
 
-    async fn connect(&self, gate: &Gate, gateway: &Gateway, to: &Upstream) -> Result<Sender, Refusal> {
+    async fn connect(&self, gate: &Gate, gateway: &Gateway, provider: usize) -> Result<Sender, Refusal> {
+        let to = &gateway.providers[provider].upstream;
         let times = gate.settings().times;
         let target = Target { host: to.host.clone(), port: to.port };
         let route = gate.route_to(&target, if to.tls { Exit::Tunnel } else { Exit::Request }).await;
@@ -97,7 +134,7 @@ impl Connections {
         let tls = to.tls.then_some((&gateway.verifier, &to.host));
         let sender = upstream::open(wire, tls, true, times).await.map_err(|error| not_opened(to, &error))?;
         if let Sender::H2(shared) = &sender {
-            self.0.borrow_mut().push(Sender::H2(shared.clone()));
+            self.0.borrow_mut().push(Kept::new(provider, Sender::H2(shared.clone())));
         }
         Ok(sender)
     }

@@ -24,6 +24,7 @@ use std::io::Write;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use kennel_policy::domain::Host;
 use kennel_policy::gateway::Budget;
 use kennel_policy::outcome::GatewayUse;
 use kennel_policy::secrets::SwapIn;
@@ -31,12 +32,12 @@ use tokio::sync::Semaphore;
 
 use budget::Counters;
 pub use budget::Prices;
-pub(crate) use connections::Connections;
 use log::Log;
 pub use provider::{GatewayError, Provider, Upstream};
 
-pub(crate) use service::serve;
+pub(crate) use service::{answer, serve};
 
+use crate::gate::Target;
 use crate::inspect::Roots;
 use crate::inspect::upstream::Verifier;
 use crate::secrets::{Redaction, Swap};
@@ -108,6 +109,8 @@ pub struct Gateway {
     no_stream_options: Vec<AtomicBool>,
     counters: Mutex<Counters>,
     log: Log,
+    /// Ports inside, each with the number of its provider.
+    ports: Mutex<Vec<(u16, usize)>>,
     /// In KiB.
     memory: Semaphore,
 }
@@ -136,6 +139,7 @@ impl Gateway {
             verifier: Verifier::new(roots),
             counters: Mutex::new(Counters::new(budget, budgets, prices)),
             log: Log::new(log, log_contents),
+            ports: Mutex::default(),
             memory: Semaphore::new(MOST_BODIES as usize),
             providers,
         })
@@ -143,6 +147,21 @@ impl Gateway {
 
     pub(crate) fn has(&self, number: usize) -> bool {
         number < self.providers.len()
+    }
+
+    /// A provider is found at this port inside.
+    pub(crate) fn listens(&self, port: u16, number: usize) {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner).push((port, number));
+    }
+
+    /// The provider that a client of the proxy door means: some send requests for the loopback there as well.
+    pub(crate) fn provider_at(&self, target: &Target) -> Option<usize> {
+        let is_inside = match &target.host {
+            Host::Ip(address) => address.is_loopback(),
+            Host::Name(name) => name == "localhost",
+        };
+        let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        ports.iter().find(|(port, _)| is_inside && *port == target.port).map(|(_, number)| *number)
     }
 
     /// What was used so far.

@@ -1,6 +1,5 @@
 //! The service behind each provider's listener inside: plain HTTP/1.1, in origin form or absolute form.
 
-use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -45,23 +44,25 @@ const MOST_DISCARDED: u64 = 1 << 30;
 /// The most of a text of the client's that is repeated to it and logged.
 const MOST_SHOWN: usize = 200;
 
-/// Serves a client inside that came to the listener of a provider.
-pub(crate) async fn serve(
-    gate: &Gate,
-    gateway: &Arc<Gateway>,
-    number: usize,
-    connections: &Rc<Connections>,
-    client: Wire,
-) {
+/// Serves a client inside that came to the listener of a provider, or with `one` request to the proxy door.
+pub(crate) async fn serve(gate: &Gate, gateway: &Arc<Gateway>, number: usize, client: Wire, one: bool) {
     let times = gate.settings().times;
-    let service = service_fn(|request| {
-        let service = Service { gate, gateway, provider: &gateway.providers[number], number, connections };
-        async move { service.answer(request).await }
-    });
+    let service = service_fn(|request| answer(gate, gateway, number, request));
     let mut server = hyper::server::conn::http1::Builder::new();
     // A client that closes waits for no answer: the provider is to stop then.
     server.timer(TokioTimer::new()).header_read_timeout(times.idle).max_buf_size(MOST_HEAD).half_close(false);
+    server.keep_alive(!one);
     let _ = server.serve_connection(TokioIo::new(Buffered::from(client)), service).await;
+}
+
+/// The answer to one request for a provider. An error closes the connection.
+pub(crate) async fn answer(
+    gate: &Gate,
+    gateway: &Arc<Gateway>,
+    number: usize,
+    request: Request<Incoming>,
+) -> Result<Response<AnyBody>, BoxError> {
+    Service { gate, gateway, provider: &gateway.providers[number], number }.answer(request).await
 }
 
 struct Service<'a> {
@@ -69,7 +70,6 @@ struct Service<'a> {
     gateway: &'a Arc<Gateway>,
     provider: &'a Provider,
     number: usize,
-    connections: &'a Rc<Connections>,
 }
 
 /// A request that may go on.
@@ -81,7 +81,6 @@ struct Allowed {
 }
 
 impl Service<'_> {
-    /// The answer to a request. An error closes the connection.
     async fn answer(self, request: Request<Incoming>) -> Result<Response<AnyBody>, BoxError> {
         let (head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
@@ -234,6 +233,13 @@ impl Service<'_> {
         let (provider, upstream) = (self.provider, &self.provider.upstream);
         token::strip(&mut head.headers);
         head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let nothing = Bytes::new();
+        let is_post = head.method == Method::POST;
+        let body = if is_post { body } else { &nothing };
+        if is_post {
+            // As it was read: a text can be a form as well.
+            head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
         let failed = |_| Refusal::Upstream("the request cannot be written".into());
         let mut query = Zeroizing::new(allowed.query);
         if let (Some(key), Some(place)) = (&provider.key, allowed.place) {
@@ -263,8 +269,9 @@ impl Service<'_> {
             }
             Ok(request)
         };
-        let send =
-            async |body: &Bytes| self.connections.send(self.gate, self.gateway, upstream, build, body).await;
+        let send = async |body: &Bytes| {
+            Connections::own().send(self.gate, self.gateway, self.number, build, body).await
+        };
         let unwanted = &self.gateway.no_stream_options[self.number];
         let asking = match unwanted.load(Ordering::Relaxed) {
             false => stream_usage::asking(&allowed.endpoint, &allowed.asked, body).map(Bytes::from),

@@ -85,6 +85,8 @@ fn is_unwanted(name: &str) -> bool {
                 | "expect"
                 | "content-length"
                 | "accept-encoding"
+                | "range"
+                | "if-range"
                 | "forwarded"
                 | "via"
                 | "x-original-url"

@@ -23,10 +23,14 @@ pub struct UsageReader {
 pub struct Reported {
     /// The tokens; `None` where it did not say.
     pub tokens: Option<Tokens>,
-    /// Whether this is what it says at its end, and not a beginning.
+    /// Whether they are of all that came until they were told, and not of the beginning.
     pub is_final: bool,
     /// Bytes of text that a model wrote, as far as the names of members tell.
     pub text: u64,
+    /// Those of them that came after the tokens were told.
+    pub text_after: u64,
+    /// All bytes.
+    pub bytes: u64,
 }
 
 impl Reported {
@@ -36,15 +40,19 @@ impl Reported {
     /// A client that goes away before the end would otherwise use what nobody counts.
     #[must_use]
     pub fn counted(&self, whole: bool, sent: u64) -> (Tokens, bool) {
+        let estimate = |bytes: u64| bytes.div_ceil(BYTES_PER_TOKEN);
         match self.tokens {
-            Some(tokens) if self.is_final && whole => (tokens, false),
-            Some(tokens) => {
-                let output = tokens.output.max(self.text.div_ceil(BYTES_PER_TOKEN));
+            // The end of a stream tells nothing more: many clients do not wait for it.
+            Some(tokens) if self.is_final && (whole || self.text_after == 0) => (tokens, false),
+            Some(tokens) if self.is_final => {
+                let output = tokens.output.saturating_add(estimate(self.text_after));
                 (Tokens { output, ..tokens }, true)
             }
+            Some(tokens) => (Tokens { output: tokens.output.max(estimate(self.text)), ..tokens }, true),
             None => {
-                let (input, output) = (sent.div_ceil(BYTES_PER_TOKEN), self.text.div_ceil(BYTES_PER_TOKEN));
-                (Tokens { input, output, ..Tokens::default() }, true)
+                // What cannot be read (`alt=proto`, sound) is no less than what can.
+                let output = estimate(if self.text > 0 { self.text } else { self.bytes });
+                (Tokens { input: estimate(sent), output, ..Tokens::default() }, true)
             }
         }
     }
@@ -68,6 +76,7 @@ impl UsageReader {
     /// Takes a part, cut anywhere.
     pub fn push(&mut self, part: &[u8]) {
         let UsageReader { events, json, found } = self;
+        found.bytes = found.bytes.saturating_add(part.len() as u64);
         let mut tell = |levels: &[Level], value: Value<'_>| found.see(levels, value);
         match events {
             // What is no JSON tells nothing, and neither does what comes after it.
@@ -102,6 +111,8 @@ struct Found {
     tools: u64,
     is_final: bool,
     text: u64,
+    text_after: u64,
+    bytes: u64,
 }
 
 impl Found {
@@ -115,6 +126,7 @@ impl Found {
         match value {
             Value::Text(_, length) if is_text(levels.last().and_then(Level::name).unwrap_or_default()) => {
                 self.text = self.text.saturating_add(length);
+                self.text_after = self.text_after.saturating_add(length);
             }
             Value::Number(number) => {
                 let Some(number) = count(number) else { return };
@@ -134,7 +146,9 @@ impl Found {
                     (1, member @ ("prompt_eval_count" | "eval_count"), _, _) => self.plain(member, number),
                     _ => false,
                 };
-                self.is_final |= known && is_final;
+                if known && is_final {
+                    (self.is_final, self.text_after) = (true, 0);
+                }
             }
             _ => {}
         }
@@ -169,7 +183,8 @@ impl Found {
             cache_read: sum([self.cache_read, self.cached, 0]).min(input),
             cache_write: self.cache_write,
         };
-        Reported { tokens: told.then_some(tokens), is_final: self.is_final, text: self.text }
+        let Found { is_final, text, text_after, bytes, .. } = *self;
+        Reported { tokens: told.then_some(tokens), is_final, text, text_after, bytes }
     }
 }
 
@@ -321,6 +336,9 @@ mod tests {
         assert_eq!(reported.tokens, Some(tokens(175, 15, 50, 100)));
         assert!(reported.is_final);
         assert_eq!(reported.counted(true, 1000), (tokens(175, 15, 50, 100), false));
+        assert_eq!(reported.counted(false, 1000), (tokens(175, 15, 50, 100), false), "all was told");
+        let more = format!("{stream}data: {{\"delta\":{{\"text\":\"12345678\"}}}}\n\n");
+        assert_eq!(read(SSE, &more).counted(false, 1), (tokens(175, 17, 50, 100), true));
 
         let begun = read(SSE, stream.split("event: message_delta").next().unwrap());
         assert_eq!((begun.tokens, begun.is_final), (Some(tokens(175, 1, 50, 100)), false));
@@ -402,7 +420,7 @@ mod tests {
             Some(tokens(0, 7, 0, 0)),
             "an event that is no JSON is left out"
         );
-        assert_eq!(read("audio/mpeg", "ID3…").counted(true, 40), (tokens(10, 0, 0, 0), true));
+        assert_eq!(read("audio/mpeg", "ID3 and more").counted(true, 40), (tokens(10, 3, 0, 0), true));
     }
 
     proptest! {

@@ -42,6 +42,17 @@ pub(crate) async fn proxy(gate: &Gate, mut client: Wire) -> Option<Tunnel> {
         if authorized(gate, &request) && request.method == "CONNECT" {
             return connect_method(gate, client, &request).await;
         }
+        #[cfg(unix)]
+        if authorized(gate, &request)
+            && let Some(gateway) = &gate.settings().gateway
+            && let Ok(wanted) = absolute_form(&request)
+            && let Some(number) = gateway.provider_at(&wanted.target)
+        {
+            let inbox = [request.to_bytes(), std::mem::take(&mut client.inbox)].concat();
+            let client = Wire { stream: client.stream, inbox };
+            Box::pin(crate::gateway::serve(gate, gateway, number, client, true)).await;
+            return None;
+        }
         let ready = match authorized(gate, &request) {
             // A connection that began with a CONNECT goes on with nothing else, where requests are read.
             true if gate.reads_requests() => {

@@ -54,6 +54,26 @@ pub struct Inspect {
     pub handshake_timeout: Option<Duration>,
 }
 
+impl Inspect {
+    /// Nothing to do yet.
+    #[must_use]
+    pub fn new(roots: Arc<Roots>) -> Inspect {
+        Inspect {
+            swaps: Vec::new(),
+            http: Vec::new(),
+            terminate: Vec::new(),
+            exclude: Vec::new(),
+            authority: None,
+            roots,
+            strip_response_headers: Vec::new(),
+            refuse_opaque: false,
+            aws: AwsKeys::default(),
+            max_connections: None,
+            handshake_timeout: None,
+        }
+    }
+}
+
 /// The same, ready to work.
 #[derive(Debug)]
 pub struct Inspector {

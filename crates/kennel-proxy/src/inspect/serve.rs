@@ -75,9 +75,9 @@ impl Way {
 
     /// A connection that takes a request. Of HTTP/1.1 it is taken out, and put back behind the answer's head.
     async fn sender(&self, client: &Client) -> Result<Sender, Page> {
-        if let Some(sender) = self.sender.borrow_mut().take()
-            && !sender.is_closed()
-        {
+        // By itself: in the condition the borrow would last for the whole block.
+        let kept = self.sender.borrow_mut().take();
+        if let Some(sender) = kept.filter(|sender| !sender.is_closed()) {
             if let Sender::H2(shared) = &sender {
                 let own = Sender::H2(shared.clone());
                 *self.sender.borrow_mut() = Some(sender);
@@ -225,6 +225,13 @@ impl Client {
         upgrade: hyper::upgrade::OnUpgrade,
     ) -> Result<Response<AnyBody>, Page> {
         let target = self.target(&request)?;
+        if self.fixed.is_none()
+            && let Some(gateway) = &self.gate.settings().gateway
+            && let Some(number) = gateway.provider_at(&target)
+        {
+            let answered = crate::gateway::answer(&self.gate, gateway, number, request).await;
+            return answered.map_err(|error| Page::bad_answer(&error.to_string()));
+        }
         if let Some(page) = &self.failure {
             return Err(page.clone());
         }

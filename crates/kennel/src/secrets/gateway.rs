@@ -83,11 +83,11 @@ pub(super) fn variables(
             _ => None,
         };
         let is_first = !served.contains(&rule.api);
-        let bases = base_variables(rule.api).iter().filter(|_| is_first);
+        let bases = rule.api.base_variables().iter().filter(|_| is_first);
         for name in bases.copied().chain(rule.variables.iter().map(String::as_str)) {
             all.set.push((name.into(), base.clone().into()));
         }
-        let known = key_variables(rule.api);
+        let known = rule.api.key_variables();
         let is_known = |name: &OsString| known.iter().any(|own| name == own);
         let mut holders: Vec<OsString> = source.iter().cloned().collect();
         if is_first && key_is_wanted(rule) && !source.as_ref().is_some_and(is_known) {
@@ -111,26 +111,6 @@ pub(super) fn variables(
 /// Ollama on a computer of one's own wants no key.
 fn key_is_wanted(rule: &ProviderRule) -> bool {
     rule.key.is_some() || rule.api != Api::Ollama
-}
-
-fn base_variables(api: Api) -> &'static [&'static str] {
-    match api {
-        Api::Anthropic => &["ANTHROPIC_BASE_URL"],
-        // The second is aider's and that of older libraries.
-        Api::OpenAi => &["OPENAI_BASE_URL", "OPENAI_API_BASE"],
-        Api::Gemini => &["GOOGLE_GEMINI_BASE_URL"],
-        Api::Ollama => &["OLLAMA_HOST"],
-    }
-}
-
-/// The first is set where the policy's own source is none of them.
-fn key_variables(api: Api) -> &'static [&'static str] {
-    match api {
-        Api::Anthropic => &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"],
-        Api::OpenAi => &["OPENAI_API_KEY"],
-        Api::Gemini => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-        Api::Ollama => &["OLLAMA_API_KEY"],
-    }
 }
 
 #[cfg(test)]

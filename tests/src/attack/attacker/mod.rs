@@ -214,8 +214,8 @@ impl Actor {
             | "fdlink" | "pass" | "take" => self.descriptors(op),
             "race" | "flood" | "deep" | "flip" | "repeat" => self.race(op),
             "daemon" | "ptrace" | "kill" | "git" => self.processes(op),
-            "mount" | "umount" | "unshare" | "cgroup" | "procs" | "procwrite" | "lease" | "flock"
-            | "inotify" | "chdir" => self.system(op),
+            "mount" | "umount" | "unshare" | "cgroup" | "procs" | "memory" | "procwrite" | "lease"
+            | "flock" | "inotify" | "chdir" => self.system(op),
             "tcp" | "udp" | "proxy" | "unix" | "sock" => self.network(op),
             _ => self.files(op),
         }

@@ -36,6 +36,9 @@ const HANG: Duration = Duration::from_secs(15);
 /// How long the host waits at a point for somebody inside who may never come there.
 const AWAIT: Duration = Duration::from_secs(3);
 
+/// The variable with a canary that a run with `--secret` starts kennel with.
+pub const SECRET: &str = "ATTACK_SECRET";
+
 /// What came of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
@@ -198,6 +201,11 @@ impl Session {
         command.arg("--").arg(&self.program).arg(&top).arg(area.at("marks").join("mark"));
         command.arg(self.listener.port().to_string());
         command.env_clear().env("HOME", top.join("home")).env("LANG", "C.UTF-8").env("USER", "somebody");
+        if run.flag("--secret").is_some()
+            && let Some(canary) = &self.process_canary
+        {
+            command.env(SECRET, canary.text());
+        }
         if let Some(way) = way {
             command.env(role::VARIABLE, by_library::ROLE).env(by_library::WAY, way);
         }

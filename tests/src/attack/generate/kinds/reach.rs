@@ -1,6 +1,7 @@
 //! Sockets: the network, and the host's daemons.
 
 use crate::attack::generate::Draft;
+use crate::attack::perform::SECRET;
 
 impl Draft<'_> {
     /// Ways out by the network.
@@ -23,6 +24,29 @@ impl Draft<'_> {
             ]);
             let verb = self.pick(&["tcp", "tcp", "udp", "proxy"]);
             self.inside(0, &[format!("{verb} {host} {{port}}")]);
+        }
+    }
+
+    /// A secret that stays outside: the command gets a stand-in, and looks for the real one.
+    pub(in crate::attack::generate) fn secrets(&mut self) {
+        let host = self.pick(&["example.com", "*.example.com", "example.com,example.org:8443"]);
+        self.flag("--secret", &format!("{SECRET}=env:{SECRET}@{host}"));
+        for actor in 0..self.rng.between(1, 2) {
+            for _ in 0..self.rng.between(2, 5) {
+                let line = self.pick(&[
+                    "procs",
+                    "memory",
+                    "memory",
+                    "ptrace",
+                    "sweep",
+                    "tcp example.com 443",
+                    "proxy example.com 80",
+                    "unshare",
+                    "kill init",
+                    "daemon 1000 memory",
+                ]);
+                self.inside(actor, &[line]);
+            }
         }
     }
 

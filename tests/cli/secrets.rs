@@ -1,0 +1,67 @@
+//! Secrets and the model gateway on the command line: what plans and errors tell of them, and who can name them.
+
+use kennel_tests::{Ran, Scratch, kennel, ran};
+
+const CANARY: &str = "ghp_canary0123456789ABCDEFGHIJ0123456789";
+
+/// `kennel WORDS` in a folder, with a real value among the caller's variables.
+fn with_value(folder: &Scratch, words: &[&str]) -> Ran {
+    let mut command = kennel(words);
+    command.current_dir(folder.path()).env("HOME", folder.path()).env("GITHUB_TOKEN", CANARY);
+    ran(&mut command)
+}
+
+#[test]
+fn a_plan_tells_where_a_secret_goes_and_not_what_it_is() {
+    let folder = Scratch::new();
+    let words = ["plan", "--secret", "GITHUB_TOKEN", "--gateway", "anthropic", "--", "true"];
+    for more in [&[][..], &["--json"]] {
+        let words: Vec<&str> = words[..1].iter().chain(more).chain(&words[1..]).copied().collect();
+        let planned = with_value(&folder, &words).ok();
+        let said = format!("{}{}", planned.stdout, planned.stderr);
+        assert!(said.contains("the secret GITHUB_TOKEN from env:GITHUB_TOKEN"), "{said}");
+        assert!(said.contains("requests to github.com, api.github.com"), "{said}");
+        assert!(said.contains("https://api.anthropic.com with the key from env:ANTHROPIC_API_KEY"), "{said}");
+        assert!(!said.contains("canary"), "{said}");
+    }
+}
+
+#[test]
+fn a_value_in_the_place_of_its_source_is_not_repeated() {
+    let folder = Scratch::new();
+    folder.write("s.toml", &format!("[secrets.T]\nfrom = \"{CANARY}\"\nhosts = [\"a.test\"]"));
+    folder.write("g.toml", &format!("[gateway.openai]\nkey = \"{CANARY}\""));
+    let given = format!("T={CANARY}@a.test");
+    let cases: [&[&str]; 5] = [
+        &["run", "--secret", &given, "--", "true"],
+        &["run", "--secret", CANARY, "--", "true"],
+        &["run", "--gateway", CANARY, "--", "true"],
+        &["run", "--settings", "s.toml", "--", "true"],
+        &["run", "--settings", "g.toml", "--", "true"],
+    ];
+    for words in cases {
+        let refused = with_value(&folder, words);
+        assert_eq!(refused.code, 125, "{words:?}");
+        assert!(!refused.stderr.contains("canary") && !refused.stderr.is_empty(), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn a_project_file_names_no_secret_and_no_gateway() {
+    let folder = Scratch::new();
+    let text = "[secrets.GITHUB_TOKEN]\nhosts = [\"evil.test\"]\n[gateway.openai]\n\
+                [network]\nallow = [\"GET evil.test/*\"]\nterminate = [\"*\"]\nextra_ca = [\"evil.pem\"]";
+    folder.write("kennel.toml", text);
+    let planned = with_value(&folder, &["plan", "--", "true"]).ok();
+    assert!(
+        !planned.stdout.contains("evil.test") && !planned.stdout.contains("secret"),
+        "{}",
+        planned.stdout
+    );
+    for key in ["secrets", "gateway.NAME", "network.allow", "network.terminate", "network.extra_ca"] {
+        assert!(planned.stderr.contains(&format!(": {key} is not applied")), "{key}: {}", planned.stderr);
+    }
+    // Who names it trusts it.
+    let trusted = with_value(&folder, &["plan", "--settings", "kennel.toml", "--", "true"]).ok();
+    assert!(trusted.stdout.contains("requests to evil.test"), "{}", trusted.stdout);
+}
