@@ -385,6 +385,23 @@ fn rules_about_requests_hold_inside_tls_and_outside() {
 }
 
 #[test]
+fn a_host_that_only_rules_about_requests_name_can_be_reached_where_they_are_read() {
+    use kennel_policy::domain::Host;
+    use kennel_proxy::Decision;
+    let rule = || HttpRule::parse("GET only.test:8443/*").unwrap();
+    let setting = Setting::new(Upstream::start(&["api.test"], page), |inspect| inspect.http = vec![rule()]);
+    let gate = &setting.world.gate;
+    let reached =
+        |host: &str, port| matches!(gate.decide(&Host::parse(host).unwrap(), port), Decision::Allow { .. });
+    assert!(reached("only.test", 8443) && !reached("only.test", 443));
+    // Other lists leave it as it is.
+    gate.update_lists(Vec::new(), Vec::new());
+    assert!(reached("only.test", 8443) && !reached("api.test", 8443));
+    let unread = World::new(&[]).gate.decide(&Host::parse("only.test").unwrap(), 8443);
+    assert!(!matches!(unread, Decision::Allow { .. }));
+}
+
+#[test]
 fn names_have_to_agree() {
     let upstream = Upstream::start(&["api.test", "other.test"], |request| page(request));
     let setting = Setting::new(upstream, |inspect| {
