@@ -1,5 +1,6 @@
 //! Whom the gate trusts when it talks to a server for the sandbox, and whom programs inside are told to trust.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -57,23 +58,20 @@ impl Roots {
         extra: &[PathBuf],
         environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
     ) -> Result<Roots, RootsError> {
-        let mut pem = String::new();
-        let bundle =
-            BUNDLES.iter().find_map(|path| read(Path::new(path)).ok().filter(|text| !text.is_empty()));
-        pem.push_str(&bundle.unwrap_or_default());
+        let mut all = Certificates::default();
+        BUNDLES.iter().find(|path| read(Path::new(path)).is_ok_and(|text| all.add(&text)));
         for (name, value) in environment {
             if VARIABLES.iter().any(|own| name == OsStr::new(own)) && !value.is_empty() {
-                pem.push_str(&read(Path::new(value)).unwrap_or_default());
+                all.add(&read(Path::new(value)).unwrap_or_default());
             }
         }
         for path in extra {
             let text = read(path).map_err(|source| RootsError::Read { path: path.clone(), source })?;
-            if text.is_empty() {
+            if !all.add(&text) {
                 return Err(RootsError::Empty(path.clone()));
             }
-            pem.push_str(&text);
         }
-        Ok(Roots { pem, store: OnceLock::new() })
+        Ok(Roots { pem: all.pem, store: OnceLock::new() })
     }
 
     /// The bundle for programs inside: the sandbox's own authority and all of the host's.
@@ -92,22 +90,42 @@ impl Roots {
     }
 }
 
-/// The certificates of a file, and nothing else that is in it: a key beside them stays outside.
+/// Certificates in PEM, each once: variables mostly name the bundle that the system has anyway.
+#[derive(Default)]
+struct Certificates {
+    pem: String,
+    known: HashSet<String>,
+}
+
+impl Certificates {
+    /// Adds the certificates of a text, and nothing else that is in it: a key beside them stays outside. Returns whether it has
+    /// any.
+    fn add(&mut self, text: &str) -> bool {
+        const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+        const END: &str = "-----END CERTIFICATE-----";
+        let (mut rest, mut any) = (text, false);
+        while let Some(start) = rest.find(BEGIN) {
+            rest = &rest[start..];
+            let Some(end) = rest.find(END) else { break };
+            let (one, after) = rest.split_at(end + END.len());
+            any = true;
+            let one = one.replace('\r', "");
+            if !self.known.contains(&one) {
+                self.pem.push_str(&one);
+                self.pem.push('\n');
+                self.known.insert(one);
+            }
+            rest = after;
+        }
+        any
+    }
+}
+
 fn read(path: &Path) -> io::Result<String> {
     use io::Read;
     let mut text = Vec::new();
     fs::File::open(path)?.take(MOST).read_to_end(&mut text)?;
-    let text = String::from_utf8_lossy(&text);
-    let (mut out, mut inside) = (String::new(), false);
-    for line in text.lines() {
-        inside |= line.starts_with("-----BEGIN CERTIFICATE-----");
-        if inside {
-            out.push_str(line);
-            out.push('\n');
-        }
-        inside &= !line.starts_with("-----END CERTIFICATE-----");
-    }
-    Ok(out)
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 #[cfg(test)]
@@ -127,6 +145,8 @@ mod tests {
         let roots = load(&both).unwrap();
         assert!(!roots.pem.contains("PRIVATE") && roots.pem.contains(&authority.certificate_pem()));
         assert!(!roots.store().is_empty());
+        let twice = Roots::load(&[both.clone(), both.clone()], std::iter::empty()).unwrap();
+        assert_eq!(twice.pem, roots.pem, "each once");
         assert!(matches!(load(&none), Err(RootsError::Empty(_))));
         assert!(matches!(load(&folder.join("missing")), Err(RootsError::Read { .. })));
         fs::remove_dir_all(&folder).unwrap();
