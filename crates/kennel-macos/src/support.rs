@@ -53,14 +53,22 @@ mod tests {
         policy.process.seccomp = SeccompProfile::Strict;
         policy.process.nested = NestedNamespaces::Allowed;
         policy.network.ask = true;
+        policy.network.tls.system_bundles = true;
         let keys: Vec<_> =
             missing(&policy).iter().map(|what| what.split([':', ' ']).next().unwrap_or("")).collect();
         assert_eq!(
             keys,
-            ["process.user", "process.hostname", "process.seccomp", "process.nested", "network.ask"]
+            [
+                "process.user",
+                "process.hostname",
+                "process.seccomp",
+                "process.nested",
+                "network.terminate",
+                "network.ask"
+            ]
         );
         policy.process.nested = NestedNamespaces::AllowedIfPossible;
         policy.process.seccomp = SeccompProfile::Permissive;
-        assert_eq!(missing(&policy).len(), 3);
+        assert_eq!(missing(&policy).len(), 4);
     }
 }
