@@ -201,7 +201,7 @@ fn masks_are_secrets_that_are_swapped_on_the_way_out() {
     assert_eq!(file.source, SecretSource::File("/home/me/[t].json".into()));
     assert_eq!(file.files[0].path, Path::new("/home/me/[t].json"));
     let parts = file.parts.as_ref().unwrap();
-    assert!(parts.jwt && parts.duplicates && parts.pattern.is_none() && parts.claims == ["sub"]);
+    assert!(parts.jwt && parts.pattern.is_none() && parts.claims == ["sub"]);
     assert_eq!(parts.no_match, NoMatch::Withhold, "where srt shows the real value");
     let tls = &policy.network.tls;
     assert_eq!((tls.terminate[0].host.clone(), tls.exclude.len()), (HostPattern::Any, 1));
