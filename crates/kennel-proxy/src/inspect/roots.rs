@@ -136,9 +136,11 @@ impl Certificates {
 
 fn read(path: &Path) -> io::Result<String> {
     use io::Read;
-    let mut text = Vec::new();
-    fs::File::open(path)?.take(MOST).read_to_end(&mut text)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    let file = fs::File::open(path)?;
+    let size = file.metadata()?.len().min(MOST);
+    let mut text = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 64);
+    file.take(MOST).read_to_end(&mut text)?;
+    Ok(String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 #[cfg(test)]

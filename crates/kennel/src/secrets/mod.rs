@@ -321,7 +321,8 @@ fn without(all: Arc<Replacements>) -> Option<WithoutSecrets> {
 fn wants_java<'v>(policy: &Policy, variable: &impl Fn(&OsStr) -> Option<&'v OsStr>) -> bool {
     policy.network.tls.system_bundles
         || variable(OsStr::new("JAVA_HOME")).is_some()
-        || Path::new("/usr/lib/jvm").exists()
+        || variable(OsStr::new("PATH"))
+            .is_some_and(|path| std::env::split_paths(path).any(|folder| folder.join("java").exists()))
 }
 
 /// What stands over the system's bundles.
