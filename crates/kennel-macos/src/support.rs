@@ -27,6 +27,10 @@ pub fn missing(policy: &Policy) -> Vec<&'static str> {
             process.nested == NestedNamespaces::Allowed,
             "process.nested: macOS applies no second profile inside a sandbox",
         ),
+        (
+            !policy.masked_files().is_empty(),
+            "secrets.NAME.files and network.system_bundles: macOS has no mounts of a sandbox's own, so no file shows something else inside; a secret's files are hidden",
+        ),
         (policy.network.ask, "network.ask: asking on the terminal is not supported on macOS"),
     ];
     rows.into_iter().filter(|(asked, _)| *asked).map(|(_, what)| what).collect()
@@ -49,14 +53,22 @@ mod tests {
         policy.process.seccomp = SeccompProfile::Strict;
         policy.process.nested = NestedNamespaces::Allowed;
         policy.network.ask = true;
+        policy.network.tls.system_bundles = true;
         let keys: Vec<_> =
             missing(&policy).iter().map(|what| what.split([':', ' ']).next().unwrap_or("")).collect();
         assert_eq!(
             keys,
-            ["process.user", "process.hostname", "process.seccomp", "process.nested", "network.ask"]
+            [
+                "process.user",
+                "process.hostname",
+                "process.seccomp",
+                "process.nested",
+                "network.terminate",
+                "network.ask"
+            ]
         );
         policy.process.nested = NestedNamespaces::AllowedIfPossible;
         policy.process.seccomp = SeccompProfile::Permissive;
-        assert_eq!(missing(&policy).len(), 3);
+        assert_eq!(missing(&policy).len(), 4);
     }
 }

@@ -250,7 +250,7 @@ impl Rules {
 }
 
 /// A host and, where it is an IPv6 address with an IPv4 one inside, that one too.
-fn readings(host: &Host) -> Vec<Host> {
+pub(crate) fn readings(host: &Host) -> Vec<Host> {
     match host {
         Host::Name(_) => vec![host.clone()],
         Host::Ip(address) => address::readings(*address).map(Host::from).collect(),

@@ -16,7 +16,7 @@ use kennel_proxy::{Authority, Inspect, Inspector, Roots, Verdict};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
-use world::{SOON, World, rules};
+use world::{SOON, World, pem, rules};
 
 const REAL: &str = "sk-ant-api03-REAL-0123456789-REAL";
 const STAND_IN: &str = "sk-ant-api03-fake-abcdefghij-fake";
@@ -59,25 +59,6 @@ mod tempfolder {
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
-}
-
-fn pem(der: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::from("-----BEGIN CERTIFICATE-----");
-    for (number, chunk) in der.chunks(3).enumerate() {
-        if number % 16 == 0 {
-            text.push('\n');
-        }
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            match place <= chunk.len() {
-                true => text.push(char::from(LETTERS[(bits >> (18 - 6 * place) & 63) as usize])),
-                false => text.push('='),
-            }
-        }
-    }
-    text + "\n-----END CERTIFICATE-----\n"
 }
 
 /// A request, with its body.
@@ -401,6 +382,23 @@ fn rules_about_requests_hold_inside_tls_and_outside() {
     let denied = setting.denied().join("\n");
     assert!(denied.contains("only requests that can be read go to this host"), "{denied}");
     assert!(setting.upstream.seen().iter().any(|seen| seen.starts_with("GET /docs/aA?x=1 ")));
+}
+
+#[test]
+fn a_host_that_only_rules_about_requests_name_can_be_reached_where_they_are_read() {
+    use kennel_policy::domain::Host;
+    use kennel_proxy::Decision;
+    let rule = || HttpRule::parse("GET only.test:8443/*").unwrap();
+    let setting = Setting::new(Upstream::start(&["api.test"], page), |inspect| inspect.http = vec![rule()]);
+    let gate = &setting.world.gate;
+    let reached =
+        |host: &str, port| matches!(gate.decide(&Host::parse(host).unwrap(), port), Decision::Allow { .. });
+    assert!(reached("only.test", 8443) && !reached("only.test", 443));
+    // Other lists leave it as it is.
+    gate.update_lists(Vec::new(), Vec::new());
+    assert!(reached("only.test", 8443) && !reached("api.test", 8443));
+    let unread = World::new(&[]).gate.decide(&Host::parse("only.test").unwrap(), 8443);
+    assert!(!matches!(unread, Decision::Allow { .. }));
 }
 
 #[test]

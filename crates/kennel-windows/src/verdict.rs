@@ -12,7 +12,7 @@ use kennel_policy::policy::{
     EnvironmentPolicy, FilePolicy, GitLevel, Limits, NestedNamespaces, NetworkMode, NetworkPolicy, Policy,
     ProcessPolicy, ReadModel, SeccompProfile, TmpMode, UnixSockets, UserMode,
 };
-use kennel_policy::secrets::{SecretMode, TlsPolicy};
+use kennel_policy::secrets::TlsPolicy;
 
 /// How far a key is kept on Windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +66,8 @@ pub static ROWS: &[Row] = &[
     row("best_effort", Enforced, "what is not enforced is listed in the outcome"),
     row(
         "secrets",
-        Partly,
-        "inject: yes; stand-ins need a gate that reads TLS, which kennel has not on Windows",
+        Unavailable,
+        "kennel reads no sources of secrets on Windows; the command gets none of them",
     ),
     row("files.rootfs", Unavailable, "a root of its own needs a mount namespace"),
     row("files.rootfs_write", Unavailable, "as rootfs"),
@@ -225,9 +225,7 @@ pub fn lacks(policy: &Policy) -> Vec<Lack> {
     let EnvironmentPolicy { base: _, pass: _, unset: _, set: _, secrets: _, secret_names: _ } = environment;
     lacks.process(process);
     // The gate's TLS needs a C compiler for Windows, which no lane has yet.
-    if secrets.iter().any(|rule| rule.mode == SecretMode::Swap) {
-        lacks.add("secrets", "stand-ins are not exchanged; the command gets none");
-    }
+    lacks.add_if(!secrets.is_empty(), "secrets");
     if !gateway.providers.is_empty() {
         lacks.add("gateway.NAME", "there is no model gateway");
     }

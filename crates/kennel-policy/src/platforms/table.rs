@@ -245,7 +245,9 @@ pub const PROMISES: &[Promise] = &[
             ),
             with(&[], none("requires an allow list of hosts")),
         ],
-        macos: enforced("the gate puts real values into requests to their hosts"),
+        macos: enforced(
+            "the gate puts real values into requests to their hosts; files are hidden, not masked",
+        ),
         windows: none("the gate reads no TLS"),
     },
     Promise {
@@ -256,7 +258,7 @@ pub const PROMISES: &[Promise] = &[
             with(&[Kernel(5, 6), Namespaces], enforced("a gateway at an address that exists only inside")),
             with(&[], none("requires a network of the sandbox's own")),
         ],
-        macos: none("a sandbox has no loopback of its own there"),
+        macos: enforced("a gateway on the loopback, with a token"),
         windows: none("the gate reads no TLS"),
     },
     Promise {

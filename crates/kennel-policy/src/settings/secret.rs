@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use super::Base;
 use super::text::{self, ValueError};
-use crate::domain::{HostRule, ListKind};
+use crate::domain::{HostPattern, HostRule, ListKind};
 use crate::nearest::nearest;
 use crate::policy::Origin;
 use crate::printed::show;
@@ -99,9 +99,13 @@ pub(super) fn secret_name(text: &str) -> Result<&str, ValueError> {
 /// A host that a secret is sent to. It speaks HTTP, so no other protocol is named.
 pub(super) fn host(text: &str, origin: Origin) -> Result<HostRule, ValueError> {
     let rule = text::host(text, ListKind::Allow, origin)?;
-    match rule.protocol {
-        Some(_) => Err(ValueError::SecretHost(show(text.as_bytes()))),
-        None => Ok(rule),
+    match (&rule.protocol, &rule.host) {
+        (Some(_), _) => Err(ValueError::SecretHost(show(text.as_bytes()))),
+        // Who owns an address is nobody's knowledge: no certificate of the web's names one.
+        (None, HostPattern::Ip(_) | HostPattern::Net(..)) => {
+            Err(ValueError::SecretAddress(show(text.as_bytes())))
+        }
+        (None, _) => Ok(rule),
     }
 }
 
@@ -222,6 +226,11 @@ mod tests {
             "`fd:1`: write the number of a descriptor that was opened for this, 0 or above 2"
         );
         assert!(error("T@tcp://a.test:1").contains("sent by HTTP"));
+        assert_eq!(
+            error("T@10.0.0.1:80"),
+            "`10.0.0.1:80`: a secret is bound to names; write the host's name"
+        );
+        assert!(error("T@10.0.0.0/8").contains("bound to names"));
         assert!(error("T@").contains("the host is empty"));
         assert!(error("T=command:a | b").starts_with("the program is started without a shell"));
     }

@@ -151,6 +151,9 @@ pub enum ValueError {
     /// A host of a secret that speaks something else.
     #[error("`{0}`: a secret is sent by HTTP; write the host without a protocol")]
     SecretHost(String),
+    /// A host of a secret that is an address.
+    #[error("`{0}`: a secret is bound to names; write the host's name")]
+    SecretAddress(String),
     /// No name of a provider.
     #[error("`{0}` is not a provider's name; write letters, digits, `-`, `_` and `.`, at most 64")]
     Provider(String),

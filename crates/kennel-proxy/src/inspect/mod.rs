@@ -24,6 +24,7 @@ pub use authority::{Authority, AuthorityError};
 pub use roots::{BUNDLES, Roots, RootsError};
 
 use crate::gate::Target;
+use crate::rules::readings;
 use crate::secrets::{AwsKeys, Redaction, Swap, Swaps};
 use upstream::Verifier;
 
@@ -138,7 +139,9 @@ impl Inspector {
 
     /// Whether rules about requests name this host: then nothing but requests goes there.
     pub(crate) fn has_http_rules(&self, target: &Target) -> bool {
-        self.http.iter().any(|rule| rule.covers(&target.host, target.port))
+        // By every reading by which the rules let a client go there.
+        let hosts = readings(&target.host);
+        self.http.iter().any(|rule| hosts.iter().any(|host| rule.covers(host, target.port)))
     }
 }
 

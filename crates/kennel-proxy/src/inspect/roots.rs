@@ -1,11 +1,13 @@
 //! Whom the gate trusts when it talks to a server for the sandbox, and whom programs inside are told to trust.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use memchr::memmem;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -57,23 +59,26 @@ impl Roots {
         extra: &[PathBuf],
         environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
     ) -> Result<Roots, RootsError> {
-        let mut pem = String::new();
-        let bundle =
-            BUNDLES.iter().find_map(|path| read(Path::new(path)).ok().filter(|text| !text.is_empty()));
-        pem.push_str(&bundle.unwrap_or_default());
+        let mut all = Certificates::default();
+        let bundle = BUNDLES.iter().map(Path::new);
+        let bundle = bundle.into_iter().find(|path| read(path).is_ok_and(|text| all.add(&text)));
+        let bundle = bundle.and_then(identity);
         for (name, value) in environment {
             if VARIABLES.iter().any(|own| name == OsStr::new(own)) && !value.is_empty() {
-                pem.push_str(&read(Path::new(value)).unwrap_or_default());
+                let path = Path::new(value);
+                // Every start of a sandbox with a certificate of its own waits for this, and most name the same file.
+                if bundle.is_none() || identity(path) != bundle {
+                    all.add(&read(path).unwrap_or_default());
+                }
             }
         }
         for path in extra {
             let text = read(path).map_err(|source| RootsError::Read { path: path.clone(), source })?;
-            if text.is_empty() {
+            if !all.add(&text) {
                 return Err(RootsError::Empty(path.clone()));
             }
-            pem.push_str(&text);
         }
-        Ok(Roots { pem, store: OnceLock::new() })
+        Ok(Roots { pem: all.pem, store: OnceLock::new() })
     }
 
     /// The bundle for programs inside: the sandbox's own authority and all of the host's.
@@ -92,22 +97,48 @@ impl Roots {
     }
 }
 
-/// The certificates of a file, and nothing else that is in it: a key beside them stays outside.
+/// Which file it is.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
+/// Certificates in PEM, those of later files each once: they mostly name what the system has anyway.
+#[derive(Default)]
+struct Certificates {
+    pem: String,
+}
+
+impl Certificates {
+    /// Adds the certificates of a text, and nothing else that is in it: a key beside them stays outside. Returns whether it has
+    /// any.
+    fn add(&mut self, text: &str) -> bool {
+        const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+        const END: &str = "-----END CERTIFICATE-----";
+        let (begin, end) = (memmem::Finder::new(BEGIN), memmem::Finder::new(END));
+        let (mut rest, mut any, before) = (text, false, self.pem.len());
+        self.pem.reserve(text.len());
+        while let Some(start) = begin.find(rest.as_bytes()) {
+            rest = &rest[start..];
+            let Some(length) = end.find(rest.as_bytes()) else { break };
+            let (one, after) = rest.split_at(length + END.len());
+            any = true;
+            let one = if one.contains('\r') { Cow::Owned(one.replace('\r', "")) } else { Cow::Borrowed(one) };
+            if before == 0 || memmem::find(self.pem.as_bytes(), one.as_bytes()).is_none() {
+                self.pem.push_str(&one);
+                self.pem.push('\n');
+            }
+            rest = after;
+        }
+        any
+    }
+}
+
 fn read(path: &Path) -> io::Result<String> {
     use io::Read;
     let mut text = Vec::new();
     fs::File::open(path)?.take(MOST).read_to_end(&mut text)?;
-    let text = String::from_utf8_lossy(&text);
-    let (mut out, mut inside) = (String::new(), false);
-    for line in text.lines() {
-        inside |= line.starts_with("-----BEGIN CERTIFICATE-----");
-        if inside {
-            out.push_str(line);
-            out.push('\n');
-        }
-        inside &= !line.starts_with("-----END CERTIFICATE-----");
-    }
-    Ok(out)
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 #[cfg(test)]
@@ -127,6 +158,8 @@ mod tests {
         let roots = load(&both).unwrap();
         assert!(!roots.pem.contains("PRIVATE") && roots.pem.contains(&authority.certificate_pem()));
         assert!(!roots.store().is_empty());
+        let twice = Roots::load(&[both.clone(), both.clone()], std::iter::empty()).unwrap();
+        assert_eq!(twice.pem, roots.pem, "each once");
         assert!(matches!(load(&none), Err(RootsError::Empty(_))));
         assert!(matches!(load(&folder.join("missing")), Err(RootsError::Read { .. })));
         fs::remove_dir_all(&folder).unwrap();

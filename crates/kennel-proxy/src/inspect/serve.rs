@@ -587,7 +587,8 @@ impl Client {
         redacts: bool,
     ) -> Result<Response<AnyBody>, Page> {
         let (mut head, body) = response.into_parts();
-        let encoded = head.headers.get(CONTENT_ENCODING).is_some_and(|value| value != "identity");
+        // Of several such fields each counts: clients undo all of them.
+        let encoded = head.headers.get_all(CONTENT_ENCODING).iter().any(|value| value != "identity");
         let has_body = *method != Method::HEAD && !body.is_end_stream();
         if redacts && encoded && has_body {
             let why =

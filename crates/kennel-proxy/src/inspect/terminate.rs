@@ -20,7 +20,8 @@ use super::stream::Buffered;
 use super::upstream::{self, H1, H2};
 use super::{AllTaken, Inspector};
 use crate::clock::within;
-use crate::gate::{Gate, Target};
+use crate::doors::tunnel::Tunnel;
+use crate::gate::Gate;
 use crate::http::refusal::Page;
 use crate::record::Door;
 use crate::relay::{Wire, farewell};
@@ -28,14 +29,8 @@ use crate::rules::DenyReason;
 use crate::{sockets, tls};
 
 /// Serves a client whose TLS connection to `target` ends here.
-pub(crate) async fn encrypted(
-    gate: &Gate,
-    inspector: Arc<Inspector>,
-    client: Wire,
-    upstream: Wire,
-    target: Target,
-    door: Door,
-) {
+pub(crate) async fn encrypted(gate: &Gate, inspector: Arc<Inspector>, tunnel: Tunnel) {
+    let Tunnel { client, upstream, target, door } = tunnel;
     let times = gate.settings().times;
     let patience = inspector.handshake_timeout.unwrap_or(times.head);
     let place = inspector.place();
@@ -108,14 +103,8 @@ fn all_taken() -> Page {
 }
 
 /// Serves a client whose plain connection to `target` carries requests.
-pub(crate) async fn plain(
-    gate: &Gate,
-    inspector: Arc<Inspector>,
-    client: Wire,
-    upstream: Wire,
-    target: Target,
-    door: Door,
-) {
+pub(crate) async fn plain(gate: &Gate, inspector: Arc<Inspector>, tunnel: Tunnel) {
+    let Tunnel { client, upstream, target, door } = tunnel;
     let Ok(sender) = upstream::open(upstream, None, false, gate.settings().times).await else { return };
     let way = Way::new(target.clone(), false, false, Some(sender));
     let serving = Client {

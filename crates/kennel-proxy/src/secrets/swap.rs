@@ -246,7 +246,7 @@ impl Swaps {
             return Ok(None);
         }
         let view = self.view(target, encrypted)?;
-        let encoded = fields.get(CONTENT_ENCODING).is_some_and(|value| value != "identity");
+        let encoded = fields.get_all(CONTENT_ENCODING).iter().any(|value| value != "identity");
         if encoded && let Some(secret) = view.encoded_names.first().cloned() {
             return Err(SwapRefusal { secret, why: WhyNot::Encoded }.into());
         }

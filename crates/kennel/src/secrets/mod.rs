@@ -94,6 +94,7 @@ pub(crate) struct SandboxSecrets {
     /// Files of kennel's own inside, by their names.
     pub(crate) files: Vec<(&'static str, Vec<u8>)>,
     /// What other files show.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only mounts show something else"))]
     pub(crate) masked: Vec<(PathBuf, Vec<u8>)>,
     /// Takes real values out of what the command gets.
     pub(crate) without_secrets: Option<WithoutSecrets>,
@@ -228,6 +229,7 @@ pub(crate) fn read<'e>(
 }
 
 /// The same for a plan, for which nothing is read: only what shows of it.
+#[cfg(target_os = "linux")]
 pub(crate) fn planned(policy: &Policy) -> Vec<&'static str> {
     if policy.terminates_tls() { vec![BUNDLE] } else { Vec::new() }
 }
