@@ -221,32 +221,13 @@ pub(crate) enum Exit {
     Tunnel,
 }
 
-/// Hosts of rules about requests can be reached where requests are compared with these rules, and nowhere else.
-#[cfg(unix)]
-fn with_hosts_of_requests(mut rules: Rules, settings: &Settings) -> Rules {
-    if let Some(inspector) = &settings.inspect {
-        for request in &inspector.http {
-            if rules.allow.iter().all(|rule| **rule != request.host) {
-                rules.allow.push(Arc::new(request.host.clone()));
-            }
-        }
-    }
-    rules
-}
-
-/// No requests are read here.
-#[cfg(not(unix))]
-fn with_hosts_of_requests(rules: Rules, _: &Settings) -> Rules {
-    rules
-}
-
 impl Gate {
     /// A gate with these rules. Nothing runs and no descriptor is opened before [`Gate::open`].
     #[must_use]
     pub fn new(rules: Rules, settings: Settings) -> Self {
         let asker = settings.ask.clone().map(Asker::new);
         Gate(Arc::new(Inner {
-            rules: RwLock::new(Arc::new(with_hosts_of_requests(rules, &settings))),
+            rules: RwLock::new(Arc::new(with_asked_of(rules, &settings))),
             ledger: Mutex::default(),
             names: Mutex::default(),
             resolver: Resolver::new(settings.resolver.clone()),
@@ -272,7 +253,7 @@ impl Gate {
     /// Puts other rules in place. They hold for the next connection, and for the next request of a connection that
     /// carries several; what has been let through goes on. Answers that were given when asked are forgotten.
     pub fn update(&self, rules: Rules) {
-        let rules = with_hosts_of_requests(rules, &self.0.settings);
+        let rules = with_asked_of(rules, &self.0.settings);
         *self.0.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
         if let Some(asker) = &self.0.asker {
             asker.forget();
@@ -518,6 +499,23 @@ impl Gate {
     pub(crate) fn behind(&self, address: IpAddr) -> Option<Option<String>> {
         lock(&self.0.names).name(address).map(|name| name.map(str::to_owned))
     }
+}
+
+/// The rules, with the hosts that rules about requests name: they can be reached, because what is asked of them is compared. Where
+/// nobody reads requests, such hosts stay closed.
+#[cfg(unix)]
+fn with_asked_of(mut rules: Rules, settings: &Settings) -> Rules {
+    for rule in settings.inspect.iter().flat_map(|inspector| &inspector.http) {
+        if !rules.allow.iter().any(|allowed| **allowed == rule.host) {
+            rules.allow.push(Arc::new(rule.host.clone()));
+        }
+    }
+    rules
+}
+
+#[cfg(not(unix))]
+fn with_asked_of(rules: Rules, _: &Settings) -> Rules {
+    rules
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

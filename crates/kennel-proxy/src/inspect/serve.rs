@@ -135,7 +135,7 @@ fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 
-fn not_verified(error: &rustls::Error, target: &Target) -> Page {
+fn not_verified(error: &dyn std::error::Error, target: &Target) -> Page {
     let host = &target.host;
     let text = format!(
         "kennel could not connect to {}: {error}.\nhelp: a server with a certificate of your own authority needs \
@@ -175,8 +175,7 @@ pub(super) async fn serve(
             .auto_date_header(false)
             .header_read_timeout(times.idle)
             .max_buf_size(MOST_HEAD)
-            .preserve_header_case(true)
-            .half_close(true);
+            .preserve_header_case(true);
         let _ = server.serve_connection(stream, service).with_upgrades().await;
     }
 }
@@ -729,12 +728,19 @@ fn remove_hop_by_hop(fields: &mut HeaderMap) {
     }
 }
 
+/// How rustls begins to tell of an alert.
+const ALERT: &str = "received fatal alert";
+
 /// Why a request was not answered.
 fn broken(error: &hyper::Error, target: &Target) -> Page {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(inner) = cause {
         if let Some(error) = inner.downcast_ref::<io::Error>().and_then(tls_error) {
             return not_verified(error, target);
+        }
+        // HTTP/2 keeps the words of such an error only. A server that misses its client's certificate says so here, in TLS 1.3.
+        if inner.to_string().starts_with(ALERT) {
+            return not_verified(inner, target);
         }
         cause = inner.source();
     }
