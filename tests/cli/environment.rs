@@ -166,7 +166,7 @@ fn profile_agent_keeps_secrets_outside_and_one_can_be_passed() {
     let (shown, said) = with_secrets(&["--profile", "agent"]);
     assert!(!shown.contains("canary") && shown.contains("PLAIN=stays\n"), "{shown}");
     let line = "kennel: note: kept ANTHROPIC_API_KEY, AWS_SECRET_ACCESS_KEY, DATABASE, GITHUB_TOKEN, SSH_AUTH_SOCK outside: \
-                look like secrets; to pass one on: --pass-env ANTHROPIC_API_KEY";
+                look like secrets; to let it be used: --secret ANTHROPIC_API_KEY; to pass one on: --pass-env ANTHROPIC_API_KEY";
     assert!(said.lines().any(|said| said == line) && !said.contains("canary"), "{said}");
     let (shown, _) = with_secrets(&["--profile", "agent", "--net", "host"]);
     assert!(!shown.contains("canary"), "{shown}");

@@ -1,6 +1,7 @@
 //! Secrets of sandboxes that a program makes: what the command holds of them, by every way to run one.
 
 use std::ffi::OsString;
+use std::io::{BufRead, Write};
 use std::path::Path;
 
 use kennel::policy::domain::{HostRule, ListKind};
@@ -176,4 +177,33 @@ fn what_cannot_be_is_an_error_that_says_what_to_do() {
         assert!(said.contains("TOKEN") && said.contains(expected) && said.contains("help: "), "{said}");
         assert!(!said.contains("a-line-break"), "{said}");
     }
+}
+
+#[test]
+fn a_masked_file_that_the_host_replaces_is_hidden() {
+    let scratch = Scratch::new();
+    let masked = scratch.write("token", &format!("{REAL}\n"));
+    let mut rule = of_value("TOKEN");
+    rule.files = vec![MaskedFile { path: masked.clone() }];
+    let sandbox = Sandbox::from_policy(policy(vec![rule])).expect("a sandbox");
+    let script = format!(
+        "cat {0}; echo ready; read -r line; for i in $(seq 200); do cat {0} 2>/dev/null; sleep 0.01; done",
+        masked.display()
+    );
+    let mut command = sandbox.command("sh");
+    command.args(["-c", &script]).stdin(kennel::Stdio::piped()).stdout(kennel::Stdio::piped());
+    let mut child = command.spawn().expect("it runs");
+    let mut lines = std::io::BufReader::new(child.take_stdout().expect("a pipe")).lines();
+    check_stand_in(&lines.next().expect("a line").expect("text"));
+    assert_eq!(lines.next().expect("a line").expect("text"), "ready");
+    // Names are watched after a tenth of a second.
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    let other = scratch.write("other", &format!("{REAL}\n"));
+    let mut input = child.take_stdin().expect("a pipe");
+    std::fs::rename(&other, &masked).expect("replaced");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    input.write_all(b"go\n").expect("it reads");
+    let shown: Vec<String> = lines.map(|line| line.expect("text")).collect();
+    assert!(shown.iter().all(|line| line != REAL), "{} lines show the new file", shown.len());
+    child.wait().expect("it ends");
 }

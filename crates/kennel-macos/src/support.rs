@@ -4,7 +4,6 @@
 //! files and hosts is told by [`crate::profile`].
 
 use kennel_policy::policy::{NestedNamespaces, Policy, SeccompProfile, UserMode};
-use kennel_policy::secrets::TlsPolicy;
 
 /// What is missing, each with the setting that asks for it.
 #[must_use]

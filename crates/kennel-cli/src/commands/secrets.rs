@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use kennel_policy::policy::{EnvironmentBase, EnvironmentPolicy, SecretVariables};
 use kennel_policy::secret_variables::{ANYWHERE, FORMS, NAMES, is_withheld};
+use kennel_policy::secrets::known;
 use serde_json::json;
 
 use super::{FAILED, json_text, policy, print, say};
@@ -76,7 +77,12 @@ pub fn tell_withheld(environment: &EnvironmentPolicy) {
         more => format!(" and {more} more"),
     };
     let look = if names.len() == 1 { "looks like a secret" } else { "look like secrets" };
-    say(&format!("kennel: note: kept {shown}{more} outside: {look}; to pass one on: --pass-env {first}"));
+    // A secret that the command only uses need not be passed on.
+    let known = names.iter().find(|name| cfg!(target_os = "linux") && !known::hosts(name).is_empty());
+    let used = known.map(|name| format!("to let it be used: --secret {name}; ")).unwrap_or_default();
+    say(&format!(
+        "kennel: note: kept {shown}{more} outside: {look}; {used}to pass one on: --pass-env {first}"
+    ));
 }
 
 /// The names of the caller's variables that stay outside.
