@@ -13,6 +13,7 @@ mod codex_policies;
 mod peers;
 mod seatbelt;
 mod srt_cli;
+mod srt_credentials;
 mod srt_external;
 mod srt_files;
 mod srt_further;

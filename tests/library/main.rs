@@ -13,6 +13,7 @@ mod errors;
 mod files;
 mod output;
 mod results;
+mod secrets;
 mod terminals;
 
 kennel_tests::roles! {

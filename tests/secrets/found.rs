@@ -137,7 +137,7 @@ fn no_key_is_found_inside_where_a_gateway_is_used() {
         let setup = Setup::new(upstream, &[])
             .gateway(upstream, sdk)
             .set("gateway.log", json!(log.join("gateway.log")));
-        search_inside(upstream, sdk, setup, "found-gateway");
+        search_inside(upstream, sdk, setup, "searched");
         let text = std::fs::read_to_string(log.join("gateway.log")).expect("the gateway writes its log");
         assert!(!text.is_empty(), "the log has the requests");
         upstream.assert_clean("the gateway's log", &text);

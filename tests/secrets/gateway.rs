@@ -21,7 +21,7 @@ impl Setup {
 #[track_caller]
 fn counts(told: &Told, model: &str) -> Value {
     let models = told.report["gateway"]["models"].as_array().cloned().unwrap_or_default();
-    let found = models.iter().find(|one| one["model"] == model).map(|one| one["counts"].clone());
+    let found = models.iter().find(|one| one["model"] == model).map(|one| one["used"].clone());
     found.unwrap_or_else(|| panic!("the report has no {model}: {}\n{:#?}", told.text, told.ran))
 }
 

@@ -27,6 +27,7 @@ fn prepared(policy: &Arc<Policy>) -> Ready {
         cwd: "/".into(),
         birth: Birth::program(),
         network: None,
+        additions: None,
         count: false,
     };
     Ready::prepare(preparation).unwrap()

@@ -4,7 +4,6 @@
 //! files and hosts is told by [`crate::profile`].
 
 use kennel_policy::policy::{NestedNamespaces, Policy, SeccompProfile, UserMode};
-use kennel_policy::secrets::TlsPolicy;
 
 /// What is missing, each with the setting that asks for it.
 #[must_use]
@@ -29,18 +28,9 @@ pub fn missing(policy: &Policy) -> Vec<&'static str> {
             "process.nested: macOS applies no second profile inside a sandbox",
         ),
         (
-            !policy.secrets.is_empty(),
-            "secrets: kennel reads no sources of secrets on macOS yet, so the command gets none of them",
+            !policy.masked_files().is_empty(),
+            "secrets.NAME.files and network.system_bundles: macOS has no mounts of a sandbox's own, so no file shows something else inside; a secret's files are hidden",
         ),
-        (
-            !policy.network.http.is_empty(),
-            "network.allow: the gate reads no requests on macOS yet, so hosts of rules with a method cannot be reached",
-        ),
-        (
-            policy.network.tls != TlsPolicy::default(),
-            "network.terminate: the gate reads no TLS on macOS yet, so connections are carried as they are",
-        ),
-        (!policy.gateway.providers.is_empty(), "gateway.NAME: there is no model gateway on macOS yet"),
         (policy.network.ask, "network.ask: asking on the terminal is not supported on macOS"),
     ];
     rows.into_iter().filter(|(asked, _)| *asked).map(|(_, what)| what).collect()

@@ -7,6 +7,7 @@ use std::fmt;
 
 use crate::domain::{Host, HostRule, HostRuleError, ListKind};
 use crate::policy::Origin;
+use crate::wildcard;
 
 /// Requests that can be made.
 ///
@@ -51,16 +52,7 @@ struct Text(String);
 
 impl Text {
     fn matches(&self, text: &str) -> bool {
-        let mut pieces = self.0.split('*');
-        let first = pieces.next().unwrap_or_default();
-        let Some(mut rest) = text.strip_prefix(first) else { return false };
-        let mut pieces: Vec<&str> = pieces.collect();
-        let Some(last) = pieces.pop() else { return rest.is_empty() };
-        for piece in pieces {
-            let Some(at) = rest.find(piece) else { return false };
-            rest = &rest[at + piece.len()..];
-        }
-        rest.ends_with(last)
+        wildcard::fits(&self.0, text)
     }
 }
 

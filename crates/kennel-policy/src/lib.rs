@@ -33,3 +33,4 @@ pub mod secrets;
 pub mod settings;
 pub mod srt;
 pub mod users;
+pub mod wildcard;

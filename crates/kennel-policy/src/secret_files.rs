@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use crate::domain::HostPattern;
 use crate::pattern::PathPattern;
 use crate::policy::{Missing, Origin, PathRule, Policy, SearchScope};
 use crate::secrets::{SecretMode, SecretSource, TlsPolicy};
@@ -84,6 +85,11 @@ impl Policy {
     /// Whether TLS connections of the command end at the gate, so that the command has to trust a certificate of its own.
     #[must_use]
     pub fn terminates_tls(&self) -> bool {
+        let never =
+            self.network.tls.exclude.iter().any(|rule| rule.host == HostPattern::Any && rule.port.is_none());
+        if never {
+            return false;
+        }
         self.secrets.iter().any(|secret| secret.mode == SecretMode::Swap && !secret.hosts.is_empty())
             || !self.network.http.is_empty()
             || !self.network.tls.terminate.is_empty()

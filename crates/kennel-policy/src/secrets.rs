@@ -39,7 +39,8 @@ pub struct SecretRule {
     pub origin: Origin,
 }
 
-/// Which parts of a variable or a file are secret. Each has a stand-in of its own, and the rest is shown as it is.
+/// Which parts of a variable or a file are secret. Each has a stand-in of its own, wherever the same text is in it, and the rest
+/// is shown as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretParts {
     /// What finds them. Without a pattern, each JWT in a file is a part, and a variable must be one as a whole.
@@ -48,8 +49,6 @@ pub struct SecretParts {
     pub jwt: bool,
     /// The claims of the JWT that are secret, each with a stand-in of its own; the whole token if the list is empty.
     pub claims: Vec<String>,
-    /// Whether the same text is also hidden where the pattern does not match.
-    pub duplicates: bool,
     /// What happens if no part is found.
     pub no_match: NoMatch,
 }

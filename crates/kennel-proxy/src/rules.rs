@@ -93,6 +93,8 @@ pub enum DenyReason {
     Unread(&'static str),
     /// The client does not accept the sandbox's certificate.
     NotTrusted,
+    /// As many connections are read as the policy allows.
+    TooMany,
     /// The client speaks what the gate does not carry to a name.
     Protocol(&'static str),
     /// The server did not answer in the protocol of its client.
@@ -151,6 +153,7 @@ impl fmt::Display for DenyReason {
             DenyReason::NotTrusted => f.write_str(
                 "the client does not accept the sandbox's certificate; network.no_terminate carries its connections unread",
             ),
+            DenyReason::TooMany => f.write_str("as many connections are read as the policy allows"),
             DenyReason::Protocol(what) => {
                 write!(f, "the client speaks {what}, which only a tcp:// rule allows")
             }
@@ -247,7 +250,7 @@ impl Rules {
 }
 
 /// A host and, where it is an IPv6 address with an IPv4 one inside, that one too.
-fn readings(host: &Host) -> Vec<Host> {
+pub(crate) fn readings(host: &Host) -> Vec<Host> {
     match host {
         Host::Name(_) => vec![host.clone()],
         Host::Ip(address) => address::readings(*address).map(Host::from).collect(),

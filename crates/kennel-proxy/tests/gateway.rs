@@ -528,16 +528,7 @@ fn clients_that_send_everything_to_the_proxy_reach_the_gateway_too() {
     for reads_requests in [false, true] {
         let service = Service::start(Speaks::H1, strict);
         let upstream = format!("https://api.test:{}", service.port);
-        let inspect = Inspect {
-            swaps: Vec::new(),
-            http: Vec::new(),
-            terminate: Vec::new(),
-            exclude: Vec::new(),
-            authority: None,
-            roots: Arc::new(Roots::load(&[], std::iter::empty()).unwrap()),
-            strip_response_headers: Vec::new(),
-            refuse_opaque: false,
-        };
+        let inspect = Inspect::new(Arc::new(Roots::load(&[], std::iter::empty()).unwrap()));
         let inspect = reads_requests.then(|| Arc::new(Inspector::new(inspect).unwrap()));
         let setting = Setting::with(service, &upstream, Api::Anthropic, |_| {}, inspect);
         for host in ["127.0.0.1", "localhost"] {

@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex};
 use kennel_policy::domain::{HostRule, ListKind};
 use kennel_policy::http_rule::HttpRule;
 use kennel_policy::secrets::SwapIn;
-use kennel_proxy::secrets::{SecretValue, Swap};
+use kennel_proxy::secrets::{AwsKey, SecretValue, Swap};
 use kennel_proxy::{Authority, Inspect, Inspector, Roots, Verdict};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
-use world::{SOON, World, rules};
+use world::{SOON, World, pem, rules};
 
 const REAL: &str = "sk-ant-api03-REAL-0123456789-REAL";
 const STAND_IN: &str = "sk-ant-api03-fake-abcdefghij-fake";
@@ -59,25 +59,6 @@ mod tempfolder {
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
-}
-
-fn pem(der: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::from("-----BEGIN CERTIFICATE-----");
-    for (number, chunk) in der.chunks(3).enumerate() {
-        if number % 16 == 0 {
-            text.push('\n');
-        }
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            match place <= chunk.len() {
-                true => text.push(char::from(LETTERS[(bits >> (18 - 6 * place) & 63) as usize])),
-                false => text.push('='),
-            }
-        }
-    }
-    text + "\n-----END CERTIFICATE-----\n"
 }
 
 /// A request, with its body.
@@ -513,4 +494,102 @@ fn a_body_is_exchanged_wherever_it_is_cut() {
     let data: String = seen.split("\r\n").filter(|line| !line.is_empty()).collect::<Vec<_>>().join("");
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     assert!(!data.contains("fake") && seen.matches("REAL").count() >= 1, "{seen}");
+}
+
+#[test]
+fn a_request_to_aws_is_signed_again_with_its_real_body() {
+    let secret = |text: &str| SecretValue::from_bytes(text.as_bytes().to_vec()).unwrap();
+    let upstream = Upstream::start(&["api.test"], |_| page("ok"));
+    let setting = Setting::new(upstream, |inspect| {
+        let hosts = vec![HostRule::parse("api.test", ListKind::Allow).unwrap()];
+        inspect.swaps = vec![swap(&["api.test"], SwapIn { body: true, others: true, ..SwapIn::default() })];
+        inspect.aws.keys = vec![AwsKey {
+            id_stand_in: "AKIAstandinstandinstandin".into(),
+            id: secret("AKIDEXAMPLE"),
+            secret: secret("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),
+            session_token: Some(secret("the real token")),
+            hosts,
+        }];
+    });
+    let request = |field: &str, hash: &str, body: &str| {
+        format!(
+            "POST /a HTTP/1.1\r\nAuthorization: {field}\r\nX-Amz-Date: 20150830T123600Z\r\nX-Amz-Content-Sha256: {hash}\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    let scope = "Credential=AKIAstandinstandinstandin/20150830/us-east-1/s3/aws4_request";
+    let signed = format!(
+        "AWS4-HMAC-SHA256 {scope}, SignedHeaders=content-length;host;x-amz-content-sha256;x-amz-date, Signature=0bad"
+    );
+    let body = format!("key={STAND_IN}");
+    let answer = setting.ask("api.test", &request(&signed, "whatever", &body));
+    assert!(answer.contains("200 OK"), "{answer}");
+    let seen = setting.upstream.seen().remove(0);
+    let digest = ring::digest::digest(&ring::digest::SHA256, format!("key={REAL}").as_bytes());
+    let hash: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let names =
+        "SignedHeaders=content-length;host;x-amz-content-sha256;x-amz-date;x-amz-security-token, Signature=";
+    let real = format!("Credential=AKIDEXAMPLE/20150830/us-east-1/s3/aws4_request, {names}");
+    for wanted in [&hash, &real, "the real token", REAL] {
+        assert!(seen.contains(wanted), "{wanted} is not in {seen}");
+    }
+    assert!(!seen.contains("standin") && !seen.contains("0bad"), "{seen}");
+
+    let streaming = request(&signed, "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "");
+    let answer = setting.ask("api.test", &streaming);
+    assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("one by one"), "{answer}");
+    assert_eq!(setting.upstream.seen().len(), 1);
+    assert!(setting.denied()[0].contains("one by one"), "{:?}", setting.denied());
+}
+
+#[test]
+fn no_more_connections_are_read_than_the_policy_allows() {
+    let upstream = Upstream::start(&["api.test"], |_| page("ok"));
+    let setting = Setting::new(upstream, |inspect| {
+        inspect.terminate = vec![HostRule::any(Default::default())];
+        inspect.max_connections = Some(1);
+    });
+    let mut first = setting.tls("api.test");
+    first.conn.complete_io(&mut first.sock).unwrap();
+    let answer = setting.ask("api.test", "GET / HTTP/1.1");
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("too-many-tunnels"), "{answer}");
+    let answer = say(&mut first, "api.test", setting.upstream.port, "GET / HTTP/1.1");
+    assert!(answer.contains("200 OK"), "{answer}");
+    drop(first);
+    assert!(setting.denied()[0].contains("as many connections"), "{:?}", setting.denied());
+}
+
+#[test]
+fn a_handshake_takes_no_longer_than_the_policy_allows() {
+    let upstream = Upstream::start(&["api.test"], |_| page("ok"));
+    let setting = Setting::new(upstream, |inspect| {
+        inspect.terminate = vec![HostRule::any(Default::default())];
+        inspect.handshake_timeout = Some(std::time::Duration::from_millis(100));
+    });
+    let mut stream = setting.world.tunnel(&format!("api.test:{}", setting.upstream.port)).0;
+    // The start of a hello that never ends.
+    stream.write_all(&[22, 3, 1, 1, 0, 1, 0, 0, 252]).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    match stream.read(&mut [0; 16]) {
+        Ok(0) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
+        other => panic!("{other:?}"),
+    }
+    assert!(setting.upstream.seen().is_empty());
+}
+
+#[test]
+fn what_ends_like_the_start_of_a_secret_arrives_whole() {
+    let start = |text: &str| text[..text.len() - 3].to_owned();
+    let upstream = Upstream::start(&["api.test"], move |_| page(&format!("it begins with {}", start(REAL))));
+    let setting = Setting::new(upstream, |inspect| {
+        inspect.swaps = vec![swap(&["api.test"], SwapIn { body: true, ..SwapIn::default() })];
+    });
+    let body = format!("and so does {}", start(STAND_IN));
+    let request = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let answer = setting.ask("api.test", &request);
+    assert!(answer.contains(&start(REAL)), "{answer}");
+    let seen = setting.upstream.seen().remove(0);
+    assert!(seen.contains(&body), "{seen}");
 }

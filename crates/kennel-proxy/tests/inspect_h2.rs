@@ -19,7 +19,7 @@ use kennel_proxy::{Authority, Inspect, Inspector, Roots};
 use proptest::prelude::*;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
-use world::{SOON, World, rules};
+use world::{SOON, World, pem, rules};
 
 const REAL: &str = "sk-ant-api03-REAL-0123456789-REAL";
 const STAND_IN: &str = "sk-ant-api03-fake-abcdefghij-fake";
@@ -66,22 +66,6 @@ impl Upstream {
 
 fn certificate_file(port: u16) -> std::path::PathBuf {
     std::env::temp_dir().join(format!("kennel-h2-{}-{port}.pem", std::process::id()))
-}
-
-fn pem(der: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::from("-----BEGIN CERTIFICATE-----\n");
-    for chunk in der.chunks(3) {
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            match place <= chunk.len() {
-                true => text.push(char::from(LETTERS[(bits >> (18 - 6 * place) & 63) as usize])),
-                false => text.push('='),
-            }
-        }
-    }
-    text + "\n-----END CERTIFICATE-----\n"
 }
 
 async fn serve(listener: TcpListener, config: Arc<ServerConfig>, seen: Arc<Mutex<Vec<String>>>) {

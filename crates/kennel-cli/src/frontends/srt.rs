@@ -158,6 +158,7 @@ fn run(typed: &Typed) -> Result<i32, String> {
         }
     }
     settings.notes.iter().for_each(|note| debug(note));
+    settings.warnings.iter().for_each(|warning| say(&format!("srt: warning: {warning}")));
 
     let control = typed.control_fd.as_deref().map(|fd| control_lines(fd, debugs)).transpose()?;
     if let Some(fd) = &typed.control_fd {
@@ -170,12 +171,27 @@ fn run(typed: &Typed) -> Result<i32, String> {
     debug(&network_lists(&settings));
     let files = own.into_iter().chain(typed.settings.as_ref().map(|file| folder.join(file)));
     let mut policy = settings.policy(&surroundings(folder.clone(), base.home, files.collect()));
+    // A file that is only on some hosts can be listed.
+    policy.network.tls.extra_ca.retain(|file| {
+        let holds = has_certificate(file);
+        if !holds {
+            debug(&format!("network.tlsTerminate.extraCaCertPaths: {} has no certificate", file.display()));
+        }
+        holds
+    });
     if typed.debug {
         policy.environment.set.push(("SRT_DEBUG".into(), "true".into()));
     }
     // Whoever reads standard error for srt's words finds them.
     let advice = "blocked by network allowlist; to allow it, in network.allowedDomains: ";
     Ok(RunAs { policy, command, folder, control, advice, failed: 1 }.go())
+}
+
+/// Whether a file has a certificate in PEM.
+fn has_certificate(file: &Path) -> bool {
+    const START: &[u8] = b"-----BEGIN CERTIFICATE-----";
+    let text = settings_file::bytes(file).ok().flatten();
+    text.is_some_and(|text| text.windows(START.len()).any(|part| part == START))
 }
 
 /// What is run. There, everything goes through bash, so that its built-in commands work as words too.

@@ -245,7 +245,9 @@ pub const PROMISES: &[Promise] = &[
             ),
             with(&[], none("requires an allow list of hosts")),
         ],
-        macos: none("the gate reads no requests there yet"),
+        macos: enforced(
+            "the gate puts real values into requests to their hosts; files are hidden, not masked",
+        ),
         windows: none("the gate reads no TLS"),
     },
     Promise {
@@ -256,7 +258,7 @@ pub const PROMISES: &[Promise] = &[
             with(&[Kernel(5, 6), Namespaces], enforced("a gateway at an address that exists only inside")),
             with(&[], none("requires a network of the sandbox's own")),
         ],
-        macos: none("the gate reads no requests there yet"),
+        macos: enforced("a gateway on the loopback, with a token"),
         windows: none("the gate reads no TLS"),
     },
     Promise {
@@ -267,7 +269,7 @@ pub const PROMISES: &[Promise] = &[
             with(&[Kernel(5, 6), Namespaces], enforced("the gate reads requests, also inside TLS")),
             with(&[], none("requires an allow list of hosts")),
         ],
-        macos: none("the gate reads no requests there yet"),
+        macos: enforced("the gate reads requests, also inside TLS"),
         windows: none("the gate reads no TLS"),
     },
     // Processes.

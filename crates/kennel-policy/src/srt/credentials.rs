@@ -260,11 +260,5 @@ fn parts(credential: &Table<'_, '_>, source: &MaskSource) -> Result<Option<Secre
     };
     // A variable that is decoded has to be a JWT as a whole, whatever `extract` says.
     let whole = jwt && matches!(source, MaskSource::Variable(_));
-    Ok(Some(SecretParts {
-        pattern: pattern.filter(|_| !whole),
-        jwt,
-        claims,
-        duplicates: credential.boolean("maskDuplicates")?,
-        no_match,
-    }))
+    Ok(Some(SecretParts { pattern: pattern.filter(|_| !whole), jwt, claims, no_match }))
 }

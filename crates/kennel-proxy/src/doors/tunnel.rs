@@ -105,11 +105,11 @@ async fn inspected(gate: &Gate, tunnel: Tunnel) -> Option<Tunnel> {
     let inspector = std::sync::Arc::clone(inspector);
     match words {
         Words::Http => {
-            Box::pin(terminate::plain(gate, inspector, client, upstream, target, door)).await;
+            Box::pin(terminate::plain(gate, inspector, Tunnel { client, upstream, target, door })).await;
             None
         }
         Words::Other(_) if ends_here && client.inbox.first() == Some(&TLS) => {
-            Box::pin(terminate::encrypted(gate, inspector, client, upstream, target, door)).await;
+            Box::pin(terminate::encrypted(gate, inspector, Tunnel { client, upstream, target, door })).await;
             None
         }
         Words::Other(unknown) if only_requests || inspector.refuse_opaque => {

@@ -4,6 +4,7 @@
 //! same, in another encoding, one would be compared and another used.
 
 use super::json::{Level, Scanner, Value};
+use kennel_policy::wildcard;
 
 /// What is read of a body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,19 +88,7 @@ pub fn read(body: &[u8]) -> Result<Asked, BodyError> {
 /// Whether a model is one of these; each may have a `*`, which stands for anything.
 #[must_use]
 pub fn allows(models: &[String], model: &str) -> bool {
-    models.is_empty() || models.iter().any(|pattern| fits(pattern, model))
-}
-
-fn fits(pattern: &str, model: &str) -> bool {
-    let mut pieces = pattern.split('*');
-    let Some(mut rest) = pieces.next().and_then(|first| model.strip_prefix(first)) else { return false };
-    let mut pieces: Vec<&str> = pieces.collect();
-    let Some(last) = pieces.pop() else { return rest.is_empty() };
-    for piece in pieces {
-        let Some(at) = rest.find(piece) else { return false };
-        rest = &rest[at + piece.len()..];
-    }
-    rest.ends_with(last)
+    models.is_empty() || models.iter().any(|pattern| wildcard::fits(pattern, model))
 }
 
 #[cfg(test)]

@@ -177,7 +177,7 @@ impl Service<'_> {
         }
         let reads = allowed.endpoint.model == ModelIn::Body || !body.is_empty();
         if reads && head.method == Method::POST {
-            if head.headers.get(CONTENT_ENCODING).is_some_and(|value| value != "identity") {
+            if head.headers.get_all(CONTENT_ENCODING).iter().any(|value| value != "identity") {
                 return Err(Refusal::Encoded);
             }
             allowed.asked = asked::read(body).map_err(Refusal::Body)?;
@@ -288,7 +288,7 @@ impl Service<'_> {
         }
         let (response, lent) = answered;
         exchange.status = response.status().as_u16();
-        let encoded = response.headers().get(CONTENT_ENCODING).is_some_and(|value| value != "identity");
+        let encoded = response.headers().get_all(CONTENT_ENCODING).iter().any(|value| value != "identity");
         if encoded && !response.body().is_end_stream() {
             return Err(Refusal::EncodedResponse);
         }

@@ -15,6 +15,8 @@ use rcgen::{
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 
+use super::own_authority;
+
 /// Clocks differ.
 const BACKDATED: Duration = Duration::from_secs(24 * 3600);
 /// Longer than any command runs; shorter than what Apple's clients accept (825 days).
@@ -46,6 +48,18 @@ pub enum AuthorityError {
     /// The certificate could not be put to use.
     #[error("using a certificate: {0}")]
     Use(#[from] rustls::Error),
+    /// The user's certificate is none.
+    #[error("the certificate's file holds no certificate in PEM")]
+    NoCertificate,
+    /// The user's key is none.
+    #[error("the key's file holds no private key in PEM that can sign (RSA of 2048 bits or more, or ECDSA)")]
+    NoKey,
+    /// The user's key is another one's.
+    #[error("the key is not the certificate's")]
+    OtherKey,
+    /// The name cannot be repeated.
+    #[error("the certificate's subject has a form that kennel cannot repeat; use a plain name, such as CN=…")]
+    Name,
 }
 
 impl Authority {
@@ -61,6 +75,20 @@ impl Authority {
         let certificate = params.self_signed(&key)?.der().clone();
         Ok(Authority {
             issuer: Issuer::new(params, key),
+            certificate,
+            leaf_key: KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?,
+            leaves: Mutex::default(),
+        })
+    }
+
+    /// One of the user's own: a certificate and its key, in PEM.
+    ///
+    /// # Errors
+    /// Where they are none, or do not belong together.
+    pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Authority, AuthorityError> {
+        let (certificate, issuer) = own_authority::from_pem(certificate, key)?;
+        Ok(Authority {
+            issuer,
             certificate,
             leaf_key: KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?,
             leaves: Mutex::default(),
@@ -149,6 +177,48 @@ mod tests {
         let other = Authority::new().unwrap();
         assert_ne!(other.certificate_der(), authority.certificate_der());
         assert!(format!("{authority:?}").len() < 20);
+    }
+
+    /// `openssl` writes what users have.
+    #[test]
+    fn an_authority_of_the_users_own_signs_too() {
+        use rustls::client::WebPkiServerVerifier;
+        use rustls::client::danger::ServerCertVerifier;
+        use rustls::pki_types::{ServerName, UnixTime};
+
+        let folder = std::env::temp_dir().join(format!("kennel-authority-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let subject = "/C=DE/O=Müller & Söhne/OU=it/CN=a test";
+        let script = format!(
+            "openssl req -utf8 -x509 -newkey rsa:2048 -nodes -keyout rsa.key -out rsa.pem -days 9 -subj '{subject}' &&
+             openssl rsa -traditional -in rsa.key -out old.key && cp rsa.pem old.pem &&
+             openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ec.key -out ec.pem -days 9 -subj '/CN=e'"
+        );
+        let made = std::process::Command::new("sh").args(["-c", &script]).current_dir(&folder).output();
+        if !made.is_ok_and(|made| made.status.success()) {
+            eprintln!("SKIPPED: openssl is not installed");
+            return;
+        }
+        let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
+        for kind in ["rsa", "old", "ec"] {
+            let authority =
+                Authority::from_pem(&read(&format!("{kind}.pem")), &read(&format!("{kind}.key"))).unwrap();
+            let mut roots = rustls::RootCertStore::empty();
+            roots.add(CertificateDer::from(authority.certificate_der().to_vec())).unwrap();
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let verifier =
+                WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+            let leaf = authority.leaf(&Host::parse("api.test").unwrap()).unwrap();
+            let name = ServerName::try_from("api.test").unwrap();
+            let verified =
+                verifier.verify_server_cert(&leaf.cert[0], &leaf.cert[1..], &name, &[], UnixTime::now());
+            verified.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        }
+        let wrong = |certificate: &[u8], key: &[u8]| Authority::from_pem(certificate, key).unwrap_err();
+        assert!(matches!(wrong(&read("rsa.pem"), &read("ec.key")), AuthorityError::OtherKey));
+        assert!(matches!(wrong(b"", &read("ec.key")), AuthorityError::NoCertificate));
+        assert!(matches!(wrong(&read("rsa.pem"), b"x"), AuthorityError::NoKey));
+        let _ = std::fs::remove_dir_all(folder);
     }
 
     #[test]

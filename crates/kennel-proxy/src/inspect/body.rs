@@ -36,9 +36,10 @@ pub(crate) struct Filtered<B, F> {
     ended: bool,
 }
 
-impl<B, F> Filtered<B, F> {
+impl<B: Body, F> Filtered<B, F> {
     pub(crate) fn new(body: B, filter: F) -> Self {
-        Filtered { body, filter, trailers: None, ended: false }
+        let ended = body.is_end_stream();
+        Filtered { body, filter, trailers: None, ended }
     }
 }
 
@@ -98,9 +99,8 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        // What is held back comes after the body's own end.
+        // Not when the body's own end has come: what is held back comes after it.
         self.ended && self.trailers.is_none()
-            || !self.ended && self.body.is_end_stream() && self.body.size_hint().exact() == Some(0)
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -5,6 +5,7 @@
 
 mod authority;
 pub(crate) mod body;
+mod own_authority;
 mod roots;
 pub(crate) mod serve;
 pub(crate) mod stream;
@@ -13,15 +14,18 @@ pub(crate) mod upstream;
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kennel_policy::domain::{Host, HostRule};
 use kennel_policy::http_rule::HttpRule;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use authority::{Authority, AuthorityError};
 pub use roots::{BUNDLES, Roots, RootsError};
 
 use crate::gate::Target;
-use crate::secrets::{Redaction, Swap, Swaps};
+use crate::rules::readings;
+use crate::secrets::{AwsKeys, Redaction, Swap, Swaps};
 use upstream::Verifier;
 
 /// What of requests the gate reads, and what it does with them.
@@ -43,6 +47,12 @@ pub struct Inspect {
     pub strip_response_headers: Vec<String>,
     /// Whether an allowed host that speaks neither TLS nor HTTP is refused, and TLS that the gate does not read.
     pub refuse_opaque: bool,
+    /// Keys of AWS that stay outside. Their parts are among the swaps, too.
+    pub aws: AwsKeys,
+    /// How many TLS connections end at the gate at once; `None` for as many as there are.
+    pub max_connections: Option<u32>,
+    /// How long the client's TLS handshake may take; `None` for as long as any first words.
+    pub handshake_timeout: Option<Duration>,
 }
 
 impl Inspect {
@@ -58,6 +68,9 @@ impl Inspect {
             roots,
             strip_response_headers: Vec::new(),
             refuse_opaque: false,
+            aws: AwsKeys::default(),
+            max_connections: None,
+            handshake_timeout: None,
         }
     }
 }
@@ -75,7 +88,15 @@ pub struct Inspector {
     pub(crate) verifier: Verifier,
     pub(crate) strip_response_headers: Vec<String>,
     pub(crate) refuse_opaque: bool,
+    pub(crate) aws: AwsKeys,
+    /// Bodies are kept in memory while they are signed.
+    pub(crate) signing: Semaphore,
+    places: Option<Arc<Semaphore>>,
+    pub(crate) handshake_timeout: Option<Duration>,
 }
+
+/// As many bodies are signed at once.
+const SIGNED_AT_ONCE: usize = 2;
 
 impl Inspector {
     /// Prepares all that is looked for.
@@ -94,6 +115,10 @@ impl Inspector {
             verifier: Verifier::new(inspect.roots),
             strip_response_headers: inspect.strip_response_headers.iter().map(|name| folded(name)).collect(),
             refuse_opaque: inspect.refuse_opaque,
+            aws: inspect.aws,
+            signing: Semaphore::new(SIGNED_AT_ONCE),
+            places: inspect.max_connections.map(|most| Arc::new(Semaphore::new(most as usize))),
+            handshake_timeout: inspect.handshake_timeout,
         })
     }
 
@@ -106,11 +131,23 @@ impl Inspector {
             && (any(&self.terminate) || bound || self.has_http_rules(target))
     }
 
+    /// A place among the TLS connections that end here, while it is held; `Err` if all are taken.
+    pub(crate) fn place(&self) -> Result<Option<OwnedSemaphorePermit>, AllTaken> {
+        let places = self.places.clone();
+        places.map(|places| places.try_acquire_owned().map_err(|_| AllTaken)).transpose()
+    }
+
     /// Whether rules about requests name this host: then nothing but requests goes there.
     pub(crate) fn has_http_rules(&self, target: &Target) -> bool {
-        self.http.iter().any(|rule| rule.covers(&target.host, target.port))
+        // By every reading by which the rules let a client go there.
+        let hosts = readings(&target.host);
+        self.http.iter().any(|rule| hosts.iter().any(|host| rule.covers(host, target.port)))
     }
 }
+
+/// As many TLS connections end at the gate as the policy allows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AllTaken;
 
 /// A field's name as it is compared.
 pub(crate) fn folded(name: &str) -> String {

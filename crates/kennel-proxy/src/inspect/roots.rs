@@ -1,12 +1,13 @@
 //! Whom the gate trusts when it talks to a server for the sandbox, and whom programs inside are told to trust.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use memchr::memmem;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -59,10 +60,16 @@ impl Roots {
         environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
     ) -> Result<Roots, RootsError> {
         let mut all = Certificates::default();
-        BUNDLES.iter().find(|path| read(Path::new(path)).is_ok_and(|text| all.add(&text)));
+        let bundle = BUNDLES.iter().map(Path::new);
+        let bundle = bundle.into_iter().find(|path| read(path).is_ok_and(|text| all.add(&text)));
+        let bundle = bundle.and_then(identity);
         for (name, value) in environment {
             if VARIABLES.iter().any(|own| name == OsStr::new(own)) && !value.is_empty() {
-                all.add(&read(Path::new(value)).unwrap_or_default());
+                let path = Path::new(value);
+                // Every start of a sandbox with a certificate of its own waits for this, and most name the same file.
+                if bundle.is_none() || identity(path) != bundle {
+                    all.add(&read(path).unwrap_or_default());
+                }
             }
         }
         for path in extra {
@@ -90,11 +97,16 @@ impl Roots {
     }
 }
 
-/// Certificates in PEM, each once: variables mostly name the bundle that the system has anyway.
+/// Which file it is.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
+/// Certificates in PEM, those of later files each once: they mostly name what the system has anyway.
 #[derive(Default)]
 struct Certificates {
     pem: String,
-    known: HashSet<String>,
 }
 
 impl Certificates {
@@ -103,17 +115,18 @@ impl Certificates {
     fn add(&mut self, text: &str) -> bool {
         const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
         const END: &str = "-----END CERTIFICATE-----";
-        let (mut rest, mut any) = (text, false);
-        while let Some(start) = rest.find(BEGIN) {
+        let (begin, end) = (memmem::Finder::new(BEGIN), memmem::Finder::new(END));
+        let (mut rest, mut any, before) = (text, false, self.pem.len());
+        self.pem.reserve(text.len());
+        while let Some(start) = begin.find(rest.as_bytes()) {
             rest = &rest[start..];
-            let Some(end) = rest.find(END) else { break };
-            let (one, after) = rest.split_at(end + END.len());
+            let Some(length) = end.find(rest.as_bytes()) else { break };
+            let (one, after) = rest.split_at(length + END.len());
             any = true;
-            let one = one.replace('\r', "");
-            if !self.known.contains(&one) {
+            let one = if one.contains('\r') { Cow::Owned(one.replace('\r', "")) } else { Cow::Borrowed(one) };
+            if before == 0 || memmem::find(self.pem.as_bytes(), one.as_bytes()).is_none() {
                 self.pem.push_str(&one);
                 self.pem.push('\n');
-                self.known.insert(one);
             }
             rest = after;
         }
@@ -123,9 +136,11 @@ impl Certificates {
 
 fn read(path: &Path) -> io::Result<String> {
     use io::Read;
-    let mut text = Vec::new();
-    fs::File::open(path)?.take(MOST).read_to_end(&mut text)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    let file = fs::File::open(path)?;
+    let size = file.metadata()?.len().min(MOST);
+    let mut text = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 64);
+    file.take(MOST).read_to_end(&mut text)?;
+    Ok(String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 #[cfg(test)]

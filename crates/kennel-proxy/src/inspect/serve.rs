@@ -30,7 +30,7 @@ use crate::http::refusal::Page;
 use crate::parent::{ParentProxy, split_authority};
 use crate::record::Door;
 use crate::rules::{Decision, DenyReason};
-use crate::secrets::{RedactedStream, SwapError, SwapRefusal};
+use crate::secrets::{AwsRefusal, MOST_BODY, RedactedStream, Signing, SwapError, SwapRefusal};
 
 /// As large a head is read as of a plain request.
 const MOST_HEAD: usize = 64 << 10;
@@ -135,7 +135,7 @@ fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 
-fn not_verified(error: &rustls::Error, target: &Target) -> Page {
+fn not_verified(error: &dyn std::error::Error, target: &Target) -> Page {
     let host = &target.host;
     let text = format!(
         "kennel could not connect to {}: {error}.\nhelp: a server with a certificate of your own authority needs \
@@ -175,8 +175,7 @@ pub(super) async fn serve(
             .auto_date_header(false)
             .header_read_timeout(times.idle)
             .max_buf_size(MOST_HEAD)
-            .preserve_header_case(true)
-            .half_close(true);
+            .preserve_header_case(true);
         let _ = server.serve_connection(stream, service).with_upgrades().await;
     }
 }
@@ -186,6 +185,7 @@ struct Ready {
     request: Request<AnyBody>,
     refused: Rc<RefCell<Option<SwapRefusal>>>,
     redacts: bool,
+    signing: Option<Signing>,
 }
 
 impl Client {
@@ -241,7 +241,11 @@ impl Client {
         // Of a proxy that was not connected to yet it is not known whether it wants whole addresses.
         let mut sender = way.sender(self).await?;
         let whole = way.parent.borrow().is_some();
-        let Ready { request, refused, redacts } = self.ready(request, &target, sender.is_h2(), whole)?;
+        let Ready { mut request, refused, redacts, signing } =
+            self.ready(request, &target, sender.is_h2(), whole)?;
+        if let Some(signing) = signing {
+            request = self.sign(request, &signing, &target, &refused).await?;
+        }
         let asked = request.headers().contains_key(UPGRADE);
         let method = request.method().clone();
         let times = self.gate.settings().times;
@@ -413,6 +417,14 @@ impl Client {
         let wants_trailers = head.headers.get(TE).is_some_and(|value| value == "trailers");
         remove_hop_by_hop(&mut head.headers);
         head.headers.remove(EXPECT);
+        // By the stand-in, which is exchanged below.
+        let signing = match self.inspector.aws.is_empty() || !self.encrypted {
+            true => None,
+            false => {
+                let plan = self.inspector.aws.plan(target, &head.headers, &line);
+                plan.map_err(|refusal| self.not_signed(target, &refusal))?
+            }
+        };
         let swapped = self.inspector.swaps.head(target, self.encrypted, &mut head.headers, &line);
         let swapped = swapped.map_err(|error| self.not_swapped(target, error))?;
         if let Some(text) = swapped.target {
@@ -476,7 +488,55 @@ impl Client {
             uri.parse::<Uri>().map_err(|_| Page::request(400, "Bad Request", "the address is not valid."))?;
         head.version = if is_h2 { Version::HTTP_2 } else { Version::HTTP_11 };
         head.extensions = Default::default();
-        Ok(Ready { request: Request::from_parts(head, body), refused, redacts })
+        Ok(Ready { request: Request::from_parts(head, body), refused, redacts, signing })
+    }
+
+    /// The same request, signed with the real key. A body that is part of the signature is read first.
+    async fn sign(
+        &self,
+        request: Request<AnyBody>,
+        signing: &Signing,
+        target: &Target,
+        refused: &RefCell<Option<SwapRefusal>>,
+    ) -> Result<Request<AnyBody>, Page> {
+        let (mut head, mut body) = request.into_parts();
+        let mut digest = None;
+        if !signing.unsigned_body {
+            let _place = self.inspector.signing.acquire().await;
+            let mut whole = Vec::new();
+            while let Some(frame) = body.frame().await {
+                let Ok(frame) = frame else {
+                    return Err(match refused.borrow_mut().take() {
+                        Some(refusal) => self.refuse(target, &refusal),
+                        None => Page::request(400, "Bad Request", "the request's body ended early."),
+                    });
+                };
+                let Ok(part) = frame.into_data() else { continue };
+                if whole.len() + part.len() > MOST_BODY {
+                    return Err(self.not_signed(target, &AwsRefusal::TooLarge));
+                }
+                whole.extend_from_slice(&part);
+            }
+            digest = Some(ring::digest::digest(&ring::digest::SHA256, &whole));
+            if !whole.is_empty() || head.headers.contains_key(CONTENT_LENGTH) {
+                head.headers.insert(CONTENT_LENGTH, whole.len().into());
+            }
+            body = Box::pin(Full::new(Bytes::from(whole)).map_err(|never| match never {}));
+        }
+        let line = head.uri.path_and_query().map_or("/", |line| line.as_str()).to_owned();
+        let authority = self.authority(target);
+        let signed =
+            signing.sign(head.method.as_str(), &line, &authority, &mut head.headers, digest.as_ref());
+        signed.map_err(|refusal| self.not_signed(target, &refusal))?;
+        Ok(Request::from_parts(head, body))
+    }
+
+    /// A request to AWS that cannot be signed.
+    fn not_signed(&self, target: &Target, refusal: &AwsRefusal) -> Page {
+        let help = refusal.help();
+        self.gate.deny(target, self.door, DenyReason::Secret(format!("{refusal}; {help}")), None);
+        let text = format!("kennel blocked this request: {refusal}.\nhelp: {help}.");
+        Page { status: 403, phrase: "Forbidden".into(), code: "secret-not-allowed-here", text }
     }
 
     fn authority(&self, target: &Target) -> String {
@@ -526,7 +586,8 @@ impl Client {
         redacts: bool,
     ) -> Result<Response<AnyBody>, Page> {
         let (mut head, body) = response.into_parts();
-        let encoded = head.headers.get(CONTENT_ENCODING).is_some_and(|value| value != "identity");
+        // Of several such fields each counts: clients undo all of them.
+        let encoded = head.headers.get_all(CONTENT_ENCODING).iter().any(|value| value != "identity");
         let has_body = *method != Method::HEAD && !body.is_end_stream();
         if redacts && encoded && has_body {
             let why =
@@ -667,12 +728,19 @@ fn remove_hop_by_hop(fields: &mut HeaderMap) {
     }
 }
 
+/// How rustls begins to tell of an alert.
+const ALERT: &str = "received fatal alert";
+
 /// Why a request was not answered.
 fn broken(error: &hyper::Error, target: &Target) -> Page {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(inner) = cause {
         if let Some(error) = inner.downcast_ref::<io::Error>().and_then(tls_error) {
             return not_verified(error, target);
+        }
+        // HTTP/2 keeps the words of such an error only. A server that misses its client's certificate says so here, in TLS 1.3.
+        if inner.to_string().starts_with(ALERT) {
+            return not_verified(inner, target);
         }
         cause = inner.source();
     }

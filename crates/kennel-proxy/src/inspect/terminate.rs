@@ -15,29 +15,27 @@ use rustls::server::{Acceptor, ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio_rustls::LazyConfigAcceptor;
 
-use super::Inspector;
 use super::serve::{Client, Way, failed, serve};
 use super::stream::Buffered;
 use super::upstream::{self, H1, H2};
+use super::{AllTaken, Inspector};
 use crate::clock::within;
-use crate::gate::{Gate, Target};
+use crate::doors::tunnel::Tunnel;
+use crate::gate::Gate;
+use crate::http::refusal::Page;
 use crate::record::Door;
 use crate::relay::{Wire, farewell};
 use crate::rules::DenyReason;
 use crate::{sockets, tls};
 
 /// Serves a client whose TLS connection to `target` ends here.
-pub(crate) async fn encrypted(
-    gate: &Gate,
-    inspector: Arc<Inspector>,
-    client: Wire,
-    upstream: Wire,
-    target: Target,
-    door: Door,
-) {
+pub(crate) async fn encrypted(gate: &Gate, inspector: Arc<Inspector>, tunnel: Tunnel) {
+    let Tunnel { client, upstream, target, door } = tunnel;
     let times = gate.settings().times;
+    let patience = inspector.handshake_timeout.unwrap_or(times.head);
+    let place = inspector.place();
     let hello = LazyConfigAcceptor::new(Acceptor::default(), Buffered::from(client));
-    let start = match within(times.head, hello).await {
+    let start = match within(patience, hello).await {
         Ok(start) => start,
         Err(error) => {
             if error.kind() == io::ErrorKind::InvalidData {
@@ -60,14 +58,22 @@ pub(crate) async fn encrypted(
         sockets::reset_on_close(&upstream.stream);
         return farewell(&start.io.stream, &tls::ACCESS_DENIED, times.stall).await;
     }
-    let opened = upstream::open(upstream, Some((&inspector.verifier, &target.host)), both, times).await;
-    let (sender, failure) = match opened {
-        Ok(sender) => (Some(sender), None),
-        Err(error) => (None, Some(failed(&error, &target))),
+    let (sender, failure) = match place {
+        Ok(_) => {
+            let tls = Some((&inspector.verifier, &target.host));
+            match upstream::open(upstream, tls, both, times).await {
+                Ok(sender) => (Some(sender), None),
+                Err(error) => (None, Some(failed(&error, &target))),
+            }
+        }
+        Err(AllTaken) => {
+            gate.deny(&target, door, DenyReason::TooMany, None);
+            (None, Some(all_taken()))
+        }
     };
     let is_h2 = sender.as_ref().map_or(both, upstream::Sender::is_h2);
     let Some(config) = config(&inspector, &target.host, is_h2) else { return };
-    let accepted = within(times.head, async { start.into_stream(config).await }).await;
+    let accepted = within(patience, async { start.into_stream(config).await }).await;
     let stream = match accepted {
         Ok(stream) => stream,
         Err(error) => {
@@ -91,15 +97,14 @@ pub(crate) async fn encrypted(
     serve(Rc::new(client), stream, is_h2).await;
 }
 
+fn all_taken() -> Page {
+    let text = "kennel reads as many TLS connections as the policy allows; close one, or try again later.";
+    Page { status: 503, phrase: "Service Unavailable".into(), code: "too-many-tunnels", text: text.into() }
+}
+
 /// Serves a client whose plain connection to `target` carries requests.
-pub(crate) async fn plain(
-    gate: &Gate,
-    inspector: Arc<Inspector>,
-    client: Wire,
-    upstream: Wire,
-    target: Target,
-    door: Door,
-) {
+pub(crate) async fn plain(gate: &Gate, inspector: Arc<Inspector>, tunnel: Tunnel) {
+    let Tunnel { client, upstream, target, door } = tunnel;
     let Ok(sender) = upstream::open(upstream, None, false, gate.settings().times).await else { return };
     let way = Way::new(target.clone(), false, false, Some(sender));
     let serving = Client {

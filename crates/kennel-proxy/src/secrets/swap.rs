@@ -246,7 +246,7 @@ impl Swaps {
             return Ok(None);
         }
         let view = self.view(target, encrypted)?;
-        let encoded = fields.get(CONTENT_ENCODING).is_some_and(|value| value != "identity");
+        let encoded = fields.get_all(CONTENT_ENCODING).iter().any(|value| value != "identity");
         if encoded && let Some(secret) = view.encoded_names.first().cloned() {
             return Err(SwapRefusal { secret, why: WhyNot::Encoded }.into());
         }
@@ -553,5 +553,8 @@ mod tests {
         assert_eq!(String::from_utf8(sent).unwrap(), "{\"key\": \"a \\\"real\\\" key\"}");
         let packed = fields(&[("content-encoding", "gzip")]);
         assert_eq!(why(swaps.body(&api, true, &packed).map(|_| ())), WhyNot::Encoded);
+        let passed = SwapIn { pass_encoded: true, ..both };
+        let swaps = Swaps::new(vec![swap("KEY", STAND_IN, REAL, "api.test", passed)]);
+        assert!(swaps.body(&api, true, &packed).unwrap().is_none());
     }
 }

@@ -1,6 +1,8 @@
 //! macOS: where a job, a Seatbelt profile, the executor of kennel-macos and the network gate meet.
 
 mod private_folder;
+#[cfg_attr(not(feature = "network"), path = "macos/no_secrets.rs")]
+mod secrets;
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -85,6 +87,8 @@ impl Backend for MacOs {
     fn plan(job: Job) -> Result<Vec<PlannedStep>> {
         let Job { policy, environment, cwd, .. } = job;
         not_enforced(&policy, &limit_plan(&policy.limits, 0))?;
+        secrets::check(&policy)?;
+        let policy = secrets::hiding_secrets(policy, None);
         let gate = HostGate::new(&policy, each(&environment), None, false)?;
         let around = Around::find(&policy, &environment, &cwd, None);
         let (resolved, profile) = around.profile(&policy, &gate, PLANNED_TAG, MissingFolders::Plan)?;
@@ -249,16 +253,19 @@ fn start(job: Job) -> Result<Portable<Command>> {
     let folder = |purpose| PrivateFolder::new(host::user_temp().as_deref(), purpose);
     let tmp = (policy.files.tmp == TmpMode::Private).then(|| folder("tmp")).transpose()?;
     let mut gate = HostGate::new(&policy, each(&environment), ask.as_ref(), true)?;
+    let secrets = secrets::CommandSecrets::read(policy, environment, &mut gate, attached)?;
+    let (policy, environment) = (Arc::clone(&secrets.policy), &secrets.environment);
     let asked = gate.published().iter().zip(&policy.network.publish);
     let chosen = asked.filter(|(_, asked)| asked.host == 0).map(|(published, _)| published);
     published.iter().for_each(|tell| chosen.clone().for_each(tell));
     let tag = private_folder::tag()?;
-    let around = Around::find(&policy, &environment, &cwd, tmp.as_ref().map(PrivateFolder::path));
+    let around = Around::find(&policy, environment, &cwd, tmp.as_ref().map(PrivateFolder::path));
     let (resolved, profile) = around.profile(&policy, &gate, &tag, MissingFolders::Create)?;
     if let Some(mut show) = show {
         show(&steps(&resolved, &profile));
     }
-    let variables = around.variables(&policy, &environment, &gate);
+    let mut variables = around.variables(&policy, environment, &gate);
+    let command = secrets.cleaned(command, &mut variables);
     let workdir = resolved.workdir.clone().unwrap_or_else(|| "/".into());
     let program = program(&command, &variables, &workdir)?;
     let mut wanted = command.clone();
@@ -314,6 +321,7 @@ fn start(job: Job) -> Result<Portable<Command>> {
         advice,
         words: show_words(&command),
         tmp,
+        _certificates: secrets.folder,
         profile: profile_folder,
         raw,
     };
@@ -408,6 +416,8 @@ pub(crate) struct Command {
     /// Its name, for errors.
     words: String,
     tmp: Option<PrivateFolder>,
+    /// Where the certificate is that it trusts; removed with it.
+    _certificates: Option<PrivateFolder>,
     profile: Option<PrivateFolder>,
     raw: Option<Raw>,
 }
@@ -498,6 +508,7 @@ impl Process for Command {
         // The caller's terminal is as it was before anything is said.
         self.raw = None;
         outcome.network = self.gate.used(self.advice);
+        outcome.gateway = self.gate.gateway_use();
         if let Some(mut log) = self.log.take() {
             let failed = outcome.exit_code() != 0;
             let (lines, more) = log.finish(if failed { LATE } else { Duration::ZERO });

@@ -5,15 +5,25 @@
 //! published port needs nothing of the gate's, since the command's server listens on the host's loopback itself.
 
 use std::ffi::{OsStr, OsString};
+#[cfg(unix)]
+use std::path::Path;
+#[cfg(unix)]
+use std::sync::Arc;
 
 use kennel_policy::environment::DefaultVariable;
+#[cfg(unix)]
+use kennel_policy::outcome::GatewayUse;
 use kennel_policy::outcome::NetworkUse;
 use kennel_policy::policy::{NetworkMode, NetworkPolicy, Policy};
+#[cfg(unix)]
+use kennel_proxy::gateway::Gateway;
 use kennel_proxy::{Gate, GateSockets, OpenGate, Socket};
 
 use super::rules::{self, GateHandle, NetworkError};
 use super::{Published, parents, publish, variables};
 use crate::control::{AskAboutHosts, ControlLines, NetworkControl};
+#[cfg(unix)]
+use crate::secrets::{self, SandboxSecrets};
 use crate::{Result, SandboxError};
 
 /// The gate of one sandbox, and what its network is beside.
@@ -21,6 +31,8 @@ use crate::{Result, SandboxError};
 pub(crate) struct HostGate {
     proxy: Option<Proxy>,
     published: Vec<Published>,
+    /// Whether there are rules about hosts, and not only a gateway.
+    listed: bool,
     /// Ports of the host's loopback that the command may connect to.
     ports: Vec<u16>,
     variables: Vec<(OsString, OsString)>,
@@ -32,8 +44,28 @@ pub(crate) struct HostGate {
 struct Proxy {
     gate: Gate,
     listeners: Vec<Socket>,
+    /// The way to models, and its listeners.
+    #[cfg(unix)]
+    gateway: Option<Arc<Gateway>>,
+    #[cfg(unix)]
+    providers: Vec<(Socket, usize)>,
     open: Option<OpenGate>,
     failure: Option<String>,
+}
+
+impl Proxy {
+    fn new(gate: Gate, listeners: Vec<Socket>) -> Proxy {
+        Proxy {
+            gate,
+            listeners,
+            #[cfg(unix)]
+            gateway: None,
+            #[cfg(unix)]
+            providers: Vec::new(),
+            open: None,
+            failure: None,
+        }
+    }
 }
 
 impl HostGate {
@@ -50,6 +82,7 @@ impl HostGate {
         let mut made = HostGate {
             proxy: None,
             published,
+            listed: wanted.mode == NetworkMode::AllowList,
             ports: relayed(wanted)?,
             variables: Vec::new(),
             defaults: Vec::new(),
@@ -69,15 +102,68 @@ impl HostGate {
             (variables::variables(wanted, &token, port), variables::ssh_variables());
         let gate = rules::gate(policy, environment, ask, token, "localhost".into(), true)?;
         made.ports.push(port);
-        made.proxy = Some(Proxy { gate, listeners, open: None, failure: None });
+        made.proxy = Some(Proxy::new(gate, listeners));
         Ok(made)
+    }
+
+    /// Reads the secrets of a policy, tells the gate, and listens for clients of the model gateway. `folder` is where the files
+    /// of kennel's own are put that the result has.
+    #[cfg(unix)]
+    pub(crate) fn add_secrets<'e>(
+        &mut self,
+        policy: &Policy,
+        environment: &(impl Iterator<Item = (&'e OsStr, &'e OsStr)> + Clone),
+        folder: &Path,
+    ) -> Result<SandboxSecrets> {
+        let mut ports = Vec::new();
+        let mut providers = Vec::new();
+        for (number, provider) in policy.gateway.providers.iter().enumerate() {
+            let (port, listeners) = publish::free_port()
+                .map_err(|(address, error)| {
+                    format!("listening on {address} for the gateway to {}: {error}", provider.name)
+                })
+                .map_err(|text| SandboxError::Setup(text.into()))?;
+            ports.push(port);
+            providers.extend(listeners.into_iter().map(|listener| (listener, number)));
+        }
+        let address = |number: usize| format!("http://127.0.0.1:{}", ports.get(number).copied().unwrap_or(0));
+        let mut found = secrets::read(policy, environment, folder, address)?;
+        let mut proxy = match self.proxy.take() {
+            Some(proxy) => proxy,
+            None => {
+                let token = rules::token().map_err(NetworkError::Token)?;
+                let gate = rules::gate(policy, environment.clone(), None, token, "localhost".into(), true)?;
+                Proxy::new(gate, Vec::new())
+            }
+        };
+        let (inspect, gateway) = (found.inspector.take(), found.gateway.take());
+        proxy.gateway.clone_from(&gateway);
+        proxy.providers = providers;
+        proxy.gate =
+            proxy.gate.set_up_again(|settings| (settings.inspect, settings.gateway) = (inspect, gateway));
+        self.proxy = Some(proxy);
+        self.ports.extend(ports);
+        self.variables.append(&mut found.variables);
+        Ok(found)
+    }
+
+    /// What was used of the way to models so far.
+    #[cfg(unix)]
+    pub(crate) fn gateway_use(&self) -> GatewayUse {
+        let gateway = self.proxy.as_ref().and_then(|proxy| proxy.gateway.as_ref());
+        gateway.map(|gateway| gateway.used()).unwrap_or_default()
     }
 
     /// Starts to serve, in a thread. `alone` says that this process has no other gate, and needs few descriptors itself.
     pub(crate) fn open(&mut self, alone: bool) {
         let Some(proxy) = &mut self.proxy else { return };
-        let sockets =
-            GateSockets { proxy: std::mem::take(&mut proxy.listeners), alone, ..GateSockets::default() };
+        let sockets = GateSockets {
+            proxy: std::mem::take(&mut proxy.listeners),
+            #[cfg(unix)]
+            gateway: std::mem::take(&mut proxy.providers),
+            alone,
+            ..GateSockets::default()
+        };
         // The caller may be in a runtime of its own, in which the gate's could not be given up if something fails.
         let opened = std::thread::scope(|scope| {
             let opening = scope.spawn(|| proxy.gate.open(sockets));
@@ -99,7 +185,10 @@ impl HostGate {
 
     /// Handle to change the rules; `None` without rules.
     pub(crate) fn control(&self) -> Option<NetworkControl> {
-        self.proxy.as_ref().map(|proxy| NetworkControl::new(GateHandle(proxy.gate.clone())))
+        self.proxy
+            .as_ref()
+            .filter(|_| self.listed)
+            .map(|proxy| NetworkControl::new(GateHandle(proxy.gate.clone())))
     }
 
     /// Ports of the host's loopback that the command may connect to.

@@ -137,5 +137,9 @@ mod host {
         pub(crate) fn used(&self, _: &str) -> NetworkUse {
             NetworkUse::default()
         }
+        #[cfg(target_os = "macos")]
+        pub(crate) fn gateway_use(&self) -> kennel_policy::outcome::GatewayUse {
+            Default::default()
+        }
     }
 }

@@ -76,22 +76,38 @@ fn certificates(pem: &str) -> impl Iterator<Item = Vec<u8>> {
     blocks.filter_map(|block| decoded(block.split("-----END CERTIFICATE-----").next()?))
 }
 
+/// The value of each letter of base64; 255 for what is none.
+const VALUES: [u8; 256] = {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut values = [255; 256];
+    let mut place = 0;
+    while place < 64 {
+        values[LETTERS[place] as usize] = place as u8;
+        place += 1;
+    }
+    values
+};
+
+/// Lines of base64, each of whole groups of four letters, as certificates are written.
 fn decoded(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
-    let (mut bits, mut count) = (0u32, 0);
-    for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=') {
-        let six = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        (bits, count) = (bits << 6 | u32::from(six), count + 6);
-        if count >= 8 {
-            count -= 8;
-            out.push((bits >> count & 0xff) as u8);
+    for line in text.lines() {
+        for group in line.trim().as_bytes().chunks(4) {
+            let letters = group.iter().take_while(|byte| **byte != b'=').count();
+            let mut bits = 0u32;
+            for byte in &group[..letters] {
+                let value = VALUES[usize::from(*byte)];
+                if value == 255 {
+                    return None;
+                }
+                bits = bits << 6 | u32::from(value);
+            }
+            match (letters, group.len()) {
+                (4, 4) => out.extend_from_slice(&bits.to_be_bytes()[1..]),
+                (3, 4) => out.extend_from_slice(&(bits << 6).to_be_bytes()[1..3]),
+                (2, 4) => out.extend_from_slice(&(bits << 12).to_be_bytes()[1..2]),
+                _ => return None,
+            }
         }
     }
     Some(out).filter(|out| !out.is_empty())

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kennel_policy::policy::Policy;
-use kennel_policy::secrets::SecretMode;
+use kennel_policy::secrets::{SecretMode, SecretRule};
 use kennel_proxy::secrets::Replacements;
 use rustix::fs::{Mode, OFlags};
 use zeroize::Zeroizing;
 
+use super::SecretError;
+use super::parts::Found;
 use super::source::LONGEST;
-use super::{Read, SecretError};
 
 /// The largest file that is masked.
 const MOST: u64 = 1 << 20;
@@ -21,13 +22,27 @@ const MOST: u64 = 1 << 20;
 /// What each masked file shows.
 pub(super) fn masked(
     policy: &Policy,
-    read: &[Read],
+    found: &[Found<'_>],
     replacements: &Replacements,
 ) -> Result<Vec<(PathBuf, Vec<u8>)>, SecretError> {
     let mut shown = Vec::new();
     for path in policy.masked_files() {
-        let names = |one: &&Read| one.rule.files.iter().any(|file| file.path == path);
-        let Some(first) = read.iter().find(names) else { continue };
+        let is_one = |rule: &SecretRule| rule.files.iter().any(|file| file.path == path);
+        let in_parts = found.iter().find_map(|one| match one {
+            Found::Parts(rule, masked) if is_one(rule) => Some(masked),
+            _ => None,
+        });
+        if let Some(masked) = in_parts {
+            // Another secret's value may be in the rest of it.
+            shown.push((path.to_path_buf(), replacements.in_text(masked.shown.as_bytes()).0));
+            continue;
+        }
+        let first = found.iter().find_map(|one| match one {
+            Found::Whole(read) if is_one(read.rule) => Some(read),
+            _ => None,
+        });
+        // What is withheld shows nothing.
+        let Some(first) = first else { continue };
         let failed = |why: io::Error| SecretError::File {
             name: first.rule.name.clone(),
             path: path.to_path_buf(),
@@ -50,7 +65,7 @@ pub(super) fn masked(
     Ok(shown)
 }
 
-fn contents(path: &Path) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+pub(super) fn contents(path: &Path) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => File::from(file),

@@ -13,6 +13,13 @@ pub(crate) fn keep_private() {
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) });
 }
 
+/// The same as far as macOS has it: no core file.
+#[cfg(target_os = "macos")]
+pub(crate) fn keep_private() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+}
+
 /// Overwrites the part of the stack that functions before this one may have used: PID 1 of a second try is a copy of it.
 #[inline(never)]
 pub(crate) fn scrub_stack() {

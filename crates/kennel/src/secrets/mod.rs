@@ -7,6 +7,7 @@ mod gateway;
 mod java;
 mod masks;
 pub(crate) mod memory;
+mod parts;
 mod program;
 mod source;
 mod trust;
@@ -22,11 +23,14 @@ use kennel_policy::policy::{NetworkMode, Policy};
 use kennel_policy::secret_files::{SYSTEM_BUNDLES, SYSTEM_JAVA_STORES};
 use kennel_policy::secrets::{SecretMode, SecretRule, SecretSource};
 use kennel_proxy::gateway::{Gateway, GatewayError};
-use kennel_proxy::secrets::{Replacements, SecretValue, StandInError, Swap, replacements, stand_in_for};
+use kennel_proxy::secrets::{
+    MaskError, Replacements, SecretValue, StandInError, Swap, replacements, stand_in_for,
+};
 use kennel_proxy::{Authority, AuthorityError, Inspect, Inspector, Roots, RootsError};
 
 use crate::SandboxError;
 use crate::error::Cause;
+use parts::Found;
 use source::{Reader, SourceError};
 pub(crate) use trust::{BUNDLE, JAVA_STORE};
 
@@ -39,6 +43,10 @@ pub(crate) enum SecretError {
         "making a stand-in for the secret {name}: {why}\nhelp: check where it comes from, or use `mode = \"inject\"`"
     )]
     StandIn { name: String, why: StandInError },
+    #[error(
+        "masking parts of the secret {name}: {why}\nhelp: check the expression and where the value comes from"
+    )]
+    Parts { name: String, why: MaskError },
     #[error("masking {} for the secret {name}: {why}\nhelp: name a regular file of at most 1 MiB", path.display())]
     File { name: String, path: PathBuf, why: String },
     #[error(
@@ -52,6 +60,8 @@ pub(crate) enum SecretError {
     GatewayOnHost(String),
     #[error("preparing the sandbox's certificate: {0}")]
     Authority(#[from] AuthorityError),
+    #[error("reading the certificate authority {}: {why}\nhelp: name a certificate and its key, both in PEM", path.display())]
+    AuthorityFile { path: PathBuf, why: String },
     #[error(transparent)]
     Roots(#[from] RootsError),
     #[error(transparent)]
@@ -84,9 +94,12 @@ pub(crate) struct SandboxSecrets {
     /// Files of kennel's own inside, by their names.
     pub(crate) files: Vec<(&'static str, Vec<u8>)>,
     /// What other files show.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only mounts show something else"))]
     pub(crate) masked: Vec<(PathBuf, Vec<u8>)>,
     /// Takes real values out of what the command gets.
     pub(crate) without_secrets: Option<WithoutSecrets>,
+    /// What the user is told.
+    pub(crate) warnings: Vec<String>,
     /// What the gate reads of requests.
     pub(crate) inspector: Option<Arc<Inspector>>,
     /// Variables that the command does not get.
@@ -138,15 +151,15 @@ pub(crate) fn read<'e>(
 ) -> Result<SandboxSecrets, SecretError> {
     let variable = |name: &OsStr| environment.clone().find(|(own, _)| *own == name).map(|(_, value)| value);
     let reader = Reader { variable, keep_fds: &policy.process.keep_fds };
-    let secrets = policy.secrets.iter().map(|rule| secret(&reader, rule)).collect::<Result<Vec<_>, _>>()?;
+    let secrets =
+        policy.secrets.iter().map(|rule| parts::find(&reader, rule)).collect::<Result<Vec<_>, _>>()?;
     let keys = policy
         .gateway
         .providers
         .iter()
         .map(|provider| provider_key(&reader, provider))
         .collect::<Result<Vec<_>, _>>()?;
-    let swaps: Vec<Swap> =
-        secrets.iter().filter(|one| one.rule.mode == SecretMode::Swap).map(Read::swap).collect();
+    let swaps: Vec<Swap> = secrets.iter().flat_map(Found::swaps).collect();
     let all = Arc::new(replacements(&[swaps.clone(), of_providers(policy, &keys)].concat())?);
     let mut made = SandboxSecrets {
         masked: masks::masked(policy, &secrets, &all)?,
@@ -154,12 +167,26 @@ pub(crate) fn read<'e>(
         ..SandboxSecrets::default()
     };
     for one in &secrets {
-        made.variables.extend(one.rule.variable.iter().map(|name| (name.clone(), one.shown())));
+        match one {
+            Found::Whole(read) => {
+                made.variables.extend(read.rule.variable.iter().map(|name| (name.clone(), read.shown())));
+            }
+            Found::Parts(rule, masked) => {
+                let shown = || OsString::from(masked.shown.clone());
+                made.variables.extend(rule.variable.iter().map(|name| (name.clone(), shown())));
+            }
+            Found::Withheld(rule, _) => made.unset.extend(rule.variable.clone()),
+            Found::Nothing => {}
+        }
+        made.warnings.extend(one.warning());
     }
     let mut authority = None;
     let roots = Arc::new(Roots::load(&policy.network.tls.extra_ca, environment.clone())?);
     if policy.terminates_tls() {
-        let own = Arc::new(Authority::new()?);
+        let own = Arc::new(match &policy.network.tls.authority {
+            Some(files) => parts::authority(files)?,
+            None => Authority::new()?,
+        });
         let bundle = roots.pem_with(&own);
         let java = wants_java(policy, &reader.variable);
         made.variables.extend(trust::variables(
@@ -180,7 +207,7 @@ pub(crate) fn read<'e>(
     made.gateway = gateway::gateway(&policy.gateway, &keys, &roots)?;
     let gateway::Variables { set, unset } = gateway::variables(&policy.gateway, &keys, gateway_address);
     made.variables.extend(set);
-    made.unset = unset;
+    made.unset.extend(unset);
     if policy.inspects() {
         let (network, tls) = (&policy.network, &policy.network.tls);
         made.inspector = Some(Arc::new(Inspector::new(Inspect {
@@ -192,6 +219,9 @@ pub(crate) fn read<'e>(
             roots,
             strip_response_headers: tls.strip_response_headers.clone(),
             refuse_opaque: tls.refuse_opaque,
+            aws: parts::aws_keys(&tls.aws, &secrets),
+            max_connections: tls.max_connections,
+            handshake_timeout: tls.handshake_timeout,
         })?));
     }
     memory::scrub_stack();
@@ -199,6 +229,7 @@ pub(crate) fn read<'e>(
 }
 
 /// The same for a plan, for which nothing is read: only what shows of it.
+#[cfg(target_os = "linux")]
 pub(crate) fn planned(policy: &Policy) -> Vec<&'static str> {
     if policy.terminates_tls() { vec![BUNDLE] } else { Vec::new() }
 }
@@ -290,7 +321,8 @@ fn without(all: Arc<Replacements>) -> Option<WithoutSecrets> {
 fn wants_java<'v>(policy: &Policy, variable: &impl Fn(&OsStr) -> Option<&'v OsStr>) -> bool {
     policy.network.tls.system_bundles
         || variable(OsStr::new("JAVA_HOME")).is_some()
-        || Path::new("/usr/lib/jvm").exists()
+        || variable(OsStr::new("PATH"))
+            .is_some_and(|path| std::env::split_paths(path).any(|folder| folder.join("java").exists()))
 }
 
 /// What stands over the system's bundles.

@@ -31,7 +31,8 @@ pub(super) fn additions<'a>(
             // PID 1 is a process of its own by now, which has its files in /proc.
             memory::keep_private();
         }
-        find(&policy, &environment, gate).map_err(|error| sandbox::Error::Secrets(error.to_string()))
+        find(&policy, &environment, gate, own_process)
+            .map_err(|error| sandbox::Error::Secrets(error.to_string()))
     })))
 }
 
@@ -39,13 +40,18 @@ fn find(
     policy: &Policy,
     environment: &Environment,
     gate: Option<&mut SandboxNetwork>,
+    own_process: bool,
 ) -> std::result::Result<Additions, SecretError> {
     let address = |number: usize| {
         let port = gateway_port(u16::try_from(number).unwrap_or(u16::MAX));
         format!("http://127.0.0.1:{port}")
     };
     let found = secrets::read(policy, &each_variable(environment), own_folder(policy), address)?;
-    let SandboxSecrets { variables, unset, files, masked, without_secrets, inspector, gateway } = found;
+    let SandboxSecrets { variables, unset, files, masked, without_secrets, warnings, inspector, gateway } =
+        found;
+    if own_process {
+        warnings.iter().for_each(|warning| eprintln!("kennel: warning: {warning}"));
+    }
     if let Some(gate) = gate {
         gate.tell(inspector, gateway);
     }
