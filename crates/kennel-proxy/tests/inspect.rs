@@ -295,7 +295,7 @@ fn a_compressed_answer_that_nobody_asked_for_is_not_passed_on() {
 
 #[test]
 fn a_stand_in_that_is_sent_elsewhere_is_refused_and_recorded() {
-    let upstream = Upstream::start(&["api.test", "other.test"], |request| page(request));
+    let upstream = Upstream::start(&["api.test", "other.test"], page);
     let setting = Setting::new(upstream, |inspect| {
         inspect.swaps = vec![swap(&["api.test"], SwapIn::default())];
         inspect.terminate = vec![HostRule::parse("other.test", ListKind::Allow).unwrap()];
@@ -337,7 +337,7 @@ fn a_stand_in_that_is_sent_elsewhere_is_refused_and_recorded() {
 
 #[test]
 fn plain_requests_without_secrets_go_on() {
-    let upstream = Upstream::start(&["api.test"], |request| page(request));
+    let upstream = Upstream::start(&["api.test"], page);
     let setting = Setting::new(upstream, |inspect| {
         inspect.swaps = vec![swap(&["api.test"], SwapIn::default())];
     });
@@ -352,7 +352,7 @@ fn plain_requests_without_secrets_go_on() {
 
 #[test]
 fn rules_about_requests_hold_inside_tls_and_outside() {
-    let upstream = Upstream::start(&["api.test"], |request| page(request));
+    let upstream = Upstream::start(&["api.test"], page);
     let setting = Setting::new(upstream, |inspect| {
         inspect.http = ["GET api.test/docs/*", "POST api.test/repos/me/*/issues"]
             .map(|rule| HttpRule::parse(rule).unwrap())
@@ -403,7 +403,7 @@ fn a_host_that_only_rules_about_requests_name_can_be_reached_where_they_are_read
 
 #[test]
 fn names_have_to_agree() {
-    let upstream = Upstream::start(&["api.test", "other.test"], |request| page(request));
+    let upstream = Upstream::start(&["api.test", "other.test"], page);
     let setting = Setting::new(upstream, |inspect| {
         inspect.terminate = vec![HostRule::parse("api.test", ListKind::Allow).unwrap()];
     });
@@ -417,7 +417,7 @@ fn names_have_to_agree() {
 
 #[test]
 fn a_server_that_cannot_be_verified_is_told_as_a_page() {
-    let upstream = Upstream::start(&["wrong.test"], |request| page(request));
+    let upstream = Upstream::start(&["wrong.test"], page);
     let setting = Setting::new(upstream, |inspect| {
         inspect.terminate = vec![HostRule::parse("api.test", ListKind::Allow).unwrap()];
     });
@@ -427,7 +427,7 @@ fn a_server_that_cannot_be_verified_is_told_as_a_page() {
 
 #[test]
 fn a_client_that_does_not_trust_the_sandbox_is_told_about() {
-    let upstream = Upstream::start(&["api.test"], |request| page(request));
+    let upstream = Upstream::start(&["api.test"], page);
     let mut setting = Setting::new(upstream, |inspect| {
         inspect.terminate = vec![HostRule::parse("api.test", ListKind::Allow).unwrap()];
     });
@@ -459,7 +459,7 @@ fn a_redirect_is_passed_on_and_not_followed() {
 
 #[test]
 fn other_tls_is_carried_unread() {
-    let upstream = Upstream::start(&["other.test"], |request| page(request));
+    let upstream = Upstream::start(&["other.test"], page);
     let mut setting = Setting::new(upstream, |inspect| {
         inspect.swaps = vec![swap(&["api.test"], SwapIn::default())];
     });

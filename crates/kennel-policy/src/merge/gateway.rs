@@ -112,7 +112,7 @@ fn rule(entry: ProviderEntry) -> Result<ProviderRule, GatewayError> {
         origin: origin.clone(),
         field,
         hint: nearest(&name, known::KNOWN.iter().map(|known| known.name))
-            .and_then(|near| known::find(near))
+            .and_then(known::find)
             .map(|known| known.name),
     };
     let api = api.or(known.map(|known| known.api)).ok_or_else(|| missing("api"))?;

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Full};
@@ -14,6 +15,7 @@ use hyper::header::{
     HeaderName, HeaderValue, IF_RANGE, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, RANGE,
     SEC_WEBSOCKET_EXTENSIONS, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
+use hyper::http::request::Parts;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -192,9 +194,16 @@ impl Client {
     async fn answer(&self, mut request: Request<Incoming>) -> Response<AnyBody> {
         let is_head = request.method() == Method::HEAD;
         let upgrade = hyper::upgrade::on(&mut request);
-        match self.carry(request, upgrade).await {
+        let (head, body) = request.into_parts();
+        let mut body = Some(body);
+        match self.carry(head, &mut body, upgrade).await {
             Ok(response) => response,
-            Err(page) => self.page(&page, is_head),
+            Err(page) => {
+                if let Some(body) = body {
+                    drain(body).await;
+                }
+                self.page(&page, is_head)
+            }
         }
     }
 
@@ -217,17 +226,20 @@ impl Client {
         response
     }
 
-    /// One request and its answer.
+    /// One request and its answer. What is left of the body was not asked for.
     async fn carry(
         &self,
-        request: Request<Incoming>,
+        head: Parts,
+        body: &mut Option<Incoming>,
         upgrade: hyper::upgrade::OnUpgrade,
     ) -> Result<Response<AnyBody>, Page> {
-        let target = self.target(&request)?;
+        let target = self.target(&head)?;
         if self.fixed.is_none()
             && let Some(gateway) = &self.gate.settings().gateway
             && let Some(number) = gateway.provider_at(&target)
+            && let Some(body) = body.take()
         {
+            let request = Request::from_parts(head, body);
             let answered = crate::gateway::answer(&self.gate, gateway, number, request).await;
             return answered.map_err(|error| Page::bad_answer(&error.to_string()));
         }
@@ -242,7 +254,7 @@ impl Client {
         let mut sender = way.sender(self).await?;
         let whole = way.parent.borrow().is_some();
         let Ready { mut request, refused, redacts, signing } =
-            self.ready(request, &target, sender.is_h2(), whole)?;
+            self.ready(head, body, &target, sender.is_h2(), whole)?;
         if let Some(signing) = signing {
             request = self.sign(request, &signing, &target, &refused).await?;
         }
@@ -279,10 +291,10 @@ impl Client {
     }
 
     /// The server that a request is for.
-    fn target(&self, request: &Request<Incoming>) -> Result<Target, Page> {
+    fn target(&self, head: &Parts) -> Result<Target, Page> {
         let bad = |text: &str| Page::request(400, "Bad Request", text);
-        let uri = request.uri();
-        if request.method() == Method::CONNECT {
+        let uri = &head.uri;
+        if head.method == Method::CONNECT {
             return Err(Page::request(
                 405,
                 "Method Not Allowed",
@@ -290,7 +302,7 @@ impl Client {
             ));
         }
         let default = if self.encrypted { 443 } else { 80 };
-        let hosts: Vec<&HeaderValue> = request.headers().get_all(HOST).iter().collect();
+        let hosts: Vec<&HeaderValue> = head.headers.get_all(HOST).iter().collect();
         if hosts.len() > 1 {
             return Err(bad("two Host fields."));
         }
@@ -314,7 +326,7 @@ impl Client {
             None => None,
         };
         let Some(fixed) = &self.fixed else {
-            return self.proxied(request, line, field);
+            return self.proxied(head, line, field);
         };
         for told in [&line, &field].into_iter().flatten() {
             if told != fixed {
@@ -330,15 +342,10 @@ impl Client {
     }
 
     /// The server that a request to the proxy door is for.
-    fn proxied(
-        &self,
-        request: &Request<Incoming>,
-        line: Option<Target>,
-        field: Option<Target>,
-    ) -> Result<Target, Page> {
+    fn proxied(&self, head: &Parts, line: Option<Target>, field: Option<Target>) -> Result<Target, Page> {
         let bad = |text: &str| Page::request(400, "Bad Request", text);
         if let Some(credentials) = &self.gate.settings().credentials {
-            let mut shown = request.headers().get_all(PROXY_AUTHORIZATION).iter();
+            let mut shown = head.headers.get_all(PROXY_AUTHORIZATION).iter();
             let welcome = matches!(
                 (shown.next(), shown.next()),
                 (Some(value), None) if credentials.accept_basic(value.as_bytes())
@@ -347,7 +354,7 @@ impl Client {
                 return Err(Page::unauthorized());
             }
         }
-        match request.uri().scheme_str() {
+        match head.uri.scheme_str() {
             Some("http" | "ws") => {}
             Some("https" | "wss") => {
                 return Err(bad(
@@ -381,12 +388,12 @@ impl Client {
     /// The request as it goes to the server.
     fn ready(
         &self,
-        request: Request<Incoming>,
+        mut head: Parts,
+        body: &mut Option<Incoming>,
         target: &Target,
         is_h2: bool,
         whole: bool,
     ) -> Result<Ready, Page> {
-        let (mut head, body) = request.into_parts();
         let mut line = match head.uri.path_and_query() {
             Some(path) if !path.as_str().is_empty() => path.as_str().to_owned(),
             _ => "/".to_owned(),
@@ -442,6 +449,7 @@ impl Client {
             head.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
         }
         let refused = Rc::new(RefCell::new(None));
+        let Some(body) = body.take() else { return Err(Page::no_answer()) };
         let length = body.size_hint().exact();
         let ended = body.is_end_stream();
         let body: AnyBody = match stream {
@@ -705,6 +713,21 @@ fn upgrade(fields: &HeaderMap) -> Option<HeaderValue> {
     let (Some(protocol), None) = (protocols.next(), protocols.next()) else { return None };
     let wanted = asks.split(',').any(|word| word.trim().eq_ignore_ascii_case("upgrade"));
     (wanted && protocol.as_bytes().eq_ignore_ascii_case(b"websocket")).then(|| protocol.clone())
+}
+
+/// Reads what a client still sends with a request that is refused, so that it hears why: most stop listening while they send.
+async fn drain(mut body: Incoming) {
+    const MOST: usize = 1 << 20;
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let read = async {
+        let mut left = MOST;
+        while left > 0
+            && let Some(Ok(frame)) = body.frame().await
+        {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+        }
+    };
+    let _ = tokio::time::timeout(PATIENCE, read).await;
 }
 
 /// Fields that are for the next stop only (RFC 9110 §7.6.1).

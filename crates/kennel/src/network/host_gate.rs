@@ -311,6 +311,61 @@ mod tests {
     }
 
     #[test]
+    fn secrets_and_the_gateway_are_served_here_too() {
+        let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = server.local_addr().expect("bound").port();
+        let (told, heard) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for stream in server.incoming() {
+                let mut stream = stream.expect("a client");
+                let mut some = [0; 4096];
+                let count = stream.read(&mut some).unwrap_or(0);
+                let _ = told.send(String::from_utf8_lossy(&some[..count]).into_owned());
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+            }
+        });
+        let settings = format!(
+            "[secrets.KEY]\nhosts = [\"localhost:{port}\"]\nplaintext = true\n\
+             [gateway.ollama]\nupstream = \"http://127.0.0.1:{port}\"\nkey = \"none\"\n"
+        );
+        let sandbox = crate::Sandbox::from_settings_text(&settings).expect("settings");
+        let policy = sandbox.policy();
+        let mut gate = gate(policy).expect("a gate");
+        let real = "a-real-value-of-a-secret";
+        let environment = [(OsStr::new("KEY"), OsStr::new(real))];
+        let folder = Path::new("/nowhere");
+        gate.add_secrets(policy, &environment.iter().copied(), folder).expect("secrets");
+        let (proxy, token) = (gate.ports[0], token(&gate));
+        let variables = gate.variables().0.to_vec();
+        let value = |name: &str| {
+            let found = variables.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone());
+            found.expect("it is set").into_string().expect("text")
+        };
+        let stand_in = value("KEY");
+        assert!(stand_in != real && stand_in.len() == real.len(), "{stand_in}");
+        gate.open(false);
+        let ask = |port: u16, line: &str, fields: &str| {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+            let host = line.split('/').nth(2).unwrap_or("127.0.0.1").to_owned();
+            let request = format!("{line} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).expect("it reads");
+            let mut text = Vec::new();
+            let _ = stream.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        };
+        let login = base64(&format!("kennel:{token}"));
+        let fields = format!("Proxy-Authorization: Basic {login}\r\nX-Api-Key: {stand_in}\r\n");
+        let answer = ask(proxy, &format!("GET http://localhost:{port}/x"), &fields);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(heard.recv().expect("a request").contains(real));
+        let address = value("OLLAMA_HOST");
+        let gateway = address.rsplit_once(':').expect("a port").1.parse().expect("a number");
+        let answer = ask(gateway, "GET /api/tags", "");
+        assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
+        assert_eq!(gate.gateway_use().total.requests, 1);
+    }
+
+    #[test]
     fn an_allowed_host_is_reached_with_the_token_and_nothing_without_it() {
         let server = TcpListener::bind("127.0.0.1:0").expect("a port");
         let to = format!("127.0.0.1:{}", server.local_addr().expect("bound").port());
