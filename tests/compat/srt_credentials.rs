@@ -235,7 +235,8 @@ fn the_same_real_values_reach_the_server() {
         ],
     });
     let script = r#"
-        for real in sk-ant-api03-real-0123456789-real hunter2-hunter2 very-secret-claim c2lnbmF0dXJl in-netrc-1234 in-plain-1234; do
+        # In two pieces: kennel takes real values out of a command's words, too.
+        for real in sk-ant-api03-real-'0'123456789-real hunter'2'-hunter2 very-'s'ecret-claim c2lnb'm'F0dXJl in-n'e'trc-1234 in-p'l'ain-1234; do
             (env; cat netrc plain tokens.json) | grep -q "$real" && echo "shows $real"
         done
         echo "${UNSET-unset} ${URL%%:*} ${URL##*@} $(cut -d' ' -f1-5 netrc) ${#JWT}" | sed 's/ [0-9]*$//'
@@ -284,22 +285,22 @@ fn what_cannot_be_masked_is_withheld_and_said() {
             {"path": "folder", "mode": "mask"},
         ],
     });
-    let script = r#"echo "${TOKEN-unset} ${URL-unset} ${JWT-unset}"; cat text binary folder/in 2>/dev/null | tr -d '\377'"#;
+    let script = r#"echo "${TOKEN-unset} ${URL-unset} ${JWT-unset}"; cat text binary folder/in 2>/dev/null | grep -ao 'a secret [a-z]*'"#;
     let prepare = |place: &Place| {
-        place.write("work/text", "a secret text");
+        place.write("work/text", "a secret text.");
         std::fs::write(place.work().join("binary"), b"a secret binary\xff").expect("a scratch folder");
         place.write("work/folder/in", "a secret in a folder");
     };
     let settings = upstream.settings(json!({}), &credentials);
     let (ran, _) = upstream.try_one(Which::Kennel, &settings, script, &prepare).expect("kennel");
     assert_eq!(ran.stdout, "unset unset unset\n", "{}", ran.stderr);
-    for name in ["TOKEN", "URL", "JWT", "work/text", "work/binary"] {
+    for name in ["TOKEN", "URL", "JWT", "work/text", "work/folder"] {
         let said = ran.stderr.lines().any(|line| line.contains("warning") && line.contains(name));
         assert!(said, "{name}: {}", ran.stderr);
     }
     // srt shows all of them.
     if let Some((real, _)) = upstream.try_one(Which::Real, &settings, script, &prepare) {
-        let all = format!("{TOKEN} {URL} {JWT}\na secret texta secret binarya secret in a folder");
+        let all = format!("{TOKEN} {URL} {JWT}\na secret text\na secret binary\na secret in\n");
         assert_eq!(real.stdout, all, "{}", real.stderr);
     }
     let strict = credentials.to_string().replace("\"mode\"", "\"onExtractNoMatch\":\"error\",\"mode\"");

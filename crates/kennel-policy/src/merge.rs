@@ -623,6 +623,7 @@ fn policy(settings: Settings, users: Vec<User>, secrets: Vec<SecretRule>, gatewa
             allow_ech: value(network.allow_ech).unwrap_or_default(),
             publish: network.publish,
             parent_proxy: value(network.parent_proxy),
+            parent_proxy_by_kind: None,
             no_proxy: value(network.no_proxy),
             http_proxy_port: value(network.http_proxy_port),
             socks_proxy_port: value(network.socks_proxy_port),

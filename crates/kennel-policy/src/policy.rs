@@ -328,6 +328,15 @@ pub enum TmpMode {
     Host,
 }
 
+/// Parent proxies by what goes through them. What is not said, the caller's own variables say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProxyByKind {
+    /// For plain HTTP requests.
+    pub http: Option<ProxyAddress>,
+    /// For all else; the other one where neither this nor a variable names one.
+    pub https: Option<ProxyAddress>,
+}
+
 /// Which hosts can be reached.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkPolicy {
@@ -354,6 +363,8 @@ pub struct NetworkPolicy {
     /// The proxy that the gate connects through: an address, or `none`. By default the caller's own proxy variables
     /// name it.
     pub parent_proxy: Option<ProxyAddress>,
+    /// The same where requests without encryption and all else take different ways, as other programs' settings can say.
+    pub parent_proxy_by_kind: Option<ProxyByKind>,
     /// Which hosts are reached without that proxy, in the syntax of `NO_PROXY`.
     pub no_proxy: Option<String>,
     /// Port of an HTTP proxy on the host's loopback that replaces the gate's.
@@ -396,6 +407,7 @@ impl Default for NetworkPolicy {
             allow_ech: false,
             publish: Vec::new(),
             parent_proxy: None,
+            parent_proxy_by_kind: None,
             no_proxy: None,
             http_proxy_port: None,
             socks_proxy_port: None,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::domain::HostRule;
 use crate::pattern::PathPattern;
-use crate::policy::{Origin, ProxyAddress};
+use crate::policy::{Origin, ProxyAddress, ProxyByKind};
 use crate::secrets::{AuthorityFiles, AwsPolicy, SecretParts};
 
 mod credentials;
@@ -43,6 +43,8 @@ pub struct SrtSettings {
     pub socks_proxy_port: Option<u16>,
     /// `network.parentProxy`
     pub parent_proxy: Option<ProxyAddress>,
+    /// The same where its `http` and `https` differ
+    pub parent_proxy_by_kind: Option<ProxyByKind>,
     /// Its `noProxy`
     pub no_proxy: Option<String>,
     /// `network.tlsTerminate`
@@ -143,6 +145,7 @@ impl Default for SrtSettings {
             http_proxy_port: None,
             socks_proxy_port: None,
             parent_proxy: None,
+            parent_proxy_by_kind: None,
             no_proxy: None,
             tls: None,
             strip_response_headers: Vec::new(),

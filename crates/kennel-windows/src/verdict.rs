@@ -324,6 +324,7 @@ impl Lacks {
             allow_ech: _,
             publish,
             parent_proxy: _,
+            parent_proxy_by_kind: _,
             no_proxy: _,
             http_proxy_port: _,
             socks_proxy_port: _,

@@ -146,6 +146,7 @@ impl SrtSettings {
             http_proxy_port: self.http_proxy_port,
             socks_proxy_port: self.socks_proxy_port,
             parent_proxy: self.parent_proxy.clone(),
+            parent_proxy_by_kind: self.parent_proxy_by_kind.clone(),
             no_proxy: self.no_proxy.clone(),
             unix_sockets: match () {
                 () if self.all_unix_sockets => UnixSockets::All,

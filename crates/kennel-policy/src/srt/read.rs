@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use super::{Entry, SrtSettings, glob, hosts, schema};
 use crate::domain::{HostPattern, HostRule, HostRuleError, ListKind};
 use crate::pattern::PathPattern;
-use crate::policy::{Origin, ProxyAddress};
+use crate::policy::{Origin, ProxyAddress, ProxyByKind};
 use crate::printed::show;
 use crate::settings::tree::{self, Fault, Node, Value};
 use crate::settings::{Base, Problem, Sense, SettingsError, ValueError, below_home, json};
@@ -149,16 +149,16 @@ impl Reader<'_> {
     fn parent_proxy(&mut self, parent: &Table<'_, '_>) -> Result<(), Fault> {
         let text = |key| parent.get(key).map(|node| text_of(&parent.name(key), node)).transpose();
         let (http, https) = (text("http")?, text("https")?);
-        if let (Some(http), Some(https)) = (http, https)
-            && http != https
-        {
-            return Err(refused_value(
-                &parent.name,
-                parent.node,
-                "kennel uses one parent proxy for both HTTP and HTTPS",
-            ));
+        match (http, https) {
+            (None, None) => {}
+            (Some(http), Some(https)) if http == https => {
+                self.settings.parent_proxy = Some(ProxyAddress::from(http));
+            }
+            (http, https) => {
+                let (http, https) = (http.map(ProxyAddress::from), https.map(ProxyAddress::from));
+                self.settings.parent_proxy_by_kind = Some(ProxyByKind { http, https });
+            }
         }
-        self.settings.parent_proxy = https.or(http).map(ProxyAddress::from);
         self.settings.no_proxy = text("noProxy")?.map(str::to_owned);
         Ok(())
     }

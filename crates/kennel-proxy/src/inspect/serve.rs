@@ -175,8 +175,7 @@ pub(super) async fn serve(
             .auto_date_header(false)
             .header_read_timeout(times.idle)
             .max_buf_size(MOST_HEAD)
-            .preserve_header_case(true)
-            .half_close(true);
+            .preserve_header_case(true);
         let _ = server.serve_connection(stream, service).with_upgrades().await;
     }
 }

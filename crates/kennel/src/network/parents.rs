@@ -40,6 +40,16 @@ pub(crate) fn parents<'e>(
             (parents.http, parents.https) = (Some(parent.clone()), Some(parent));
         }
     }
+    if let Some(kinds) = &policy.parent_proxy_by_kind {
+        let parse = |address: &ProxyAddress| ParentProxy::parse(address.expose());
+        if let Some(http) = &kinds.http {
+            parents.http = Some(parse(http)?);
+        }
+        match &kinds.https {
+            Some(https) => parents.https = Some(parse(https)?),
+            None => parents.https = parents.https.or_else(|| parents.http.clone()),
+        }
+    }
     if let Some(text) = &policy.no_proxy {
         parents.bypass = Bypass::parse(text);
     }
@@ -48,6 +58,8 @@ pub(crate) fn parents<'e>(
 
 #[cfg(test)]
 mod tests {
+    use kennel_policy::policy::ProxyByKind;
+
     use super::*;
 
     fn parents_of(policy: &NetworkPolicy, variables: &[(&str, &str)]) -> Result<ParentProxies, ParentError> {
@@ -72,6 +84,23 @@ mod tests {
         assert_eq!((port(found.http.as_ref()), port(found.https.as_ref())), (4, 4));
         let found = parents_of(&says("none"), &variables).unwrap();
         assert!(found.http.is_none() && found.https.is_none());
+        let kinds = |http: Option<&str>, https: Option<&str>| NetworkPolicy {
+            parent_proxy_by_kind: Some(ProxyByKind {
+                http: http.map(Into::into),
+                https: https.map(Into::into),
+            }),
+            ..NetworkPolicy::default()
+        };
+        for (http, https, variables, expected) in [
+            (Some("h.test:5"), Some("s.test:6"), &variables[..], (5, 6)),
+            (Some("h.test:5"), None, &variables, (5, 3)),
+            (Some("h.test:5"), None, &[], (5, 5)),
+            (None, Some("s.test:6"), &variables, (2, 6)),
+            (None, Some("s.test:6"), &[], (0, 6)),
+        ] {
+            let found = parents_of(&kinds(http, https), variables).unwrap();
+            assert_eq!((port(found.http.as_ref()), port(found.https.as_ref())), expected);
+        }
         let error = parents_of(&says("socks5://q.test"), &[]).unwrap_err().to_string();
         assert!(error.starts_with("network.parent_proxy: ") && error.contains("help: "), "{error}");
     }

@@ -52,7 +52,7 @@ impl Found<'_> {
         let Found::Withheld(rule, why) = self else { return None };
         let fate = match rule.variable {
             Some(_) => "it is not set inside",
-            None => "it is empty inside",
+            None => "nothing of it is shown inside",
         };
         Some(format!("{}: {} cannot be masked, so {fate}: {why}", rule.origin, rule.name))
     }

@@ -45,6 +45,9 @@ impl CommandSecrets {
         }
         let folder = PrivateFolder::new(host::user_temp().as_deref(), "certificates")?;
         let found = gate.add_secrets(&policy, &each(&environment), folder.path())?;
+        if own_process {
+            found.warnings.iter().for_each(|warning| eprintln!("kennel: warning: {warning}"));
+        }
         for (name, contents) in &found.files {
             std::fs::write(folder.path().join(name), contents)?;
         }
