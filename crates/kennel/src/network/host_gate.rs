@@ -442,6 +442,37 @@ mod tests {
         assert!(relay(b"me").is_err());
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_gateway_listens_without_an_allow_list_and_its_variables_lead_there() {
+        use kennel_policy::gateway::{Api, Budget, ProviderRule};
+        use kennel_policy::secrets::SecretSource;
+        let mut policy = Policy::default();
+        policy.gateway.providers = vec![ProviderRule {
+            name: "anthropic".into(),
+            api: Api::Anthropic,
+            key: Some(SecretSource::Value(b"sk-ant-api03-never-seen-inside".to_vec())),
+            upstream: "https://127.0.0.1:1".into(),
+            models: Vec::new(),
+            budget: Budget::default(),
+            variables: Vec::new(),
+            origin: Origin("--gateway".into()),
+        }];
+        let mut gate = gate(&policy).expect("a gate");
+        let found = gate.add_secrets(&policy, &std::iter::empty(), Path::new("/x")).expect("secrets");
+        let port = gate.ports()[0];
+        assert!(is_taken(port) && gate.control().is_none() && found.files.is_empty());
+        let value =
+            |name: &str| gate.variables().0.iter().find(|(own, _)| own == name).expect("set").1.clone();
+        assert_eq!(value("ANTHROPIC_BASE_URL"), OsString::from(format!("http://127.0.0.1:{port}")));
+        let token = value("ANTHROPIC_API_KEY").into_string().expect("text");
+        assert!(token.starts_with("sk-ant-api03-") && !token.contains("never-seen"), "{token}");
+        gate.open(false);
+        assert_eq!(gate.gateway_use().total.requests, 0);
+        drop(gate);
+        assert!(!is_taken(port), "the port is given back");
+    }
+
     #[test]
     fn a_plan_binds_nothing() {
         let gate = HostGate::new(&listed(&["example.com"]), std::iter::empty(), None, false).expect("a plan");
