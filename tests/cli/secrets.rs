@@ -65,3 +65,16 @@ fn a_project_file_names_no_secret_and_no_gateway() {
     let trusted = with_value(&folder, &["plan", "--settings", "kennel.toml", "--", "true"]).ok();
     assert!(trusted.stdout.contains("requests to evil.test"), "{}", trusted.stdout);
 }
+
+#[test]
+fn nothing_is_promised_of_requests_that_a_proxy_of_the_hosts_carries() {
+    let folder = Scratch::new();
+    for what in [&["--secret", "GITHUB_TOKEN"][..], &["--allow-domain", "GET docs.rs/*"]] {
+        for proxy in ["--http-proxy-port", "--socks-proxy-port"] {
+            let words = [&["run", proxy, "3128"], what, &["--", "echo", "started"]].concat();
+            let refused = with_value(&folder, &words);
+            assert!(refused.code != 0 && !refused.stdout.contains("started"), "{words:?}: {refused:?}");
+            assert!(refused.stderr.contains("network.http_proxy_port"), "{words:?}: {refused:?}");
+        }
+    }
+}

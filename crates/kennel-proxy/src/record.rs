@@ -200,6 +200,11 @@ fn remedy(host: &str, port: Option<u16>, reason: &DenyReason) -> Option<String> 
             Some(target(host, port))
         }
         DenyReason::Address(address, _) => Some(target(&address.to_string(), port)),
+        // In quotes, for a shell and for a list; what cannot stand in them is left for the user to write.
+        DenyReason::HttpRule(rule) => {
+            let is_plain = rule.bytes().all(|byte| matches!(byte, b' '..=b'~') && !b"'\"\\".contains(&byte));
+            is_plain.then(|| format!("'{rule}'"))
+        }
         DenyReason::Protocol(_) | DenyReason::NoServerName => {
             port.map(|_| format!("{}://{}", Protocol::Tcp, target(host, port)))
         }

@@ -144,7 +144,7 @@ impl fmt::Display for DenyReason {
             DenyReason::Tls(why) => write!(f, "the TLS hello is malformed: {why}"),
             DenyReason::Request(why) => write!(f, "the HTTP request is not allowed: {}", Ascii(why)),
             DenyReason::HttpRule(rule) => {
-                write!(f, "no rule allows the request; to allow it, add to network.allow: \"{}\"", Ascii(rule))
+                write!(f, "no rule allows the request {}", Ascii(rule))
             }
             DenyReason::Secret(why) => write!(f, "{}", Ascii(why)),
             DenyReason::Unread(what) => {

@@ -58,6 +58,11 @@ pub(crate) enum SecretError {
         "the gateway to {0} requires a network of the sandbox's own\nhelp: leave out `network.mode = \"host\"`"
     )]
     GatewayOnHost(String),
+    #[error(
+        "{0}: nothing can be put into requests, or compared with rules, that a proxy of the host's carries\n\
+         help: leave out network.http_proxy_port and network.socks_proxy_port"
+    )]
+    ExternalProxy(String),
     #[error("preparing the sandbox's certificate: {0}")]
     Authority(#[from] AuthorityError),
     #[error("reading the certificate authority {}: {why}\nhelp: name a certificate and its key, both in PEM", path.display())]
@@ -75,7 +80,7 @@ pub(crate) enum SecretError {
 impl From<SecretError> for SandboxError {
     fn from(error: SecretError) -> SandboxError {
         match error {
-            SecretError::HostNetwork(_) | SecretError::GatewayOnHost(_) => {
+            SecretError::HostNetwork(_) | SecretError::GatewayOnHost(_) | SecretError::ExternalProxy(_) => {
                 SandboxError::ConfigValidation(Cause::of(error))
             }
             error => SandboxError::Setup(Cause::of(error)),
@@ -129,7 +134,17 @@ pub(crate) fn are_wanted(policy: &Policy) -> bool {
 
 /// Says what cannot be, before anything is read.
 pub(crate) fn check(policy: &Policy) -> Result<(), SecretError> {
-    if policy.network.mode != NetworkMode::Host {
+    let network = &policy.network;
+    if network.http_proxy_port.is_some() || network.socks_proxy_port.is_some() {
+        // Under srt's settings a stand-in is only worth nothing then, as it is there.
+        let swapped = |rule: &&SecretRule| rule.mode == SecretMode::Swap && !rule.swap_in.others;
+        let rule = network.http.first().map(|rule| format!("the rule `{rule}`"));
+        let secret = policy.secrets.iter().find(swapped).map(|secret| format!("the secret {}", secret.name));
+        if let Some(what) = rule.or(secret) {
+            return Err(SecretError::ExternalProxy(what));
+        }
+    }
+    if network.mode != NetworkMode::Host {
         return Ok(());
     }
     if let Some(secret) = policy.secrets.iter().find(|secret| secret.mode == SecretMode::Swap) {
