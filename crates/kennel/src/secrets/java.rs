@@ -27,18 +27,33 @@ const ANY_USE: &[u8] = &[0x55, 0x1d, 0x25, 0x00];
 
 /// The certificates of a PEM text as a trust store.
 pub(crate) fn store(pem: &str) -> Vec<u8> {
-    let mut bags = Vec::new();
+    let mut bags = Vec::with_capacity(pem.len());
     for (number, certificate) in certificates(pem).enumerate() {
-        bags.extend(bag(number, &certificate));
+        bags.extend_from_slice(&bag(number, &certificate));
     }
-    let safe = data(&tagged(SEQUENCE, &bags));
-    let contents = data(&tagged(SEQUENCE, &safe));
-    tagged(SEQUENCE, &[&[0x02, 0x01, 0x03][..], &contents].concat())
-}
-
-/// Something in a `ContentInfo`.
-fn data(contents: &[u8]) -> Vec<u8> {
-    tagged(SEQUENCE, &[tagged(OID, DATA), tagged(EXPLICIT, &tagged(OCTETS, contents))].concat())
+    // What stands around them, from the inside out, so that the bags themselves are copied once: a `SafeContents` in a
+    // `ContentInfo`, in the `AuthenticatedSafe`, in a `ContentInfo`, in the whole with its version.
+    let data = tagged(OID, DATA);
+    let around: [(u8, &[u8]); 9] = [
+        (SEQUENCE, &[]),
+        (OCTETS, &[]),
+        (EXPLICIT, &[]),
+        (SEQUENCE, &data),
+        (SEQUENCE, &[]),
+        (OCTETS, &[]),
+        (EXPLICIT, &[]),
+        (SEQUENCE, &data),
+        (SEQUENCE, &[0x02, 0x01, 0x03]),
+    ];
+    let mut front = Vec::new();
+    for (tag, before) in around {
+        let mut outer = header(tag, before.len() + front.len() + bags.len());
+        outer.extend_from_slice(before);
+        outer.extend_from_slice(&front);
+        front = outer;
+    }
+    front.extend_from_slice(&bags);
+    front
 }
 
 fn bag(number: usize, certificate: &[u8]) -> Vec<u8> {
@@ -55,9 +70,16 @@ fn bag(number: usize, certificate: &[u8]) -> Vec<u8> {
 
 /// A value of DER.
 fn tagged(tag: u8, contents: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(contents.len() + 6);
+    let mut out = header(tag, contents.len());
+    out.extend_from_slice(contents);
+    out
+}
+
+/// The beginning of a value of DER that has so many bytes.
+fn header(tag: u8, length: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(6);
     out.push(tag);
-    match contents.len() {
+    match length {
         short @ 0..128 => out.push(short as u8),
         long => {
             let bytes = long.to_be_bytes();
@@ -66,7 +88,6 @@ fn tagged(tag: u8, contents: &[u8]) -> Vec<u8> {
             out.extend_from_slice(bytes);
         }
     }
-    out.extend_from_slice(contents);
     out
 }
 
@@ -131,6 +152,13 @@ mod tests {
         assert_eq!(certificates(pem).collect::<Vec<_>>(), [[1, 2, 3, 4]]);
         let store = store(pem);
         assert_eq!(store[0], SEQUENCE);
+        // The same, written layer by layer.
+        let data = |contents: &[u8]| {
+            tagged(SEQUENCE, &[tagged(OID, DATA), tagged(EXPLICIT, &tagged(OCTETS, contents))].concat())
+        };
+        let safe = data(&tagged(SEQUENCE, &bag(0, &[1, 2, 3, 4])));
+        let contents = data(&tagged(SEQUENCE, &safe));
+        assert_eq!(store, tagged(SEQUENCE, &[&[0x02, 0x01, 0x03][..], &contents].concat()));
         assert_eq!(store.windows(4).filter(|part| *part == [1, 2, 3, 4]).count(), 1);
     }
 }
