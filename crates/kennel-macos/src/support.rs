@@ -28,7 +28,7 @@ pub fn missing(policy: &Policy) -> Vec<&'static str> {
             "process.nested: macOS applies no second profile inside a sandbox",
         ),
         (
-            !policy.masked_files().is_empty(),
+            !policy.masked_files().is_empty() || policy.network.tls.system_bundles,
             "secrets.NAME.files and network.system_bundles: macOS has no mounts of a sandbox's own, so no file shows something else inside; a secret's files are hidden",
         ),
         (policy.network.ask, "network.ask: asking on the terminal is not supported on macOS"),
@@ -63,7 +63,7 @@ mod tests {
                 "process.hostname",
                 "process.seccomp",
                 "process.nested",
-                "network.terminate",
+                "secrets.NAME.files",
                 "network.ask"
             ]
         );

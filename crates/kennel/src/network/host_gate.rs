@@ -310,6 +310,7 @@ mod tests {
         login.split_once('@').expect("a host").0.to_owned()
     }
 
+    #[cfg(unix)]
     #[test]
     fn secrets_and_the_gateway_are_served_here_too() {
         let server = TcpListener::bind("127.0.0.1:0").expect("a port");
