@@ -61,6 +61,15 @@ pub fn kennel<S: AsRef<OsStr>>(flags: &[S]) -> Result<Command, Failure> {
     Ok(command)
 }
 
+/// The same with another kennel, such as one from before a change, that `KENNEL_BENCH_BEFORE` names.
+#[must_use]
+pub fn kennel_before<S: AsRef<OsStr>>(flags: &[S]) -> Option<Command> {
+    let before = PathBuf::from(std::env::var_os("KENNEL_BENCH_BEFORE")?);
+    let mut command = quiet(&before, &["run", "--no-settings"]);
+    command.args(flags).arg("--");
+    Some(command)
+}
+
 /// What bwrap has to be told to come near kennel's default policy. There is no filter of system calls, and no
 /// Landlock, in it.
 pub const BWRAP: &[&str] = &[

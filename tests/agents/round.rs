@@ -8,9 +8,9 @@ use std::time::Duration;
 use kennel_tests::{Scratch, am_root, kennel_bin, program, ran_within, skipped};
 use serde_json::{Value, json};
 
-use crate::agents::Agent;
-use crate::model::{FINAL, Model};
-use crate::screen::Screen;
+use crate::agents::known::Agent;
+use crate::agents::model::{FINAL, Model};
+use crate::agents::screen::Screen;
 
 /// What an agent is asked.
 const QUESTION: &str = "Do the round";
@@ -78,7 +78,7 @@ pub struct Round {
 
 /// Does a round in a terminal, or says why not.
 pub fn in_a_terminal(agent: &'static Agent) {
-    let Some(round) = Round::prepare(agent, &["tmux"]) else { return };
+    let Some(round) = Round::prepare(agent, &["tmux"], script) else { return };
     let command = round.command(agent.arguments);
     let screen = Screen::start(round.world.scratch.path(), &command, agent.answers);
     let show = |what: &str, screen: &str| println!("=== {} {what}\n{screen}", agent.name);
@@ -113,7 +113,7 @@ pub fn unattended(
     files: &[(&str, &str)],
     own_sandbox: bool,
 ) {
-    let Some(mut round) = Round::prepare(agent, &[]) else { return };
+    let Some(mut round) = Round::prepare(agent, &[], script) else { return };
     round.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
     round.own_sandbox = own_sandbox;
     for (name, contents) in files {
@@ -128,7 +128,11 @@ pub fn unattended(
 }
 
 impl Round {
-    fn prepare(agent: &'static Agent, programs: &[&str]) -> Option<Round> {
+    fn prepare(
+        agent: &'static Agent,
+        programs: &[&str],
+        script: impl Fn(&Scratch, &[PathBuf]) -> Value,
+    ) -> Option<Round> {
         let Some(installed) = std::env::var_os("KENNEL_AGENTS").map(PathBuf::from) else {
             skipped(&format!("{}: the agents are not installed (KENNEL_AGENTS)", agent.name));
             return None;
@@ -165,6 +169,14 @@ impl Round {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
+        let program = self.installed.join(self.agent.program);
+        let mut command = self.kennel(&["--profile", self.agent.name]);
+        command.args(&self.flags).arg("--report").arg(&self.report).arg("--").arg(program).args(arguments);
+        command
+    }
+
+    /// kennel in the project, with the stand-in as the only host.
+    fn kennel(&self, flags: &[&str]) -> Command {
         let world = &self.world;
         let mut command = Command::new(kennel_bin());
         command.current_dir(&world.work).env_clear();
@@ -174,17 +186,10 @@ impl Round {
         command.envs(all).env("HOME", &world.home).env("COLORTERM", "truecolor");
         command.envs((self.agent.environment)(world));
         let model = format!("host.kennel.internal:{}", self.model.port);
-        command.args(["run", "--profile", self.agent.name, "--allow-domain", &model]);
+        command.arg("run").args(flags).args(["--allow-domain", &model]);
         for host in REAL_HOSTS {
             command.args(["--deny-domain", host]);
         }
-        command
-            .args(&self.flags)
-            .arg("--report")
-            .arg(&self.report)
-            .arg("--")
-            .arg(self.installed.join(self.agent.program));
-        command.args(arguments);
         command
     }
 
@@ -229,6 +234,135 @@ impl Round {
             assert!(is_there, "nothing like ~/{start}…{end} was kept:\n{shown}");
         }
     }
+}
+
+/// What a hostile run in an agent's profile leaves: links where the agent writes, commands where it takes some, in its state
+/// and in the project, and databases that name programs.
+const HOSTILE: &str = r#"
+for link in $LINKS; do
+    mkdir -p "$(dirname "$HOME/$link")" 2>/dev/null; rm -rf "$HOME/$link" 2>/dev/null
+    case $link in *projects/planted|*tmp/project|*log|*logs|*caches|*todos|*debug) to=$HOME/.host-rc.d;; *) to=$HOME/.host-rc;; esac
+    ln -s "$to" "$HOME/$link" 2>/dev/null
+done
+for folder in .claude .codex .gemini .local/share/opencode .local/state/opencode .config/opencode .local/share/goose .config/goose .aider .config; do
+    for name in AGENTS.md CLAUDE.md GEMINI.md settings.json config.toml hooks.json models_cache.json config.yaml opencode.json tui.json x; do
+        (mkdir -p ~/$folder; echo "echo planted > $RAN" > ~/$folder/$name) 2>/dev/null
+    done
+done
+echo "require('fs').writeFileSync('$RAN', 'x')" > p.js
+for name in tui.json opencode.json sub/tui.json .opencode/opencode.json; do
+    (mkdir -p $(dirname $name); echo '{"plugin": ["./p.js"]}' > $name) 2>/dev/null
+done
+(mkdir -p .opencode/plugin; cp p.js .opencode/plugin/p.js) 2>/dev/null
+echo "{"mcpServers": {"x": {"command": "touch", "args": ["$RAN"]}}}" > .mcp.json 2>/dev/null
+for name in .claude .gemini; do
+    (mkdir -p $name; echo "{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch $RAN"}]}]}}" > $name/settings.json) 2>/dev/null
+done
+echo "test-cmd: touch $RAN" > .aider.conf.yml 2>/dev/null
+for name in .aider.chat.history.md .aider.input.history .gitignore .aider.tags.cache.v4; do rm -f $name; ln -s ~/.host-rc $name 2>/dev/null; done
+python3 - <<'END'
+import glob, os, sqlite3
+ran = os.environ["RAN"]
+program = '{"enabled_extensions.v0": {"extensions": [{"type": "stdio", "name": "x", "cmd": "touch", "args": ["%s"], "envs": {}, "timeout": 5}]}}' % ran
+for path in glob.glob(os.path.expanduser("~/.*/**/*.db"), recursive=True) + glob.glob(os.path.expanduser("~/.*/**/*.sqlite"), recursive=True):
+    for line, value in [("update sessions set extension_data = ?", program), ("update project set commands = ?", '{"start": "touch %s"}' % ran)]:
+        try:
+            database = sqlite3.connect(path, timeout=2)
+            print(path, database.execute(line, [value]).rowcount)
+            database.commit()
+        except sqlite3.Error:
+            pass
+END
+exit 0
+"#;
+
+/// An agent works inside, a hostile command follows in its profile, and then the agent is started and goes on, inside and on the
+/// host: its own conversation is there inside, and on the host nothing runs, and nothing is written through.
+pub fn after_a_hostile_run(agent: &'static Agent) {
+    let one_step =
+        |scratch: &Scratch, _: &[PathBuf]| json!([{"do": "read", "path": scratch.join("project/notes.txt")}]);
+    let Some(round) = Round::prepare(agent, &[], one_step) else { return };
+    let (world, ran_file) = (&round.world, round.world.outside("ran"));
+    world.in_home(".host-rc", "the host's\n");
+    fs::create_dir_all(world.home.join(".host-rc.d")).expect("a scratch folder is writable");
+    let run = |what: &str, command: &mut Command| {
+        let ran = ran_within(Duration::from_secs(150), command.stdin(Stdio::null()));
+        println!("=== {} {what}: {}\n{}{}", agent.name, ran.code, ran.stdout, ran.stderr);
+        ran
+    };
+    let inside = run("inside", &mut round.command(agent.once)).ok();
+    assert!(inside.stdout.contains(FINAL), "it works inside: {}", inside.stdout);
+    let before = picture(&world.home);
+    let mut hostile = round.kennel(&["--profile", agent.name]);
+    hostile.env("RAN", &ran_file).env("LINKS", agent.links.join(" "));
+    hostile.args(["--pass-env", "RAN", "--pass-env", "LINKS", "--", "sh", "-c", HOSTILE]);
+    run("hostile", &mut hostile).ok();
+    // On the host nothing is different but what is kept for sandboxes.
+    assert_eq!(picture(&world.home), before, "the home of the host is as it was");
+    let left: Vec<String> = files(&world.work)
+        .into_iter()
+        .filter(|name| !name.contains(".set-aside-by-kennel-") && !name.starts_with(".git/"))
+        .filter(|name| fs::read_link(world.work.join(name)).is_ok())
+        .collect();
+    assert_eq!(left, [""; 0], "links are left in the project");
+    // As on the host: all of it can be written, and nothing is kept.
+    let scratch = world.scratch.path().display().to_string();
+    let mut open = vec!["--no-settings", "--allow-write", &scratch, "--git", "off"];
+    let own = (agent.environment)(world);
+    own.iter().for_each(|(name, _)| open.extend(["--pass-env", *name]));
+    for arguments in [agent.once, agent.again] {
+        let mut host = round.kennel(&open);
+        host.env("AIDER_CHECK_UPDATE", "false")
+            .env("AIDER_ANALYTICS", "false")
+            .env("GOOSE_DISABLE_KEYRING", "1");
+        host.arg("--").arg(round.installed.join(agent.program)).args(arguments);
+        let ran = run("on the host", &mut host);
+        if arguments == agent.once {
+            assert!(ran.stdout.contains(FINAL), "it works on the host: {}{}", ran.stdout, ran.stderr);
+        }
+        assert!(!ran_file.exists(), "a program of the sandbox's ran on the host");
+        let read = fs::read_to_string(world.home.join(".host-rc")).expect("it is there");
+        assert_eq!(read, "the host's\n", "it was written through a link");
+        let folder = fs::read_dir(world.home.join(".host-rc.d")).expect("it is there");
+        assert_eq!(folder.count(), 0, "it was written through a link");
+    }
+}
+
+/// It goes on with its last conversation inside.
+pub fn resumes(agent: &'static Agent) {
+    let one_step =
+        |scratch: &Scratch, _: &[PathBuf]| json!([{"do": "read", "path": scratch.join("project/notes.txt")}]);
+    let Some(round) = Round::prepare(agent, &[], one_step) else { return };
+    let run = |arguments: &[&str]| {
+        let ran = ran_within(Duration::from_secs(150), round.command(arguments).stdin(Stdio::null()));
+        println!("=== {} {arguments:?}: {}\n{}{}", agent.name, ran.code, ran.stdout, ran.stderr);
+        ran.ok()
+    };
+    run(agent.once);
+    let first = round.model.requests().len();
+    run(agent.again);
+    let later = round.model.requests().split_off(first);
+    println!("{later:?}");
+    // The result of its only step is in the conversation from the beginning; Aider, which has none, sends what was said.
+    let is_aider = agent.name == "aider";
+    let wanted = if is_aider { FINAL } else { "marmalade" };
+    let goes_on = |request: &Value| request["result"].to_string().contains(wanted);
+    assert!(later.iter().any(goes_on), "the conversation goes on: {later:?}");
+    let anew = |request: &&Value| request["answer"]["step"] == 0;
+    assert!(is_aider || !later.iter().any(|request| anew(&request)), "it does not begin anew: {later:?}");
+}
+
+/// All below a home but what is kept for sandboxes and what is only a cache: paths, and what is in them.
+fn picture(home: &Path) -> Vec<(String, Option<String>)> {
+    let own = |name: &String| !name.starts_with(".local/state/kennel/");
+    let contents = |name: String| {
+        let path = home.join(&name);
+        let link = fs::read_link(&path).ok().map(|to| format!("a link to {}", to.display()));
+        let text =
+            link.or_else(|| fs::read(&path).ok().map(|text| String::from_utf8_lossy(&text).into_owned()));
+        (name, text)
+    };
+    files(home).into_iter().filter(own).map(contents).collect()
 }
 
 /// The project, a repository, and what is beside it.

@@ -6,13 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use kennel_tests::attack::{attacker, session};
 use kennel_tests::{Scratch, am_root, ran_within, role, skipped};
-
-kennel_tests::roles! {
-    "attacker" => attacker::run,
-    "replay" => session::replay_role,
-}
 
 macro_rules! kept {
     ($($name:ident: $file:literal, $times:literal;)*) => {
@@ -32,6 +26,11 @@ kept! {
     the_report_is_not_written_through_a_folder_that_became_a_link: "row-1-report-folder", 2;
     a_fifo_in_the_reports_place_does_not_hang: "row-1-report-fifo", 1;
     a_hidden_file_stays_hidden_when_it_is_replaced: "row-2-replaced", 2;
+    a_cover_that_comes_along_with_a_file_does_not_count: "moved-cover", 2;
+    a_cover_that_comes_along_with_a_folder_does_not_count: "moved-cover-of-a-folder", 2;
+    rules_go_along_with_a_workspace_that_is_moved: "moved-workspace", 2;
+    rules_go_along_with_a_folder_that_is_moved: "moved-folder-above", 2;
+    what_a_tmpfs_hides_stays_hidden_when_its_folder_is_moved: "moved-below-a-tmpfs", 2;
     a_kept_file_stays_kept_when_it_is_replaced: "row-2-kept-file", 2;
     a_denied_path_that_the_host_makes_is_hidden: "row-2-made-outside", 2;
     a_denied_path_that_the_host_makes_in_a_write_root_is_hidden: "made-in-a-write-root", 2;
@@ -53,6 +52,9 @@ kept! {
     kennels_own_settings_are_not_replaced_by_a_link_above_them: "row-20-own-settings-moved", 2;
     no_process_leaves_its_cgroup: "row-24-cgroup", 2;
     a_sandbox_does_not_use_up_its_neighbours_inotify_instances: "row-25-inotify", 2;
+    a_sandbox_does_not_queue_all_signals_of_its_user: "hog-signals", 2;
+    a_sandbox_does_not_reserve_the_machines_asynchronous_io: "hog-aio", 2;
+    a_sandbox_does_not_hold_all_descriptors_in_flight: "hog-in-flight", 2;
     a_rule_about_proc_does_not_show_the_hosts: "row-34-proc", 2;
     a_glob_of_a_deny_list_follows_links: "row-35-glob-behind-link", 2;
     a_glob_of_a_deny_list_wins_a_tie_below_another_deny: "glob-and-allow-tie", 2;
@@ -62,6 +64,8 @@ kept! {
     an_allowed_read_does_not_lead_through_a_planted_link: "row-36-planted-read", 2;
     a_file_of_a_hidden_folder_is_hidden_in_a_mount_too: "hidden-folder-in-a-mount", 2;
     what_appears_at_a_denied_name_and_goes_again_is_told: "appeared-and-gone", 40;
+    git_on_the_host_obeys_nothing_of_a_worktrees_sandbox: "worktree-common-folder", 2;
+    a_log_of_the_main_work_tree_does_not_become_a_link: "worktree-log-link", 2;
     another_name_of_a_hidden_file_is_hidden_or_refused: "hard-link-of-another-list", 2;
 }
 
@@ -81,7 +85,7 @@ fn replay(name: &str, text: &str, times: u64) {
 
 #[test]
 fn every_kept_history_is_played() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("attack_files/kept");
+    let folder = Path::new(kennel_tests::SOURCE).join("attack_files/kept");
     let Ok(entries) = std::fs::read_dir(&folder) else {
         return skipped("the source is not where it was built");
     };

@@ -4,8 +4,8 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use crate::servers::CANARY;
-use crate::tries::{ALLOWED, Door, Try};
+use crate::attack_gate::servers::CANARY;
+use crate::attack_gate::tries::{ALLOWED, Door, Try};
 
 /// How long an answer is waited for: first with the sending side open, then with its end.
 const PATIENCE: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(60)];

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::tries::{DOORS, Door, Part, Try};
+use crate::attack_gate::tries::{DOORS, Door, Part, Try};
 
 /// Writes it.
 pub fn write(path: &Path, attempt: &Try, found: &str) -> std::io::Result<()> {

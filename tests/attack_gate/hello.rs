@@ -1,7 +1,7 @@
 //! ClientHellos for another host, in all the ways in which some server may take one for it.
 
-use crate::rng::Rng;
-use crate::tries::{ALLOWED, disturb};
+use crate::attack_gate::rng::Rng;
+use crate::attack_gate::tries::{ALLOWED, disturb};
 
 fn vector(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u16).to_be_bytes()[..], bytes].concat()

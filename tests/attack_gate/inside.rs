@@ -1,13 +1,14 @@
 //! The part that runs in the sandbox: it makes tries and sends them, or sends those that it is handed.
 
+use std::ffi::OsString;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::client::{Ways, is_canary};
-use crate::servers::{ALLOWED_MARK, Kind, Place};
-use crate::{file, tries};
+use crate::attack_gate::client::{Ways, is_canary};
+use crate::attack_gate::servers::{ALLOWED_MARK, Kind, Place};
+use crate::attack_gate::{file, tries};
 
 /// How many are under way at a time: most of the time they wait.
 const THREADS: usize = 24;
@@ -40,7 +41,8 @@ fn places(words: &str) -> Vec<Place> {
 }
 
 /// Does what the words say: `fuzz SEED SECONDS PLACES`, or `serve`.
-pub fn run(arguments: &[String]) -> i32 {
+pub fn run(arguments: &[OsString]) -> i32 {
+    let arguments: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
     let ways = match Ways::inside() {
         Ok(ways) => ways,
         Err(error) => {
@@ -48,7 +50,7 @@ pub fn run(arguments: &[String]) -> i32 {
             return 2;
         }
     };
-    match arguments {
+    match arguments.as_slice() {
         [word, seed, seconds, list] if word == "fuzz" => {
             let (seed, seconds) = (seed.parse().unwrap_or(0), seconds.parse().unwrap_or(0));
             fuzz(&ways, seed, Duration::from_secs(seconds), &places(list));
@@ -88,7 +90,7 @@ fn fuzz(ways: &Ways, seed: u64, time: Duration, places: &[Place]) {
 /// Whether the gate still carries what it should, after all that. One that has no places left carries nothing.
 fn still_serves(ways: &Ways, places: &[Place]) -> bool {
     let Some(place) = places.iter().find(|place| place.kind == Kind::Http) else { return true };
-    let attempt = crate::once(place, tries::Door::Direct, tries::ALLOWED);
+    let attempt = crate::attack_gate::once(place, tries::Door::Direct, tries::ALLOWED);
     let shown = |answer: &[u8]| String::from_utf8_lossy(answer).contains(ALLOWED_MARK);
     (0..40).any(|_| shown(&ways.send(&attempt)))
 }

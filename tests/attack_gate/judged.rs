@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::recorder::Recorder;
-use crate::sandbox::Sandbox;
-use crate::servers::Servers;
-use crate::show_the_other_host;
-use crate::tries::Try;
+use crate::attack_gate::recorder::Recorder;
+use crate::attack_gate::sandbox::Sandbox;
+use crate::attack_gate::servers::Servers;
+use crate::attack_gate::show_the_other_host;
+use crate::attack_gate::tries::Try;
 
 /// How far above the places' ports they listen; before them, where the gate believes them to be, is their recorder.
 const ABOVE: u16 = 30_000;

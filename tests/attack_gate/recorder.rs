@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::servers::{CANARY, Place};
+use crate::attack_gate::servers::{CANARY, Place};
 
 /// How long a server may take for its answer when whoever asked has ended.
 const HEARD_OUT: Duration = Duration::from_secs(3);
@@ -23,8 +23,8 @@ const ACCEPTED: Duration = Duration::from_secs(20);
 /// How often a thread that waits for a server looks whether it still has to.
 const LOOK: Duration = Duration::from_millis(25);
 /// What is kept of one connection, and of all of them.
-const MOST_OF_ONE: usize = 16 << 10;
-const MOST_OF_ALL: usize = 64 << 20;
+const MAX_OF_ONE: usize = 16 << 10;
+const MAX_OF_ALL: usize = 64 << 20;
 /// The threads do little.
 const STACK: usize = 128 << 10;
 
@@ -136,7 +136,7 @@ fn keep(shared: &Shared, sent: Sent, led: &io::Result<bool>) {
         kept.size += sent.bytes.len();
         kept.recent.push_back(sent);
     }
-    while kept.size > MOST_OF_ALL
+    while kept.size > MAX_OF_ALL
         && let Some(oldest) = kept.recent.pop_front()
     {
         kept.size -= oldest.bytes.len();
@@ -174,7 +174,7 @@ fn carry(mut client: &TcpStream, server: SocketAddr, sent: &mut Vec<u8>) -> io::
                     break;
                 }
                 Ok(count) => {
-                    let room = MOST_OF_ONE.saturating_sub(sent.len());
+                    let room = MAX_OF_ONE.saturating_sub(sent.len());
                     sent.extend_from_slice(&bytes[..count.min(room)]);
                     // A server that does not listen any more may still answer.
                     let _ = (&server).write_all(&bytes[..count]);

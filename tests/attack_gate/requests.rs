@@ -1,7 +1,7 @@
 //! HTTP requests for another host, in all the ways in which some server may take one for it.
 
-use crate::rng::Rng;
-use crate::tries::{ALLOWED, disturb, other};
+use crate::attack_gate::rng::Rng;
+use crate::attack_gate::tries::{ALLOWED, disturb, other};
 
 /// How seldom each part of a request differs from what it should be: a server that takes one oddity seldom takes five.
 const SELDOM: usize = 6;

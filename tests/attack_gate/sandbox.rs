@@ -4,20 +4,20 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use kennel_tests::{Scratch, kennel};
+use kennel_tests::{Scratch, kennel, role};
 
-use crate::tries::{ALLOWED, Try};
-use crate::{ROLE, file};
+use crate::attack_gate::file;
+use crate::attack_gate::tries::{ALLOWED, Try};
 
 /// `kennel run` with the allowed host, and this program in it.
-pub fn kennel_with(words: &[&str]) -> std::io::Result<Command> {
-    let me = std::env::current_exe()?;
-    let mut command = kennel(["run", "--no-settings", "--quiet", "--allow-domain", ALLOWED, "--env"]);
-    command.arg(format!("{ROLE}=1")).arg("--").arg(me).args(words);
+pub fn kennel_with(words: &[&str]) -> Command {
+    let flags = ["--no-settings", "--quiet", "--allow-domain", ALLOWED];
+    let mut command = kennel(["run"]);
+    command.args(role::inside("attack_gate_inside", &flags, words));
     for name in ["http_proxy", "https_proxy", "all_proxy", "no_proxy"] {
         command.env_remove(name).env_remove(name.to_uppercase());
     }
-    Ok(command)
+    command
 }
 
 /// A sandbox that sends what it is told to.
@@ -30,7 +30,7 @@ pub struct Sandbox {
 impl Sandbox {
     /// Starts it.
     pub fn start(scratch: &Scratch) -> std::io::Result<Sandbox> {
-        let mut child = kennel_with(&["serve"])?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = kennel_with(&["serve"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
         Ok(Sandbox { child, lines: BufReader::new(stdout), file: scratch.join("try.txt") })
     }

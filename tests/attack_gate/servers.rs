@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use kennel_tests::{am_root, program, skipped};
 
-use crate::tries::ALLOWED;
+use crate::attack_gate::tries::ALLOWED;
 
 /// In the page and the certificate of the other host, and nowhere else.
 pub const CANARY: &str = "canary-of-the-other-host";

@@ -1,6 +1,6 @@
 //! Making a finding smaller, for as long as it stays one.
 
-use crate::tries::Try;
+use crate::attack_gate::tries::Try;
 
 /// The smallest that was found with so many tests.
 pub fn shrink(attempt: &Try, mut tests: usize, mut still: impl FnMut(&Try) -> bool) -> Try {

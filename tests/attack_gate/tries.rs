@@ -1,8 +1,8 @@
 //! One try: bytes for one server, by one door, made from a seed and a number, so that it can be made again.
 
-use crate::rng::Rng;
-use crate::servers::{Kind, Place};
-use crate::{hello, requests};
+use crate::attack_gate::rng::Rng;
+use crate::attack_gate::servers::{Kind, Place};
+use crate::attack_gate::{hello, requests};
 
 /// The one host that is allowed.
 pub const ALLOWED: &str = "host.kennel.internal";

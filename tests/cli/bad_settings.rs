@@ -5,7 +5,7 @@ use std::process::Command;
 
 use kennel_tests::{Scratch, am_root, skipped};
 
-use crate::{Said, run, run_in};
+use crate::cli::{Said, run, run_in};
 
 #[test]
 fn each_mistake_is_told_with_its_file_and_line() {
@@ -57,6 +57,7 @@ fn each_mistake_is_told_with_its_file_and_line() {
 }
 
 #[test]
+#[kennel_claim::claim("itself/settings-files-are-bounded")]
 fn a_file_that_is_not_there_not_a_file_or_not_text_is_told_plainly() {
     let scratch = Scratch::new();
     scratch.dir("folder");
@@ -112,6 +113,7 @@ fn a_broken_project_file_stops_the_run() {
 }
 
 #[test]
+#[kennel_claim::claim("itself/settings-files-are-bounded")]
 fn deeply_nested_and_hostile_texts_are_refused_quickly() {
     let scratch = Scratch::new();
     for (name, text, message) in [

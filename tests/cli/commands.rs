@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use kennel_tests::{Scratch, kennel, ran};
 
-use crate::{Said, run, run_in};
+use crate::cli::{Said, run, run_in};
 
 fn executable(scratch: &Scratch, name: impl AsRef<OsStr>, text: &str) -> PathBuf {
     let path = scratch.path().join(name.as_ref());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use kennel_tests::{Ran, Scratch};
 use serde_json::Value;
 
-use crate::{Said, run, run_in};
+use crate::cli::{Said, run, run_in};
 
 /// Runs with a report and reads it.
 #[track_caller]
@@ -54,12 +54,14 @@ fn time_that_is_up_is_124_and_kills_everything_inside() {
         "trap '' TERM; (trap '' TERM; sleep 60) & sleep 60",
     ]);
     ran.expect_code(124).says("kennel: timed out after 500ms (limits.timeout); the sandbox was killed\n");
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    // The limit covers the start, which the command's own time in the report does not.
+    let took = started.elapsed();
+    assert!((Duration::from_millis(500)..Duration::from_secs(20)).contains(&took), "{took:?}");
     assert_eq!(
         (&report["ended"], &report["killed_by_timeout"], &report["exit_code"]),
         (&"timed-out".into(), &true.into(), &124.into())
     );
-    assert!(report["wall_time_ms"].as_f64().unwrap() >= 500.0, "{report}");
+    assert!(report["wall_time_ms"].as_f64().unwrap() > 0.0, "{report}");
     run(["--timeout", "30s", "--", "true"]).ok().says("");
 }
 

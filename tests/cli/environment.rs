@@ -41,6 +41,7 @@ fn the_callers_variables_pass_by_default() {
         [
             "HOME=/nonexistent",
             "KEEP=1",
+            "KENNEL=1",
             "LANG=C",
             "LC_TIME=C",
             "PATH=/usr/bin:/bin",
@@ -54,7 +55,7 @@ fn the_callers_variables_pass_by_default() {
 fn a_cleared_environment_keeps_only_the_basics() {
     assert_eq!(
         with(&["--clear-env"]),
-        ["HOME=/nonexistent", "LANG=C", "LC_TIME=C", "PATH=/usr/bin:/bin", "TMPDIR=/tmp"]
+        ["HOME=/nonexistent", "KENNEL=1", "LANG=C", "LC_TIME=C", "PATH=/usr/bin:/bin", "TMPDIR=/tmp"]
     );
 }
 
@@ -62,11 +63,19 @@ fn a_cleared_environment_keeps_only_the_basics() {
 fn variables_can_be_passed_set_and_left_out_by_name() {
     assert_eq!(
         with(&["--clear-env", "--pass-env", "KEEP", "--pass-env", "ABSENT"]),
-        ["HOME=/nonexistent", "KEEP=1", "LANG=C", "LC_TIME=C", "PATH=/usr/bin:/bin", "TMPDIR=/tmp"]
+        [
+            "HOME=/nonexistent",
+            "KEEP=1",
+            "KENNEL=1",
+            "LANG=C",
+            "LC_TIME=C",
+            "PATH=/usr/bin:/bin",
+            "TMPDIR=/tmp"
+        ]
     );
     assert_eq!(
         with(&["--unset-env", "TOKEN", "--unset-env", "LANG"]),
-        ["HOME=/nonexistent", "KEEP=1", "LC_TIME=C", "PATH=/usr/bin:/bin", "TMPDIR=/tmp"]
+        ["HOME=/nonexistent", "KEEP=1", "KENNEL=1", "LC_TIME=C", "PATH=/usr/bin:/bin", "TMPDIR=/tmp"]
     );
     let set = with(&["--env", "KEEP=a=b c", "--env", "NEW=", "--env", "NEW=last", "--unset-env", "TOKEN"]);
     assert_eq!(
@@ -74,6 +83,7 @@ fn variables_can_be_passed_set_and_left_out_by_name() {
         [
             "HOME=/nonexistent",
             "KEEP=a=b c",
+            "KENNEL=1",
             "LANG=C",
             "LC_TIME=C",
             "NEW=last",
@@ -117,6 +127,17 @@ fn the_environment_of_kennel_itself_is_not_needed() {
 }
 
 #[test]
+fn the_inside_is_marked_unless_somebody_says_otherwise() {
+    let marks = |flags: &[&str]| -> Vec<String> {
+        let all = with(flags).into_iter().filter_map(|pair| pair.into_string().ok());
+        all.filter(|pair| pair.starts_with("KENNEL=")).collect()
+    };
+    assert_eq!(marks(&["--clear-env"]), ["KENNEL=1"]);
+    assert_eq!(marks(&["--env", "KENNEL=mine"]), ["KENNEL=mine"]);
+    assert_eq!(marks(&["--unset-env", "KENNEL"]), [""; 0]);
+}
+
+#[test]
 fn variables_from_settings_files_grow_by_name() {
     let scratch = kennel_tests::Scratch::new();
     scratch.write("a.toml", "[environment]\nset = { A = \"1\", B = \"1\" }\nunset = [\"TOKEN\"]");
@@ -133,6 +154,7 @@ fn variables_from_settings_files_grow_by_name() {
             "B=2",
             "HOME=/nonexistent",
             "KEEP=1",
+            "KENNEL=1",
             "LANG=C",
             "LC_TIME=C",
             "PATH=/usr/bin:/bin",
@@ -159,6 +181,7 @@ fn with_secrets(flags: &[&str]) -> (String, String) {
 }
 
 #[test]
+#[kennel_claim::claim("inherited/secret-variables-stay-outside")]
 fn profile_agent_keeps_secrets_outside_and_one_can_be_passed() {
     let (shown, said) = with_secrets(&[]);
     assert_eq!(shown.matches("canary").count(), 5, "without the profile they pass: {shown}");
@@ -182,6 +205,7 @@ fn profile_agent_keeps_secrets_outside_and_one_can_be_passed() {
 }
 
 #[test]
+#[kennel_claim::claim("inherited/secret-variables-stay-outside")]
 fn with_an_allow_list_secrets_stay_outside() {
     let (shown, said) = with_secrets(&["--allow-domain", "example.com"]);
     assert!(!shown.contains("canary") && said.contains("--pass-env"), "{shown}{said}");

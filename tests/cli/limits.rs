@@ -2,7 +2,7 @@
 
 use kennel_tests::{Ran, program, skipped};
 
-use crate::run;
+use crate::cli::run;
 
 /// Whether the run went ahead. Where it did not, the message has to say what is missing and what to do.
 #[track_caller]
@@ -73,4 +73,19 @@ fn there_is_no_network_but_a_loopback_by_default() {
     run(["--net", "host", "--", "bash", "-c", &connect]).ok();
     let ran = run(["--", "bash", "-c", &connect]).expect_code(1);
     assert!(ran.stderr.contains("refused"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_tmp_size_too_small_for_kennel_itself_is_named_as_the_reason() {
+    for size in ["1", "4K"] {
+        let ran = run(["--tmp-size", size, "--", "true"]);
+        if ran.code == 0 {
+            // What kennel makes for an ordinary user may fit into a page.
+            assert!(!kennel_tests::am_root(), "{ran:?}");
+            continue;
+        }
+        assert!(ran.stderr.contains("--tmp-size") && ran.stderr.contains("No space left"), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("seccomp") && !ran.stderr.contains("AppArmor"), "{}", ran.stderr);
+    }
+    run(["--tmp-size", "1M", "--", "true"]).ok();
 }

@@ -5,7 +5,19 @@ use std::process::Command;
 use kennel_tests::{Scratch, kennel, program, ran, skipped};
 use serde_json::Value;
 
-const COMMANDS: [&str; 8] = ["run", "plan", "doctor", "schema", "completions", "man", "help", "version"];
+const COMMANDS: [&str; 11] = [
+    "run",
+    "plan",
+    "enable",
+    "disable",
+    "trust",
+    "doctor",
+    "schema",
+    "completions",
+    "man",
+    "help",
+    "version",
+];
 
 fn page(words: &[&str]) -> String {
     let ran = ran(&mut kennel(words)).ok();
@@ -14,9 +26,9 @@ fn page(words: &[&str]) -> String {
     ran.stdout
 }
 
-/// The long flags that `kennel run --help` shows.
+/// The long flags that `kennel run --help-all` shows.
 fn flags() -> Vec<String> {
-    let help = page(&["run", "--help"]);
+    let help = page(&["run", "--help-all"]);
     let words = help.lines().filter_map(|line| {
         let line = line.trim_start();
         let line =
@@ -46,6 +58,16 @@ fn help_names_every_command_and_every_command_has_help() {
         }
     }
     assert!(help.lines().chain(page(&["run", "-h"]).lines()).all(|line| line.chars().count() <= 100));
+}
+
+#[test]
+fn the_help_of_a_run_is_a_screen_and_all_of_it_is_one_word_away() {
+    let help = page(&["run", "--help"]);
+    assert!(help.lines().count() < 45, "{help}");
+    assert!(help.contains("--profile") && !help.contains("--seccomp"), "{help}");
+    let all = flags();
+    assert!(help.ends_with(&format!("\n`kennel run --help-all` shows all {} flags.\n", all.len())), "{help}");
+    assert!(all.iter().any(|flag| flag == "seccomp"));
 }
 
 #[test]

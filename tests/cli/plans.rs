@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use kennel_tests::{Ran, Scratch, kennel, ran};
+use kennel_tests::{Ran, Scratch, kennel, program, ran, skipped};
 use serde_json::Value;
 
 fn plan_in(folder: &Path, words: &[&str]) -> Ran {
-    ran(kennel(["plan"]).args(words).current_dir(folder))
+    ran(kennel(["plan", "--steps"]).args(words).current_dir(folder))
 }
 
 #[test]
@@ -28,6 +28,36 @@ fn every_step_has_its_number_and_its_reason() {
     has(&format!("hide the file {here}/secret"), &format!("deny_read {here}/secret (--deny-read)"));
     has(&format!("show {here}/out writable"), &format!("allow_write {here}/out (--allow-write)"));
     has("mount proc on /proc", "every sandbox has a /proc of its own");
+}
+
+#[test]
+fn a_person_sees_what_it_means_in_some_ten_lines() {
+    let scratch = Scratch::new();
+    scratch.write("home/project/.env", "x");
+    scratch
+        .write("home/project/kennel.toml", "[files]\ndeny_read = [\".env\"]\n[limits]\ntimeout = \"10m\"\n");
+    let mut command =
+        kennel(["plan", "--profile", "agent", "--allow-domain", "example.com", "--publish", "8080:3000"]);
+    command.args(["--memory", "2G", "--best-effort", "--", "make"]).current_dir(scratch.join("home/project"));
+    let shown = ran(command.env("HOME", scratch.join("home")).env("GITHUB_TOKEN", "x")).ok().stdout;
+    for line in [
+        "starts in    ~/project",
+        "writes       ~/project (profile agent); a fresh home around it; a fresh /tmp, gone at the end",
+        "but not      git's hooks and configuration; names that shells, editors and agents obey",
+        "reads        everything outside of homes; of the home what toolchains need",
+        "hidden       ~/.ssh, ~/.gnupg, ",
+        ", ~/project/.env (kennel.toml)",
+        "network      example.com (--allow-domain); published ports 8080:3000",
+        "limits       memory 2G, 600s",
+        "variables    kept outside: GITHUB_TOKEN",
+        "not enforced what this host cannot enforce (--best-effort)",
+        "             kennel plan --steps shows the ",
+    ] {
+        assert!(shown.contains(line), "{line}:\n{shown}");
+    }
+    assert!(shown.lines().count() <= 12, "{shown}");
+    let plain = ran(kennel(["plan", "--", "true"]).current_dir(scratch.path())).ok().stdout;
+    assert!(plain.contains("\nnetwork      none\nlimits       none of yours\n"), "{plain}");
 }
 
 #[test]
@@ -83,7 +113,7 @@ fn what_run_would_refuse_plan_refuses_with_the_same_words() {
     let scratch = Scratch::new();
     for words in [&["--allow-write", "absent", "--", "true"][..], &["-s", "absent.toml", "--", "true"]] {
         let plan = plan_in(scratch.path(), words).expect_code(125);
-        let run = crate::run_in(scratch.path(), words).expect_code(125);
+        let run = crate::cli::run_in(scratch.path(), words).expect_code(125);
         assert_eq!(plan.stderr, run.stderr);
         assert_eq!(plan.stdout, "");
     }
@@ -95,6 +125,7 @@ fn what_run_would_refuse_plan_refuses_with_the_same_words() {
 }
 
 #[test]
+#[kennel_claim::claim("itself/no-escape-sequences")]
 fn names_that_a_stranger_chose_cannot_move_the_cursor() {
     let scratch = Scratch::new();
     scratch.dir("\u{1b}]0;owned\u{7}\nline");
@@ -109,7 +140,9 @@ fn a_project_file_that_loosens_is_noted() {
     scratch.write("kennel.toml", "[files]\nallow_write = [\".\"]");
     let ran = plan_in(scratch.path(), &["--", "true"]).ok();
     assert!(
-        ran.stderr.starts_with("kennel: note: kennel.toml:2: files.allow_write is not applied"),
+        ran.stderr.starts_with(
+            "kennel: note: kennel.toml was merely found and may only tighten; not applied: files.allow_write;"
+        ),
         "{}",
         ran.stderr
     );
@@ -154,9 +187,9 @@ fn a_plan_binds_no_port() {
 }
 
 #[test]
-fn the_readme_shows_the_last_steps_as_they_are() {
-    let readme = include_str!("../../README.md");
-    let (_, shown) = readme.split_once("$ kennel plan --allow-write . -- make").expect("an example");
+fn the_guide_shows_the_last_steps_as_they_are() {
+    let guide = include_str!("../../docs/README.md");
+    let (_, shown) = guide.split_once("$ kennel plan --steps --allow-write . -- make").expect("an example");
     let (shown, _) = shown.split_once("```").expect("its end");
     let scratch = Scratch::new();
     let here = scratch.path().display().to_string();
@@ -171,4 +204,30 @@ fn the_readme_shows_the_last_steps_as_they_are() {
     assert!(shown.len() >= 5, "{shown:?}");
     let last = &planned[planned.len() - shown.len()..];
     assert_eq!(without_numbers(&shown), without_numbers(last));
+}
+
+/// All that is typed goes to one shell; what kennel and the shell print is compared.
+#[test]
+fn the_readme_shows_a_run_as_it_is() {
+    if program("curl").is_none() {
+        return skipped("there is no curl");
+    }
+    let readme = include_str!("../../README.md");
+    let (_, shown) = readme.split_once("\n$ kennel run --allow-write").expect("an example");
+    let (shown, _) = shown.split_once("```").expect("its end");
+    let (line, shown) = shown.split_once('\n').expect("what is typed");
+    let flags = format!("--allow-write{line}");
+    let flags: Vec<&str> = flags.strip_suffix(" -- sh").expect("a shell").split_whitespace().collect();
+    let scratch = Scratch::new();
+    let (home, project) = (scratch.dir("home"), scratch.dir("project"));
+    scratch.write("project/.env", "KEY=1");
+    let is_typed = |line: &&str| line.starts_with("$ ");
+    let typed: Vec<&str> = shown.lines().filter(is_typed).map(|line| &line[2..]).collect();
+    let script = format!("exec 2>&1\n{}", typed.join("\n"));
+    let mut command = kennel(["run", "--no-settings"]);
+    let command = command.args(&flags).args(["--", "sh", "-c", &script]);
+    let ran = ran(command.current_dir(project).env("HOME", &home).env("LC_ALL", "C"));
+    let printed = format!("{}{}", ran.stdout, ran.stderr).replace(&*home.to_string_lossy(), "/home/me");
+    let expected: Vec<&str> = shown.lines().filter(|line| !is_typed(line)).collect();
+    assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use kennel_tests::{Scratch, kennel, kennel_bin, ran};
 
-use crate::{Said, run, run_in};
+use crate::cli::{Said, run, run_in};
 
 #[test]
 fn a_command_starts_where_kennel_was_called_or_where_it_is_told() {
@@ -147,7 +147,7 @@ fn a_standard_stream_that_is_closed_is_an_empty_one_inside() {
     // An error of kennel's own is lost then, not written into whatever file took the number.
     let mut all = Command::new(kennel_bin());
     all.args(["run", "--", "kennel-has-no-such"])
-        .env("PATH", crate::PATH)
+        .env("PATH", crate::cli::PATH)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
@@ -176,4 +176,31 @@ fn input_and_output_pass_through_untouched() {
     writer.join().unwrap();
     assert!(output.status.success() && output.stdout == bytes);
     run(["--", "sh", "-c", "echo to-stderr >&2"]).ok().says("to-stderr\n");
+}
+
+#[test]
+fn a_set_user_id_kennel_runs_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    if !kennel_tests::am_root() {
+        return kennel_tests::skipped("only root can make a program that runs as somebody else");
+    }
+    let place = kennel_tests::Scratch::new();
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = place.join("kennel");
+    std::fs::copy(kennel_tests::kennel_bin(), &copy).unwrap();
+    for mode in [0o4755, 0o2755, 0o755] {
+        std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(mode)).unwrap();
+        for words in [["run", "--no-settings", "--", "id"].as_slice(), &["doctor"], &["--version"]] {
+            let mut command = std::process::Command::new(&copy);
+            command.args(words).current_dir("/").stdin(Stdio::null()).uid(65534).gid(65534);
+            let ran = kennel_tests::ran(&mut command);
+            let refused = ran.stderr.contains("set-user-ID");
+            assert_eq!(
+                (refused, ran.code == 125),
+                (mode != 0o755, mode != 0o755),
+                "{mode:o} {words:?} {ran:?}"
+            );
+        }
+    }
 }

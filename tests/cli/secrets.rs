@@ -12,9 +12,10 @@ fn with_value(folder: &Scratch, words: &[&str]) -> Ran {
 }
 
 #[test]
+#[kennel_claim::claim("inherited/plans-and-errors-show-no-secret")]
 fn a_plan_tells_where_a_secret_goes_and_not_what_it_is() {
     let folder = Scratch::new();
-    let words = ["plan", "--secret", "GITHUB_TOKEN", "--gateway", "anthropic", "--", "true"];
+    let words = ["plan", "--steps", "--secret", "GITHUB_TOKEN", "--gateway", "anthropic", "--", "true"];
     for more in [&[][..], &["--json"]] {
         let words: Vec<&str> = words[..1].iter().chain(more).chain(&words[1..]).copied().collect();
         let planned = with_value(&folder, &words).ok();
@@ -27,6 +28,7 @@ fn a_plan_tells_where_a_secret_goes_and_not_what_it_is() {
 }
 
 #[test]
+#[kennel_claim::claim("inherited/plans-and-errors-show-no-secret")]
 fn a_value_in_the_place_of_its_source_is_not_repeated() {
     let folder = Scratch::new();
     folder.write("s.toml", &format!("[secrets.T]\nfrom = \"{CANARY}\"\nhosts = [\"a.test\"]"));
@@ -47,26 +49,29 @@ fn a_value_in_the_place_of_its_source_is_not_repeated() {
 }
 
 #[test]
+#[kennel_claim::claim("inherited/project-settings-name-no-secret")]
 fn a_project_file_names_no_secret_and_no_gateway() {
     let folder = Scratch::new();
     let text = "[secrets.GITHUB_TOKEN]\nhosts = [\"evil.test\"]\n[gateway.openai]\n\
                 [network]\nallow = [\"GET evil.test/*\"]\nterminate = [\"*\"]\nextra_ca = [\"evil.pem\"]";
     folder.write("kennel.toml", text);
-    let planned = with_value(&folder, &["plan", "--", "true"]).ok();
+    let planned = with_value(&folder, &["plan", "--steps", "--", "true"]).ok();
     assert!(
         !planned.stdout.contains("evil.test") && !planned.stdout.contains("secret"),
         "{}",
         planned.stdout
     );
     for key in ["secrets", "gateway.NAME", "network.allow", "network.terminate", "network.extra_ca"] {
-        assert!(planned.stderr.contains(&format!(": {key} is not applied")), "{key}: {}", planned.stderr);
+        let (_, noted) = planned.stderr.split_once("; not applied: ").expect("a note");
+        assert!(noted.contains(key), "{key}: {}", planned.stderr);
     }
     // Who names it trusts it.
-    let trusted = with_value(&folder, &["plan", "--settings", "kennel.toml", "--", "true"]).ok();
+    let trusted = with_value(&folder, &["plan", "--steps", "--settings", "kennel.toml", "--", "true"]).ok();
     assert!(trusted.stdout.contains("requests to evil.test"), "{}", trusted.stdout);
 }
 
 #[test]
+#[kennel_claim::claim("secrets/other-proxies-are-an-error")]
 fn nothing_is_promised_of_requests_that_a_proxy_of_the_hosts_carries() {
     let folder = Scratch::new();
     for what in [&["--secret", "GITHUB_TOKEN"][..], &["--allow-domain", "GET docs.rs/*"]] {

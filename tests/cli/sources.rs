@@ -5,7 +5,7 @@ use std::process::Command;
 
 use kennel_tests::{Ran, Scratch, kennel, ran};
 
-use crate::{Said, run_in};
+use crate::cli::{Said, run_in};
 
 const NAME: &str = "uname -n";
 
@@ -97,6 +97,7 @@ fn a_tilde_is_the_home() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/project-settings-only-tighten")]
 fn a_project_file_tightens_without_a_word() {
     let scratch = Scratch::new();
     scratch.write("secret", "x");
@@ -113,6 +114,7 @@ fn a_project_file_tightens_without_a_word() {
 }
 
 #[test]
+#[kennel_claim::claim("itself/found-settings-only-tighten")]
 fn a_project_file_cannot_loosen_and_each_try_is_told() {
     let scratch = Scratch::new();
     let lines = [
@@ -137,8 +139,8 @@ fn a_project_file_cannot_loosen_and_each_try_is_told() {
         scratch.write("kennel.toml", text);
         let ran = run_in(scratch.path(), ["--open-files", "100", "--", "true"]).ok();
         let note = format!(
-            "kennel: note: kennel.toml:1: {key} is not applied: a settings file found in the working directory may only \
-             tighten; pass --settings kennel.toml to trust it\n"
+            "kennel: note: kennel.toml was merely found and may only tighten; not applied: {key}; to accept it: kennel trust \
+             kennel.toml\n"
         );
         assert_eq!(ran.stderr, note, "{text}");
     }
@@ -147,6 +149,28 @@ fn a_project_file_cannot_loosen_and_each_try_is_told() {
     run_in(scratch.path(), ["--settings", "kennel.toml", "--", "sh", "-c", "> new"]).ok();
     run_in(scratch.path(), ["-q", "--", "true"]).ok().says("");
     run_in(scratch.path(), ["--no-settings", "--", "true"]).ok().says("");
+}
+
+#[test]
+fn a_project_file_that_is_named_is_trusted_by_whatever_path_and_applied_once() {
+    let scratch = Scratch::new();
+    scratch.dir("src");
+    std::os::unix::fs::symlink("kennel.toml", scratch.join("link.toml")).unwrap();
+    let absolute = scratch.join("kennel.toml");
+    scratch.write("kennel.toml", "files.allow_write = [\".\"]\nlimits.open_files = 1000\n");
+    for name in
+        ["kennel.toml", "./kennel.toml", "src/../kennel.toml", "link.toml", absolute.to_str().unwrap()]
+    {
+        run_in(scratch.path(), ["--settings", name, "--", "sh", "-c", "> new"]).ok().says("");
+    }
+    // A flag is stronger than a named file, which a file that was found would be applied after.
+    let flag = ["-s", "kennel.toml", "--open-files", "2000", "--", "sh", "-c", "ulimit -n"];
+    run_in(scratch.path(), flag).ok().says("");
+    // A file beside it was not named.
+    scratch.write("kennel.json", "{\"limits\": {\"open_files\": 50}}");
+    let named = ["-s", "kennel.json", "--open-files", "100", "--", "sh", "-c", "ulimit -n; > new"];
+    let ran = run_in(scratch.path(), named);
+    assert!(ran.stderr.contains("not applied: files.allow_write"), "{}", ran.stderr);
 }
 
 #[test]
@@ -159,12 +183,13 @@ fn the_project_is_where_the_command_starts() {
 }
 
 #[test]
+#[kennel_claim::claim("itself/found-settings-only-tighten")]
 fn the_sandbox_cannot_leave_a_project_file_that_loosens_the_next_run() {
     let scratch = Scratch::new();
     let plant = "printf '[files]\\nallow_write = [\"/\"]\\n[network]\\nmode = \"host\"\\n' > kennel.toml";
     run_in(scratch.path(), ["--allow-write", ".", "--", "sh", "-c", plant]).ok();
     let ran = run_in(scratch.path(), ["--", "sh", "-c", "> new"]).expect_code(2);
-    assert_eq!(ran.stderr.matches("is not applied").count(), 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("; not applied: files.allow_write, network.mode; "), "{}", ran.stderr);
 }
 
 #[test]
@@ -177,7 +202,7 @@ fn profiles_are_as_documented() {
         ran(command.current_dir(scratch.join("work")).env("HOME", scratch.join("home")))
     };
     run("agent", "> made && ! cat ~/.ssh/id").ok();
-    run("build", "> made && cat ~/.ssh/id").ok();
+    run("build", "> made && ! cat ~/.ssh/id").ok();
     run("default", "> made").expect_code(2);
     for profile in ["judge", "data"] {
         let ran = run(profile, "test ! -e ~/.ssh && ! (> made)");

@@ -228,6 +228,7 @@ fn a_reader_that_does_not_read_does_not_stop_the_clock_of_a_limited_output() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/files-behind-streams")]
 fn the_drop_ins_treat_streams_alike() {
     let scratch = Scratch::new();
     scratch.write(

@@ -2,9 +2,9 @@
 
 use kennel_tests::skipped;
 
-use crate::installed::{self, Need};
-use crate::world::{self, world};
-use crate::{Way, ask};
+use crate::clients::installed::{self, Need};
+use crate::clients::{Way, ask};
+use kennel_tests::world::{self, world};
 
 #[test]
 fn python_clients_reach_servers_inside_without_the_proxy() {

@@ -9,10 +9,10 @@ use std::process::Command;
 
 use kennel_tests::{Scratch, ran, skipped};
 
-use crate::installed::{self, Need};
-use crate::table::Row;
-use crate::world::{self, World, world};
-use crate::{Seen, Way, ask};
+use crate::clients::installed::{self, Need};
+use crate::clients::table::Row;
+use crate::clients::{Seen, Way, ask};
+use kennel_tests::world::{self, World, world};
 
 /// As the servers' script and the requests say.
 const GRPC_PORT: u16 = 50051;
@@ -213,7 +213,7 @@ fn try_it(client: &Client) {
             Err(reason) => return skipped(&reason),
         }
     }
-    if client.name.ends_with("ssh") && !crate::ssh::configure(world) {
+    if client.name.ends_with("ssh") && !crate::clients::ssh::configure(world) {
         return;
     }
     if client.name.contains("grpc") {
@@ -331,7 +331,7 @@ fn variables(
         all.push(("TRUST_STORE", trust_store(&authority, scratch)));
     }
     if client.name.starts_with("git ") {
-        crate::ssh::repository(world);
+        crate::clients::ssh::repository(world);
         all.push(("REPOSITORY", world.file("www/demo.git").display().to_string()));
     }
     all

@@ -8,8 +8,8 @@ use std::sync::{Once, OnceLock};
 
 use kennel_tests::{program, ran, skipped};
 
-use crate::world::{World, world};
-use crate::{Way, ask};
+use crate::clients::{Way, ask};
+use kennel_tests::world::{World, world};
 
 /// The repository `www/demo.git`, which HTTPS shows as files and SSH by its path.
 pub fn repository(world: &World) {

@@ -32,7 +32,7 @@ impl Row {
             return;
         }
         let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = std::fs::read_to_string(crate::page()).expect("the page can be read");
+        let text = std::fs::read_to_string(crate::clients::page()).expect("the page can be read");
         let old = table(&text);
         let (head, rows) = old.split_at(old.match_indices('\n').nth(1).expect("a table has a head").0 + 1);
         let name = format!("| {} |", self.0[0]);
@@ -40,12 +40,12 @@ impl Row {
             rows.lines().filter(|line| !line.starts_with(&name)).map(|line| format!("{line}\n")).collect();
         rows.push(self.line());
         let place = |line: &String| {
-            let known = crate::programs::NAMES.iter();
+            let known = crate::clients::programs::NAMES.iter();
             known.map(|name| format!("| {name} |")).position(|name| line.starts_with(&name))
         };
         rows.retain(|line| place(line).is_some());
         rows.sort_by_key(place);
-        std::fs::write(crate::page(), text.replace(old, &format!("{head}{}", rows.concat())))
+        std::fs::write(crate::clients::page(), text.replace(old, &format!("{head}{}", rows.concat())))
             .expect("the page can be written");
     }
 }
@@ -65,5 +65,5 @@ fn every_client_has_its_row_and_every_row_its_client() {
         .filter_map(|line| line.split('|').nth(1))
         .map(str::trim)
         .collect();
-    assert_eq!(rows, crate::programs::NAMES);
+    assert_eq!(rows, crate::clients::programs::NAMES);
 }

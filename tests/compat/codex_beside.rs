@@ -1,7 +1,7 @@
 //! The permission profiles of Codex's helper 0.166 beside the helper itself.
 
-use crate::peers::Codex;
-use crate::world::{Place, Told, Try, World, installed};
+use crate::compat::peers::Codex;
+use crate::compat::world::{Place, Told, Try, World, installed};
 
 /// A repository with what Codex protects, another below it, and files around.
 pub fn repository(place: &Place) {

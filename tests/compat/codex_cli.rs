@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use kennel_tests::{Ran, ran_within};
 
-use crate::codex_policies::Yard;
-use crate::peers;
+use crate::compat::codex_policies::Yard;
+use crate::compat::peers;
 
 /// `codex sandbox` with kennel for its helper.
 fn codex(yard: &Yard, profile: &str, script: &str) -> Option<Ran> {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use kennel_tests::{Ran, program, ran_within, skipped};
 
-use crate::peers::Codex;
-use crate::world::{Place, Which, codex_helper, installed};
+use crate::compat::peers::Codex;
+use crate::compat::world::{Place, Which, codex_helper, installed};
 
 /// Everything can be read.
 pub const ALL: &str = r#"{"path":{"type":"special","value":{"kind":"root"}},"access":"read"}"#;
@@ -257,6 +257,7 @@ print(struct.unpack('i', fcntl.ioctl(a, SIOCGIFCONF, struct.pack('iLL', 0, 0, 0)
 }
 
 #[test]
+#[kennel_claim::claim("files/no-second-name")]
 fn the_other_names_of_a_denied_file_stop_nothing_and_are_denied_in_the_workspace() {
     if !installed(&["bash"]) {
         return;

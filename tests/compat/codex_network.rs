@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use kennel_tests::{eventually, program, skipped};
 
-use crate::codex_further::{ALL, LEAST, Trial, WORK, profile};
-use crate::peers::Codex;
-use crate::world::{Place, Which, codex_helper, installed};
+use crate::compat::codex_further::{ALL, LEAST, Trial, WORK, profile};
+use crate::compat::peers::Codex;
+use crate::compat::world::{Place, Which, codex_helper, installed};
 
 /// A proxy of the host's that tells who it is, and keeps what it was sent first.
 struct Proxy {
@@ -91,6 +91,7 @@ const TOKEN: &str = "token-of-the-test";
 const MANAGED: &[&str] = &["--managed-network", "{}"];
 
 #[test]
+#[kennel_claim::claim("processes/codex-proxies-only")]
 fn every_proxy_variable_leads_to_its_proxy_and_tells_it_whose_connection_it_is() {
     if !installed(&["bash"]) {
         return;
@@ -168,6 +169,7 @@ fn every_proxy_variable_leads_to_its_proxy_and_tells_it_whose_connection_it_is()
 }
 
 #[test]
+#[kennel_claim::claim("processes/codex-proxies-only")]
 fn the_token_is_nowhere_inside() {
     let proxy = Proxy::new("x");
     let address = format!("http://127.0.0.1:{}", proxy.port);
@@ -190,6 +192,7 @@ fn the_token_is_nowhere_inside() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/codex-proxies-only")]
 fn nothing_but_the_proxies_is_reached() {
     if !installed(&["bash"]) {
         return;
@@ -337,7 +340,8 @@ fn npm_and_pip_use_the_proxy() {
         let home = home(&place);
         let mut variables: Vec<(&str, &str)> = names.iter().map(|name| (*name, address.as_str())).collect();
         variables.extend([("npm_config_cache", home.as_str()), ("NO_PROXY", "")]);
-        let profile = profile(&[ALL, WORK, &crate::codex_further::entry("TOP/home", "write")], "restricted");
+        let profile =
+            profile(&[ALL, WORK, &crate::compat::codex_further::entry("TOP/home", "write")], "restricted");
         let trial = Trial { place: &place, profile: &profile, flags: MANAGED, variables: &variables };
         let told = trial.run(Which::Kennel, command).expect("kennel is there");
         if told.stderr.contains("No module named pip") {

@@ -5,9 +5,9 @@
 
 use kennel_tests::am_root;
 
-use crate::codex_beside::{OVERRULING, repository};
-use crate::peers::Codex;
-use crate::world::{Difference, Told, Try, World, installed};
+use crate::compat::codex_beside::{OVERRULING, repository};
+use crate::compat::peers::Codex;
+use crate::compat::world::{Difference, Told, Try, World, installed};
 
 const WORKSPACE: &str =
     r#"{"type":"workspace-write","exclude_slash_tmp":true,"exclude_tmpdir_env_var":true}"#;

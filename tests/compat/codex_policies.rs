@@ -5,8 +5,8 @@ use std::process::Command;
 
 use kennel_tests::{Ran, Scratch, program, ran, skipped};
 
-use crate::peers;
-use crate::seatbelt;
+use crate::compat::peers;
+use crate::compat::seatbelt;
 
 /// A repository to work in.
 pub struct Yard {

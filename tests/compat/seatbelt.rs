@@ -28,11 +28,11 @@ const STRICTER: &[&str] = &[
 pub fn policy_of_srt(settings: &str, work: &Path, home: &Path) -> Option<Policy> {
     let base = Base::new(work, Some(home.to_path_buf()));
     let settings = srt::parse(settings.as_bytes(), "settings.json", &base).ok()?;
-    let around = srt::Surroundings {
+    let around = srt::SrtContext {
         folder: work.to_path_buf(),
         home: Some(home.to_path_buf()),
         shared_tmp: PathBuf::from("/tmp/claude"),
-        ..srt::Surroundings::default()
+        ..srt::SrtContext::default()
     };
     Some(settings.policy(&around))
 }
@@ -47,7 +47,7 @@ pub fn policy_of_codex(words: &[String], work: &Path, home: &Path, tmpdir: Optio
         return None;
     };
     let (home, tmpdir) = (Some(home.to_path_buf()), tmpdir.map(Path::to_path_buf));
-    Some(permissions.policy(&codex::Surroundings { policy_folder, tmpdir, home }))
+    Some(permissions.policy(&codex::CodexContext { policy_folder, tmpdir, home }))
 }
 
 /// A world under its profile.

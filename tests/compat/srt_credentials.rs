@@ -1,7 +1,7 @@
 //! srt's masked credentials and TLS termination, beside srt: the same requests reach a TLS server, with the same values.
 //!
 //! The server is the host's `localhost`, which both programs reach through the proxy only, and keeps what it was sent. Where srt
-//! shows a real value inside, kennel does not; these differences are in `docs/compat-srt.md`.
+//! shows a real value inside, kennel does not; these differences are in `docs/compat.md`.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use kennel_tests::{Ran, Scratch};
 use serde_json::{Value, json};
 
-use crate::world::{Place, Which, installed, run, srt};
+use crate::compat::world::{Place, Which, installed, run, srt};
 
 const TOKEN: &str = "sk-ant-api03-real-0123456789-real";
 const URL: &str = "postgres://me:hunter2-hunter2@db.example.org/x";
@@ -218,6 +218,7 @@ impl Drop for Upstream {
 fn nothing(_: &Place) {}
 
 #[test]
+#[kennel_claim::claim("secrets/srt-masks")]
 fn the_same_real_values_reach_the_server() {
     let Some(upstream) = Upstream::start() else { return };
     let credentials = json!({
@@ -271,6 +272,7 @@ fn the_same_real_values_reach_the_server() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/srt-masks")]
 fn what_cannot_be_masked_is_withheld_and_said() {
     let Some(upstream) = Upstream::start() else { return };
     let credentials = json!({
@@ -285,7 +287,7 @@ fn what_cannot_be_masked_is_withheld_and_said() {
             {"path": "folder", "mode": "mask"},
         ],
     });
-    let script = r#"echo "${TOKEN-unset} ${URL-unset} ${JWT-unset}"; cat text binary folder/in 2>/dev/null | grep -ao 'a secret [a-z]*'"#;
+    let script = r#"echo "${TOKEN-unset} ${URL-unset} ${JWT-unset}"; cat text binary folder/in 2>/dev/null | grep -ao 'a secret [a-z]*'; cat text"#;
     let prepare = |place: &Place| {
         place.write("work/text", "a secret text.");
         std::fs::write(place.work().join("binary"), b"a secret binary\xff").expect("a scratch folder");
@@ -294,14 +296,26 @@ fn what_cannot_be_masked_is_withheld_and_said() {
     let settings = upstream.settings(json!({}), &credentials);
     let (ran, _) = upstream.try_one(Which::Kennel, &settings, script, &prepare).expect("kennel");
     assert_eq!(ran.stdout, "unset unset unset\n", "{}", ran.stderr);
+    assert!(ran.stderr.contains("text: Permission denied"), "{}", ran.stderr);
     for name in ["TOKEN", "URL", "JWT", "work/text", "work/folder"] {
         let said = ran.stderr.lines().any(|line| line.contains("warning") && line.contains(name));
         assert!(said, "{name}: {}", ran.stderr);
     }
     // srt shows all of them.
     if let Some((real, _)) = upstream.try_one(Which::Real, &settings, script, &prepare) {
-        let all = format!("{TOKEN} {URL} {JWT}\na secret text\na secret binary\na secret in\n");
+        let all = format!("{TOKEN} {URL} {JWT}\na secret text\na secret binary\na secret in\na secret text.");
         assert_eq!(real.stdout, all, "{}", real.stderr);
+    }
+    // What srt withholds as well, it withholds in the same way.
+    let denied =
+        json!({"files": [{"path": "text", "mode": "mask", "extract": "x(y)z", "onExtractNoMatch": "deny"}]});
+    let denied = upstream.settings(json!({}), &denied);
+    for which in [Which::Kennel, Which::Real] {
+        let Some((ran, _)) = upstream.try_one(which, &denied, "cat text; echo \"$?\"", &prepare) else {
+            continue;
+        };
+        assert_eq!(ran.stdout, "1\n", "{}", ran.stderr);
+        assert!(ran.stderr.contains("text: Permission denied"), "{}", ran.stderr);
     }
     let strict = credentials.to_string().replace("\"mode\"", "\"onExtractNoMatch\":\"error\",\"mode\"");
     let strict = upstream.settings(json!({}), &serde_json::from_str(&strict).expect("it is JSON"));
@@ -364,6 +378,7 @@ fn excluded_hosts_are_not_read() {
 
 /// The signatures are srt's, byte for byte, and those of a client that holds the real key.
 #[test]
+#[kennel_claim::claim("secrets/aws-signatures")]
 fn requests_to_aws_are_signed_again() {
     let Some(upstream) = Upstream::start() else { return };
     let names = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use kennel_tests::{program, skipped};
 
-use crate::world::{Place, Which, run, serve, srt};
+use crate::compat::world::{Place, Which, run, serve, srt};
 
 /// A proxy that answers in the place of every host, in HTTP and in SOCKS, and says for which.
 fn proxy() -> u16 {
@@ -77,6 +77,7 @@ const GET: &str = r#"get() { echo "$1: $(curl -s -m 20 "${@:2}" || echo nothing)
 /// With an HTTP proxy in its place: what comes as HTTP is handed over, what comes by SOCKS or without a proxy at all follows
 /// the lists and leaves by the same proxy.
 #[test]
+#[kennel_claim::claim("handed-back/srt-proxies")]
 fn nothing_gets_past_an_http_proxy() {
     if program("curl").is_none() {
         return skipped("curl is not installed");
@@ -139,6 +140,7 @@ fn nothing_gets_past_an_http_proxy() {
 
 /// The same with a SOCKS proxy in its place.
 #[test]
+#[kennel_claim::claim("handed-back/srt-proxies")]
 fn nothing_gets_past_a_socks_proxy() {
     if program("curl").is_none() {
         return skipped("curl is not installed");

@@ -4,9 +4,10 @@ use std::process::Stdio;
 
 use kennel_tests::eventually;
 
-use crate::world::{Place, Told, Which, World, run, srt};
+use crate::compat::world::{Place, Told, Which, World, run, srt};
 
 #[test]
+#[kennel_claim::claim("macos/permits-what-linux-permits")]
 fn what_can_be_written() {
     World {
         told: Told::Srt(r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {"denyRead": [],
@@ -79,6 +80,7 @@ fn what_can_be_written() {
 }
 
 #[test]
+#[kennel_claim::claim("macos/permits-what-linux-permits")]
 fn what_can_be_read() {
     World {
         told: Told::Srt(r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {
@@ -152,6 +154,7 @@ fn a_denied_root_with_holes() {
 
 /// Each mandatory name, absent and there.
 #[test]
+#[kennel_claim::claim("handed-back/srt-protected-names")]
 fn mandatory_names() {
     World {
         told: Told::Srt(

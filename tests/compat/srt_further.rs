@@ -1,7 +1,7 @@
 //! Further cases of srt's file rules, beyond the list of what it is known to do: how rules rank, globs, links, and
 //! folders that somebody else owns.
 
-use crate::world::{Place, Told, Which, World, installed, run, srt};
+use crate::compat::world::{Place, Told, Which, World, installed, run, srt};
 
 #[test]
 fn how_rules_rank() {
@@ -180,6 +180,94 @@ fn links() {
         disk_differs: &[],
     }
     .compare();
+}
+
+/// What is read through links that are the user's own, where no run could have made them.
+#[test]
+fn links_outside_of_what_is_written_lead_into_what_is_hidden() {
+    for allowed in
+        ["TOP/links/dir/open", "TOP/links/dir", "TOP/links/dir/*", "TOP/links/*/open", "TOP/links/dir/open/x"]
+    {
+        World {
+            told: Told::Srt(&format!(
+                r#"{{"network": {{"allowedDomains": [], "deniedDomains": []}}, "filesystem": {{
+                "denyRead": ["TOP/v"], "allowRead": ["{allowed}"], "allowWrite": [], "denyWrite": []}}}}"#
+            )),
+            make: |place| {
+                place.write("v/dir/open/x", "text");
+                place.write("v/dir/file", "text");
+                place.write("v/beside", "text");
+                place.link("links/dir", "../v/dir");
+            },
+            tries: &[
+                ("by the link", "cat ../links/dir/open/x"),
+                ("by its own name", "cat ../v/dir/open/x"),
+                ("beside it, by the link", "cat ../links/dir/file"),
+                ("beside it", "cat ../v/dir/file"),
+                ("above it", "cat ../v/beside"),
+            ],
+            differences: &[],
+            disk_differs: &[],
+        }
+        .compare();
+    }
+}
+
+/// A link to a folder that is denied by its own name too is no way in, and no reason not to start.
+#[test]
+fn a_link_to_what_is_denied_again_opens_nothing() {
+    for deny in
+        [r#""TOP/v", "TOP/v/dir""#, r#""TOP/v", "TOP/v/*""#, r#""TOP/v/dir", "TOP/v", "TOP/v/dir/open""#]
+    {
+        World {
+            told: Told::Srt(&format!(
+                r#"{{"network": {{"allowedDomains": [], "deniedDomains": []}}, "filesystem": {{
+                "denyRead": [{deny}], "allowRead": ["TOP/v/link"], "allowWrite": [], "denyWrite": []}}}}"#
+            )),
+            make: |place| {
+                place.write("v/dir/open/x", "text");
+                place.write("v/other/x", "text");
+                place.link("v/link", "dir");
+            },
+            tries: &[
+                ("by the link", "cat ../v/link/open/x"),
+                ("by its own name", "cat ../v/dir/open/x"),
+                ("beside it", "cat ../v/other/x"),
+            ],
+            differences: &[],
+            disk_differs: &[],
+        }
+        .compare();
+    }
+}
+
+/// The root is denied, and may be written as a whole: only what `allowRead` names shows.
+#[test]
+fn a_root_that_is_denied_and_writable_stays_hidden() {
+    let shown = r#""/usr", "/bin", "/lib", "/lib64", "PEERS""#;
+    for (allowed, written) in [("", r#""/""#), (r#", "TOP/open""#, r#""/""#), ("", r#""/", "TOP/open""#)] {
+        World {
+            told: Told::Srt(&format!(
+                r#"{{"network": {{"allowedDomains": [], "deniedDomains": []}}, "filesystem": {{
+                "denyRead": ["/"], "allowRead": [{shown}{allowed}], "allowWrite": [{written}], "denyWrite": []}}}}"#
+            )),
+            make: |place| {
+                place.write("work/x", "text");
+                place.write("open/x", "text");
+                place.write("home/.ssh/id", "text");
+            },
+            tries: &[
+                ("a file of the work folder", "cat ${HOME%/home}/work/x"),
+                ("a key", "cat $HOME/.ssh/id"),
+                ("the system's users", "test -s /etc/passwd"),
+                ("what is allowed again", "cat ${HOME%/home}/open/x"),
+                ("programs", "test -x /usr/bin/env"),
+            ],
+            differences: &[],
+            disk_differs: &[],
+        }
+        .compare();
+    }
 }
 
 /// Folders that the caller cannot write or not even look into, as those of root are for everybody else.

@@ -1,6 +1,6 @@
 //! srt and git.
 
-use crate::world::{Place, Told, World, installed};
+use crate::compat::world::{Place, Told, World, installed};
 
 const SETTINGS: &str = r#"{"network": {"allowedDomains": [], "deniedDomains": []},
     "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": []}}"#;

@@ -1,6 +1,6 @@
 //! Further cases of srt and git: shapes of repositories, odd names, and the commands that people use every day.
 
-use crate::world::{Told, World, installed};
+use crate::compat::world::{Told, World, installed};
 
 const SETTINGS: &str = r#"{"network": {"allowedDomains": [], "deniedDomains": []},
     "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": []}}"#;

@@ -3,7 +3,7 @@
 
 use kennel_tests::am_root;
 
-use crate::world::{Place, Told, Try, World, installed};
+use crate::compat::world::{Place, Told, Try, World, installed};
 
 const SETTINGS: &str = r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "allowNestedUserNamespaces": true,
     "filesystem": {"denyRead": ["secret"], "allowWrite": ["."], "denyWrite": ["kept"]}}"#;
@@ -49,6 +49,7 @@ fn make(place: &Place) {
 }
 
 #[test]
+#[kennel_claim::claim("privileges/nested-rules-hold")]
 fn the_rules_hold_in_namespaces_of_the_commands_own() {
     if !installed(&["git", "bash", "unshare", "bwrap"]) {
         return;

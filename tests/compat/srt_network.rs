@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use kennel_tests::{program, skipped};
 
-use crate::world::{Place, Which, installed, run, serve, srt};
+use crate::compat::world::{Place, Which, installed, run, serve, srt};
 
 /// A server that answers everything with the request's first line and host.
 fn server() -> u16 {

@@ -1,6 +1,6 @@
 //! What a command under srt can do besides files and hosts.
 
-use crate::world::{Place, Told, Which, World, installed, run, srt};
+use crate::compat::world::{Place, Told, Which, World, installed, run, srt};
 
 #[test]
 fn privileges_and_calls() {
@@ -55,8 +55,12 @@ fn background_jobs_end_with_the_command() {
             "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": []}}"#;
         let Some(mut command) = srt(which, &place, Some(settings)) else { return };
         run(command.args(["-c", "(sleep 2; echo late > late) >/dev/null 2>&1 & true"])).ok();
-        std::thread::sleep(std::time::Duration::from_secs(3));
-        assert!(!place.work().join("late").exists(), "{which:?}");
+        let late = place.work().join("late");
+        kennel_tests::stays(
+            &format!("{which:?}: the job is gone"),
+            std::time::Duration::from_secs(3),
+            || !late.exists(),
+        );
     }
 }
 
@@ -149,7 +153,7 @@ fn safe_directories_reach_git() {
 /// Which srt does not show, whatever its settings say.
 #[test]
 fn a_device_is_there_when_it_is_named() {
-    let Some(device) = crate::codex_policies::device() else { return };
+    let Some(device) = crate::compat::codex_policies::device() else { return };
     for (named, is_there) in
         [(format!(r#""{device}", "/dev/null", "/dev/not-there""#), true), (String::new(), false)]
     {

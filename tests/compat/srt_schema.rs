@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::peers;
-use crate::world::{Place, Which, run, srt};
+use crate::compat::peers;
+use crate::compat::world::{Place, Which, run, srt};
 
 /// Values for keys of `network`, as JSON.
 const NETWORK: &[(&str, &[&str])] = &[

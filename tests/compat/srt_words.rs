@@ -6,7 +6,7 @@ use std::process::Command;
 
 use kennel_tests::{Ran, eventually, program, skipped};
 
-use crate::world::{Place, Which, run, srt};
+use crate::compat::world::{Place, Which, run, srt};
 
 const PLAIN: &str = r#"{"network": {"allowedDomains": [], "deniedDomains": []},
     "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": []}}"#;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use kennel_tests::{Ran, Scratch, ran_within};
 
-use crate::peers::{self, Codex};
-use crate::seatbelt;
+use crate::compat::peers::{self, Codex};
+use crate::compat::seatbelt;
 
 /// A try: what it is called, and a line of bash.
 pub type Try = (&'static str, &'static str);

@@ -5,14 +5,14 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use kennel::{Sandbox, Stdio, Zygote};
-use kennel_tests::leftovers::{Host, processes_left_with, processes_with, unique_sleep};
+use kennel_tests::leftovers::{Host, children_of, processes_left_with, processes_with, unique_sleep};
 use kennel_tests::{eventually, ran_within, role};
 
-use crate::holdings::{Holdings, children};
-use crate::{alone, patience, scaled};
+use crate::endurance::holdings::Holdings;
+use crate::endurance::{alone, patience, scaled};
 
 /// The most that a sandbox may take beyond its command, in kB.
-const MOST: u64 = 700;
+const MAX: u64 = 700;
 
 /// The role: starts so many sandboxes of `sleep`, looks at what they take, ends them and looks at what is left.
 pub fn holder(arguments: &[OsString]) -> i32 {
@@ -48,9 +48,9 @@ pub fn holder(arguments: &[OsString]) -> i32 {
         let of_controller = share(std::process::id()).unwrap_or(0);
         let each = (shares.iter().sum::<u64>() + of_controller) / count as u64;
         println!("{each} kB each beyond the command, all of the controller's included");
-        assert!(each <= MOST, "{each} kB");
+        assert!(each <= MAX, "{each} kB");
     }
-    let own = children(std::process::id());
+    let own = children_of(std::process::id());
     assert!(inits.iter().all(|init| own.contains(init)), "each is a child of this process");
     running.iter().for_each(kennel::Child::kill);
     for mut child in running {
@@ -77,6 +77,7 @@ fn share(pid: u32) -> Option<u64> {
 }
 
 #[test]
+#[kennel_claim::claim("ends/numbers-use-nothing-up")]
 fn hundreds_run_at_once_take_little_and_leave_nothing() {
     let _alone = alone();
     let count = scaled(100, 500);

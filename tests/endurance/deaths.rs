@@ -9,11 +9,13 @@ use std::process::{Child, ChildStdout, Stdio as StdStdio};
 use std::time::Duration;
 
 use kennel::{Sandbox, Zygote};
-use kennel_tests::leftovers::{Host, adopt_orphans, processes_left_with, reap_everything, unique_sleep};
+use kennel_tests::leftovers::{
+    Host, adopt_orphans, children_of, descendants_of, processes_left_with, reap_everything, unique_sleep,
+};
 use kennel_tests::{Scratch, ran_within, role};
 
-use crate::holdings::{children, named_sockets};
-use crate::{alone, patience, scaled};
+use crate::endurance::holdings::named_sockets;
+use crate::endurance::{alone, patience, scaled};
 
 /// Numbers that look random and are the same again for the same seed.
 struct Dice(u64);
@@ -156,8 +158,8 @@ fn one(
         "zygote" => vec![[first, second][dice.throw(2)]],
         // There is none before a sandbox has run for a tenth of a second.
         "helper" => (0..200).find_map(|_| some_helpers(controller, &zygotes)).unwrap_or_default(),
-        "PID 1" => children(controller).into_iter().filter(|pid| is_first_inside(*pid)).collect(),
-        "command" => below(children(controller)),
+        "PID 1" => children_of(controller).into_iter().filter(|pid| is_first_inside(*pid)).collect(),
+        "command" => descendants_of(children_of(controller)),
         _ => (0..200).find_map(|_| some_commands_of_a_session(controller)).unwrap_or_default(),
     };
     let victim = found.get(dice.throw(found.len())).copied();
@@ -185,7 +187,7 @@ fn one(
 
 fn some_helpers(controller: u32, zygotes: &[u32]) -> Option<Vec<u32>> {
     let is_helper = |pid: &u32| !zygotes.contains(pid) && is_outside(*pid);
-    let found: Vec<u32> = children(controller).into_iter().filter(is_helper).collect();
+    let found: Vec<u32> = children_of(controller).into_iter().filter(is_helper).collect();
     if found.is_empty() {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -197,19 +199,8 @@ fn some_commands_of_a_session(controller: u32) -> Option<Vec<u32>> {
         fs::read(format!("/proc/{pid}/cmdline"))
             .is_ok_and(|line| line.windows(IN_SESSION.len()).any(|word| word == IN_SESSION.as_bytes()))
     };
-    let found: Vec<u32> = below(children(controller)).into_iter().filter(is_one).collect();
+    let found: Vec<u32> = descendants_of(children_of(controller)).into_iter().filter(is_one).collect();
     (!found.is_empty()).then_some(found)
-}
-
-/// Everything below these processes: commands, what leads them in a session, and what they have started.
-fn below(mut left: Vec<u32>) -> Vec<u32> {
-    let mut found = Vec::new();
-    while let Some(pid) = left.pop() {
-        let children = children(pid);
-        found.extend(&children);
-        left.extend(children);
-    }
-    found
 }
 
 /// Whether it is in the host's PID namespace, for all that this process can see.
@@ -269,6 +260,7 @@ pub fn killer(arguments: &[OsString]) -> i32 {
 }
 
 #[test]
+#[kennel_claim::claim("ends/nothing-after-a-zygotes-caller")]
 fn nothing_is_left_when_any_process_of_a_program_with_a_zygote_is_killed_at_any_moment() {
     let _alone = alone();
     let seed = std::time::UNIX_EPOCH.elapsed().expect("after 1970").subsec_nanos();

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::fs;
 
+use kennel_tests::leftovers::children_of;
+
 /// What may not grow with the number of sandboxes that have been.
 #[derive(Clone, Debug, Default)]
 pub struct Holdings {
@@ -24,7 +26,7 @@ impl Holdings {
             add("mounts", lines_without(&format!("/proc/{pid}/mountinfo"), Some("kennel-test")));
             add("mappings", lines_without(&format!("/proc/{pid}/maps"), None));
             add("kB of memory", resident(pid));
-            add("children", children(pid).len() as u64);
+            add("children", children_of(pid).len() as u64);
             add("children that nobody waited for", zombies(pid));
         }
         Holdings { counts }
@@ -67,21 +69,10 @@ fn resident(pid: u32) -> u64 {
     text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).map_or(0, |pages| pages * 4)
 }
 
-/// The children of all threads of a process.
-pub fn children(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    tasks
-        .flat_map(|task| {
-            let text = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()
-        })
-        .collect()
-}
-
 fn zombies(pid: u32) -> u64 {
     let is_zombie =
         |pid: &u32| fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "));
-    children(pid).iter().filter(|pid| is_zombie(pid)).count() as u64
+    children_of(pid).iter().filter(|pid| is_zombie(pid)).count() as u64
 }
 
 /// Namespaces and mounts that the kernel has, whoever holds them; `None` where only root may know. Others make some as well,

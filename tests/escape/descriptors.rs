@@ -11,7 +11,7 @@ use kennel_tests::probe::{Arg, Script, open_how, probe_inside, probe_outside};
 use kennel_tests::{args, kennel, ran};
 use libc::{EACCES, EBADF, ENOENT, EROFS, O_DIRECTORY, O_PATH, O_RDONLY, O_RDWR, O_WRONLY};
 
-use crate::yard::{EVERY_WAY, SECRET, Yard, refs};
+use crate::escape::yard::{EVERY_WAY, SECRET, Yard, refs};
 
 /// Lets `command` inherit `file` as descriptor `number`.
 fn inherit(command: &mut Command, file: &File, number: i32) {
@@ -31,6 +31,7 @@ fn opened(path: &Path, flags: i32) -> File {
 }
 
 #[test]
+#[kennel_claim::claim("processes/no-descriptors-leak")]
 fn inherited_descriptors_are_closed() {
     let yard = Yard::new();
     let (file, folder) = (opened(&yard.secret(), 0), opened(&yard.secrets(), O_DIRECTORY));
@@ -64,6 +65,7 @@ fn inherited_descriptors_are_closed() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/no-descriptors-leak")]
 fn only_the_standard_three_and_the_kept_descriptors_are_open() {
     let yard = Yard::new();
     let (file, other) = (opened(&yard.open(), 0), opened(&yard.secret(), 0));
@@ -76,6 +78,7 @@ fn only_the_standard_three_and_the_kept_descriptors_are_open() {
 
 /// A descriptor of a folder leads around every mask: it belongs to the host's mounts, not to the sandbox's.
 #[test]
+#[kennel_claim::claim("processes/no-descriptors-leak")]
 fn a_folder_given_as_standard_input_does_not_show_what_is_hidden() {
     let yard = Yard::new();
     let script = Script::new()
@@ -143,7 +146,7 @@ fn reopening_an_o_path_descriptor_gives_no_more_than_opening() {
         .open("/proc/self/fd/4", O_RDWR)
         .open("/proc/self/fd/4", O_RDONLY)
         .call(libc::SYS_openat2, args![Arg::Answer(2), "", open_how(O_WRONLY, 0), 24])
-        .call(crate::FCHMODAT2, args![Arg::Answer(2), "", 0o777, libc::AT_EMPTY_PATH])
+        .call(crate::escape::FCHMODAT2, args![Arg::Answer(2), "", 0o777, libc::AT_EMPTY_PATH])
         .call(libc::SYS_execveat, args![Arg::Answer(0), "", 0, 0, libc::AT_EMPTY_PATH]);
     let outside = script.outside();
     outside.ok_all(0..5);

@@ -23,6 +23,7 @@ fn refused_by_the_filter(script: &Script, calls: std::ops::Range<usize>, profile
 }
 
 #[test]
+#[kennel_claim::claim("kernel/no-namespaces")]
 fn unshare_makes_no_namespace() {
     let kinds = [
         libc::CLONE_NEWUSER,
@@ -44,6 +45,7 @@ fn unshare_makes_no_namespace() {
 }
 
 #[test]
+#[kennel_claim::claim("kernel/no-namespaces")]
 fn clone_makes_no_namespace() {
     // The child of a clone without a stack shares nothing and goes on with the script, to its end.
     let mut script = Script::new();
@@ -59,6 +61,7 @@ fn clone_makes_no_namespace() {
 
 /// clone3 passes its flags in memory, where a filter cannot look.
 #[test]
+#[kennel_claim::claim("kernel/no-namespaces")]
 fn clone3_with_namespace_flags_does_not_exist() {
     let arguments = |flags: i32| {
         let mut bytes = i64::from(flags).to_ne_bytes().to_vec();
@@ -76,6 +79,7 @@ fn clone3_with_namespace_flags_does_not_exist() {
 }
 
 #[test]
+#[kennel_claim::claim("kernel/no-namespaces")]
 fn setns_enters_nothing() {
     let script = Script::new()
         .open("/proc/self/ns/uts", libc::O_RDONLY)
@@ -87,6 +91,7 @@ fn setns_enters_nothing() {
 }
 
 #[test]
+#[kennel_claim::claim("kernel/no-dangerous-calls")]
 fn io_uring_opens_no_file_and_makes_no_socket() {
     let outside = ran(&mut probe_outside("uring", &["/etc/hostname"]));
     if outside.stdout.contains("ring: ") && !outside.stdout.contains("ring: made") {
@@ -101,6 +106,7 @@ fn io_uring_opens_no_file_and_makes_no_socket() {
 }
 
 #[test]
+#[kennel_claim::claim("kernel/no-dangerous-calls")]
 fn bpf_perf_userfaultfd_and_their_like_are_refused() {
     let script = Script::new()
         .call(libc::SYS_perf_event_open, args![Arg::Zeros(128), 0, -1, -1, 0])
@@ -119,6 +125,7 @@ fn bpf_perf_userfaultfd_and_their_like_are_refused() {
 }
 
 #[test]
+#[kennel_claim::claim("inherited/keys", "kernel/no-dangerous-calls")]
 fn keyrings_of_the_user_cannot_be_reached() {
     let script = Script::new()
         .call(libc::SYS_keyctl, args![0, -3, 0]) // the session keyring's number
@@ -132,6 +139,7 @@ fn keyrings_of_the_user_cannot_be_reached() {
 }
 
 #[test]
+#[kennel_claim::claim("kernel/no-dangerous-calls")]
 fn modules_kexec_reboot_and_the_clock_are_refused() {
     let script = Script::new()
         .call(libc::SYS_init_module, args![0, 0, ""])
@@ -160,6 +168,7 @@ fn modules_kexec_reboot_and_the_clock_are_refused() {
 /// The 32-bit calls have other numbers: 4 is write there and stat here. The filter does not translate, it refuses.
 #[test]
 #[cfg(target_arch = "x86_64")]
+#[kennel_claim::claim("kernel/no-other-way-to-call")]
 fn int_0x80_makes_no_system_call() {
     let outside = ran(&mut probe_outside("compatibility-call", &["int80"]));
     if outside.code != 0 {
@@ -179,6 +188,7 @@ fn int_0x80_makes_no_system_call() {
 /// A socket by the one call that 32-bit programs have for all of them, which a filter on `socket` would not see.
 #[test]
 #[cfg(target_arch = "x86_64")]
+#[kennel_claim::claim("kernel/no-other-way-to-call")]
 fn socketcall_makes_no_socket() {
     let outside = ran(&mut probe_outside("compatibility-call", &["socketcall"]));
     if outside.code != 0 {
@@ -197,6 +207,7 @@ fn socketcall_makes_no_socket() {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
+#[kennel_claim::claim("kernel/no-other-way-to-call")]
 fn x32_calls_do_not_exist() {
     const X32: libc::c_long = 0x4000_0000;
     let script = Script::new()
@@ -214,6 +225,7 @@ fn x32_calls_do_not_exist() {
 }
 
 #[test]
+#[kennel_claim::claim("kernel/no-other-way-to-call")]
 fn unknown_system_calls_do_not_exist() {
     let mut script = Script::new();
     // Not 335 and 336: uretprobe and uprobe pass every filter by the kernel's own decision (Linux 6.11, 6.18) and end
@@ -244,6 +256,7 @@ fn segments_and_ports_of_the_machine_cannot_be_had() {
 
 /// The two that change how memory is laid out: every page readable executable, and no page at 0 guarded.
 #[test]
+#[kennel_claim::claim("kernel/personalities")]
 fn personality_cannot_take_protections_away() {
     const READ_IMPLIES_EXEC: u32 = 0x0040_0000;
     const MMAP_PAGE_ZERO: u32 = 0x0010_0000;
@@ -259,6 +272,7 @@ fn personality_cannot_take_protections_away() {
 
 /// The kernel takes 32 bits of an ioctl's number; a filter that compares 64 misses it (CVE-2017-5226, CVE-2019-10063).
 #[test]
+#[kennel_claim::claim("kernel/no-typing-into-terminals")]
 fn ioctl_numbers_with_high_bits_set_are_refused_too() {
     const TIOCSTI: u64 = 0x5412;
     const TIOCLINUX: u64 = 0x541c;
@@ -286,6 +300,7 @@ fn vsyscall_offers_nothing_but_the_time() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/own-ipc")]
 fn ipc_objects_and_queues_of_the_host_are_not_there() {
     let make = Script::new()
         .call(libc::SYS_shmget, args![0, 4096, libc::IPC_CREAT | 0o666])
@@ -321,6 +336,7 @@ fn ipc_objects_and_queues_of_the_host_are_not_there() {
 }
 
 #[test]
+#[kennel_claim::claim("kernel/needed-socket-families-only")]
 fn socket_families_that_programs_do_not_need_do_not_exist() {
     let mut script = Script::new();
     let families = [

@@ -9,7 +9,7 @@ use kennel_tests::probe::{Arg, Script, probe_inside};
 use kennel_tests::{args, kennel, ran, ran_within, run_sh};
 use libc::{EACCES, EBUSY, EPERM, EROFS, EXDEV, O_RDONLY, O_WRONLY};
 
-use crate::yard::{EVERY_WAY, SECRET, Yard, refs};
+use crate::escape::yard::{EVERY_WAY, SECRET, Yard, refs};
 
 const RENAME_EXCHANGE: i32 = 2;
 
@@ -44,6 +44,7 @@ fn write_while_swapping(one: &Path, other: &Path, rule: &str, file: &Path, runs:
 /// The rule is a glob, because links that a glob finds give no write: whatever the moment, the victim must stay as it
 /// is. A path that is named outright would be followed.
 #[test]
+#[kennel_claim::claim("files/swaps-during-set-up")]
 fn swapping_the_last_component_for_a_link_during_set_up_redirects_no_mount() {
     let yard = Yard::new();
     let victim = yard.scratch().dir("victim");
@@ -55,6 +56,7 @@ fn swapping_the_last_component_for_a_link_during_set_up_redirects_no_mount() {
 }
 
 #[test]
+#[kennel_claim::claim("files/swaps-during-set-up")]
 fn swapping_a_middle_component_for_a_link_during_set_up_redirects_no_mount() {
     let yard = Yard::new();
     let victim = yard.scratch().dir("victim/inner");
@@ -67,6 +69,7 @@ fn swapping_a_middle_component_for_a_link_during_set_up_redirects_no_mount() {
 }
 
 #[test]
+#[kennel_claim::claim("files/swaps-during-set-up")]
 fn swapping_the_first_component_for_a_link_during_set_up_redirects_no_mount() {
     let yard = Yard::new();
     let victim = yard.scratch().dir("victim/tree/inner");
@@ -89,6 +92,7 @@ fn without_a_swap_the_same_rule_gives_write() {
 }
 
 #[test]
+#[kennel_claim::claim("files/protected-paths-do-not-move")]
 fn rename_exchange_does_not_move_a_mask_or_a_read_only_file_out_of_the_way() {
     let yard = Yard::new();
     let work = yard.work();
@@ -122,6 +126,7 @@ fn rename_exchange_does_not_move_a_mask_or_a_read_only_file_out_of_the_way() {
 
 /// A mask stays on its file when a folder above is renamed, but the path is free then for another file.
 #[test]
+#[kennel_claim::claim("files/protected-paths-do-not-move")]
 fn renaming_an_ancestor_of_a_denied_path_is_refused() {
     let yard = Yard::new();
     let work = yard.work();
@@ -159,6 +164,7 @@ fn renaming_an_ancestor_of_a_denied_path_is_refused() {
 }
 
 #[test]
+#[kennel_claim::claim("files/no-second-name")]
 fn a_hard_link_to_a_protected_file_cannot_be_made() {
     let yard = Yard::new();
     let (work, fixed) = (yard.work(), yard.scratch().write("work/fixed", "fixed"));
@@ -198,6 +204,7 @@ fn a_hard_link_to_a_protected_file_cannot_be_made() {
 }
 
 #[test]
+#[kennel_claim::claim("files/no-second-name")]
 fn a_hard_link_made_before_to_a_protected_file_is_not_a_second_door() {
     let yard = Yard::new();
     std::fs::hard_link(yard.secret(), yard.scratch().join("second-name")).unwrap();
@@ -231,6 +238,7 @@ fn a_link_swapped_between_look_up_and_open_shows_nothing_hidden() {
 }
 
 #[test]
+#[kennel_claim::claim("files/no-write-through-a-symlink")]
 fn a_link_in_the_write_root_writes_nothing_outside() {
     let yard = Yard::new();
     let (work, open) = (yard.work(), yard.open());

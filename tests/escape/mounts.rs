@@ -10,7 +10,7 @@ use kennel_tests::probe::{Arg, Script, Told, open_how};
 use kennel_tests::{am_root, args, skipped};
 use libc::{EACCES, EBUSY, EINVAL, ELOOP, ENOENT, ENOSYS, EPERM, EROFS, EXDEV, O_PATH, O_RDONLY, O_WRONLY};
 
-use crate::yard::{EVERY_WAY, SECRET, Yard, refs};
+use crate::escape::yard::{EVERY_WAY, SECRET, Yard, refs};
 
 const NEW_MOUNTS: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
 const OPEN_TREE_CLONE: i32 = 1;
@@ -50,6 +50,7 @@ fn try_every_way(yard: &Yard, script: &Script, check: impl Fn(&Told, &[&str])) {
 }
 
 #[test]
+#[kennel_claim::claim("files/nothing-below-a-mount")]
 fn umount_does_not_reveal_what_is_below() {
     let yard = Yard::new();
     let mut script = nested();
@@ -74,6 +75,7 @@ fn umount_does_not_reveal_what_is_below() {
 
 /// A bind of the root alone, without what is mounted on it, would show what the masks hide.
 #[test]
+#[kennel_claim::claim("files/nothing-below-a-mount")]
 fn a_bind_or_a_copy_of_the_root_alone_does_not_show_what_is_below() {
     let yard = Yard::new();
     let inner = yard.secret();
@@ -128,7 +130,7 @@ fn remounting_or_mount_setattr_does_not_make_the_root_or_a_mask_writable() {
         Path::new("/"),
         &yard.secret(),
         &yard.secrets(),
-        Path::new("/proc"),
+        Path::new("/proc/sys"),
         Path::new("/sys"),
         Path::new("/dev"),
     ];
@@ -178,6 +180,7 @@ fn fsopen_and_fsmount_give_no_fresh_proc_sys_or_disk() {
 }
 
 #[test]
+#[kennel_claim::claim("files/no-way-through-the-root")]
 fn pivot_root_and_chroot_do_not_change_what_a_path_means() {
     let yard = Yard::new();
     let work = yard.work();
@@ -199,6 +202,7 @@ fn pivot_root_and_chroot_do_not_change_what_a_path_means() {
 
 /// The oldest way out of a chroot: go in deeper, and walk up past the root from a folder that was left outside.
 #[test]
+#[kennel_claim::claim("files/no-way-through-the-root")]
 fn chroot_and_fchdir_do_not_walk_out_at_the_top() {
     let yard = Yard::new();
     let mut script = Script::new()
@@ -224,6 +228,7 @@ fn chroot_and_fchdir_do_not_walk_out_at_the_top() {
 }
 
 #[test]
+#[kennel_claim::claim("files/no-way-through-the-root")]
 fn dot_dot_and_magic_links_lead_only_to_what_is_masked() {
     let yard = Yard::new();
     let secret = yard.secret();
@@ -294,6 +299,7 @@ fn openat2_that_crosses_no_mount_does_not_open_what_the_mount_covers() {
 
 /// A file handle names an inode, not a path: it knows nothing of masks. The attacker may have learnt it before.
 #[test]
+#[kennel_claim::claim("files/nothing-below-a-mount")]
 fn open_by_handle_at_does_not_open_a_hidden_file() {
     let yard = Yard::new();
     let mut handle = 120u32.to_ne_bytes().to_vec();

@@ -6,11 +6,12 @@ use kennel_tests::probe::{Arg, Script, open_how, probe_inside, probe_outside};
 use kennel_tests::{args, ran, run_sh};
 use libc::{ENOENT, O_CREAT, O_EXCL, O_RDONLY, O_WRONLY};
 
-use crate::yard::{EVERY_WAY, SECRET, Yard, refs};
+use crate::escape::yard::{EVERY_WAY, SECRET, Yard, refs};
 
 /// A mount needs something to be mounted on. What keeps the name from appearing has to know every way in which a name
 /// comes into a folder.
 #[test]
+#[kennel_claim::claim("files/absent-denied-paths-stay-absent")]
 fn a_denied_path_cannot_be_created_later() {
     let yard = Yard::new();
     let work = yard.work();
@@ -135,6 +136,7 @@ fn case_and_unicode_variants_of_a_denied_name_do_not_open_it() {
 
 /// What can be asked about a name below a hidden folder has one answer, whether it exists or not.
 #[test]
+#[kennel_claim::claim("files/denied-paths-are-unreadable")]
 fn no_call_tells_whether_a_hidden_name_exists() {
     let yard = Yard::new();
     let ask = |name: &str| {

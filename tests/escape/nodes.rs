@@ -7,9 +7,10 @@ use kennel_tests::probe::{Arg, Script, probe_inside};
 use kennel_tests::{Scratch, am_root, args, kennel, program, ran, ran_within, run_sh, skipped};
 use libc::{EACCES, EBUSY, EINVAL, ENOENT, EPERM, EROFS, O_RDONLY, O_RDWR, O_WRONLY};
 
-use crate::yard::{EVERY_WAY, SECRET, Yard, refs};
+use crate::escape::yard::{EVERY_WAY, SECRET, Yard, refs};
 
 #[test]
+#[kennel_claim::claim("files/harmless-devices-only")]
 fn device_nodes_can_neither_be_made_nor_be_used() {
     let yard = Yard::new();
     let work = yard.work();
@@ -34,6 +35,7 @@ fn device_nodes_can_neither_be_made_nor_be_used() {
 }
 
 #[test]
+#[kennel_claim::claim("files/harmless-devices-only")]
 fn dev_holds_the_harmless_nodes_and_nothing_of_the_hosts() {
     let told = run_sh(["--quiet"], "ls -A /dev; ls -A /dev/pts /dev/shm").ok();
     let names: Vec<&str> = told.stdout.split_whitespace().collect();
@@ -109,6 +111,7 @@ fn overlay_whiteouts_can_be_made_nowhere() {
 }
 
 #[test]
+#[kennel_claim::claim("files/nothing-hangs-the-start")]
 fn a_fifo_does_not_block_set_up() {
     let yard = Yard::new();
     let scratch = Scratch::new();
@@ -136,6 +139,7 @@ fn a_fifo_does_not_block_set_up() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/own-ipc")]
 fn dev_shm_is_not_shared_with_the_host_or_another_sandbox() {
     let name = format!("/dev/shm/kennel-test-{}", std::process::id());
     std::fs::write(&name, SECRET).unwrap();
@@ -152,6 +156,7 @@ fn dev_shm_is_not_shared_with_the_host_or_another_sandbox() {
 }
 
 #[test]
+#[kennel_claim::claim("ends/private-folders-are-bounded")]
 fn filling_the_private_folders_stops_at_their_size() {
     let told = ran(&mut probe_inside("fill", &["--tmp-size", "8M"], &["bytes", "/tmp/a", "/dev/shm/b"])).ok();
     let total: u64 = told.stdout.split_whitespace().map(|bytes| bytes.parse::<u64>().unwrap()).sum();
@@ -160,6 +165,7 @@ fn filling_the_private_folders_stops_at_their_size() {
 }
 
 #[test]
+#[kennel_claim::claim("ends/private-folders-are-bounded")]
 fn filling_the_private_folders_with_empty_files_ends_too() {
     let told = ran(&mut probe_inside("fill", &[], &["files", "/tmp"])).ok();
     let count: u64 = told.stdout.trim().parse().unwrap();

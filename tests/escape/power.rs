@@ -32,8 +32,8 @@ fn set_modes(folder: &Path) -> Script {
         .open(file("a"), libc::O_RDONLY)
         .call(libc::SYS_fchmod, args![Arg::Answer(0), 0o4755])
         .call(libc::SYS_fchmodat, args![at, &file("b"), 0o6711, 0])
-        .call(crate::FCHMODAT2, args![at, &file("c"), 0o2755, 0])
-        .call(crate::FCHMODAT2, args![Arg::Answer(0), "", 0o4711, libc::AT_EMPTY_PATH])
+        .call(crate::escape::FCHMODAT2, args![at, &file("c"), 0o2755, 0])
+        .call(crate::escape::FCHMODAT2, args![Arg::Answer(0), "", 0o4711, libc::AT_EMPTY_PATH])
         .call(libc::SYS_openat, args![at, &file("made"), create, 0o4755])
         .call(libc::SYS_openat, args![at, folder, tmpfile, 0o4755])
         .call(libc::SYS_linkat, args![Arg::Answer(6), "", at, &file("linked"), libc::AT_EMPTY_PATH])
@@ -68,6 +68,7 @@ fn special(yard: &Scratch) -> Vec<String> {
 }
 
 #[test]
+#[kennel_claim::claim("power/no-set-uid-bits")]
 fn no_call_gives_a_file_of_the_hosts_a_set_uid_or_set_gid_bit() {
     let outside = yard();
     set_modes(outside.path()).outside();
@@ -98,6 +99,7 @@ fn folders_keep_the_bit_that_says_whose_group_new_files_have() {
 }
 
 #[test]
+#[kennel_claim::claim("power/no-set-uid-bits")]
 fn archives_are_unpacked_and_programs_installed_without_the_bits() {
     let yard = Scratch::new();
     yard.write("src/plain", "");
@@ -118,6 +120,7 @@ fn archives_are_unpacked_and_programs_installed_without_the_bits() {
 }
 
 #[test]
+#[kennel_claim::claim("power/no-set-uid-bits")]
 fn a_mode_on_a_read_only_mount_or_on_anothers_file_is_refused_as_ever() {
     let yard = Scratch::new();
     let kept = yard.write("kept", "");
@@ -136,6 +139,7 @@ fn a_mode_on_a_read_only_mount_or_on_anothers_file_is_refused_as_ever() {
 }
 
 #[test]
+#[kennel_claim::claim("power/no-blocking-of-host-programs")]
 fn a_lease_cannot_be_taken() {
     let yard = Scratch::new();
     let file = yard.write("file", "");
@@ -150,6 +154,7 @@ fn a_lease_cannot_be_taken() {
 
 /// A program inside takes a lock and holds it while the host tries to have one.
 #[test]
+#[kennel_claim::claim("power/no-blocking-of-host-programs")]
 fn a_lock_on_what_can_only_be_read_does_not_hold_up_the_host() {
     let (Some(flock), Some(python)) = (program("flock"), program("python3")) else {
         return skipped("flock or python3 is not installed");
@@ -187,6 +192,7 @@ fn a_lock_on_what_can_only_be_read_does_not_hold_up_the_host() {
 }
 
 #[test]
+#[kennel_claim::claim("power/no-blocking-of-host-programs")]
 fn flags_of_inodes_cannot_be_set() {
     let yard = Scratch::new();
     let file = yard.write("file", "");
@@ -207,6 +213,7 @@ fn flags_of_inodes_cannot_be_set() {
 }
 
 #[test]
+#[kennel_claim::claim("power/no-set-uid-bits")]
 fn file_capabilities_cannot_be_given() {
     let yard = Scratch::new();
     let file = yard.write("file", "");
@@ -221,6 +228,7 @@ fn file_capabilities_cannot_be_given() {
 }
 
 #[test]
+#[kennel_claim::claim("power/share-of-file-watches")]
 fn one_sandbox_does_not_use_up_what_watches_files() {
     let take =
         |script: Script| (0..200).fold(script, |script, _| script.call(libc::SYS_inotify_init1, args![0]));
@@ -231,6 +239,7 @@ fn one_sandbox_does_not_use_up_what_watches_files() {
 }
 
 #[test]
+#[kennel_claim::claim("power/no-cores")]
 fn nothing_inside_leaves_a_core_even_where_a_program_of_the_hosts_takes_it() {
     let limits = run_sh([""; 0], "grep 'core file' /proc/self/limits").ok().stdout;
     // To a core pattern that is a pipe a limit of 0 means nothing, and 1 means none.
@@ -243,4 +252,59 @@ fn nothing_inside_leaves_a_core_even_where_a_program_of_the_hosts_takes_it() {
     run_sh(["--allow-write", &work, "--workdir", &work], "ulimit -c unlimited; sh -c 'kill -SEGV $$'; :")
         .ok();
     assert!(yard.listing().is_empty(), "{:?}", yard.listing());
+}
+
+#[test]
+fn no_device_is_made_not_even_the_one_that_stands_for_nothing() {
+    const WHITEOUT: u32 = 4;
+    let yard = Scratch::new();
+    let device = yard.join("device");
+    let (file, work) = (yard.write("file", "x"), yard.path().display().to_string());
+    let (moved, fifo) = (yard.join("moved"), yard.join("fifo"));
+    let here = libc::AT_FDCWD;
+    let script = || {
+        Script::new()
+            .call(libc::SYS_mknodat, args![here, &device, libc::S_IFCHR | 0o600, 0])
+            .call(libc::SYS_mknodat, args![here, &device, libc::S_IFBLK | 0o600, 0])
+            .call(libc::SYS_renameat2, args![here, &file, here, &moved, WHITEOUT])
+            .call(libc::SYS_renameat2, args![here, &file, here, &moved, WHITEOUT | libc::RENAME_NOREPLACE])
+            .call(libc::SYS_mknodat, args![here, &fifo, libc::S_IFIFO | 0o600, 0])
+            .call(libc::SYS_renameat2, args![here, &file, here, &moved, 0])
+    };
+    for flags in [["--allow-write", &work].as_slice(), &["--allow-write", &work, "--seccomp", "permissive"]] {
+        let told = script().inside(flags);
+        told.refused_all([0, 1], &[libc::EPERM]).refused_all([2, 3], &[libc::EINVAL]).ok_all([4, 5]);
+        assert_eq!(yard.listing().len(), 2, "{:?}", yard.listing());
+        std::fs::remove_file(&fifo).expect("it was made");
+        std::fs::rename(&moved, &file).expect("it was moved");
+    }
+    // Outside both are made.
+    let outside = script().outside();
+    if outside.errno(0) != 0 || outside.errno(2) != 0 {
+        return skipped("this kernel or file system makes no such device");
+    }
+    outside.ok_all([0, 2]);
+}
+
+/// File capabilities that a root of a nested user namespace gives hold in user namespaces with that root alone.
+#[test]
+fn capabilities_that_a_nested_root_gives_to_a_file_are_none_on_the_host() {
+    if kennel_tests::am_root() || program("python3").is_none() || program("unshare").is_none() {
+        return skipped("this needs an ordinary user, python3 and unshare");
+    }
+    let yard = Scratch::new();
+    let work = yard.path().display().to_string();
+    std::fs::copy("/bin/cat", yard.join("cat")).expect("a copy");
+    let value = "struct.pack('<5I', 0x02000001, 1 << 13, 0, 0, 0)";
+    let give = format!(
+        "unshare -Ur python3 -c \"import os,struct; os.setxattr('cat', 'security.capability', {value})\" && echo given"
+    );
+    let ran = run_sh(["--nested", "--allow-write", &work, "-C", &work], &give);
+    if ran.stdout != "given\n" {
+        return skipped(&format!("they cannot be given here: {}", ran.stderr));
+    }
+    let told = kennel_tests::ran(Command::new(yard.join("cat")).arg("/proc/self/status")).ok().stdout;
+    for set in ["CapPrm", "CapEff"] {
+        assert!(told.contains(&format!("{set}:\t0000000000000000")), "{told}");
+    }
 }

@@ -27,17 +27,19 @@ fn harmless(told: &Ran) {
 }
 
 #[test]
+#[kennel_claim::claim("itself/no-escape-sequences")]
 fn escape_sequences_in_a_commands_name_reach_no_terminal() {
     let evil = OsStr::from_bytes(EVIL);
     harmless(&ran(kennel(["run", "--"]).arg(evil)).expect_code(127));
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path().join(evil)).unwrap();
     harmless(&ran(kennel(["run", "--"]).arg(scratch.path().join(evil))).expect_code(126));
-    harmless(&ran(kennel(["plan", "--", "true"]).arg(evil)).ok());
+    harmless(&ran(kennel(["plan", "--steps", "--", "true"]).arg(evil)).ok());
     harmless(&ran(kennel(["plan", "--json", "--", "true"]).arg(evil)).ok());
 }
 
 #[test]
+#[kennel_claim::claim("itself/no-escape-sequences")]
 fn escape_sequences_in_paths_and_flags_reach_no_terminal() {
     let scratch = Scratch::new();
     let evil = scratch.path().join(OsStr::from_bytes(EVIL));
@@ -56,6 +58,7 @@ fn escape_sequences_in_paths_and_flags_reach_no_terminal() {
 }
 
 #[test]
+#[kennel_claim::claim("itself/no-escape-sequences")]
 fn escape_sequences_in_a_projects_settings_reach_no_terminal() {
     let scratch = Scratch::new();
     let keys = [
@@ -94,6 +97,7 @@ fn harmless_json(text: &str) -> serde_json::Value {
 }
 
 #[test]
+#[kennel_claim::claim("itself/no-reordered-text")]
 fn names_that_the_command_chose_are_harmless_in_the_report_and_on_the_terminal() {
     let scratch = Scratch::new();
     let evil = OsStr::from_bytes("\u{2066}\u{202e}txt.exe\u{9b}2J\u{2069}\u{e0041}".as_bytes());
@@ -111,6 +115,7 @@ fn names_that_the_command_chose_are_harmless_in_the_report_and_on_the_terminal()
 }
 
 #[test]
+#[kennel_claim::claim("itself/no-reordered-text")]
 fn programs_that_name_themselves_are_harmless_in_what_is_told_of_the_network() {
     let Some(python) = kennel_tests::program("python3") else {
         return kennel_tests::skipped("python3 is not installed");
@@ -129,11 +134,12 @@ except OSError: pass";
 }
 
 #[test]
+#[kennel_claim::claim("itself/no-reordered-text")]
 fn a_plan_in_json_is_harmless_and_says_the_same() {
     let scratch = Scratch::new();
     let evil = scratch.path().join(OsStr::from_bytes("a\u{2067}b\u{9b}".as_bytes()));
     std::fs::create_dir(&evil).unwrap();
     let told = ran(kennel(["plan", "--json", "--allow-write"]).arg(&evil).args(["--", "true"])).ok();
     harmless_json(&told.stdout);
-    harmless(&ran(kennel(["plan", "--allow-write"]).arg(&evil).args(["--", "true"])).ok());
+    harmless(&ran(kennel(["plan", "--steps", "--allow-write"]).arg(&evil).args(["--", "true"])).ok());
 }

@@ -4,9 +4,10 @@ use kennel_tests::probe::{Arg, Script, probe_inside};
 use kennel_tests::{args, kennel_bin, ran};
 use libc::{EACCES, EPERM, EROFS, ESRCH, ETXTBSY, O_RDONLY, O_WRONLY};
 
-use crate::yard::{EVERY_WAY, Yard};
+use crate::escape::yard::{EVERY_WAY, Yard};
 
 #[test]
+#[kennel_claim::claim("processes/pid-1-is-closed")]
 fn pidfd_getfd_takes_no_descriptor_of_pid_1() {
     let mut script = Script::new()
         .call(libc::SYS_pidfd_open, args![1, 0])
@@ -24,6 +25,7 @@ fn pidfd_getfd_takes_no_descriptor_of_pid_1() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/pid-1-is-closed")]
 fn process_vm_readv_and_writev_reach_neither_pid_1_nor_the_host() {
     for flags in EVERY_WAY {
         // The same on a child of its own succeeds, so it is PID 1 that is closed and not the call.
@@ -33,6 +35,7 @@ fn process_vm_readv_and_writev_reach_neither_pid_1_nor_the_host() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/pid-1-is-closed")]
 fn ptrace_attaches_to_neither_pid_1_nor_a_process_of_another_sandbox() {
     for flags in EVERY_WAY {
         let told = ran(&mut probe_inside("other-memory", flags, &["ptrace"])).ok();
@@ -62,6 +65,7 @@ fn a_nested_user_namespace_gives_no_power_over_pid_1() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/launcher-cannot-be-changed")]
 fn the_launcher_is_not_overwritten_through_proc_self_exe_or_proc_1_exe() {
     let yard = Yard::new();
     // A copy that the caller owns: nothing but the sandbox stands between the command and this file.

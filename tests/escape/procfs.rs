@@ -1,15 +1,18 @@
 //! /proc and /sys: the kernel's switches and the windows into other processes.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use kennel_tests::probe::{Script, probe_inside, probe_outside};
-use kennel_tests::{am_root, ran};
+use kennel_tests::{am_root, ran, run_sh, skipped};
 use libc::{EACCES, ENOENT, EPERM, EROFS, O_RDONLY, O_WRONLY};
 
-use crate::yard::{EVERY_WAY, Yard};
+use crate::escape::yard::{EVERY_WAY, Yard};
 
 #[test]
+#[kennel_claim::claim("processes/proc-is-written-for-oneself")]
 fn writing_proc_self_mem_does_not_bypass_read_only() {
     let yard = Yard::new();
     let path = yard.open();
@@ -46,6 +49,7 @@ fn the_memory_environment_root_and_files_of_an_outside_process_cannot_be_opened(
 }
 
 #[test]
+#[kennel_claim::claim("processes/pid-1-is-closed")]
 fn what_proc_shows_of_pid_1_is_closed() {
     // Root's command may list the numbers below fd, because it is the owner's user; it may open none.
     let windows = [
@@ -84,6 +88,7 @@ fn the_command_line_of_pid_1_tells_nothing_of_the_callers() {
 
 /// Root's command has user 0, the owner of these files, and the kernel asks no more than that for many of them.
 #[test]
+#[kennel_claim::claim("processes/proc-is-written-for-oneself")]
 fn core_pattern_sysrq_trigger_and_other_switches_cannot_be_written() {
     let switches = [
         "/proc/sys/kernel/core_pattern",
@@ -95,11 +100,13 @@ fn core_pattern_sysrq_trigger_and_other_switches_cannot_be_written() {
         "/proc/sys/fs/binfmt_misc/register",
         "/proc/sys/net/ipv4/ip_forward",
         "/proc/sysrq-trigger",
-        "/proc/self/oom_score_adj",
-        "/proc/self/uid_map",
         "/proc/self/setgroups",
-        "/proc/self/clear_refs",
+        "/proc/pressure/cpu",
+        "/proc/mtrr",
         "/proc/1/oom_score_adj",
+        "/proc/1/autogroup",
+        "/proc/1/coredump_filter",
+        "/proc/1/clear_refs",
         "/proc/irq/default_smp_affinity",
     ];
     let mut script = Script::new();
@@ -113,10 +120,147 @@ fn core_pattern_sysrq_trigger_and_other_switches_cannot_be_written() {
     for flags in EVERY_WAY {
         let inside = script.inside(flags);
         for (index, switch) in switches.iter().enumerate() {
-            // A process may turn its own knobs, and does with oom_score_adj; but only upwards and only its own.
             assert_ne!(inside.errno(index), 0, "{switch} with {flags:?} opens");
             inside.refused(index, &[EROFS, EACCES, EPERM, ENOENT]);
         }
+    }
+}
+
+/// What a process may open for writing of what is its own. Most take no more than the kernel lets an ordinary user say.
+const OWN: &[&str] = &[
+    "attr",
+    "autogroup",
+    "clear_refs",
+    "comm",
+    "coredump_filter",
+    "fail-nth",
+    "gid_map",
+    "latency",
+    "loginuid",
+    "make-it-fail",
+    "mem",
+    "oom_adj",
+    "oom_score_adj",
+    "projid_map",
+    "sched",
+    "timens_offsets",
+    "timerslack_ns",
+    "uid_map",
+];
+
+/// Opens every file of /proc for writing, tells which do open, and writes to them.
+const WRITE_ALL: &str = r#"for file in $(find /proc -type f 2>/dev/null); do
+    if { true; } >> $file; then
+        echo $file
+        for junk in 1 0 19 junk; do { echo $junk; } >> $file; done
+    fi 2>/dev/null
+done; true"#;
+
+/// The host's switches, but for those that change by themselves.
+fn switches() -> Vec<(PathBuf, String)> {
+    let mut folders = vec![PathBuf::from("/proc/sys")];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let changes =
+                ["random", "dentry-state", "inode-nr", "inode-state", "file-nr", "nr", "ns_last_pid"];
+            if changes.contains(&entry.file_name().to_str().unwrap_or_default()) {
+                continue;
+            }
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(path),
+                _ => found.extend(std::fs::read_to_string(&path).ok().map(|text| (path, text))),
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// What of this process, and of the session that it shares with PID 1 inside, could be changed through /proc.
+fn of_this_process() -> Vec<String> {
+    let own = ["autogroup", "oom_score_adj", "coredump_filter", "timerslack_ns", "comm", "loginuid"];
+    own.iter().map(|name| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default()).collect()
+}
+
+#[test]
+#[kennel_claim::claim("processes/proc-is-written-for-oneself")]
+fn what_can_be_written_in_proc_belongs_to_processes_and_changes_nothing_outside() {
+    let before = (switches(), of_this_process());
+    let ways: [&[&str]; 8] = [
+        &[],
+        &["--user", "root"],
+        &["--allow-write", "/"],
+        &["--reads", "listed", "--allow-read", "/proc"],
+        &["--allow-domain", "example.com"],
+        &["--net", "host"],
+        &["--seccomp", "none"],
+        &["--seccomp", "none", "--user", "root"],
+    ];
+    for flags in ways {
+        let told = run_sh(flags, WRITE_ALL).ok();
+        let mut opened = BTreeSet::new();
+        for line in told.stdout.lines() {
+            let path = line.strip_prefix("/proc/").unwrap();
+            let (process, rest) = path.split_once('/').unwrap_or((path, ""));
+            let rest = rest.strip_prefix("task/").map_or(rest, |rest| rest.split_once('/').unwrap().1);
+            let name = rest.split('/').next().unwrap();
+            let number = process.parse::<u32>().unwrap_or(0);
+            assert!(number > 1 && OWN.contains(&name), "{flags:?}: {line} can be written");
+            opened.insert(name.to_owned());
+        }
+        // Root's firewall and NFS server are below a process of the host's network.
+        let nothing = am_root() && flags.contains(&"host");
+        assert_eq!(opened.contains("comm"), !nothing, "{flags:?}: {opened:?}");
+        assert!(nothing || opened.contains("oom_score_adj"), "{flags:?}: {opened:?}");
+    }
+    let after = (switches(), of_this_process());
+    assert_eq!(before.1, after.1, "of the caller");
+    let changed = before.0.iter().filter(|switch| !after.0.contains(switch)).collect::<Vec<_>>();
+    assert!(changed.is_empty(), "{changed:?}");
+    if am_root() {
+        // Outside the same way writes to the kernel's.
+        let outside = Script::new().open("/proc/sys/kernel/core_pattern", O_WRONLY).outside();
+        outside.ok(0);
+    }
+}
+
+/// To its owner, root, permissions close none of the kernel's entries. What is not known by name is hidden.
+#[test]
+#[kennel_claim::claim("processes/proc-tells-root-nothing-more")]
+fn of_the_kernels_entries_root_sees_those_that_are_known_and_can_write_none() {
+    let told = run_sh([""; 0], "stat -c '%n %F %a' /proc/[!0-9]* 2>/dev/null; true").ok();
+    let is_hidden = |name: &str| {
+        let hidden = [" regular empty file 0", " directory 555"]
+            .iter()
+            .any(|rest| told.stdout.lines().any(|line| line == format!("/proc/{name}{rest}")));
+        hidden
+            && run_sh([""; 0], &format!("ls -A /proc/{name}"))
+                .stdout
+                .lines()
+                .all(|line| line.starts_with("/proc/"))
+    };
+    let (mut hidden, mut shown) = (0, 0);
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(about) = entry.metadata() else { continue };
+        let name = entry.file_name().into_string().unwrap();
+        let closed = about.is_file() && about.permissions().mode() & 0o222 != 0;
+        if name.bytes().all(|byte| byte.is_ascii_digit()) || !(about.is_file() || closed) {
+            continue;
+        }
+        if closed && am_root() {
+            assert!(is_hidden(&name), "{name}: {}", told.stdout);
+            hidden += 1;
+        } else if ["meminfo", "cpuinfo", "stat", "filesystems", "uptime", "version"].contains(&name.as_str())
+        {
+            run_sh([""; 0], &format!("grep -q . /proc/{name}")).ok();
+            shown += 1;
+        }
+    }
+    assert_eq!(shown, 6);
+    if hidden == 0 && am_root() {
+        skipped("no file of this kernel's can be written there");
     }
 }
 
@@ -153,6 +297,7 @@ fn sys_and_its_cgroups_cannot_be_written() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/proc-tells-root-nothing-more")]
 fn the_kernels_memory_and_log_cannot_be_read() {
     let windows = ["/proc/kcore", "/proc/kmsg", "/dev/mem", "/dev/kmsg", "/dev/port"];
     let mut script = Script::new();
@@ -171,6 +316,7 @@ fn the_kernels_memory_and_log_cannot_be_read() {
 
 /// Some files of /proc are kept to user 0 by their permissions alone, and a sandbox of root's is user 0.
 #[test]
+#[kennel_claim::claim("processes/proc-tells-root-nothing-more")]
 fn what_proc_keeps_to_root_is_closed_to_a_sandbox_of_roots_too() {
     let private: Vec<_> = std::fs::read_dir("/proc")
         .unwrap()
@@ -196,6 +342,7 @@ fn what_proc_keeps_to_root_is_closed_to_a_sandbox_of_roots_too() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/outside-is-invisible")]
 fn a_process_number_of_the_host_means_nothing_inside() {
     let mut victim = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
     let pid = victim.id();

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use kennel_tests::probe::{executable, probe_inside, probe_outside};
 use kennel_tests::{Scratch, am_root, kennel, kennel_bin, program, ran, skipped};
 
-use crate::yard::EVERY_WAY;
+use crate::escape::yard::EVERY_WAY;
 
 /// The value of a line of /proc/PID/status.
 fn field<'a>(status: &'a str, name: &str) -> &'a str {
@@ -25,6 +25,7 @@ fn setuid_program() -> Option<PathBuf> {
 }
 
 #[test]
+#[kennel_claim::claim("privileges/no-new-privileges")]
 fn setuid_programs_gain_nothing() {
     let scratch = Scratch::new();
     let program = if am_root() {
@@ -54,6 +55,7 @@ fn setuid_programs_gain_nothing() {
 }
 
 #[test]
+#[kennel_claim::claim("privileges/no-new-privileges")]
 fn file_capabilities_give_nothing() {
     if !am_root() || program("setcap").is_none() {
         return skipped("giving a file capabilities needs root and setcap");
@@ -89,6 +91,7 @@ fn a_program_executed_from_memory_is_as_confined_as_any() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/launcher-cannot-be-changed")]
 fn the_dynamic_loader_has_no_say_over_the_launcher() {
     let evil = Scratch::new();
     evil.write("evil.so", "not a library");
@@ -136,6 +139,7 @@ fn pid_1_leaves_no_core_dump() {
 }
 
 #[test]
+#[kennel_claim::claim("ends/daemons-end")]
 fn setsid_and_a_double_fork_do_not_survive_the_command() {
     // The daemon holds the write end of standard output. Only when it is dead does the reader see the end.
     let run = |mut command: Command| {

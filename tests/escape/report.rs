@@ -51,6 +51,7 @@ fn a_controller_that_opened_the_reports_path_at_the_end_would_write_where_the_co
 }
 
 #[test]
+#[kennel_claim::claim("itself/reports-land-in-place")]
 fn nothing_that_the_command_puts_in_the_reports_place_is_written_through_or_waited_for() {
     for (what, script) in PLANTED {
         let yard = yard();
@@ -62,6 +63,7 @@ fn nothing_that_the_command_puts_in_the_reports_place_is_written_through_or_wait
 }
 
 #[test]
+#[kennel_claim::claim("itself/reports-land-in-place")]
 fn a_folder_that_the_command_swapped_does_not_lead_the_report_elsewhere() {
     let yard = yard();
     yard.dir("work/out");
@@ -80,6 +82,7 @@ fn a_folder_in_the_reports_place_is_told_and_nothing_else_is_left() {
 }
 
 #[test]
+#[kennel_claim::claim("itself/reports-land-in-place")]
 fn a_link_that_an_earlier_run_left_on_the_way_to_the_report_is_refused_before_the_start() {
     let yard = yard();
     yard.dir("home");
@@ -90,6 +93,7 @@ fn a_link_that_an_earlier_run_left_on_the_way_to_the_report_is_refused_before_th
 }
 
 #[test]
+#[kennel_claim::claim("itself/reports-land-in-place")]
 fn a_report_path_that_is_no_file_is_an_error_before_the_start() {
     let yard = yard();
     run(&yard, "", "ln -s ../victim link; mkfifo fifo; mkdir folder").ok();

@@ -7,9 +7,10 @@ use kennel_tests::probe::{Arg, Script, probe_inside, probe_outside};
 use kennel_tests::{args, kennel, ran, run_sh};
 use libc::{EPERM, ESRCH};
 
-use crate::yard::EVERY_WAY;
+use crate::escape::yard::EVERY_WAY;
 
 #[test]
+#[kennel_claim::claim("processes/outside-is-invisible")]
 fn no_call_signals_an_outside_process_by_its_number() {
     let mut victim = Command::new("sleep").arg("60").process_group(0).stdin(Stdio::null()).spawn().unwrap();
     let pid = i32::try_from(victim.id()).unwrap();
@@ -72,6 +73,7 @@ fn landlock_version() -> i64 {
 }
 
 #[test]
+#[kennel_claim::claim("processes/kill-reaches-only-inside")]
 fn kill_minus_one_and_kill_zero_reach_neither_the_controller_nor_its_caller() {
     // In a process group with kennel, as in a pipeline of a shell; whoever is hit dies and the test sees it.
     for (words, code) in [("kill -9 -1; exit 3", 3), ("kill -9 0; exit 3", 137), ("kill -STOP -1; exit 3", 3)]

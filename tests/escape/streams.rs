@@ -11,7 +11,7 @@ use libc::{
     EACCES, EBADF, EINVAL, ENODEV, ENOENT, ENOTSUP, ENXIO, EPERM, EROFS, ESPIPE, O_RDONLY, O_RDWR, O_WRONLY,
 };
 
-use crate::yard::{EVERY_WAY, SECRET, Yard, refs};
+use crate::escape::yard::{EVERY_WAY, SECRET, Yard, refs};
 
 /// What there is to know of a file that a change would change.
 fn state(path: &Path) -> (u32, u32, u32, u64, i64, i64, String) {
@@ -31,7 +31,7 @@ fn changes(fd: i32) -> Script {
         .call(libc::SYS_fsetxattr, args![fd, "user.kennel", "value", 5, 0])
         .call(libc::SYS_fchown, args![fd, user, group])
         .call(libc::SYS_fchmodat, args![libc::AT_FDCWD, path.as_str(), 0o4777])
-        .call(crate::FCHMODAT2, args![fd, "", 0o4777, libc::AT_EMPTY_PATH])
+        .call(crate::escape::FCHMODAT2, args![fd, "", 0o4777, libc::AT_EMPTY_PATH])
         .call(libc::SYS_truncate, args![path.as_str(), 0])
         .call(libc::SYS_ioctl, args![fd, 0x4008_6602u32, vec![0x40u8, 0, 0, 0, 0, 0, 0, 0]])
 }
@@ -74,6 +74,7 @@ impl Drop for Modes {
 }
 
 #[test]
+#[kennel_claim::claim("processes/files-behind-streams")]
 fn a_file_behind_standard_input_cannot_be_changed() {
     let scratch = Scratch::new();
     let script = changes(0);
@@ -102,6 +103,7 @@ fn a_file_behind_standard_input_cannot_be_changed() {
 
 /// A caller that has it open for both may not hand both on.
 #[test]
+#[kennel_claim::claim("processes/files-behind-streams")]
 fn standard_input_that_is_open_for_writing_too_can_only_be_read() {
     let scratch = Scratch::new();
     let path = scratch.write("file", "contents");
@@ -125,6 +127,7 @@ fn standard_input_that_is_open_for_writing_too_can_only_be_read() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/files-behind-streams")]
 fn a_file_behind_an_output_cannot_be_changed_or_read() {
     let yard = Yard::new();
     let flags = yard.flags(&[]);
@@ -162,6 +165,7 @@ fn a_file_behind_an_output_cannot_be_changed_or_read() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/devices-behind-streams")]
 fn the_hosts_devices_behind_streams_cannot_be_changed() {
     let modes = Modes::of(&["/dev/null", "/dev/zero", "/dev/tty"]);
     let script = Script::new()
@@ -200,6 +204,7 @@ fn the_hosts_devices_behind_streams_cannot_be_changed() {
 
 /// Where /dev is hidden there is no node to take: the streams are the sandbox's own all the same.
 #[test]
+#[kennel_claim::claim("processes/devices-behind-streams")]
 fn the_hosts_devices_behind_streams_cannot_be_changed_where_dev_is_hidden_either() {
     let modes = Modes::of(&["/dev/null"]);
     let script = Script::new()
@@ -216,6 +221,7 @@ fn the_hosts_devices_behind_streams_cannot_be_changed_where_dev_is_hidden_either
 
 /// A FIFO that has a name is a file with a mode and owners like any other.
 #[test]
+#[kennel_claim::claim("processes/files-behind-streams")]
 fn a_fifo_with_a_name_cannot_be_changed_or_opened_for_the_other_direction() {
     let scratch = Scratch::new();
     let path = scratch.join("fifo");
@@ -237,6 +243,7 @@ fn a_fifo_with_a_name_cannot_be_changed_or_opened_for_the_other_direction() {
 
 /// In namespaces of its own, where Landlock keeps no files, the mount is what holds.
 #[test]
+#[kennel_claim::claim("processes/files-behind-streams")]
 fn srt_with_nested_namespaces_does_not_open_standard_input_for_writing() {
     let scratch = Scratch::new();
     let path = scratch.write("file", "contents");
@@ -257,6 +264,7 @@ fn srt_with_nested_namespaces_does_not_open_standard_input_for_writing() {
 
 /// What an ioctl on a device could do, its bytes cannot.
 #[test]
+#[kennel_claim::claim("processes/devices-behind-streams")]
 fn a_device_that_is_not_one_of_the_sandboxs_own_is_carried() {
     if !am_root() || !Path::new("/dev/loop-control").exists() {
         return kennel_tests::skipped("there is no such device that this user may open");

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use kennel_tests::{am_root, kennel, ran, run_sh, skipped};
 
-use crate::yard::EVERY_WAY;
+use crate::escape::yard::EVERY_WAY;
 
 const LOOSE: [&[&str]; 6] = [
     &["--allow-write", "/"],
@@ -26,6 +26,7 @@ fn read(path: &Path) -> Option<String> {
 }
 
 #[test]
+#[kennel_claim::claim("processes/sys-tells-little")]
 fn the_hosts_hardware_addresses_cannot_be_read() {
     let interfaces = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     let addresses: Vec<String> = interfaces
@@ -52,6 +53,7 @@ fn the_hosts_hardware_addresses_cannot_be_read() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/sys-tells-little")]
 fn the_hosts_interfaces_disks_firmware_and_devices_have_no_names_inside() {
     for flags in ways() {
         let script = "for name in class block bus dev firmware module power hypervisor kernel/debug kernel/tracing \
@@ -67,6 +69,7 @@ fn the_hosts_interfaces_disks_firmware_and_devices_have_no_names_inside() {
 
 /// Permissions alone keep these from others, and a sandbox of root's is still user 0.
 #[test]
+#[kennel_claim::claim("processes/sys-tells-little")]
 fn nothing_that_only_root_may_read_is_in_the_sys_of_roots_sandbox() {
     if !am_root() {
         return skipped("only root could read it outside");

@@ -41,6 +41,7 @@ fn on_terminal(command: &mut Command, terminal: impl AsFd) -> Ran {
 
 /// TIOCSTI puts characters into the terminal's input, where the caller's shell reads them as typed.
 #[test]
+#[kennel_claim::claim("kernel/no-typing-into-terminals")]
 fn tiocsti_types_nothing_into_the_callers_terminal() {
     let (_user, program) = terminal();
     let outside = on_terminal(&mut probe_outside("terminal", &["sti"]), &program);
@@ -56,6 +57,7 @@ fn tiocsti_types_nothing_into_the_callers_terminal() {
 }
 
 #[test]
+#[kennel_claim::claim("kernel/no-typing-into-terminals")]
 fn tioclinux_pastes_nothing_into_a_console() {
     for profile in [&[][..], &["--seccomp", "strict"], &["--seccomp", "permissive"]] {
         let (_user, program) = terminal();
@@ -76,6 +78,7 @@ fn there_is_no_dev_console_with_or_without_a_terminal() {
 
 /// The same with the filter off: what is typed by TIOCSTI is typed into the sandbox's own terminal, and nowhere else.
 #[test]
+#[kennel_claim::claim("processes/no-terminal-of-the-caller")]
 fn without_a_filter_tiocsti_types_into_the_sandboxs_own_terminal_only() {
     let (_user, program) = terminal();
     let outside = on_terminal(&mut probe_outside("terminal", &["sti"]), &program);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use kennel_tests::{Scratch, am_root, skipped};
 
-use crate::{Tree, can_read, can_write, cannot_read, cannot_write, flags, inside};
+use crate::filesystem::{Tree, can_read, can_write, cannot_read, cannot_write, flags, inside};
 
 #[test]
 fn globs_work_in_all_four_lists_together() {
@@ -204,8 +204,11 @@ fn special_characters_of_the_working_directory_mean_themselves() {
     let tree = Tree::new();
     tree.scratch.write("app/[slug]/page.ts", "x");
     tree.scratch.write("app/s/page.ts", "x");
-    let mut command =
-        crate::command(&flags([("--deny-read", "*.ts")]), "cat page.ts 2>&1 || cat ../s/page.ts", &[]);
+    let mut command = crate::filesystem::command(
+        &flags([("--deny-read", "*.ts")]),
+        "cat page.ts 2>&1 || cat ../s/page.ts",
+        &[],
+    );
     let ran = kennel_tests::ran(command.current_dir(tree.at("app/[slug]"))).ok();
     assert_eq!(ran.stdout, "cat: page.ts: Permission denied\nx");
 }
@@ -235,6 +238,7 @@ fn a_broken_glob_is_an_error_that_says_how_to_write_it() {
 }
 
 #[test]
+#[kennel_claim::claim("files/deny-globs-behind-links")]
 fn a_deny_glob_behind_a_symlinked_folder_protects_what_it_matches() {
     let tree = Tree::new();
     tree.scratch.write("real/a.conf", "x");
@@ -268,6 +272,7 @@ fn a_deny_glob_behind_a_symlinked_folder_protects_what_it_matches() {
 }
 
 #[test]
+#[kennel_claim::claim("files/deny-globs-behind-links")]
 fn a_link_on_the_way_to_what_a_glob_denies_cannot_be_replaced() {
     let tree = Tree::new();
     tree.scratch.write("other/sub/a.conf", "kept");
@@ -288,6 +293,7 @@ fn a_link_on_the_way_to_what_a_glob_denies_cannot_be_replaced() {
 }
 
 #[test]
+#[kennel_claim::claim("files/starts-are-bounded")]
 fn links_in_a_circle_up_the_tree_and_to_the_root_neither_hang_a_walk_nor_lead_it_away() {
     let tree = Tree::new();
     tree.scratch.write("project/a.key", "x");
@@ -321,6 +327,7 @@ fn links_in_a_circle_up_the_tree_and_to_the_root_neither_hang_a_walk_nor_lead_it
 }
 
 #[test]
+#[kennel_claim::claim("files/starts-are-bounded")]
 fn thousands_of_globs_neither_hold_a_start_nor_go_unheard() {
     let tree = Tree::new();
     for folder in 0..200 {
@@ -334,7 +341,7 @@ fn thousands_of_globs_neither_hold_a_start_nor_go_unheard() {
         tree.scratch.write("project/kennel.toml", &format!("[files]\ndeny_read = [{}]\n", globs.join(",\n")));
     };
     let run = || {
-        let mut command = crate::command(&[], "cat 7/secret-3999", &[]);
+        let mut command = crate::filesystem::command(&[], "cat 7/secret-3999", &[]);
         kennel_tests::ran_within(std::time::Duration::from_secs(60), command.current_dir(tree.at("project")))
     };
     let began = std::time::Instant::now();
@@ -378,6 +385,7 @@ fn a_glob_over_processes_is_an_error() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/srt-brackets")]
 fn a_deny_holds_for_the_name_that_its_brackets_spell_as_well() {
     let tree = Tree::new();
     for name in [

@@ -1,6 +1,6 @@
 //! Ways around a rule by moving things: renames, exchanges, hard links, and removing what is protected.
 
-use crate::{Tree, cannot_read, flags, inside, outside};
+use crate::filesystem::{Tree, cannot_read, flags, inside, outside};
 
 /// Runs a script that must fail inside with `said`, after showing on a copy of the tree that it works outside.
 #[track_caller]
@@ -63,7 +63,7 @@ fn no_ancestor_of_a_protected_path_can_be_renamed() {
 
 #[test]
 fn an_exchange_of_two_names_moves_nothing_that_is_protected() {
-    let Some(python) = crate::python() else { return };
+    let Some(python) = crate::filesystem::python() else { return };
     let tree = Tree::new();
     let rules =
         flags([("--allow-write", tree.at("project")), ("--deny-write", tree.at("project/sub/deep/more"))]);

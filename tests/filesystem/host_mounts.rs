@@ -12,7 +12,7 @@ use std::process::Command;
 
 use kennel_tests::{Ran, am_root, skipped};
 
-use crate::{Tree, command, flags};
+use crate::filesystem::{Tree, command, flags};
 
 /// A mount to make before kennel starts.
 pub enum Host {
@@ -165,6 +165,7 @@ fn has(options: &str, wanted: &[&str]) -> bool {
 const ALL: libc::c_ulong = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
 
 #[test]
+#[kennel_claim::claim("files/mounts-keep-their-flags")]
 fn a_mount_keeps_nosuid_nodev_and_noexec_when_it_is_made_read_only() {
     let tree = Tree::new();
     let (plain, shut) = (tree.at("other"), tree.at("home"));
@@ -184,6 +185,7 @@ fn a_mount_keeps_its_flags_when_it_is_a_write_root() {
 }
 
 #[test]
+#[kennel_claim::claim("files/mounts-keep-their-flags")]
 fn noexec_of_the_host_holds_inside() {
     let tree = Tree::new();
     let shut = tree.at("other");
@@ -199,6 +201,7 @@ fn noexec_of_the_host_holds_inside() {
 }
 
 #[test]
+#[kennel_claim::claim("files/only-allowed-paths-are-written")]
 fn a_mount_below_a_read_only_folder_is_read_only_too() {
     let tree = Tree::new();
     let (outer, inner) = (tree.at("project"), tree.at("project/sub"));
@@ -250,6 +253,6 @@ fn the_sandbox_can_take_off_no_mount_to_see_what_lies_below() {
     let tree = Tree::new();
     let rules = flags([("--deny-read", tree.at("home")), ("--user", "root".into())]);
     let script = "umount \"$1\" 2>&1; umount -l \"$1\" 2>&1; umount /tmp 2>&1; ls -A \"$1\"";
-    let ran = crate::inside(&rules, script, &[&tree.at("home")]);
+    let ran = crate::filesystem::inside(&rules, script, &[&tree.at("home")]);
     assert!(!ran.stdout.contains("profile"), "{}", ran.stdout);
 }

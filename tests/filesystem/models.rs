@@ -4,9 +4,10 @@ use std::path::Path;
 
 use kennel_tests::run_sh;
 
-use crate::{Tree, can_read, can_write, cannot_read, cannot_write, flags, inside};
+use crate::filesystem::{Tree, can_read, can_write, cannot_read, cannot_write, flags, inside};
 
 #[test]
+#[kennel_claim::claim("files/only-allowed-paths-are-written")]
 fn with_open_reads_everything_is_readable_and_nothing_writable() {
     let tree = Tree::new();
     tree.same_names_after(|| {
@@ -19,6 +20,7 @@ fn with_open_reads_everything_is_readable_and_nothing_writable() {
 }
 
 #[test]
+#[kennel_claim::claim("files/denied-paths-are-unreadable")]
 fn a_denied_read_hides_a_file_and_a_folder_with_all_below() {
     let tree = Tree::new();
     let rules = flags([("--deny-read", tree.at("home/.ssh")), ("--deny-read", tree.at("other/file"))]);
@@ -35,6 +37,7 @@ fn a_denied_read_hides_a_file_and_a_folder_with_all_below() {
 }
 
 #[test]
+#[kennel_claim::claim("files/denied-paths-are-unreadable")]
 fn a_hidden_file_tells_neither_its_size_nor_its_contents() {
     let tree = Tree::new();
     let rules = flags([("--deny-read", tree.at("other/file"))]);
@@ -47,6 +50,7 @@ fn a_hidden_file_tells_neither_its_size_nor_its_contents() {
 }
 
 #[test]
+#[kennel_claim::claim("files/only-allowed-paths-are-written")]
 fn an_allowed_write_reaches_the_host_and_nothing_beside_it() {
     let tree = Tree::new();
     let rules = flags([("--allow-write", tree.at("project"))]);
@@ -103,6 +107,7 @@ fn the_whole_root_can_be_made_writable_and_carved_out_again() {
 }
 
 #[test]
+#[kennel_claim::claim("files/listed-reads-show-the-list")]
 fn with_listed_reads_only_what_is_listed_exists() {
     let tree = Tree::new();
     let mut rules = flags([("--reads", Path::new("listed")), ("--allow-read", &tree.at("project"))]);

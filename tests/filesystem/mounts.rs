@@ -5,7 +5,7 @@ use std::path::Path;
 
 use kennel_tests::{Scratch, run_sh, skipped};
 
-use crate::{Tree, flags, inside};
+use crate::filesystem::{Tree, flags, inside};
 
 /// `--mount SOURCE:TARGET`, with or without `:rw`.
 fn mount(source: impl AsRef<Path>, target: impl AsRef<Path>, suffix: &str) -> Vec<OsString> {
@@ -252,6 +252,16 @@ fn a_tmpfs_inside_a_write_root_hides_what_is_below_and_leaves_it_alone() {
     tree.same_names_after(|| {
         inside(&rules, "test ! -e \"$1/notes\" && echo x > \"$1/new\"", &[&tree.at("project/sub")]).ok();
     });
+}
+
+#[test]
+fn a_tmpfs_inside_a_write_root_is_there_for_whoever_makes_it() {
+    let tree = Tree::new();
+    let rules = flags([("--allow-write", tree.at("project")), ("--tmpfs", tree.at("project/sub"))]);
+    let script = "mkdir -p \"$1\" && mkdir -p \"$1/a/b\" && mv \"$1/a\" \"$1/c\" && ! mkdir \"$1\" && ! mv \"$1\" \"$1-moved\"";
+    let ran = inside(&rules, script, &[&tree.at("project/sub")]).ok();
+    assert!(ran.stderr.contains("File exists"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("kennel: refused"), "{}", ran.stderr);
 }
 
 /// A device that is not in the minimal set and that the caller may at least open to read.

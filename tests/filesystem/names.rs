@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use kennel_tests::Scratch;
 
-use crate::{can_read, can_write, cannot_read, cannot_write, flags, inside};
+use crate::filesystem::{can_read, can_write, cannot_read, cannot_write, flags, inside};
 
 const ODD: &[&[u8]] = &[
     b"two words",
@@ -67,7 +67,7 @@ fn a_folder_with_an_odd_name_can_be_where_a_command_starts() {
         let scratch = Scratch::new();
         let folder = scratch.path().join(name(odd));
         std::fs::create_dir(&folder).unwrap();
-        let mut command = crate::command(&flags([("--allow-write", ".")]), "> made", &[]);
+        let mut command = crate::filesystem::command(&flags([("--allow-write", ".")]), "> made", &[]);
         kennel_tests::ran(command.current_dir(&folder)).ok();
         assert!(folder.join("made").exists());
     }

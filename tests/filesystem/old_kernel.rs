@@ -9,8 +9,8 @@ use std::process::Command;
 
 use kennel_tests::{Ran, kennel, ran};
 
-use crate::host_mounts::{Host, around, outcome};
-use crate::{Tree, command, flags};
+use crate::filesystem::host_mounts::{Host, around, outcome};
+use crate::filesystem::{Tree, command, flags};
 
 /// Makes these system calls look as if the kernel had never heard of them.
 fn without(command: &mut Command, calls: &[libc::c_long]) {
@@ -35,7 +35,7 @@ fn before_5_12(rules: &[std::ffi::OsString], script: &str, paths: &[&Path]) -> R
 #[test]
 fn the_filter_of_these_tests_takes_the_calls_away() {
     let mut probe = Command::new(std::env::current_exe().unwrap());
-    probe.args(["--exact", "old_kernel::calls_are_there", "--ignored"]);
+    probe.args(["--exact", "filesystem::old_kernel::calls_are_there", "--ignored"]);
     ran(&mut probe).ok();
     without(&mut probe, &[libc::SYS_mount_setattr, libc::SYS_close_range]);
     ran(&mut probe).expect_code(101);
@@ -136,7 +136,7 @@ fn without_mount_setattr_a_stalled_mount_hangs_nothing() {
         let mut command = command(&[], "true", &[]);
         around(&mut command, [(tree.at("other"), kind())]);
         without(&mut command, &[libc::SYS_mount_setattr]);
-        let Some(ran) = crate::stalled::within_reason(&mut command) else { return };
+        let Some(ran) = crate::filesystem::stalled::within_reason(&mut command) else { return };
         ran.ok();
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use kennel_tests::{Ran, ran};
 
-use crate::{Tree, can_read, can_write, cannot_read, cannot_write, command, flags, inside};
+use crate::filesystem::{Tree, can_read, can_write, cannot_read, cannot_write, command, flags, inside};
 
 /// `kennel run RULES -- sh -c SCRIPT` in the project.
 fn in_project(tree: &Tree, rules: &[OsString], script: &str, paths: &[&Path]) -> Ran {
@@ -30,6 +30,7 @@ fn plant(tree: &Tree, script: &str) {
 }
 
 #[test]
+#[kennel_claim::claim("files/planted-links-are-not-followed")]
 fn what_one_run_plants_does_not_show_keys_to_the_next() {
     for (planting, link) in [
         ("rm -r sub; ln -s \"$1\" sub", "project/sub"),
@@ -59,6 +60,7 @@ fn what_one_run_plants_does_not_show_keys_to_the_next() {
 }
 
 #[test]
+#[kennel_claim::claim("files/planted-links-are-not-followed")]
 fn a_path_that_is_named_alone_is_not_led_elsewhere_by_what_an_earlier_run_planted() {
     let tree = Tree::new();
     plant(&tree, "ln -s \"$2\" target; ln -s \"$2\" data; ln -s /dev/zero zero");
@@ -96,6 +98,7 @@ fn a_path_that_is_named_alone_is_not_led_elsewhere_by_what_an_earlier_run_plante
 }
 
 #[test]
+#[kennel_claim::claim("files/planted-links-are-not-followed")]
 fn a_settings_file_is_not_led_elsewhere_either() {
     let tree = Tree::new();
     plant(&tree, "ln -s \"$2\" target");
@@ -138,6 +141,7 @@ fn links_elsewhere_are_followed_as_ever() {
 }
 
 #[test]
+#[kennel_claim::claim("files/no-link-bypasses-a-deny")]
 fn a_deny_of_what_a_link_leads_to_wins_wherever_the_link_is() {
     let tree = Tree::new();
     symlink("../home/.ssh", tree.at("other/keys")).unwrap();
@@ -174,6 +178,7 @@ fn a_deny_of_what_a_link_leads_to_wins_wherever_the_link_is() {
 
 /// There the allow wins at a tie, and links in `allowRead` are followed.
 #[test]
+#[kennel_claim::claim("files/no-link-bypasses-a-deny")]
 fn srts_lists_are_not_led_around_a_deny() {
     let tree = Tree::new();
     let home = tree.at("home").display().to_string();
@@ -197,6 +202,7 @@ fn srts_lists_are_not_led_around_a_deny() {
 
 /// Root looks into every folder; an ordinary user does not, but can open its own again from inside.
 #[test]
+#[kennel_claim::claim("files/shut-folders-hide-nothing")]
 fn a_denied_file_in_a_folder_that_an_earlier_run_shut_stays_denied() {
     for mode in ["0000", "0100", "0200", "0300", "0400", "0600"] {
         for rule in [
@@ -235,6 +241,7 @@ fn repository(tree: &Tree, folder: &str) -> PathBuf {
 }
 
 #[test]
+#[kennel_claim::claim("files/shut-folders-hide-nothing")]
 fn dotfiles_and_hooks_in_folders_that_an_earlier_run_shut_stay_as_they_are() {
     const SHUT: &[&[&str]] = &[
         &[".vscode", "sub/repo/.git/hooks", "sub/repo/.git", "sub/repo"],
@@ -279,6 +286,7 @@ fn open_all(folder: &Path) {
 
 /// A run that still goes on may swap a link in and out while the next one looks.
 #[test]
+#[kennel_claim::claim("files/planted-links-are-not-followed")]
 fn a_link_that_is_swapped_during_the_look_leads_no_named_path_elsewhere() {
     let tree = Tree::new();
     let victim = tree.scratch.dir("victim");

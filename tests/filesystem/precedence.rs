@@ -1,8 +1,9 @@
 //! Which rule wins: the most specific; at a tie the deny; and a write never shows what a read deny hides.
 
-use crate::{Tree, can_read, can_write, cannot_read, cannot_write, flags, inside};
+use crate::filesystem::{Tree, can_read, can_write, cannot_read, cannot_write, flags, inside};
 
 #[test]
+#[kennel_claim::claim("files/most-specific-rule-wins")]
 fn the_most_specific_read_rule_wins_at_every_depth() {
     let tree = Tree::new();
     let rules = flags([
@@ -54,6 +55,7 @@ fn a_single_file_can_be_carved_out_of_a_hidden_folder() {
 }
 
 #[test]
+#[kennel_claim::claim("files/most-specific-rule-wins")]
 fn at_a_tie_the_deny_wins() {
     let tree = Tree::new();
     let (home, project) = (tree.at("home"), tree.at("project"));
@@ -68,6 +70,7 @@ fn at_a_tie_the_deny_wins() {
 }
 
 #[test]
+#[kennel_claim::claim("files/most-specific-rule-wins")]
 fn a_write_rule_never_shows_what_a_read_rule_hides() {
     let tree = Tree::new();
     let secret = tree.at("home/.ssh/id");

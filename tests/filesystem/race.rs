@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{Tree, flags, inside};
+use crate::filesystem::{Tree, flags, inside};
 
 /// Enough for both to meet many times; each run takes milliseconds.
 const RUNS: usize = 150;

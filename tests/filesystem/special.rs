@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use kennel_tests::{Ran, Scratch, am_root, eventually, kennel, ran};
 
-use crate::host_mounts::{Host, among};
+use crate::filesystem::host_mounts::{Host, among};
 
 /// A process of the host's that a sandbox must not see.
 struct Victim(Child);
@@ -41,6 +41,7 @@ fn run(words: &str, script: &str, argument: &str) -> Ran {
 }
 
 #[test]
+#[kennel_claim::claim("processes/rules-on-own-folders")]
 fn a_rule_on_proc_by_any_spelling_never_shows_the_hosts() {
     let victim = Victim::new();
     let scratch = Scratch::new();
@@ -90,12 +91,19 @@ fn a_rule_on_proc_by_any_spelling_never_shows_the_hosts() {
         &format!("--reads listed --allow-read {}", dots.display()),
         &format!("--workdir {}", link.display()),
     ] {
-        let told = run(words, script, &victim.pid()).ok();
-        assert_eq!(told.stdout, "", "{words}");
+        let told = run(words, script, &victim.pid());
+        // The host may have settings or layers of kennel's, which a mount of all in itself cannot keep.
+        if words.ends_with("/mnt:rw")
+            && told.stderr.contains("is in a mounted folder that a rule partly denies")
+        {
+            continue;
+        }
+        assert_eq!(told.ok().stdout, "", "{words}");
     }
 }
 
 #[test]
+#[kennel_claim::claim("processes/rules-on-own-folders")]
 fn what_a_rule_on_the_sandboxes_own_cannot_mean_is_refused_plainly() {
     let victim = Victim::new();
     for words in [
@@ -153,6 +161,7 @@ fn what_a_rule_on_the_sandboxes_own_cannot_mean_is_refused_plainly() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/rules-on-own-folders")]
 fn what_is_denied_of_the_sandboxes_own_is_not_there() {
     for (words, script) in [
         ("--deny-read /proc", "test ! -e /proc/self && test ! -e /proc/cpuinfo"),
@@ -186,6 +195,7 @@ fn what_is_denied_of_the_sandboxes_own_is_not_there() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/no-second-kernel-file-systems")]
 fn a_write_root_that_is_the_whole_disk_makes_nothing_of_the_kernels_writable() {
     // For root most of these can be written outside.
     let script = "find /proc /sys /dev/mqueue -maxdepth 5 -type f -writable 2>/dev/null | grep -v '^/proc/[0-9]' | head -3";
@@ -247,6 +257,7 @@ const LOOK: &str = "cd \"$1\" && cat etc/file > /dev/null || exit 8
     done; exit 0";
 
 #[test]
+#[kennel_claim::claim("processes/no-second-kernel-file-systems")]
 fn a_second_mount_of_a_kernels_file_system_does_not_show() {
     let chroot = Chroot::new();
     let top = chroot.at("");
@@ -272,6 +283,7 @@ fn a_second_mount_of_a_kernels_file_system_does_not_show() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/no-second-kernel-file-systems")]
 fn a_rule_that_leads_into_a_second_mount_is_refused() {
     let chroot = Chroot::new();
     symlink("chroot/proc", chroot.scratch.join("link")).unwrap();
@@ -296,6 +308,7 @@ fn a_rule_that_leads_into_a_second_mount_is_refused() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/rules-on-own-folders")]
 fn starting_in_tmp_or_run_is_starting_in_the_sandboxes_own() {
     let name = format!("kennel-test-{}-start", std::process::id());
     let host = Path::new("/tmp").join(&name);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kennel_tests::Scratch;
 
-use crate::{Tree, can_write, flags, inside};
+use crate::filesystem::{Tree, can_write, flags, inside};
 
 #[test]
 fn a_missing_write_root_is_an_error_that_names_the_rule_and_the_remedy() {
@@ -14,7 +14,7 @@ fn a_missing_write_root_is_an_error_that_names_the_rule_and_the_remedy() {
         let ran = inside(&flags([("--allow-write", &absent)]), "true", &[]).expect_code(125);
         let expected = format!(
             "kennel: resolving allow_write {0} (--allow-write): {0}: no such file or directory\n\
-             help: create it first, or mark the entry `missing = \"skip\"`\n",
+             help: create it first\n",
             absent.display()
         );
         assert_eq!(ran.stderr, expected);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use kennel_tests::{Scratch, kennel_bin, program, ran, skipped};
 
-use crate::{can_read, cannot_read, flags, inside};
+use crate::filesystem::{can_read, cannot_read, flags, inside};
 
 const FOLDERS: usize = 200;
 const FILES: usize = 1000;
@@ -52,6 +52,23 @@ fn five_globs_over_200_000_files_cost_one_walk() {
     assert_eq!(five.list, one.list, "more globs walked more");
     // Nothing is asked about a file that matches nothing.
     assert!(five.ask < FOLDERS, "{five:?}");
+}
+
+#[test]
+fn more_write_roots_than_can_be_held_end_no_run() {
+    let scratch = Scratch::new();
+    let mut rules = Vec::new();
+    for root in 0..100 {
+        let hidden = scratch.write(&format!("{root}/hidden"), "x");
+        rules.extend(flags([
+            ("--allow-write", hidden.parent().unwrap().to_path_buf()),
+            ("--deny-read", hidden.clone()),
+        ]));
+    }
+    // Long enough for names to be watched, and for what stands at them to be covered for the first time.
+    let last = scratch.join("99/hidden");
+    let ran = inside(&rules, "sleep 1; test ! -r \"$1\" && echo x > \"$1-beside\"", &[&last]).ok();
+    assert!(!ran.stderr.contains("guard"), "{}", ran.stderr);
 }
 
 /// How often the planner listed a folder, and asked about a single file.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kennel_tests::{Scratch, kennel, program, ran, run_sh, skipped};
 
-use crate::{flags, inside};
+use crate::filesystem::{flags, inside};
 
 const NONE: [&str; 0] = [];
 
@@ -37,7 +37,7 @@ fn tmp_is_fresh_private_and_gone_afterwards() {
 #[test]
 fn tmpdir_exists_and_temporary_files_can_be_made() {
     let script = "test -d \"$TMPDIR\" && f=$(mktemp) && echo x > \"$f\" && d=$(mktemp -d) && > \"$d/y\" && echo \"$TMPDIR\"";
-    let mut command = crate::command(&[], script, &[]);
+    let mut command = crate::filesystem::command(&[], script, &[]);
     // The caller's may be a folder that nothing may be written to inside.
     let scratch = Scratch::new();
     let ran = kennel_tests::ran(command.env("TMPDIR", scratch.path())).ok();
@@ -69,7 +69,7 @@ fn a_folder_below_the_hosts_tmp_shows_where_it_is_asked_for_or_where_the_command
     inside(&rules, "echo y > \"$1/file\" && test ! -e \"$2\" && > /tmp/own", &[&asked.0, &other.0]).ok();
     assert_eq!(std::fs::read_to_string(asked.0.join("file")).unwrap(), "y\n");
     assert!(!Path::new("/tmp/own").exists());
-    let mut here = crate::command(&[], "cat file && test ! -e \"$1\" && ! (> new)", &[&other.0]);
+    let mut here = crate::filesystem::command(&[], "cat file && test ! -e \"$1\" && ! (> new)", &[&other.0]);
     kennel_tests::ran(here.current_dir(&asked.0)).ok();
 }
 
@@ -87,6 +87,7 @@ fn tmp_is_bounded_by_its_size() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/outside-is-invisible")]
 fn proc_shows_only_what_is_inside() {
     let ran = run_sh(NONE, "for p in /proc/[0-9]*; do echo ${p#/proc/}; done").ok();
     let pids: Vec<u32> = ran.stdout.lines().map(|line| line.parse().unwrap()).collect();
@@ -94,18 +95,64 @@ fn proc_shows_only_what_is_inside() {
 }
 
 #[test]
-fn proc_is_read_only_even_for_root() {
+#[kennel_claim::claim("processes/proc-is-written-for-oneself")]
+fn the_kernels_part_of_proc_is_read_only_even_for_root() {
     for rules in [vec![], vec!["--user", "root"], vec!["--allow-write", "/"]] {
         for file in [
             "/proc/sys/kernel/core_pattern",
             "/proc/sys/vm/drop_caches",
+            "/proc/sys/kernel/ns_last_pid",
             "/proc/sysrq-trigger",
-            "/proc/self/oom_score_adj",
-            "/proc/self/comm",
+            "/proc/pressure/memory",
+            "/proc/irq/default_smp_affinity",
+            "/proc/1/comm",
         ] {
             let ran = run_sh(rules.clone(), &format!("test ! -e {file} || ! (echo x > {file}) 2>/dev/null"));
             assert_eq!(ran.code, 0, "{rules:?}: {file} could be opened for writing");
         }
+    }
+}
+
+/// Names another thread by the C library, which writes to that thread's file; then by the file of a child.
+const NAMES_A_THREAD: &str = "
+import ctypes, threading
+go, told = threading.Event(), []
+def work():
+    told.append(threading.get_native_id())
+    go.wait()
+thread = threading.Thread(target=work)
+thread.start()
+while not told: pass
+c = ctypes.CDLL(None, use_errno=True)
+error = c.pthread_setname_np(ctypes.c_ulong(thread.ident), b'painter')
+name = open('/proc/self/task/%d/comm' % told[0]).read().strip()
+go.set()
+print(error, name)
+";
+
+#[test]
+#[kennel_claim::claim("processes/proc-is-written-for-oneself")]
+fn a_program_names_its_threads_and_says_what_may_go_first_when_memory_runs_out() {
+    // What stands before it in PATH may be a script in a home.
+    let python = Path::new("/usr/bin/python3");
+    if !python.exists() {
+        return skipped("python3 is not installed");
+    }
+    // As CUDA does when it starts, and browsers.
+    let ways: [&[&str]; 5] = [
+        &[],
+        &["--user", "root"],
+        &["--allow-domain", "example.com"],
+        &["--seccomp", "permissive"],
+        &["--seccomp", "strict"],
+    ];
+    for flags in ways {
+        let mut command = kennel(["run"]);
+        command.args(flags).arg("--").arg(python).args(["-c", NAMES_A_THREAD]);
+        assert_eq!(ran(&mut command).ok().stdout, "0 painter\n", "{flags:?}");
+        let script = "echo 500 > /proc/self/oom_score_adj && cat /proc/self/oom_score_adj;
+                      echo 0x3 > /proc/self/coredump_filter && echo filtered";
+        assert_eq!(run_sh(flags, script).ok().stdout, "500\nfiltered\n", "{flags:?}");
     }
 }
 
@@ -141,7 +188,7 @@ fn dev_itself_cannot_be_changed() {
 
 #[test]
 fn a_terminal_can_be_opened_inside() {
-    let Some(python) = crate::python() else { return };
+    let Some(python) = crate::filesystem::python() else { return };
     let program = "import os, pty
 master, slave = pty.openpty()
 print(os.ttyname(slave), os.isatty(slave))
@@ -165,7 +212,7 @@ fn shared_memory_works_and_is_the_sandboxes_own() {
     let kept = std::fs::read_to_string(&host).unwrap();
     std::fs::remove_file(&host).unwrap();
     assert_eq!((ran.ok().stdout.as_str(), kept.as_str()), ("y\n", "x"));
-    let Some(python) = crate::python() else { return };
+    let Some(python) = crate::filesystem::python() else { return };
     let program = "from multiprocessing import Lock, Value
 from multiprocessing.shared_memory import SharedMemory
 shm = SharedMemory(create=True, size=4096)

@@ -33,6 +33,8 @@ const WAYS_IN: &[&str] = &[
 ];
 
 #[test]
+#[kennel_claim::claim("handed-back/git-hooks-and-configuration-stay")]
+#[kennel_claim::claim("handed-back/git-rewrites-need-the-same-contents")]
 fn hooks_and_configuration_stay() {
     let Some(yard) = Yard::with_repository() else { return };
     let repo = yard.at("repo");
@@ -54,6 +56,7 @@ fn hooks_and_configuration_stay() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/git-metadata-stays")]
 fn with_the_metadata_kept_nothing_of_it_changes() {
     let Some(yard) = Yard::with_repository() else { return };
     let repo = yard.at("repo");
@@ -69,6 +72,7 @@ fn with_the_metadata_kept_nothing_of_it_changes() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/git-metadata-stays")]
 fn a_repository_cannot_be_made_where_there_was_none_and_metadata_is_kept() {
     let Some(yard) = Yard::new() else { return };
     let folder = yard.scratch.dir("plain");
@@ -89,6 +93,7 @@ fn the_configuration_can_be_left_out() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/git-hooks-and-configuration-stay")]
 fn what_the_configuration_names_stays_too() {
     let Some(yard) = Yard::with_repository() else { return };
     let repo = yard.at("repo");
@@ -119,6 +124,7 @@ fn what_the_configuration_names_stays_too() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/git-hooks-and-configuration-stay")]
 fn what_the_callers_own_configuration_names_stays_in_every_repository() {
     let Some(yard) = Yard::with_repository() else { return };
     let repo = yard.at("repo");
@@ -140,6 +146,7 @@ fn what_the_callers_own_configuration_names_stays_in_every_repository() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/git-hooks-and-configuration-stay")]
 fn the_scripts_beside_huskys_folder_stay_too() {
     let Some(yard) = Yard::with_repository() else { return };
     let repo = yard.at("repo");

@@ -3,6 +3,7 @@
 use super::{HOOKS, METADATA, Yard};
 
 #[test]
+#[kennel_claim::claim("handed-back/git-every-kind-of-repository")]
 fn nested_repositories_are_kept_at_any_depth() {
     let Some(yard) = Yard::new() else { return };
     let work = yard.scratch.dir("work");

@@ -3,6 +3,7 @@
 use super::{HOOKS, METADATA, Yard};
 
 #[test]
+#[kennel_claim::claim("handed-back/git-every-kind-of-repository")]
 fn a_worktrees_pointer_and_its_folder_stay() {
     let Some(yard) = Yard::with_repository() else { return };
     let repo = yard.at("repo");
@@ -31,6 +32,7 @@ fn a_worktrees_pointer_and_its_folder_stay() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/git-every-kind-of-repository")]
 fn a_submodules_folder_stays() {
     let Some(yard) = Yard::with_repository() else { return };
     yard.repository("library");
@@ -51,6 +53,7 @@ fn a_submodules_folder_stays() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/git-every-kind-of-repository")]
 fn a_bare_repository_is_one_too() {
     let Some(yard) = Yard::with_repository() else { return };
     yard.host(yard.scratch.path(), "git clone -q --bare repo work/mirror.git");
@@ -67,6 +70,7 @@ fn a_bare_repository_is_one_too() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/git-every-kind-of-repository")]
 fn a_link_to_a_repository_is_held_and_what_it_leads_to_stays() {
     let Some(yard) = Yard::with_repository() else { return };
     let repo = yard.at("repo");
@@ -80,6 +84,7 @@ fn a_link_to_a_repository_is_held_and_what_it_leads_to_stays() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/git-every-kind-of-repository")]
 fn a_broken_pointer_stays_itself() {
     let Some(yard) = Yard::new() else { return };
     for (name, text) in [
@@ -96,6 +101,7 @@ fn a_broken_pointer_stays_itself() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/git-forged-pointers")]
 fn a_pointer_that_nothing_points_back_to_opens_nothing() {
     let Some(yard) = Yard::with_repository() else { return };
     let repo = yard.at("repo");

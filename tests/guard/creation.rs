@@ -1,10 +1,10 @@
 //! Every call that can make a name.
 
-use kennel_tests::args;
 use kennel_tests::probe::{Arg, Script, open_how};
+use kennel_tests::{args, text};
 use libc::{AT_FDCWD, EROFS, O_CREAT, O_EXCL, O_WRONLY};
 
-use crate::{Project, text};
+use crate::guard::Project;
 
 /// An address of a unix socket.
 fn address(path: &str) -> Vec<u8> {
@@ -87,6 +87,7 @@ fn every_way_is_refused(project: &Project, name: &str, more: &[&str]) {
 }
 
 #[test]
+#[kennel_claim::claim("files/absent-denied-paths-stay-absent")]
 fn every_call_that_makes_a_name_is_refused_for_a_denied_one() {
     let project = Project::denying(&[".git"]);
     every_way_is_refused(&project, ".git", &[]);

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use kennel_tests::leftovers::{Host, processes_left_with, unique_sleep};
 use kennel_tests::{eventually, kennel};
 
-use crate::Project;
+use crate::guard::Project;
 
 const ABSENT: &[&str] = &[".git", ".bashrc", ".claude/commands", "deep/er/.git/hooks"];
 
@@ -49,11 +49,13 @@ fn killed(victim: &Victim) {
 }
 
 #[test]
+#[kennel_claim::claim("files/no-placeholders")]
 fn nothing_is_left_when_the_controller_is_killed() {
     killed(&Victim::Controller);
 }
 
 #[test]
+#[kennel_claim::claim("files/no-placeholders")]
 fn nothing_is_left_when_pid_1_is_killed() {
     killed(&Victim::Init);
 }

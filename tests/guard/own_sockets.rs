@@ -10,10 +10,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use kennel_tests::probe::probe_inside;
-use kennel_tests::{Ran, Scratch, kennel, program, ran, ran_within, skipped};
+use kennel_tests::{Ran, Scratch, kennel, program, ran, ran_within, skipped, text};
 
-use crate::sockets::{Daemon, EACCES};
-use crate::text;
+use crate::guard::sockets::{Daemon, EACCES};
 
 /// The role: listens at the first path, then does as each further word says, and prints what comes of every connect.
 pub fn listen(words: &[OsString]) -> i32 {
@@ -87,6 +86,7 @@ fn a_socket_that_the_sandbox_listens_on_can_be_connected_to_by_every_name() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/own-sockets-are-own")]
 fn a_daemons_socket_in_the_place_of_an_own_one_is_refused() {
     let scratch = Scratch::new();
     for trick in [
@@ -108,6 +108,7 @@ fn a_daemons_socket_in_the_place_of_an_own_one_is_refused() {
 
 /// File systems give the number of a removed file to the next one.
 #[test]
+#[kennel_claim::claim("processes/own-sockets-are-own")]
 fn a_daemons_socket_that_got_the_number_of_an_own_one_is_refused() {
     let scratch = Scratch::new();
     let work = scratch.dir("work");
@@ -128,6 +129,7 @@ fn a_daemons_socket_that_got_the_number_of_an_own_one_is_refused() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/own-sockets-are-own")]
 fn a_daemons_socket_that_was_passed_in_does_not_become_an_own_one() {
     let scratch = Scratch::new();
     let path = scratch.join("daemon");
@@ -204,6 +206,7 @@ fn connect_abstract(socket: i32, name: &str) -> std::io::Result<()> {
 
 /// An abstract name belongs to the network that a socket was made in, whoever connects it.
 #[test]
+#[kennel_claim::claim("processes/no-abstract-names-by-passed-sockets")]
 fn a_hosts_socket_that_was_passed_in_is_not_connected_to_the_hosts_abstract_names() {
     let name = format!("kennel-test-{}-abstract", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();

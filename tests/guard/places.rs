@@ -2,10 +2,10 @@
 //! elsewhere, in a folder that shows at another place.
 
 use kennel_tests::probe::Script;
-use kennel_tests::{Ran, args, run_sh};
+use kennel_tests::{Ran, args, run_sh, text};
 use libc::{AT_FDCWD, EROFS, O_CREAT, O_WRONLY};
 
-use crate::{Project, text};
+use crate::guard::Project;
 
 fn sh(project: &Project, script: &str) -> Ran {
     run_sh(project.flags(), &format!("cd {} && {script}", text(&project.at(""))))
@@ -34,6 +34,7 @@ fn a_denied_path_below_folders_that_do_not_exist_stays_absent_when_they_are_made
 }
 
 #[test]
+#[kennel_claim::claim("files/absent-denied-paths-stay-absent")]
 fn a_folder_that_holds_the_denied_name_cannot_be_renamed_into_its_place() {
     let project = Project::denying(&["repo/.git/hooks/pre-commit"]);
     let at = AT_FDCWD;
@@ -93,6 +94,7 @@ fn relative_paths_descriptors_and_proc_lead_to_the_same_refusal() {
 }
 
 #[test]
+#[kennel_claim::claim("files/absent-denied-paths-stay-absent")]
 fn a_denied_path_below_the_source_of_a_mount_stays_absent_there_too() {
     let project = Project::denying(&[]);
     let scratch = &project.scratch;
@@ -114,7 +116,7 @@ fn a_denied_path_in_a_read_only_part_of_a_write_root_is_kept_by_that_alone() {
     project.scratch.dir("project/sub");
     let denied = text(&project.at("sub/.git"));
     let flags = [&project.flags()[..], &["--deny-read", &denied]].concat();
-    let mut plan = kennel_tests::kennel(["plan"]);
+    let mut plan = kennel_tests::kennel(["plan", "--steps"]);
     let plan = kennel_tests::ran(plan.args(&flags).args(["--", "true"])).ok();
     assert!(!plan.stdout.contains("guard: refuse to create"), "{}", plan.stdout);
     run_sh(&flags, &format!("mkdir {denied} && exit 9; exit 7")).expect_code(7);

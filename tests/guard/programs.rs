@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use kennel_tests::probe::probe_inside;
-use kennel_tests::{kennel, program, ran, ran_within, run_sh, skipped};
+use kennel_tests::{kennel, program, ran, ran_within, run_sh, skipped, text};
 
-use crate::{Project, text};
+use crate::guard::Project;
 
 /// What a script makes of a project inside and outside: the same names.
 fn same_as_outside(script: &str) {

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use kennel_tests::probe::probe_inside;
-use kennel_tests::ran_within;
+use kennel_tests::{ran_within, text};
 
-use crate::{Project, text};
+use crate::guard::Project;
 
 /// How long a round goes on if nobody ends it.
 const ROUND: Duration = Duration::from_secs(6);
@@ -151,6 +151,7 @@ fn race(kind: &str, rounds: u32) {
 }
 
 #[test]
+#[kennel_claim::claim("files/lost-races-end-the-sandbox")]
 fn a_folder_made_by_winning_the_race_is_removed_and_ends_the_sandbox() {
     race("mkdir", 4);
 }
@@ -161,11 +162,13 @@ fn a_file_made_by_winning_the_race_is_removed_and_ends_the_sandbox() {
 }
 
 #[test]
+#[kennel_claim::claim("files/lost-races-end-the-sandbox")]
 fn a_tree_renamed_by_winning_the_race_is_moved_aside_and_ends_the_sandbox() {
     race("rename", 4);
 }
 
 #[test]
+#[kennel_claim::claim("files/lost-races-end-the-sandbox")]
 fn a_folder_that_the_winner_of_the_race_shuts_is_opened_and_cleared() {
     race("shut", 4);
 }
@@ -193,4 +196,87 @@ fn a_denied_name_that_appears_during_the_run_is_taken_away_recorded_and_ends_the
     assert_eq!((&report["ended"], &report["exit_code"]), (&"rule-broken".into(), &123.into()));
     assert_eq!(report["violations"][0]["what"], "removed");
     assert_eq!(report["violations"][0]["path"], text(&project.at("a/.git")).as_str());
+}
+
+/// A file of the user's that bears a denied name, made while an agent runs, is never lost: not when it is there at once, and not
+/// when it is still to be written.
+#[test]
+#[kennel_claim::claim("files/lost-races-end-the-sandbox")]
+fn what_the_user_makes_at_a_denied_name_during_the_run_is_kept_beside_it() {
+    type Make = fn(&Path) -> Option<std::fs::File>;
+    let ways: &[(&str, Make, &str)] = &[
+        (
+            "written at once",
+            |path| {
+                std::fs::write(path, "the user's").unwrap();
+                None
+            },
+            "the user's",
+        ),
+        (
+            "renamed there",
+            |path| {
+                let beside = path.with_extension("tmp");
+                std::fs::write(&beside, "the user's").unwrap();
+                std::fs::rename(beside, path).unwrap();
+                None
+            },
+            "the user's",
+        ),
+        // What was written goes to the file, wherever it is by then.
+        ("empty, and open", |path| Some(std::fs::File::create(path).unwrap()), "the user's"),
+        (
+            "a link",
+            |path| {
+                std::os::unix::fs::symlink("somewhere", path).unwrap();
+                None
+            },
+            "-> somewhere",
+        ),
+        (
+            "a folder with a file",
+            |path| {
+                let beside = path.with_extension("tmp");
+                std::fs::create_dir(&beside).unwrap();
+                std::fs::write(beside.join("file"), "the user's").unwrap();
+                std::fs::rename(beside, path).unwrap();
+                None
+            },
+            "file",
+        ),
+    ];
+    for (what, make, content) in ways {
+        let project = Project::denying(&["a/.mcp.json"]);
+        std::fs::create_dir_all(project.at("a")).unwrap();
+        let go = text(&project.at("go"));
+        let mut command = kennel_tests::kennel(["run"]);
+        command.args(project.flags()).args(["--", "sh", "-c", &format!(": > {go}; exec sleep 60")]);
+        let child = command.stderr(std::process::Stdio::piped()).spawn().expect("kennel can be started");
+        kennel_tests::eventually("the command runs", || project.at("go").exists().then_some(()));
+        let open = make(&project.at("a/.mcp.json"));
+        let ran = kennel_tests::Ran::from(child.wait_with_output().unwrap()).expect_code(123);
+        if let Some(mut file) = open {
+            file.write_all(b"the user's").unwrap();
+        }
+        assert!(!project.at("a/.mcp.json").exists(), "{what}");
+        let names: Vec<String> = std::fs::read_dir(project.at("a"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert!(
+            names.len() == 1 && names[0].starts_with(".mcp.json.refused-by-kennel-"),
+            "{what}: {names:?}"
+        );
+        assert!(ran.stderr.contains("moved aside to .mcp.json.refused-by-kennel-"), "{what}: {}", ran.stderr);
+        let aside = project.at("a").join(&names[0]);
+        let found = match aside.symlink_metadata().unwrap().file_type() {
+            kind if kind.is_symlink() => format!("-> {}", aside.read_link().unwrap().display()),
+            kind if kind.is_dir() => std::fs::read_dir(&aside)
+                .unwrap()
+                .map(|it| it.unwrap().file_name().into_string().unwrap())
+                .collect(),
+            _ => std::fs::read_to_string(&aside).unwrap(),
+        };
+        assert_eq!(found, *content, "{what}");
+    }
 }

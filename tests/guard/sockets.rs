@@ -9,9 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kennel_tests::probe::{Arg, Script, probe_inside};
-use kennel_tests::{Ran, Scratch, am_root, args, ran, ran_within, run_sh};
-
-use crate::text;
+use kennel_tests::{Ran, Scratch, am_root, args, ran, ran_within, run_sh, text};
 
 /// A daemon of the host's that greets whoever connects, and counts.
 pub struct Daemon {
@@ -63,6 +61,7 @@ fn connecting(flags: &[&str], paths: &[&Path]) -> Ran {
 pub const EACCES: &str = "13";
 
 #[test]
+#[kennel_claim::claim("processes/listed-sockets-only")]
 fn a_listed_socket_can_be_connected_to_and_no_other() {
     let scratch = Scratch::new();
     let (listed, other) = (Daemon::at(scratch.join("listed")), Daemon::at(scratch.join("other")));
@@ -127,6 +126,7 @@ fn a_daemon_that_is_started_anew_during_the_run_can_be_connected_to() {
 
 /// Where the sandbox can write it can move things; what it moves to the listed place is not what was listed.
 #[test]
+#[kennel_claim::claim("processes/listed-sockets-only")]
 fn another_socket_moved_to_the_place_of_a_listed_one_is_refused() {
     let me = text(kennel_tests::probe::executable());
     let tricks = [
@@ -206,6 +206,7 @@ fn sockets_of_the_sandboxs_own_can_be_connected_to() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/listed-sockets-only")]
 fn datagram_sockets_which_could_send_to_any_path_cannot_be_made() {
     for profile in ["default", "permissive", "none"] {
         let pair = |kind: i32| args![libc::AF_UNIX, kind, 0, Arg::Zeros(8)];
@@ -222,6 +223,7 @@ fn datagram_sockets_which_could_send_to_any_path_cannot_be_made() {
 
 /// What the guard gives to whoever asks for a pair of datagram sockets cannot be sent nor connected elsewhere, by whatever call.
 #[test]
+#[kennel_claim::claim("processes/listed-sockets-only")]
 fn a_pair_of_datagram_sockets_is_one_that_stays_a_pair() {
     let scratch = Scratch::new();
     let path = scratch.join("daemon");
@@ -317,6 +319,7 @@ pub fn flip(words: &[OsString]) -> i32 {
 }
 
 #[test]
+#[kennel_claim::claim("processes/listed-sockets-only")]
 fn no_race_leads_to_a_socket_that_is_not_listed() {
     let scratch = Scratch::new();
     let (listed, other) = (Daemon::at(scratch.join("a")), Daemon::at(scratch.join("b")));
@@ -474,6 +477,7 @@ fn the_library_lists_sockets_too() {
 
 /// The file systems of devices are in memory too, and a folder of devices shows inside when it is asked for.
 #[test]
+#[kennel_claim::claim("processes/host-sockets-are-known-by-device")]
 fn a_socket_among_the_hosts_devices_is_no_socket_of_the_sandboxes_own() {
     if !am_root() {
         return kennel_tests::skipped("only root can make a folder in /dev");

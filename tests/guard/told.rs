@@ -1,9 +1,9 @@
 //! What the caller is told: on standard error, in the report, in the plan, by the library; and nothing where there is
 //! nothing to guard.
 
-use kennel_tests::{kennel, ran, run_sh};
+use kennel_tests::{kennel, ran, run_sh, text};
 
-use crate::{Project, text};
+use crate::guard::Project;
 
 #[test]
 fn a_refusal_is_told_with_the_path_the_rule_and_how_often() {
@@ -42,7 +42,7 @@ fn quiet_keeps_refusals_to_the_report() {
 #[test]
 fn the_plan_says_what_is_guarded_and_why() {
     let project = Project::denying(&["a/.git"]);
-    let mut plan = kennel(["plan"]);
+    let mut plan = kennel(["plan", "--steps"]);
     let plan = ran(plan.args(project.flags()).args(["--", "true"])).ok().stdout;
     let path = text(&project.at("a/.git"));
     let guarded = plan.lines().find(|line| line.contains(&format!("guard: refuse to create {path}")));
@@ -72,12 +72,12 @@ fn threads(pid: u32) -> usize {
 }
 
 #[test]
-fn the_guards_thread_runs_when_a_name_is_made_where_a_denied_path_is_absent() {
+fn the_guards_threads_run_when_a_name_is_made_where_a_denied_path_is_absent() {
     let guarded = Project::denying(&[".git"]);
     let name = format!("> {}", text(&guarded.at("name")));
-    while_it_runs(&guarded.flags(), &name, |controller| assert_eq!(threads(controller), 2));
+    while_it_runs(&guarded.flags(), &name, |controller| assert_eq!(threads(controller), 3));
     while_it_runs(&guarded.flags(), "cat /etc/passwd > /dev/null", |controller| {
-        assert_eq!(threads(controller), 2, "a redirection is a call that could make a name");
+        assert_eq!(threads(controller), 3, "a redirection is a call that could make a name");
     });
     while_it_runs(&guarded.flags(), "true", |controller| assert_eq!(threads(controller), 1));
     let project = Project::denying(&[]);

@@ -1,14 +1,11 @@
 //! With `--best-effort`: the command runs under Landlock and seccomp, and the outcome lists what is not enforced.
 
-use kennel_tests::{Ran, Scratch, kennel, ran};
+use kennel_tests::{Ran, Scratch, am_root, kennel, ran, run_sh, skipped};
 
-use crate::world::{Lack, WITHOUT_NAMESPACES, kennel_in, landlock_at_least};
+use crate::hosts::world::{Lack, WITHOUT_NAMESPACES, best_effort_in, kennel_in, landlock_at_least};
 
 fn run_in(lack: Lack, flags: &[&str], script: &str) -> Option<Ran> {
-    let mut words = vec!["run", "--no-settings", "--best-effort"];
-    words.extend(flags);
-    words.extend(["--", "sh", "-c", script]);
-    Some(ran(&mut kennel_in(&[lack], words)?))
+    Some(ran(&mut best_effort_in(&[lack], flags.iter().copied(), script)?))
 }
 
 #[test]
@@ -127,4 +124,40 @@ fn the_command_has_no_capabilities_and_cannot_gain_any() {
             assert_eq!(value.trim(), expected, "{lack:?}: {name}");
         }
     }
+}
+
+/// Nothing ran, and nothing was tried with less.
+#[track_caller]
+fn failed_by(run: Ran, why: &str) {
+    let run = run.expect_code(125);
+    assert_eq!(run.stdout, "");
+    assert!(run.stderr.contains(why) && !run.stderr.contains("not enforced"), "{}", run.stderr);
+}
+
+#[test]
+fn a_full_file_system_of_the_sandboxs_own_is_no_reason_to_do_without_namespaces() {
+    let flags = ["--no-settings", "--best-effort", "--allow-domain", "host.test", "--tmp-size", "4k"];
+    failed_by(run_sh(flags, "echo ran"), "No space left on device");
+}
+
+#[test]
+fn a_call_that_needs_no_namespace_is_no_reason_to_do_without_them() {
+    let Some(run) = run_in(Lack::Symlinks, &[], "echo ran") else { return };
+    failed_by(run, "Permission denied");
+}
+
+#[test]
+fn a_folder_that_is_closed_to_the_sandbox_is_no_reason_to_do_without_namespaces() {
+    if !am_root() {
+        return skipped("only root sees a folder that root of the sandbox cannot open");
+    }
+    let scratch = Scratch::new();
+    let (closed, inner) = (scratch.dir("closed"), scratch.dir("closed/inner"));
+    std::os::unix::fs::chown(&closed, Some(65534), Some(65534)).expect("root may");
+    std::fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("root may");
+    let inner = inner.to_str().expect("plain");
+    failed_by(
+        run_sh(["--no-settings", "--best-effort", "--allow-write", inner], "echo ran"),
+        "Permission denied",
+    );
 }

@@ -2,7 +2,7 @@
 
 use kennel_tests::ran;
 
-use crate::world::{Lack, kennel_in};
+use crate::hosts::world::{Lack, kennel_in};
 
 #[test]
 fn a_sandbox_is_whole_without_clone3() {

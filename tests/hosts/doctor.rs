@@ -2,7 +2,7 @@
 
 use kennel_tests::{kennel, ran};
 
-use crate::world::{Lack, WITHOUT_NAMESPACES, kennel_in};
+use crate::hosts::world::{Lack, WITHOUT_NAMESPACES, kennel_in};
 
 /// The finding about `subject`, from `kennel doctor --json`.
 fn finding(report: &serde_json::Value, subject: &str) -> (String, String, String) {
@@ -25,6 +25,7 @@ fn on_this_host_it_says_what_run_then_does() {
 }
 
 #[test]
+#[kennel_claim::claim("hosts/namespaces-or-an-error")]
 fn it_names_the_switch_that_denies_user_namespaces() {
     let Some(mut doctor) = kennel_in(&[Lack::UserNamespaces], ["doctor", "--json"]) else { return };
     let doctor = ran(&mut doctor).expect_code(1);
@@ -59,6 +60,7 @@ fn it_finds_that_nothing_can_be_mounted_in_a_namespace() {
 }
 
 #[test]
+#[kennel_claim::claim("hosts/namespaces-or-an-error")]
 fn it_finds_the_masks_of_proc() {
     let Some(mut doctor) = kennel_in(&[Lack::WholeProc], ["doctor", "--json"]) else { return };
     let doctor = ran(&mut doctor).expect_code(1);

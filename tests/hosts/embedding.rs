@@ -7,7 +7,7 @@ use kennel::{Sandbox, SandboxError};
 use kennel_tests::leftovers::{processes_left_with, processes_with, unique_sleep};
 use kennel_tests::{Ran, ran_within, role};
 
-use crate::world::{Lack, WITHOUT_NAMESPACES, command_in, landlock_at_least};
+use crate::hosts::world::{Lack, WITHOUT_NAMESPACES, command_in, landlock_at_least};
 
 /// The role: uses the library and says what came of it.
 pub fn embedder(arguments: &[OsString]) -> i32 {
@@ -51,7 +51,7 @@ fn embedder_in(lack: Lack, arguments: &[&str]) -> Option<Ran> {
     let me = std::env::current_exe().expect("a test knows its own path");
     // The world takes its own role out of the environment; `env` gives the next.
     let mut command = command_in(&[lack], std::path::Path::new("/usr/bin/env"))?;
-    command.arg(format!("{}=embedder", role::VARIABLE)).arg(me).args(arguments);
+    command.arg(format!("{}=hosts-embedder", role::VARIABLE)).arg(me).args(arguments);
     Some(ran_within(Duration::from_secs(60), &mut command))
 }
 

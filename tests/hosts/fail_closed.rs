@@ -2,9 +2,10 @@
 
 use kennel_tests::{Scratch, ran};
 
-use crate::world::{Lack, WITHOUT_NAMESPACES, kennel_in};
+use crate::hosts::world::{Lack, WITHOUT_NAMESPACES, kennel_in};
 
 #[test]
+#[kennel_claim::claim("itself/fails-closed")]
 fn run_fails_with_125_and_the_command_never_runs() {
     for lack in WITHOUT_NAMESPACES.into_iter().chain([Lack::WholeProc]) {
         let scratch = Scratch::new();
@@ -90,6 +91,7 @@ fn without_landlock_the_mounts_hold_the_rules() {
 }
 
 #[test]
+#[kennel_claim::claim("itself/fails-closed")]
 fn with_neither_namespaces_nor_landlock_not_even_best_effort_runs() {
     for lack in WITHOUT_NAMESPACES {
         for flags in [&["run", "--no-settings"][..], &["run", "--no-settings", "--best-effort"]] {

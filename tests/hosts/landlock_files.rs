@@ -5,7 +5,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use kennel_tests::{Ran, Scratch, ran, role};
 
-use crate::world::{Lack, kennel_in, landlock_at_least};
+use crate::hosts::world::{Lack, best_effort_in, kennel_in, landlock_at_least};
 
 const LACK: &[Lack] = &[Lack::UserNamespaces];
 
@@ -54,10 +54,7 @@ fn attempts(flags: &[&str], folder: &str) -> Option<Vec<(String, i32)>> {
 }
 
 fn run(flags: &[&str], script: &str) -> Option<Ran> {
-    let mut words = vec!["run", "--no-settings", "--best-effort"];
-    words.extend(flags);
-    words.extend(["--", "sh", "-c", script]);
-    Some(ran(&mut kennel_in(LACK, words)?))
+    Some(ran(&mut best_effort_in(LACK, flags.iter().copied(), script)?))
 }
 
 #[test]
@@ -174,6 +171,7 @@ fn refused(flags: &[&str], words: &[&str]) {
 }
 
 #[test]
+#[kennel_claim::claim("itself/fails-closed")]
 fn a_deny_inside_an_allow_is_a_clear_error() {
     let scratch = Scratch::new();
     let inside = folder(&scratch, "inside");
@@ -290,6 +288,7 @@ for path in \"{}\", \"{}\", \"\\0kennel-test\":
 /// Landlock has no right for these, so the filter refuses them where nothing can be written; where something can, the
 /// outcome says what is not held.
 #[test]
+#[kennel_claim::claim("itself/without-namespaces-files-keep-modes")]
 fn modes_owners_times_and_attributes_are_kept_or_the_outcome_says_that_they_are_not() {
     if !landlock_at_least(1) {
         return;
@@ -333,6 +332,7 @@ fn modes_owners_times_and_attributes_are_kept_or_the_outcome_says_that_they_are_
 }
 
 #[test]
+#[kennel_claim::claim("itself/without-namespaces-files-keep-modes")]
 fn a_write_root_that_is_the_whole_disk_is_refused_because_the_kernels_files_would_be_in_it() {
     if !landlock_at_least(1) {
         return;

@@ -11,7 +11,7 @@ use kennel_tests::leftovers::{
 };
 use kennel_tests::{Ran, eventually, ran, ran_within, role};
 
-use crate::world::{Lack, kennel_in, landlock_at_least, plain};
+use crate::hosts::world::{Lack, kennel_in, landlock_at_least, plain};
 
 const LACK: &[Lack] = &[Lack::UserNamespaces];
 const LONG: Duration = Duration::from_secs(25);

@@ -2,13 +2,10 @@
 
 use kennel_tests::{Ran, Scratch, eventually, ran};
 
-use crate::world::{Lack, kennel_in, landlock_at_least};
+use crate::hosts::world::{Lack, best_effort_in, landlock_at_least};
 
 fn run(lacks: &[Lack], flags: &[&str], script: &str) -> Option<Ran> {
-    let mut words = vec!["run", "--no-settings", "--best-effort"];
-    words.extend(flags);
-    words.extend(["--", "sh", "-c", script]);
-    Some(ran(&mut kennel_in(lacks, words)?))
+    Some(ran(&mut best_effort_in(lacks, flags.iter().copied(), script)?))
 }
 
 #[test]

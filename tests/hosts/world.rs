@@ -27,14 +27,18 @@ pub enum Lack {
     WholeProc,
     /// A kernel without Landlock.
     Landlock,
+    /// Symlinks cannot be made, which is nothing that a namespace is needed for.
+    Symlinks,
 }
 
-use Lack::{Clone3, ContainerFilter, Landlock, Mounts, StrictContainerFilter, UserNamespaces, WholeProc};
+use Lack::{
+    Clone3, ContainerFilter, Landlock, Mounts, StrictContainerFilter, Symlinks, UserNamespaces, WholeProc,
+};
 
 /// Worlds in which no sandbox with namespaces can be made.
 pub const WITHOUT_NAMESPACES: [Lack; 4] = [UserNamespaces, ContainerFilter, StrictContainerFilter, Mounts];
 
-const NAMES: [(&str, Lack); 7] = [
+const NAMES: [(&str, Lack); 8] = [
     ("clone3", Clone3),
     ("user-namespaces", UserNamespaces),
     ("container-filter", ContainerFilter),
@@ -42,6 +46,7 @@ const NAMES: [(&str, Lack); 7] = [
     ("mounts", Mounts),
     ("whole-proc", WholeProc),
     ("landlock", Landlock),
+    ("symlinks", Symlinks),
 ];
 
 /// The exit code of a world that cannot be made here.
@@ -52,6 +57,17 @@ const NO_WORLD: i32 = 97;
 pub fn kennel_in<I: AsRef<OsStr>>(lacks: &[Lack], arguments: impl IntoIterator<Item = I>) -> Option<Command> {
     let mut command = command_in(lacks, &kennel_bin())?;
     command.args(arguments);
+    Some(command)
+}
+
+/// `kennel run FLAGS -- sh -c SCRIPT` there, as well as it goes.
+pub fn best_effort_in<'f>(
+    lacks: &[Lack],
+    flags: impl IntoIterator<Item = &'f str>,
+    script: &str,
+) -> Option<Command> {
+    let mut command = kennel_in(lacks, ["run", "--no-settings", "--best-effort"])?;
+    command.args(flags).args(["--", "sh", "-c", script]);
     Some(command)
 }
 
@@ -111,7 +127,7 @@ pub fn enter(arguments: &[OsString]) -> i32 {
         WholeProc => {
             own_user_namespace(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).and_then(|()| cover_proc())
         }
-        Clone3 | ContainerFilter | StrictContainerFilter | Mounts | Landlock => Ok(()),
+        Clone3 | ContainerFilter | StrictContainerFilter | Mounts | Landlock | Symlinks => Ok(()),
     });
     if let Err(error) = made {
         eprintln!("{error}");
@@ -182,6 +198,7 @@ fn filter(lack: Lack) -> std::io::Result<()> {
         Clone3 => denied.push((libc::SYS_clone3, enosys)),
         Mounts => denied.extend(mounting.map(|call| (call, eperm))),
         Landlock => denied.push((libc::SYS_landlock_create_ruleset, enosys)),
+        Symlinks => denied.push((libc::SYS_symlinkat, libc::EACCES.cast_unsigned())),
         UserNamespaces | WholeProc => return Ok(()),
     }
     install(&program(&denied, clone_flags.then_some(eperm)))

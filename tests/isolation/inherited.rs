@@ -29,12 +29,14 @@ fn ignore(signals: &[i32]) {
 }
 
 #[test]
+#[kennel_claim::claim("inherited/signals")]
 fn a_caller_that_ignores_its_childrens_ends_hangs_nothing() {
     let mut command = after(|| ignore(&[libc::SIGCHLD]), "sleep 0.1; (exit 4); exit 3");
     ran_within(Duration::from_secs(20), &mut command).expect_code(3);
 }
 
 #[test]
+#[kennel_claim::claim("inherited/signals")]
 fn a_program_that_ignores_its_childrens_ends_can_use_the_library() {
     let command = std::env::current_exe().unwrap();
     let mut command = Command::new(command);
@@ -51,6 +53,7 @@ pub fn ignores_children(_: &[std::ffi::OsString]) -> i32 {
 }
 
 #[test]
+#[kennel_claim::claim("inherited/signals")]
 fn signals_that_the_caller_ignores_or_blocks_are_neither_inside() {
     fn oddities() {
         ignore(&[libc::SIGPIPE, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGTERM, libc::SIGRTMIN()]);
@@ -66,6 +69,7 @@ fn signals_that_the_caller_ignores_or_blocks_are_neither_inside() {
 }
 
 #[test]
+#[kennel_claim::claim("inherited/umask")]
 fn a_strange_mask_of_permissions_breaks_nothing_and_is_the_commands() {
     for mask in [0o000, 0o077, 0o777] {
         let mut command = kennel([
@@ -90,6 +94,7 @@ fn a_strange_mask_of_permissions_breaks_nothing_and_is_the_commands() {
 }
 
 #[test]
+#[kennel_claim::claim("inherited/streams-and-odd-variables")]
 fn closed_standard_streams_break_nothing() {
     fn close() {
         // SAFETY: plain calls.
@@ -111,6 +116,7 @@ fn closed_standard_streams_break_nothing() {
 }
 
 #[test]
+#[kennel_claim::claim("inherited/keys")]
 fn the_callers_session_keyring_is_not_the_commands() {
     const KEYCTL_GET_KEYRING_ID: i32 = 0;
     const KEY_SPEC_SESSION_KEYRING: i32 = -3;
@@ -126,6 +132,7 @@ fn the_callers_session_keyring_is_not_the_commands() {
 }
 
 #[test]
+#[kennel_claim::claim("inherited/streams-and-odd-variables")]
 fn variables_that_are_no_variables_or_stand_twice_do_no_harm() {
     let mut command = Command::new("python3");
     let script = "import ctypes,sys,os\n\

@@ -105,13 +105,11 @@ fn everything_inside_dies_with_the_command() {
 
 /// PID 1 of the sandbox that a kennel runs, as the host numbers it.
 fn init_of(kennel: u32) -> u32 {
-    eventually("kennel has a child", || {
-        let list = std::fs::read_to_string(format!("/proc/{kennel}/task/{kennel}/children")).ok()?;
-        list.split_whitespace().next()?.parse().ok()
-    })
+    eventually("kennel has a child", || kennel_tests::leftovers::children_of(kennel).first().copied())
 }
 
 #[test]
+#[kennel_claim::claim("processes/pid-1-holds-no-descriptor")]
 fn pid_1_holds_its_link_and_its_signals_and_no_other_descriptor() {
     if !am_root() {
         return skipped("only root can look at PID 1's descriptors from outside");
@@ -143,6 +141,7 @@ fn a_killed_pid_1_ends_the_sandbox() {
 
 /// Whoever makes the network is killed in the middle of it: a command would find itself in the host's.
 #[test]
+#[kennel_claim::claim("privileges/no-network-no-command")]
 fn without_a_network_that_was_finished_there_is_no_command() {
     let Some(strace) = program("strace") else { return skipped("strace is not installed") };
     let scratch = Scratch::new();
@@ -158,4 +157,39 @@ fn without_a_network_that_was_finished_there_is_no_command() {
     assert!(trace.contains("unshare(CLONE_NEWNET)"), "nobody was killed: {trace}");
     assert_eq!((told.code, told.stdout.as_str()), (125, ""), "{told:?}");
     assert!(told.stderr.contains("create an empty network"), "{told:?}");
+}
+
+/// Every user namespace has files of its own there under the same names, and processors that look for them at once wait for
+/// each other: sixteen started half as many sandboxes as eight.
+#[test]
+fn a_start_opens_nothing_of_the_hosts_proc_sys() {
+    let Some(strace) = program("strace") else { return skipped("strace is not installed") };
+    let scratch = Scratch::new();
+    let ways: [&[&str]; 6] = [
+        &[],
+        &["--net", "host"],
+        &["--allow-domain", "example.com"],
+        &["--reads", "listed"],
+        &["--seccomp", "permissive"],
+        &["--deny-read", "/proc"],
+    ];
+    for flags in ways {
+        let mut command = Command::new(&strace);
+        command.args(["-f", "-qq", "-y", "-o"]).arg(scratch.join("trace"));
+        command.args(["-e", "trace=open,openat,openat2"]);
+        command.arg(kennel_bin()).args(["run", "--no-settings"]).args(flags).args(["--", "true"]);
+        let told = ran(&mut command);
+        if told.stderr.contains("ptrace") {
+            return skipped("strace cannot trace here");
+        }
+        assert_eq!(told.code, 0, "{told:?}");
+        let trace = std::fs::read_to_string(scratch.join("trace")).unwrap();
+        // By its path it is the host's; the sandbox's own is reached from a descriptor that leads nowhere yet.
+        let hosts: Vec<&str> = trace.lines().filter(|line| line.contains("\"/proc/sys")).collect();
+        assert!(hosts.is_empty(), "{flags:?}: {hosts:#?}");
+        for limit in ["max_inotify_instances", "max_inotify_watches"] {
+            let set = trace.lines().filter(|line| line.contains(&format!("\"{limit}\"")));
+            assert_eq!(set.count(), 1, "{flags:?}: {trace}");
+        }
+    }
 }

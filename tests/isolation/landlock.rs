@@ -94,6 +94,7 @@ fn a_file_that_is_not_listed_cannot_be_opened_again_through_a_descriptor() {
 
 /// Mounts are Landlock's to refuse as well: in a user namespace of its own the command has every capability.
 #[test]
+#[kennel_claim::claim("privileges/nested-namespaces-mount-nothing")]
 fn a_nested_namespace_with_all_capabilities_mounts_nothing() {
     let script = Script::new()
         .call(libc::SYS_unshare, args![libc::CLONE_NEWUSER | libc::CLONE_NEWNS])

@@ -78,6 +78,7 @@ fn search(command: &mut Command, needles: &[&str]) {
 }
 
 #[test]
+#[kennel_claim::claim("processes/pid-1-holds-no-memory")]
 fn pid_1_holds_nothing_of_the_callers_environment() {
     if !am_root() {
         return skipped("searching another process's memory needs root");
@@ -88,6 +89,7 @@ fn pid_1_holds_nothing_of_the_callers_environment() {
 }
 
 #[test]
+#[kennel_claim::claim("processes/pid-1-holds-no-memory")]
 fn pid_1_holds_nothing_of_the_callers_arguments() {
     if !am_root() {
         return skipped("searching another process's memory needs root");
@@ -136,12 +138,13 @@ fn search_only(command: &mut Command, needle: &str) {
 }
 
 #[test]
+#[kennel_claim::claim("processes/pid-1-holds-no-memory")]
 fn pid_1_holds_nothing_of_a_library_callers_heap_stack_or_environment() {
     if !am_root() {
         return skipped("searching another process's memory needs root");
     }
     let (heap, variable) = (secret("heap"), secret("embedder"));
-    let mut embedder = probe_outside("embedder", &[""])
+    let mut embedder = probe_outside("isolation-embedder", &[""])
         .env("TOKEN", &variable)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -26,6 +26,7 @@ fn inside(flags: &[&str]) -> BTreeMap<String, String> {
 }
 
 #[test]
+#[kennel_claim::claim("privileges/own-namespaces")]
 fn every_namespace_differs_from_the_hosts() {
     let (host, one) = (host(), inside(&[]));
     for kind in KINDS {
@@ -34,6 +35,7 @@ fn every_namespace_differs_from_the_hosts() {
 }
 
 #[test]
+#[kennel_claim::claim("privileges/own-namespaces")]
 fn two_sandboxes_share_no_namespace() {
     // Both at once: a number is free again for the next namespace as soon as one has ended.
     let scratch = Scratch::new();
@@ -70,6 +72,7 @@ fn the_hosts_network_is_shared_only_when_asked_for() {
 }
 
 #[test]
+#[kennel_claim::claim("network/none-is-a-loopback")]
 fn a_network_of_its_own_has_a_loopback_and_nothing_else() {
     let told =
         run_sh::<&str>([], "cat /proc/net/dev | tail -n +3 | cut -d: -f1; tail -n +2 /proc/net/route").ok();
@@ -115,6 +118,7 @@ fn the_command_is_root_inside_on_request_and_its_files_are_the_callers() {
 }
 
 #[test]
+#[kennel_claim::claim("privileges/root-is-confined")]
 fn root_outside_is_confined_to_a_user_namespace_too() {
     if !am_root() {
         return kennel_tests::skipped("this is about callers that are root");

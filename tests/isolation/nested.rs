@@ -52,6 +52,7 @@ fn is_possible() -> bool {
 }
 
 #[test]
+#[kennel_claim::claim("privileges/nested-rules-hold", "privileges/nested-limits-hold")]
 fn a_sandboxs_rules_hold_in_namespaces_of_the_commands_own() {
     if !is_possible() {
         return;
@@ -111,6 +112,7 @@ fn bwrap_works_inside() {
 }
 
 #[test]
+#[kennel_claim::claim("privileges/nested-rules-hold")]
 fn kennel_in_kennel_tightens_only() {
     if !is_possible() {
         return;
@@ -137,7 +139,7 @@ fn kennel_in_kennel_tightens_only() {
     let report = project.0.join("report.json");
     let told = inner(
         &["--profile", "agent", "--report", report.to_str().unwrap()],
-        "$K run --profile agent -- true",
+        "$K run --quiet --profile agent -- true",
     )
     .ok();
     assert_eq!(told.stderr, "");
@@ -157,12 +159,16 @@ fn kennel_in_kennel_tightens_only() {
 }
 
 #[test]
+#[kennel_claim::claim("privileges/nested-guard-or-nothing")]
 fn an_inner_sandbox_that_nobody_could_guard_does_not_start() {
     if !is_possible() {
         return;
     }
     let project = Project::new();
-    for inner in ["--deny-write nothing-here", "--deny-write .claude/other", "--unix-sockets listed"] {
+    let socket = project.0.join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let listed = format!("--unix-sockets listed --allow-unix-socket {}", socket.display());
+    for inner in ["--deny-write nothing-here", "--deny-write .claude/other", &listed] {
         let told = project
             .run(&["--profile", "agent"], &format!("$K run --allow-write . {inner} -- touch nothing-here"));
         assert_eq!(told.code, 125, "{inner}: {told:?}");

@@ -22,6 +22,7 @@ fn status(flags: &[&str], pid: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
+#[kennel_claim::claim("privileges/no-capabilities")]
 fn all_capability_sets_of_the_command_and_of_pid_1_are_empty() {
     for flags in EVERY_WAY {
         for pid in ["self", "1"] {
@@ -34,6 +35,7 @@ fn all_capability_sets_of_the_command_and_of_pid_1_are_empty() {
 }
 
 #[test]
+#[kennel_claim::claim("privileges/no-new-privileges")]
 fn no_new_privileges_can_be_gained_by_the_command_or_pid_1() {
     for flags in EVERY_WAY {
         for pid in ["self", "1"] {
@@ -43,6 +45,7 @@ fn no_new_privileges_can_be_gained_by_the_command_or_pid_1() {
 }
 
 #[test]
+#[kennel_claim::claim("privileges/filter-stays")]
 fn the_filter_holds_for_the_command_and_for_pid_1() {
     for (profile, mode) in [("strict", "2"), ("default", "2"), ("permissive", "2"), ("none", "0")] {
         for pid in ["self", "1"] {
@@ -53,6 +56,7 @@ fn the_filter_holds_for_the_command_and_for_pid_1() {
 
 /// User 0 gets capabilities by executing a program, unless these bits say otherwise; each is locked.
 #[test]
+#[kennel_claim::claim("privileges/no-capabilities")]
 fn root_inside_gains_nothing_by_executing_or_changing_users() {
     const PR_GET_SECUREBITS: i32 = 27;
     const PR_SET_SECUREBITS: i32 = 28;

@@ -112,6 +112,7 @@ fn a_program_can_be_traced_by_its_parent_under_default() {
 }
 
 #[test]
+#[kennel_claim::claim("privileges/filter-stays")]
 fn the_filter_cannot_be_taken_off() {
     const SET_MODE_STRICT: i32 = 0;
     let script = Script::new()

@@ -3,12 +3,8 @@
 use std::time::Duration;
 
 use kennel::{Ended, Sandbox, SandboxError, Stdio};
-use kennel_tests::{eventually, ran_within, role};
+use kennel_tests::{eventually, plain_sandbox, ran_within, role};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-
-fn plain() -> Sandbox {
-    Sandbox::builder().build().expect("the default configuration")
-}
 
 /// Runs `work` on a runtime with one thread. What would hang fails.
 #[track_caller]
@@ -25,7 +21,7 @@ fn threads() -> usize {
 
 /// The role: a program of its own, in which no other test has threads.
 pub fn many(_: &[std::ffi::OsString]) -> i32 {
-    let sandbox = plain();
+    let sandbox = plain_sandbox();
     on_one_thread(async {
         let mut children = Vec::new();
         for number in 0..200 {
@@ -69,7 +65,7 @@ fn output_and_limits_are_as_without_waiting() {
 /// What is ready is told once to tokio, so whatever a turn leaves must not be forgotten.
 #[test]
 fn a_flood_arrives_whole() {
-    let sandbox = plain();
+    let sandbox = plain_sandbox();
     on_one_thread(async {
         let flood = "head -c 20000000 /dev/zero; head -c 10000000 /dev/zero >&2";
         let (one, two) = tokio::join!(
@@ -84,7 +80,7 @@ fn a_flood_arrives_whole() {
 
 #[test]
 fn a_conversation_line_by_line() {
-    let sandbox = plain();
+    let sandbox = plain_sandbox();
     on_one_thread(async {
         let mut command = sandbox.command("sh");
         command.args(["-c", "while read x; do echo \"heard $x\"; done; exit 3"]);
@@ -104,7 +100,7 @@ fn a_conversation_line_by_line() {
 
 #[test]
 fn signals_and_kills_arrive() {
-    let sandbox = plain();
+    let sandbox = plain_sandbox();
     on_one_thread(async {
         let mut command = sandbox.command("sh");
         command.args(["-c", "trap 'echo caught; exit 4' TERM; echo ready; while :; do sleep 0.1; done"]);
@@ -130,7 +126,7 @@ fn is_gone(pid: u32) -> bool {
 
 #[test]
 fn dropping_cancels() {
-    let sandbox = plain();
+    let sandbox = plain_sandbox();
     on_one_thread(async {
         let child = sandbox.command("sleep").arg("60").spawn_async().await.unwrap();
         let pid = child.id();
@@ -160,7 +156,7 @@ fn dropping_cancels() {
 
 #[test]
 fn a_runtime_that_ends_leaves_nothing() {
-    let sandbox = plain();
+    let sandbox = plain_sandbox();
     let pids = on_one_thread(async {
         let mut pids = Vec::new();
         for _ in 0..5 {

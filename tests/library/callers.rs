@@ -6,13 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use kennel::{Sandbox, SandboxError};
-use kennel_tests::{ran_within, role};
+use kennel_tests::{plain_sandbox, ran_within, role};
 
 const LONG: Duration = Duration::from_secs(90);
-
-fn plain() -> Sandbox {
-    Sandbox::builder().build().expect("the default configuration")
-}
 
 fn echoes(sandbox: &Sandbox) {
     assert_eq!(sandbox.run_with_input("cat", &[], b"hello").expect("it runs").stdout, "hello");
@@ -43,7 +39,7 @@ pub fn large(_: &[OsString]) -> i32 {
             });
         }
         let _stop = Stop(&stop);
-        let sandbox = plain();
+        let sandbox = plain_sandbox();
         for _ in 0..20 {
             echoes(&sandbox);
         }
@@ -80,7 +76,7 @@ pub fn waiting(_: &[OsString]) -> i32 {
             }
         });
         let _stop = Stop(&stop);
-        let sandbox = plain();
+        let sandbox = plain_sandbox();
         for _ in 0..50 {
             // The loop may well take PID 1 of the sandbox: an exec makes every child one that SIGCHLD tells of. What
             // the sandbox came to must not depend on who takes it.
@@ -111,7 +107,7 @@ fn a_caller_with_a_sigchld_handler_and_a_wait_loop_is_not_disturbed() {
 pub fn undumpable(_: &[OsString]) -> i32 {
     // SAFETY: sets a flag of this process.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
-    match plain().run("echo", &["hello"]) {
+    match plain_sandbox().run("echo", &["hello"]) {
         Ok(result) => assert_eq!(result.stdout, "hello\n"),
         Err(error @ SandboxError::NamespaceCreation(_)) => {
             let text = error.to_string();
@@ -131,7 +127,7 @@ fn a_caller_that_is_not_dumpable_is_served_or_told_why_not() {
 
 /// The role: short of descriptors.
 pub fn ephemeral(_: &[OsString]) -> i32 {
-    let sandbox = plain();
+    let sandbox = plain_sandbox();
     echoes(&sandbox);
     let held: Vec<_> = (0..).map_while(|_| std::fs::File::open("/dev/null").ok()).take(4000).collect();
     // SAFETY: a plain structure; what is open stays open.
@@ -149,7 +145,7 @@ pub fn ephemeral(_: &[OsString]) -> i32 {
 
 #[test]
 fn from_threads_that_come_and_go() {
-    let sandbox = std::sync::Arc::new(plain());
+    let sandbox = std::sync::Arc::new(plain_sandbox());
     for _ in 0..30 {
         let shared = sandbox.clone();
         std::thread::spawn(move || echoes(&shared)).join().expect("the thread ends");
@@ -166,7 +162,8 @@ fn signals_that_the_caller_blocks_or_ignores_are_the_command_s_to_decide() {
             libc::sigfillset(&raw mut all);
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
         }
-        let result = plain().run("grep", &["-E", "Sig(Blk|Ign)", "/proc/self/status"]).expect("it runs");
+        let result =
+            plain_sandbox().run("grep", &["-E", "Sig(Blk|Ign)", "/proc/self/status"]).expect("it runs");
         let masks: Vec<_> = result.stdout.split_whitespace().filter(|word| !word.contains(':')).collect();
         assert_eq!(masks, ["0000000000000000"; 2], "{}", result.stdout);
     })

@@ -4,10 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::time::{Duration, Instant};
 
 use kennel::{Sandbox, SandboxError};
-
-fn plain() -> Sandbox {
-    Sandbox::builder().build().expect("the default configuration")
-}
+use kennel_tests::plain_sandbox;
 
 /// Fails the test when `work` takes longer than `limit`: for what would otherwise hang.
 #[track_caller]
@@ -19,8 +16,9 @@ fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 
 
 #[test]
 fn a_conversation_line_by_line() {
-    let mut child =
-        plain().spawn("sh", &["-c", "while read x; do echo \"heard $x\"; done; exit 3"]).expect("starts");
+    let mut child = plain_sandbox()
+        .spawn("sh", &["-c", "while read x; do echo \"heard $x\"; done; exit 3"])
+        .expect("starts");
     let mut stdin = child.take_stdin().expect("piped");
     let mut lines = BufReader::new(child.take_stdout().expect("piped")).lines();
     for word in ["one", "two", "three"] {
@@ -34,7 +32,7 @@ fn a_conversation_line_by_line() {
 
 #[test]
 fn standard_error_has_a_stream_of_its_own() {
-    let mut child = plain().spawn("sh", &["-c", "echo out; echo err >&2"]).expect("starts");
+    let mut child = plain_sandbox().spawn("sh", &["-c", "echo out; echo err >&2"]).expect("starts");
     let (mut out, mut err) = (String::new(), String::new());
     child.take_stdout().expect("piped").read_to_string(&mut out).expect("text");
     child.take_stderr().expect("piped").read_to_string(&mut err).expect("text");
@@ -44,7 +42,7 @@ fn standard_error_has_a_stream_of_its_own() {
 
 #[test]
 fn a_stream_can_be_taken_once() {
-    let mut child = plain().spawn("true", &[]).expect("starts");
+    let mut child = plain_sandbox().spawn("true", &[]).expect("starts");
     assert!(child.take_stdin().is_some() && child.take_stdin().is_none());
     assert!(child.take_stdout().is_some() && child.take_stdout().is_none());
     assert!(child.take_stderr().is_some() && child.take_stderr().is_none());
@@ -52,21 +50,22 @@ fn a_stream_can_be_taken_once() {
 
 #[test]
 fn waiting_closes_the_input_that_was_not_taken() {
-    let mut child = plain().spawn("cat", &[]).expect("starts");
+    let mut child = plain_sandbox().spawn("cat", &[]).expect("starts");
     assert!(within(Duration::from_secs(20), move || child.wait()).expect("it ends").success());
 }
 
 #[test]
 fn waiting_drops_output_that_was_not_taken() {
     // More than a pipe holds: if nobody read it or closed the pipe, the command would never end.
-    let mut child = plain().spawn("sh", &["-c", "head -c 1000000 /dev/zero; exit 5"]).expect("starts");
+    let mut child =
+        plain_sandbox().spawn("sh", &["-c", "head -c 1000000 /dev/zero; exit 5"]).expect("starts");
     let result = within(Duration::from_secs(20), move || child.wait()).expect("it ends");
     assert_eq!((result.exit_code, result.stdout.len()), (5, 0));
 }
 
 #[test]
 fn wait_timeout_says_timeout_and_the_command_goes_on() {
-    let mut child = plain().spawn("sh", &["-c", "read x; exit 6"]).expect("starts");
+    let mut child = plain_sandbox().spawn("sh", &["-c", "read x; exit 6"]).expect("starts");
     let begun = Instant::now();
     assert!(matches!(child.wait_timeout(Duration::from_millis(200)), Err(SandboxError::Timeout)));
     assert!(begun.elapsed() >= Duration::from_millis(200));
@@ -78,7 +77,7 @@ fn wait_timeout_says_timeout_and_the_command_goes_on() {
 
 #[test]
 fn the_longest_duration_there_is_can_be_waited_for() {
-    let mut child = plain().spawn("true", &[]).expect("starts");
+    let mut child = plain_sandbox().spawn("true", &[]).expect("starts");
     let result = within(Duration::from_secs(20), move || child.wait_timeout(Duration::MAX));
     assert!(result.expect("it ends").success());
 }
@@ -101,7 +100,7 @@ fn the_clock_of_the_sandbox_runs_in_wait_timeout_too() {
 
 #[test]
 fn killing_ends_it_and_is_told() {
-    let mut child = plain().spawn("sleep", &["60"]).expect("starts");
+    let mut child = plain_sandbox().spawn("sleep", &["60"]).expect("starts");
     child.kill();
     child.kill();
     let result = within(Duration::from_secs(20), move || child.wait()).expect("it ends");
@@ -110,7 +109,7 @@ fn killing_ends_it_and_is_told() {
 
 #[test]
 fn a_child_can_be_sent_to_another_thread() {
-    let mut child = plain().spawn("sh", &["-c", "exit 8"]).expect("starts");
+    let mut child = plain_sandbox().spawn("sh", &["-c", "exit 8"]).expect("starts");
     let code =
         std::thread::spawn(move || child.wait().expect("it ends").exit_code).join().expect("the thread ends");
     assert_eq!(code, 8);
@@ -118,7 +117,7 @@ fn a_child_can_be_sent_to_another_thread() {
 
 #[test]
 fn the_pid_of_init_is_a_process_of_this_host() {
-    let child = plain().spawn("sleep", &["60"]).expect("starts");
+    let child = plain_sandbox().spawn("sleep", &["60"]).expect("starts");
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.init_pid())).expect("it exists");
     let inner = status.lines().find(|line| line.starts_with("NSpid:")).expect("NSpid");
     assert_eq!(inner.split_whitespace().last(), Some("1"), "{inner}");

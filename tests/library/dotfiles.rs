@@ -31,6 +31,7 @@ fn written(
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/obeyed-names-stay")]
 fn dotfiles_are_protected_in_what_can_be_written_wherever_the_command_starts() {
     let without = project();
     let open =

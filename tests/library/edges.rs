@@ -6,13 +6,9 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::time::{Duration, Instant};
 
 use kennel::{Ended, Sandbox, Stdio};
-use kennel_tests::{Scratch, ran_within, role};
+use kennel_tests::{Scratch, plain_sandbox, ran_within, role};
 
 const LIMIT: Duration = Duration::from_secs(60);
-
-fn plain() -> Sandbox {
-    Sandbox::builder().build().expect("the default configuration")
-}
 
 #[track_caller]
 fn plays(name: &str) {
@@ -45,13 +41,15 @@ pub fn closed(_: &[OsString]) -> i32 {
 }
 
 #[test]
+#[kennel_claim::claim("processes/closed-streams")]
 fn streams_that_the_caller_has_closed_lead_nowhere_and_stay_closed() {
     plays("closed-caller");
 }
 
 /// The role: a forked copy of this process holds copies of everything.
 pub fn forked(_: &[OsString]) -> i32 {
-    let mut child = plain().command("sleep").arg("60").stdin(Stdio::null()).spawn().expect("it starts");
+    let mut child =
+        plain_sandbox().command("sleep").arg("60").stdin(Stdio::null()).spawn().expect("it starts");
     // SAFETY: the copy only waits to be killed.
     let copy = unsafe { libc::fork() };
     if copy == 0 {
@@ -84,10 +82,11 @@ pub fn pipe_signal(_: &[OsString]) -> i32 {
     // SAFETY: the default action of a signal.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let input = vec![0u8; 4 << 20];
-    let result = plain().run_with_input("true", &[], &input).expect("it runs");
+    let result = plain_sandbox().run_with_input("true", &[], &input).expect("it runs");
     assert!(result.success());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let result = runtime.block_on(plain().command("true").input(input).output_async()).expect("it runs");
+    let result =
+        runtime.block_on(plain_sandbox().command("true").input(input).output_async()).expect("it runs");
     assert!(result.success());
     // SAFETY: a plain call; the set is filled in.
     let pending = unsafe {
@@ -107,7 +106,7 @@ fn a_command_that_closes_its_input_does_not_kill_its_caller() {
 /// The role: what the command reads of a file that was given must not move standard input.
 pub fn given_file(words: &[OsString]) -> i32 {
     let given = std::fs::File::open(&words[0]).expect("a file");
-    let result = plain().command("cat").stdin(given).output().expect("it runs");
+    let result = plain_sandbox().command("cat").stdin(given).output().expect("it runs");
     assert_eq!(result.stdout_bytes.len(), 100_000);
     let mut stdin = std::io::stdin();
     let mut own = String::new();
@@ -130,8 +129,11 @@ fn a_file_that_is_given_does_not_move_the_callers_own_input() {
 fn a_file_that_is_given_stands_where_the_command_has_left_it() {
     let scratch = Scratch::new();
     let mut file = std::fs::File::open(scratch.write("lines", "one\ntwo\n")).unwrap();
-    let result =
-        plain().command("sh").args(["-c", "read x; echo $x"]).stdin(file.try_clone().unwrap()).output();
+    let result = plain_sandbox()
+        .command("sh")
+        .args(["-c", "read x; echo $x"])
+        .stdin(file.try_clone().unwrap())
+        .output();
     assert_eq!(result.unwrap().stdout, "one\n");
     assert_eq!(file.stream_position().unwrap(), 4);
     file.seek(SeekFrom::Start(0)).unwrap();
@@ -149,7 +151,8 @@ fn an_ordered_end_does_not_wait_for_a_reader() {
         let writer = libc::open(fifo.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
         (std::fs::File::from_raw_fd(reader), std::fs::File::from_raw_fd(writer))
     };
-    let mut child = plain().command("yes").stdin(Stdio::null()).stdout(writer).spawn().expect("it starts");
+    let mut child =
+        plain_sandbox().command("yes").stdin(Stdio::null()).stdout(writer).spawn().expect("it starts");
     std::thread::sleep(Duration::from_millis(300));
     let began = Instant::now();
     child.kill();
@@ -160,7 +163,7 @@ fn an_ordered_end_does_not_wait_for_a_reader() {
 
 #[test]
 fn waiting_reads_a_terminal_dry() {
-    let mut child = plain().command("seq").arg("100000").terminal(24, 80).spawn().expect("it starts");
+    let mut child = plain_sandbox().command("seq").arg("100000").terminal(24, 80).spawn().expect("it starts");
     assert!(child.wait().expect("it ends").success());
 }
 
@@ -174,7 +177,7 @@ pub fn small_files(args: &[OsString]) -> i32 {
     }
     let given = std::fs::File::create(&args[0]).expect("a file");
     let script = "head -c 8000000 /dev/zero; exit 7";
-    let result = plain().command("sh").args(["-c", script]).stdout(given).status().expect("it runs");
+    let result = plain_sandbox().command("sh").args(["-c", script]).stdout(given).status().expect("it runs");
     assert_eq!(result.exit_code, 7);
     assert!(result.stream_failure.as_deref().is_some_and(|why| why.contains("File too large")), "{result:?}");
     0

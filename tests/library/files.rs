@@ -36,6 +36,8 @@ fn hooks_of_git_stay_at_its_level_and_under_the_profiles_for_agents_and_builds()
     for name in ["HEAD", "config", "objects/x", "refs/x", "hooks/x"] {
         scratch.write(&format!("work/.git/{name}"), "text\n");
     }
+    // Without a HEAD that git takes for one, it is no repository.
+    scratch.write("work/.git/HEAD", "ref: refs/heads/main\n");
     let work = scratch.join("work");
     let script = "echo x > .git/hooks/pre-commit || echo kept; echo x > .git/objects/y && echo written; rm .git/hooks/pre-commit";
     let plain = Sandbox::builder().allow_write(&work).working_dir(&work);
@@ -155,6 +157,7 @@ pub fn moving(arguments: &[OsString]) -> i32 {
 }
 
 #[test]
+#[kennel_claim::claim("files/rules-do-not-move")]
 fn relative_rules_mean_what_they_meant_when_they_were_said() {
     let scratch = Scratch::new();
     for part in ["a", "b"] {
@@ -171,6 +174,7 @@ fn relative_rules_mean_what_they_meant_when_they_were_said() {
 }
 
 #[test]
+#[kennel_claim::claim("files/unexpanded-rules-are-errors")]
 fn a_deny_of_the_home_hides_it_and_one_that_nobody_expanded_is_an_error() {
     // The home of this very process, whose key is made here and removed again.
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());

@@ -63,6 +63,7 @@ fn check_stand_in(text: &str) {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/library-holds-stand-ins")]
 fn a_command_a_session_and_a_pool_hold_stand_ins_only() {
     let sandbox = Sandbox::from_policy(policy(vec![of_value("TOKEN")])).expect("a sandbox");
     let one = searched(sandbox.command("sh"));
@@ -81,6 +82,7 @@ fn a_command_a_session_and_a_pool_hold_stand_ins_only() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/library-holds-stand-ins")]
 fn the_search_finds_a_value_that_is_injected() {
     let inject = secret("TOKEN", SecretSource::Value(REAL.into()), SecretMode::Inject);
     let sandbox = Sandbox::from_policy(policy(vec![inject])).expect("a sandbox");
@@ -90,6 +92,7 @@ fn the_search_finds_a_value_that_is_injected() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/library-holds-stand-ins")]
 fn no_other_variable_and_no_argument_holds_the_value() {
     let sandbox = Sandbox::from_policy(policy(vec![of_value("TOKEN")])).expect("a sandbox");
     let script = r#"echo "$OTHER"; echo "$BASIC"; echo "$1"; echo "$TOKEN""#;
@@ -108,13 +111,14 @@ fn no_other_variable_and_no_argument_holds_the_value() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/source-files-are-hidden")]
 fn a_file_that_holds_the_value_is_hidden_or_shows_the_stand_in() {
     let scratch = Scratch::new();
     let (source, masked) = (scratch.path().join("source"), scratch.path().join("npmrc"));
     std::fs::write(&source, format!("{REAL}\n")).expect("written");
     std::fs::write(&masked, format!("//registry/:_authToken={REAL}\nemail=me\n")).expect("written");
     let mut rule = secret("TOKEN", SecretSource::File(source.clone()), SecretMode::Swap);
-    rule.files = vec![MaskedFile { path: masked.clone() }];
+    rule.files = vec![MaskedFile { path: masked.clone(), rest: true }];
     let mut policy = policy(vec![rule]);
     // Whatever else shows them.
     let allow = kennel::Sandbox::builder().allow_write(scratch.path()).build().expect("a sandbox");
@@ -135,6 +139,7 @@ fn a_file_that_holds_the_value_is_hidden_or_shows_the_stand_in() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/certificate-stays")]
 fn programs_are_led_to_a_bundle_that_holds_the_sandboxs_certificate() {
     let sandbox = Sandbox::from_policy(policy(vec![of_value("TOKEN")])).expect("a sandbox");
     let script = r#"
@@ -180,11 +185,12 @@ fn what_cannot_be_is_an_error_that_says_what_to_do() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/source-files-are-hidden")]
 fn a_masked_file_that_the_host_replaces_is_hidden() {
     let scratch = Scratch::new();
     let masked = scratch.write("token", &format!("{REAL}\n"));
     let mut rule = of_value("TOKEN");
-    rule.files = vec![MaskedFile { path: masked.clone() }];
+    rule.files = vec![MaskedFile { path: masked.clone(), rest: true }];
     let sandbox = Sandbox::from_policy(policy(vec![rule])).expect("a sandbox");
     let script = format!(
         "cat {0}; echo ready; read -r line; for i in $(seq 200); do cat {0} 2>/dev/null; sleep 0.01; done",

@@ -9,7 +9,7 @@ use kennel::Sandbox;
 use kennel_tests::leftovers::{Host, adopt_orphans, processes_left_with, reap_everything, unique_sleep};
 use kennel_tests::{Scratch, ran_within, role};
 
-use crate::kills::Dice;
+use crate::lifecycle::kills::Dice;
 
 /// The role: a program that starts sandboxes from four threads and never ends by itself.
 pub fn embedder(arguments: &[OsString]) -> i32 {
@@ -47,7 +47,7 @@ pub fn killer(arguments: &[OsString]) -> i32 {
     let sleep = unique_sleep();
     let (mut started, mut wrong) = (0, Vec::new());
     for _ in 0..40 {
-        let mut command = role::play("embedder");
+        let mut command = role::play("lifecycle-embedder");
         command.arg(hooks.parent().expect("it has one")).arg(&*sleep).stdout(Stdio::piped());
         let mut child = command.spawn().expect("this executable");
         std::thread::sleep(dice.moment(Duration::from_millis(80)));
@@ -72,6 +72,7 @@ pub fn killer(arguments: &[OsString]) -> i32 {
 }
 
 #[test]
+#[kennel_claim::claim("ends/nothing-after-a-library-caller")]
 fn nothing_is_left_when_a_program_that_uses_the_library_is_killed_at_any_moment() {
     let seed = std::time::UNIX_EPOCH.elapsed().expect("after 1970").subsec_nanos();
     let mut command = role::play("embedder-killer");

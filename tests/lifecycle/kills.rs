@@ -237,7 +237,7 @@ pub fn killer(arguments: &[OsString]) -> i32 {
 
 fn driver(target: &str, runs: u32) -> Command {
     let seed = std::time::UNIX_EPOCH.elapsed().expect("after 1970").subsec_nanos();
-    let mut driver = role::play("killer");
+    let mut driver = role::play("lifecycle-killer");
     driver.args([target, &runs.to_string(), &seed.to_string()]);
     driver
 }
@@ -248,16 +248,19 @@ fn nothing_is_left_after(mut driver: Command) {
 }
 
 #[test]
+#[kennel_claim::claim("ends/nothing-after-sigkill")]
 fn nothing_is_left_when_the_controller_is_killed_at_any_moment() {
     nothing_is_left_after(driver("controller", 300));
 }
 
 #[test]
+#[kennel_claim::claim("ends/nothing-after-sigkill")]
 fn nothing_is_left_when_pid_1_is_killed_at_any_moment() {
     nothing_is_left_after(driver("init", 300));
 }
 
 #[test]
+#[kennel_claim::claim("ends/nothing-after-sigkill")]
 fn nothing_is_left_when_both_are_killed_at_any_moment() {
     nothing_is_left_after(driver("both", 150));
 }

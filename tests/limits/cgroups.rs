@@ -10,7 +10,7 @@ use kennel_tests::leftovers::{cgroups, processes_left_with, unique_sleep};
 use kennel_tests::probe::probe_outside;
 use kennel_tests::{eventually, kennel, ran_within};
 
-use crate::{PATIENCE, cannot_limit, scaled};
+use crate::limits::{PATIENCE, cannot_limit, scaled};
 
 /// The cgroups that a controller has made and not removed.
 fn of_controller(pid: u32) -> Vec<PathBuf> {
@@ -126,6 +126,7 @@ fn a_run_removes_nothing_that_is_in_use_or_not_its_own() {
 
 /// It holds the number of the process that made it.
 #[test]
+#[kennel_claim::claim("ends/cgroup-has-no-name-inside")]
 fn the_name_of_its_cgroup_is_not_told_inside() {
     if cannot_limit() {
         return;

@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use kennel_tests::probe::executable;
 use kennel_tests::{Scratch, am_root, kennel, kennel_bin, ran, ran_within, skipped};
 
-use crate::refusals::STRANGER;
-use crate::{PATIENCE, is_unified};
+use crate::limits::refusals::STRANGER;
+use crate::limits::{PATIENCE, is_unified};
 
 /// Held by those to whom it matters whether a stranger has folders.
 pub fn turn() -> MutexGuard<'static, ()> {
@@ -68,7 +68,7 @@ fn a_user_with_folders_of_their_own_has_the_same_limits() {
     let mut suite = std::process::Command::new(executable());
     suite.uid(STRANGER).gid(STRANGER).current_dir(home.path());
     suite.env("HOME", home.path()).env("KENNEL_BIN", kennel_bin()).env("KENNEL_TEST_NEEDS_CGROUPS", "1");
-    suite.args(["memory::", "processes::", "cgroups::what", "--test-threads=2"]);
+    suite.args(["limits::memory::", "limits::processes::", "limits::cgroups::what", "--test-threads=2"]);
     let ran = ran(&mut suite);
     assert_eq!(ran.code, 0, "{}\n{}", ran.stdout, ran.stderr);
     assert!(!ran.stdout.contains("SKIPPED") && ran.stdout.contains("test result: ok"), "{}", ran.stdout);

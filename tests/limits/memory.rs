@@ -2,13 +2,14 @@
 
 use std::process::Command;
 
-use crate::{cannot_limit, is_unified, told_of, told_of_sh};
+use crate::limits::{cannot_limit, is_unified, told_of, told_of_sh};
 
 const LIMIT: &[&str] = &["--memory", "64M"];
 /// What the kernel may go over or stop short by: it charges in batches.
 const SLACK: f64 = 4.0 * 1024.0 * 1024.0;
 
 #[test]
+#[kennel_claim::claim("ends/limits-hold-for-all")]
 fn a_memory_hog_is_killed_and_the_limit_is_named() {
     if cannot_limit() {
         return;

@@ -7,7 +7,7 @@ use kennel::{ExecutionResult, Sandbox, SandboxBuilder};
 use kennel_tests::probe::executable;
 use kennel_tests::role;
 
-use crate::{cannot_limit, is_unified, scaled};
+use crate::limits::{cannot_limit, is_unified, scaled};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {

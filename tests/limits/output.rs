@@ -8,7 +8,7 @@ use kennel::Sandbox;
 use kennel_tests::probe::{executable, probe_inside};
 use kennel_tests::role;
 
-use crate::scaled;
+use crate::limits::scaled;
 
 /// The most memory that a process has had, in bytes; 0 once it is gone.
 fn most_memory(child: &Child) -> u64 {
@@ -18,6 +18,7 @@ fn most_memory(child: &Child) -> u64 {
 }
 
 #[test]
+#[kennel_claim::claim("ends/output-is-bounded")]
 fn ten_gigabytes_of_output_are_capped_and_cost_the_controller_no_memory() {
     // Emulated, it is a hundredth: what counts is that it is far more than the controller may take.
     let bytes = (scaled(scaled(10 << 10)) << 20).to_string();

@@ -1,6 +1,6 @@
 //! Limits that each process has for itself.
 
-use crate::{told_of, told_of_sh};
+use crate::limits::{told_of, told_of_sh};
 
 #[test]
 fn open_files_end_at_their_limit() {

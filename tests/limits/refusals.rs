@@ -6,7 +6,7 @@ use std::process::Command;
 use kennel_tests::probe::probe_inside;
 use kennel_tests::{Scratch, am_root, kennel, ran_within, skipped};
 
-use crate::{PATIENCE, granted, is_unified};
+use crate::limits::{PATIENCE, granted, is_unified};
 
 /// Nobody, who owns nothing.
 pub const STRANGER: u32 = 65_534;
@@ -29,6 +29,7 @@ fn as_stranger(command: &mut Command) -> bool {
 }
 
 #[test]
+#[kennel_claim::claim("ends/limits-or-an-error", "hosts/cgroups-or-an-error")]
 fn a_limit_without_a_cgroup_is_refused_with_what_is_missing_and_how_to_get_it() {
     let _turn = granted::turn();
     for (flag, value, controller) in
@@ -42,6 +43,7 @@ fn a_limit_without_a_cgroup_is_refused_with_what_is_missing_and_how_to_get_it() 
         assert_eq!(ran.stdout, "", "the command was not started");
         assert!(ran.stderr.contains(&format!("controller {controller}:")), "{}", ran.stderr);
         assert!(ran.stderr.contains("\nhelp: "), "{}", ran.stderr);
+        assert!(ran.stderr.contains("\nor use `--best-effort`"), "{}", ran.stderr);
         if !is_unified() && am_root() {
             let remedy = format!("as root: install -d -o {STRANGER} /sys/fs/cgroup/");
             assert!(ran.stderr.contains(&remedy), "{}", ran.stderr);

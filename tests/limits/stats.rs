@@ -10,7 +10,7 @@ use kennel::{Sandbox, SandboxError, Usage};
 use kennel_tests::probe::executable;
 use kennel_tests::{kennel, ran_within, role};
 
-use crate::{PATIENCE, cannot_limit, told_of};
+use crate::limits::{PATIENCE, cannot_limit, told_of};
 
 #[test]
 fn statistics_are_told_at_the_end() {
@@ -144,12 +144,13 @@ fn another_word_than_live_is_a_mistake() {
 const BURNT: f64 = 290.0;
 
 #[test]
+#[kennel_claim::claim("ends/usage-is-counted")]
 fn what_was_used_is_counted_when_time_is_up() {
     for flags in [&["--timeout", "4s"][..], &["--timeout", "4s", "--memory", "64M"]] {
         if flags.len() > 2 && cannot_limit() {
             continue;
         }
-        let told = crate::told_of("burn", flags, &["100"]);
+        let told = crate::limits::told_of("burn", flags, &["100"]);
         if told.ran.stdout.lines().count() < 3 {
             kennel_tests::skipped("this machine is too busy for 300 ms of CPU time in 4 s");
             continue;
@@ -163,6 +164,7 @@ fn what_was_used_is_counted_when_time_is_up() {
 }
 
 #[test]
+#[kennel_claim::claim("ends/usage-is-counted")]
 fn what_was_used_is_counted_when_a_program_kills_its_child() {
     use std::io::BufRead;
     let sandbox = Sandbox::builder().env(role::VARIABLE, "burn").build().unwrap();
@@ -178,11 +180,12 @@ fn what_was_used_is_counted_when_a_program_kills_its_child() {
 }
 
 #[test]
+#[kennel_claim::claim("ends/usage-is-counted")]
 fn what_outlives_the_command_is_counted_too() {
     let me = executable();
     let burn = format!("{}=burn {} 100", role::VARIABLE, me.display());
     let script = format!("mkfifo /tmp/burnt; {burn} >/tmp/burnt & head -n 3 </tmp/burnt; exit 3");
-    let told = crate::told_of_sh(&["--timeout", "60s"], &script).ended(3, "");
+    let told = crate::limits::told_of_sh(&["--timeout", "60s"], &script).ended(3, "");
     let used = told.number("cpu_user_ms") + told.number("cpu_system_ms");
     assert!((BURNT..60_000.0).contains(&used), "{:#}", told.report);
 }

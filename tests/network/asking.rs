@@ -2,9 +2,9 @@
 
 use kennel_tests::{kennel, ran_within};
 
-use crate::LONG;
-use crate::screen::Screen;
-use crate::world::world;
+use crate::network::LONG;
+use kennel_tests::screen::Screen;
+use kennel_tests::world::world;
 
 /// A terminal in this world.
 fn terminal() -> Option<Screen> {
@@ -42,6 +42,7 @@ fn yes_lets_a_host_through_from_then_on_and_once_only_once() {
 }
 
 #[test]
+#[kennel_claim::claim("network/only-the-user-answers")]
 fn no_answer_in_time_and_an_interrupt_are_a_no() {
     let Some(screen) = terminal() else { return };
     screen.folder.write("short.toml", "[network]\nask = true\nask_timeout = \"1s\"\n");
@@ -64,6 +65,7 @@ fn no_answer_in_time_and_an_interrupt_are_a_no() {
 }
 
 #[test]
+#[kennel_claim::claim("network/only-the-user-answers")]
 fn what_was_typed_before_the_question_is_no_answer() {
     let Some(screen) = terminal() else { return };
     let script = format!("echo typing-\\$((1+1)); sleep 1.5; {}; echo typed-\\$((1+1))", get("typed"));
@@ -110,6 +112,7 @@ fn a_command_that_ends_while_a_question_stands_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
+#[kennel_claim::claim("network/only-the-user-answers")]
 fn without_a_terminal_nobody_is_asked_and_the_answer_is_no() {
     let Some(world) = world() else { return };
     let mut command = kennel(["run", "--no-settings", "--ask", "--", "sh", "-c", &get("nobody")]);

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use kennel::{HostAnswer, NetworkMode, Sandbox};
 use kennel_tests::{kennel, ran_within};
 
-use crate::LONG;
-use crate::world::world;
+use crate::network::LONG;
+use kennel_tests::world::world;
 
 /// Hands the reading end of a pipe to kennel as descriptor 9.
 fn with_control(command: &mut Command) -> std::io::PipeWriter {
@@ -92,6 +92,7 @@ fn a_control_descriptor_that_is_none_is_an_error() {
 }
 
 #[test]
+#[kennel_claim::claim("network/rules-come-from-the-caller")]
 fn a_control_descriptor_that_the_sandbox_could_open_is_refused() {
     let Some(_) = world() else { return };
     let scratch = kennel_tests::Scratch::new();
@@ -126,6 +127,7 @@ fn a_control_descriptor_that_the_sandbox_could_open_is_refused() {
 }
 
 #[test]
+#[kennel_claim::claim("network/rules-come-from-the-caller")]
 fn the_example_of_the_documentation_works_and_nobody_inside_finds_the_pipe() {
     let Some(_) = world() else { return };
     let page = include_str!("../../docs/network.md");
@@ -156,6 +158,7 @@ fn the_example_of_the_documentation_works_and_nobody_inside_finds_the_pipe() {
 }
 
 #[test]
+#[kennel_claim::claim("network/answers-are-for-one-connection")]
 fn an_answer_for_one_connection_is_not_for_those_that_wait_beside_it() {
     if world().is_none() {
         return;

@@ -4,9 +4,9 @@ use std::process::Command;
 
 use kennel_tests::ran;
 
-use crate::there::{GREETER, ODD_HTTP};
-use crate::world::{THERE, world};
-use crate::{BOTH, Told, Way, allowing, by, told_by};
+use crate::network::there::{GREETER, ODD_HTTP};
+use crate::network::{BOTH, Told, Way, allowing, by, told_by};
+use kennel_tests::world::{THERE, world};
 
 /// Makes `socket(AF_NETLINK, …, NETLINK_NETFILTER)` fail.
 fn without_nftables(command: &mut Command) {
@@ -46,7 +46,7 @@ fn allowed_sh(way: Way, hosts: &[&str], script: &str) -> Told {
 
 #[test]
 fn the_filter_of_these_tests_takes_nftables_away() {
-    let Some(python) = crate::world::python() else {
+    let Some(python) = kennel_tests::world::python() else {
         return kennel_tests::skipped("python3 is not installed");
     };
     let script =
@@ -77,6 +77,7 @@ fn without_nftables_the_usual_ports_and_those_that_rules_name_are_carried() {
 }
 
 #[test]
+#[kennel_claim::claim("network/without-nftables")]
 fn without_nftables_nothing_more_gets_out_and_it_fails_at_once() {
     let Some(world) = world() else { return };
     let script = format!(

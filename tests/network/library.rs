@@ -8,9 +8,9 @@ use std::os::unix::process::CommandExt;
 use kennel::{ExecutionResult, NetworkMode, Sandbox};
 use kennel_tests::{ran_within, role};
 
-use crate::LONG;
-use crate::there::ECHO;
-use crate::world::world;
+use crate::network::LONG;
+use crate::network::there::ECHO;
+use kennel_tests::world::world;
 
 #[test]
 fn the_three_modes_through_the_library() {
@@ -26,11 +26,12 @@ fn the_three_modes_through_the_library() {
 }
 
 #[test]
+#[kennel_claim::claim("network/descriptors-are-shared")]
 fn idle_connections_of_some_sandboxes_leave_descriptors_to_others_and_to_the_program_around_them() {
     if world().is_none() {
         return;
     }
-    let Some(python) = crate::world::python() else {
+    let Some(python) = kennel_tests::world::python() else {
         return kennel_tests::skipped("python3 is not installed");
     };
     let mut command = role::play("host-four");
@@ -136,8 +137,8 @@ pub fn embed(_: &[OsString]) -> i32 {
     let wrong =
         Sandbox::builder().network_mode(NetworkMode::AllowList).allow_domain("http://x.test/").build();
     assert!(wrong.is_err(), "an address is no host");
-    crate::control::embedded();
-    crate::publish::embedded();
+    crate::network::control::embedded();
+    crate::network::publish::embedded();
     println!("embedded");
     0
 }

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use kennel_tests::{Scratch, eventually, kennel, probe, ran_within, role};
 
-use crate::there::{ECHO, SILENT};
-use crate::world::world;
-use crate::{LONG, Told, Way, allowed_sh, allowing, by, python_inside, told_by};
+use crate::network::there::{ECHO, SILENT};
+use crate::network::{LONG, Told, Way, allowed_sh, allowing, by, python_inside, told_by};
+use kennel_tests::world::world;
 
 #[test]
+#[kennel_claim::claim("network/floods-are-bounded")]
 fn a_thousand_connections_at_once() {
     if world().is_none() {
         return;
@@ -38,6 +39,7 @@ fn large_bodies_come_whole_by_every_door_and_both_families() {
 }
 
 #[test]
+#[kennel_claim::claim("network/connections-wait")]
 fn more_connections_than_the_gate_takes_wait_for_their_turn() {
     if world().is_none() {
         return;
@@ -53,7 +55,7 @@ fn more_connections_than_the_gate_takes_wait_for_their_turn() {
 fn crowd_of(host: &str, count: &str, first: &str, soft: u64) -> Told {
     // What the crowd says is no protocol that the gate knows.
     let mut flags = allowing(&[&format!("tcp://{host}:{ECHO}")]);
-    flags.extend(["--env".to_owned(), format!("{}=crowd", role::VARIABLE)]);
+    flags.extend(["--env".to_owned(), format!("{}=network-crowd", role::VARIABLE)]);
     let words =
         by(Way::Plain, &[probe::executable().as_os_str(), host.as_ref(), count.as_ref(), first.as_ref()]);
     told_by(&flags, &words, |command| {
@@ -70,6 +72,7 @@ fn crowd_of(host: &str, count: &str, first: &str, soft: u64) -> Told {
 }
 
 #[test]
+#[kennel_claim::claim("network/connections-wait")]
 fn the_command_keeps_the_limit_on_open_files_that_the_caller_has() {
     if world().is_none() {
         return;
@@ -136,11 +139,12 @@ fn resident(pid: u32) -> u64 {
 }
 
 #[test]
+#[kennel_claim::claim("network/floods-are-bounded")]
 fn header_bombs_slow_clients_and_idle_crowds_leave_the_controller_small() {
     if world().is_none() {
         return;
     }
-    let Some(python) = crate::world::python() else {
+    let Some(python) = kennel_tests::world::python() else {
         return kennel_tests::skipped("python3 is not installed");
     };
     let scratch = Scratch::new();
@@ -203,6 +207,7 @@ except OSError: print('reset')";
 }
 
 #[test]
+#[kennel_claim::claim("network/refusals-are-bounded")]
 fn a_flood_of_refused_hosts_leaves_stderr_and_the_report_small() {
     if world().is_none() {
         return;
@@ -254,7 +259,7 @@ fn an_upstream_that_never_answers_holds_up_nobody_else() {
          begun=$(date +%s%N); curl -sS http://lively.web.test/hello; ended=$(date +%s%N)
          echo $(((ended - begun) / 1000000)); kill $(jobs -p)"
     );
-    for way in crate::BOTH {
+    for way in crate::network::BOTH {
         let told = allowed_sh(way, &["*.web.test", "x.nowhere.test", "x.hanging.test"], &script);
         let mut lines = told.ran.stdout.lines();
         assert_eq!(lines.next(), Some("hello from lively.web.test"), "{told:#?}");
@@ -280,7 +285,7 @@ fn a_peer_that_stops_reading_holds_little() {
     if world().is_none() {
         return;
     }
-    let Some(python) = crate::world::python() else {
+    let Some(python) = kennel_tests::world::python() else {
         return kennel_tests::skipped("python3 is not installed");
     };
     let scratch = Scratch::new();

@@ -2,9 +2,9 @@
 
 use kennel_tests::{kennel, ran_within, skipped};
 
-use crate::there::PACKETS;
-use crate::world::{DNS, THERE, world};
-use crate::{LONG, Way, allowed_sh, allowing, by, python_inside, told};
+use crate::network::there::PACKETS;
+use crate::network::{LONG, Way, allowed_sh, allowing, by, python_inside, told};
+use kennel_tests::world::{DNS, THERE, world};
 
 /// What a script needs to ask a name server by hand.
 const ASK: &str = "
@@ -56,6 +56,7 @@ print('asked')"
 }
 
 #[test]
+#[kennel_claim::claim("network/refused-names-are-not-looked-up")]
 fn dns_tunnelling() {
     let Some(world) = world() else { return };
     let script = format!(
@@ -70,7 +71,7 @@ for name in ('c2VjcmV0.tunnel.elsewhere.test', 'deep.c2VjcmV0.exact.web.test', '
             except OSError as error: print(name, kind, error)
 print('tried')"
     );
-    let Some(python) = crate::world::python() else { return skipped("python3 is not installed") };
+    let Some(python) = kennel_tests::world::python() else { return skipped("python3 is not installed") };
     let words = [python.as_os_str(), "-c".as_ref(), script.as_ref(), "127.0.0.1".as_ref(), DNS.as_ref()];
     let told = told(&allowing(&["exact.web.test"]), &by(Way::Plain, &words)).ok();
     assert!(told.ran.stdout.ends_with("tried\n") && !told.ran.stdout.contains(" 0\n"), "{told:#?}");
@@ -83,9 +84,10 @@ print('tried')"
 }
 
 #[test]
+#[kennel_claim::claim("network/refused-names-are-not-looked-up")]
 fn a_name_that_is_not_allowed_is_looked_up_by_nobody() {
     let Some(world) = world() else { return };
-    for way in crate::BOTH {
+    for way in crate::network::BOTH {
         let script = "curl -sS http://early.elsewhere.test/; curl -sS https://early.elsewhere.test/
                       curl -sS --proxy $FTP_PROXY http://early.elsewhere.test/; getent hosts early.elsewhere.test; exit 0";
         let told = allowed_sh(way, &["web.test"], script).ok();
@@ -110,9 +112,10 @@ fn a_name_in_the_hosts_file_of_the_host_is_found() {
 }
 
 #[test]
+#[kennel_claim::claim("network/one-spelling")]
 fn case_trailing_dots_and_idn_fold_to_the_same_name() {
     let Some(world) = world() else { return };
-    for way in crate::BOTH {
+    for way in crate::network::BOTH {
         for name in ["FOLDED.Web.Test", "folded.web.test.", "folded.WEB.test."] {
             let told = allowed_sh(way, &["Folded.web.test"], &format!("curl -sS http://{name}/hello")).ok();
             assert_eq!(told.ran.stdout, "hello from folded.web.test\n", "{name}");
@@ -130,9 +133,10 @@ fn case_trailing_dots_and_idn_fold_to_the_same_name() {
 }
 
 #[test]
+#[kennel_claim::claim("network/one-spelling")]
 fn names_that_only_look_alike_are_other_names() {
     let Some(world) = world() else { return };
-    for way in crate::BOTH {
+    for way in crate::network::BOTH {
         for name in [
             "evilgood.web.test",
             "good.web.test.evil.elsewhere.test",
@@ -154,6 +158,7 @@ fn names_that_only_look_alike_are_other_names() {
 }
 
 #[test]
+#[kennel_claim::claim("network/one-spelling")]
 fn nul_cr_and_lf_in_names() {
     let Some(world) = world() else { return };
     let script = "
@@ -175,6 +180,7 @@ print('refused')";
 }
 
 #[test]
+#[kennel_claim::claim("network/allowed-addresses-only")]
 fn udp_and_quic() {
     let Some(world) = world() else { return };
     let script = format!(
@@ -187,7 +193,7 @@ for host in sys.argv[1:]:
     except OSError as error: print(type(error).__name__)
 print('quick' if time.time() - begun < 15 else 'slow')"
     );
-    let Some(python) = crate::world::python() else { return skipped("python3 is not installed") };
+    let Some(python) = kennel_tests::world::python() else { return skipped("python3 is not installed") };
     let words =
         [python.as_os_str(), "-c".as_ref(), script.as_ref(), "quic.web.test".as_ref(), THERE.as_ref()];
     let flags = allowing(&["quic.web.test", THERE]);
@@ -201,6 +207,7 @@ print('quick' if time.time() - begun < 15 else 'slow')"
 }
 
 #[test]
+#[kennel_claim::claim("network/allowed-addresses-only")]
 fn pings_get_no_answer() {
     if world().is_none() {
         return;
@@ -217,7 +224,7 @@ for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
 print(answers)"
     );
     for flags in [&[][..], &["--user", "root"]] {
-        let Some(python) = crate::world::python() else { return skipped("python3 is not installed") };
+        let Some(python) = kennel_tests::world::python() else { return skipped("python3 is not installed") };
         let mut all = allowing(&["ping.web.test", THERE]);
         all.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let told = told(&all, &by(Way::Plain, &[python.as_os_str(), "-c".as_ref(), script.as_ref()])).ok();
@@ -231,10 +238,11 @@ fn a_program_that_looks_itself_up_finds_its_loopback_and_nothing_is_blocked() {
         return;
     }
     for flags in [&[][..], &["--hostname", "Box"]] {
-        let mut all = crate::allowing(&["self.web.test"]);
+        let mut all = crate::network::allowing(&["self.web.test"]);
         all.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let told =
-            crate::told(&all, &["sh", "-c", "getent ahosts $(uname -n) | cut -d' ' -f1 | sort -u"]).ok();
+            crate::network::told(&all, &["sh", "-c", "getent ahosts $(uname -n) | cut -d' ' -f1 | sort -u"])
+                .ok();
         let found: Vec<&str> = told.ran.stdout.lines().collect();
         assert!(found.contains(&"127.0.0.1") && found.iter().all(|one| ["127.0.0.1", "::1"].contains(one)));
         assert_eq!(told.ran.stderr, "", "{told:#?}");

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use kennel_tests::{Scratch, program, skipped};
 
-use crate::world::{THERE, world};
-use crate::{Way, allowed, python_inside};
+use crate::network::{Way, allowed, python_inside};
+use kennel_tests::world::{THERE, world};
 
 /// Whether this kernel has an interface to offer: none is made where it has not.
 fn kernel_has_interfaces() -> bool {
@@ -80,6 +80,7 @@ fn java_finds_an_interface_that_is_up_and_fetches_without_a_proxy() {
 }
 
 #[test]
+#[kennel_claim::claim("network/allowed-addresses-only")]
 fn binding_to_the_interface_leads_nowhere() {
     let Some(world) = world().filter(|_| kernel_has_interfaces()) else { return };
     let script = format!(

@@ -6,9 +6,9 @@ use std::net::TcpListener;
 
 use kennel_tests::{Scratch, kennel, ran_within};
 
-use crate::there::OPEN_PROXY;
-use crate::world::{THERE, world};
-use crate::{BOTH, LONG, Told, Way, allowing, by, told_by};
+use crate::network::there::OPEN_PROXY;
+use crate::network::{BOTH, LONG, Told, Way, allowing, by, told_by};
+use kennel_tests::world::{THERE, world};
 
 fn proxy() -> String {
     format!("http://user:p%3Aw@{THERE}:{OPEN_PROXY}")
@@ -42,6 +42,7 @@ fn the_callers_own_proxy_carries_everything_and_looks_the_names_up() {
 }
 
 #[test]
+#[kennel_claim::claim("network/parent-proxy-password")]
 fn the_password_of_the_callers_proxy_does_not_come_back() {
     let Some(world) = world() else { return };
     let proxy = format!("http://user:a-long-password@{THERE}:{OPEN_PROXY}");
@@ -72,6 +73,7 @@ fn the_password_of_the_callers_proxy_does_not_come_back() {
 }
 
 #[test]
+#[kennel_claim::claim("network/parent-proxy-hears-no-refusals")]
 fn a_refused_host_is_not_told_to_the_callers_proxy_and_neither_is_a_metadata_address() {
     let Some(world) = world() else { return };
     let proxy = proxy();
@@ -111,6 +113,7 @@ fn the_setting_wins_over_the_variables_and_none_takes_them_away() {
 }
 
 #[test]
+#[kennel_claim::claim("network/parent-proxy-password")]
 fn no_login_of_a_proxy_is_shown_inside_in_errors_or_in_plans() {
     let Some(_) = world() else { return };
     let secret = "hunter2-hunter2";
@@ -160,7 +163,7 @@ fn no_login_of_a_proxy_is_shown_inside_in_errors_or_in_plans() {
         let ran = ran_within(LONG, command.arg(&value).args(["--", "true"])).expect_code(125);
         assert!(!ran.stderr.contains("hunter2"), "{flag} {value}: {}", ran.stderr);
     }
-    for command in [&["plan", "--json"][..], &["plan"], &["run", "--verbose"]] {
+    for command in [&["plan", "--json"][..], &["plan", "--steps"], &["run", "--verbose"]] {
         let mut command = kennel(command);
         command.args(["--no-settings", "--allow-domain", "x.test", "--parent-proxy", &address, "--", "true"]);
         let ran = ran_within(LONG, &mut command).ok();

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use kennel_tests::{Scratch, program, ran, skipped};
 
-use crate::there::{ECHO, GREETER, WEBSOCKET};
-use crate::world::{self, world};
-use crate::{BOTH, Told, Way, allowed, allowed_sh, allowing, by, python_inside, role_inside, told};
+use crate::network::there::{ECHO, GREETER, WEBSOCKET};
+use crate::network::{BOTH, Told, Way, allowed, allowed_sh, allowing, by, python_inside, role_inside, told};
+use kennel_tests::world::{self, world};
 
 /// Says why a program cannot be tried.
 fn installed(name: &str) -> bool {
@@ -230,7 +230,7 @@ fn node_fetch_and_http() {
             let mut flags = allowing(&["node.web.test"]);
             flags.extend(["--env".into(), format!("NODE_EXTRA_CA_CERTS={}", ca.display())]);
             let words = by(way, &["node", "-e", script, "https://node.web.test/hello"]);
-            assert_eq!(crate::told(&flags, &words).ok().ran.stdout, "hello from node.web.test\n");
+            assert_eq!(crate::network::told(&flags, &words).ok().ran.stdout, "hello from node.web.test\n");
         }
     }
 }

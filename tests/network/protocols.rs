@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 
 use kennel_tests::{Scratch, am_root, eventually, program, ran, skipped};
 
-use crate::there::{ECHO, ODD_HTTP};
-use crate::world::world;
-use crate::{BOTH, Told, Way, allowed_sh, allowing, by, python_inside, told};
+use crate::network::there::{ECHO, ODD_HTTP};
+use crate::network::{BOTH, Told, Way, allowed_sh, allowing, by, python_inside, told};
+use kennel_tests::world::world;
 
 /// The servers of this file are on this host's loopback.
 const HOST: &str = "host.kennel.internal";
@@ -107,6 +107,7 @@ fn redis_on_its_own_port_and_where_a_rule_names_it() {
 }
 
 #[test]
+#[kennel_claim::claim("network/other-protocols-stay-at-their-host")]
 fn postgres_in_plain_and_over_tls_for_its_own_name() {
     let Some(world) = world().filter(|_| installed(&["initdb", "postgres", "psql"])) else { return };
     if world.https().is_none() {
@@ -199,6 +200,7 @@ fn mysql_in_plain_and_over_tls() {
 }
 
 #[test]
+#[kennel_claim::claim("network/other-protocols-stay-at-their-host")]
 fn gits_own_protocol_is_for_its_own_host() {
     if world().is_none() || !installed(&["git"]) {
         return;
@@ -254,9 +256,10 @@ fn rsync_from_a_daemon() {
 }
 
 #[test]
+#[kennel_claim::claim("network/other-protocols-stay-at-their-host")]
 fn mail_over_starttls_is_for_its_own_host() {
     let Some(world) = world() else { return };
-    let (Some(ca), Some(python)) = (world.https(), crate::world::python()) else { return };
+    let (Some(ca), Some(python)) = (world.https(), kennel_tests::world::python()) else { return };
     let server_script = format!(
         "import socket, ssl, time
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); context.load_cert_chain('{0}/server.pem', '{0}/server.key')
@@ -300,6 +303,7 @@ print(b'fine' in data)"
 }
 
 #[test]
+#[kennel_claim::claim("network/known-protocols-only")]
 fn bytes_that_nobody_knows_are_refused_by_every_door_and_carried_where_a_rule_says_so() {
     let Some(world) = world() else { return };
     // An echo says what was carried; by the proxy's two doors, and without.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use kennel::{NetworkMode, Sandbox};
 use kennel_tests::{eventually, kennel, probe, ran, role};
 
-use crate::world::{HERE, ip, world};
+use kennel_tests::world::{HERE, ip, world};
 
 const INSIDE: &str = "8000";
 
@@ -105,6 +105,7 @@ fn echoes(address: &str, port: u16, size: usize) {
 }
 
 #[test]
+#[kennel_claim::claim("network/published-ports")]
 fn a_published_port_is_reached_at_the_hosts_loopback_and_nowhere_else() {
     let Some(world) = world() else { return };
     let list = ["--net", "allow-list", "--deny-domain", "*"];
@@ -140,6 +141,7 @@ fn many_clients_of_a_published_port_at_once() {
 }
 
 #[test]
+#[kennel_claim::claim("network/published-ports")]
 fn a_program_inside_that_knocks_at_kennels_sockets_gains_nothing_and_stops_nobody() {
     if world().is_none() {
         return;
@@ -151,6 +153,7 @@ fn a_program_inside_that_knocks_at_kennels_sockets_gains_nothing_and_stops_nobod
 }
 
 #[test]
+#[kennel_claim::claim("network/published-ports")]
 fn nothing_is_left_of_a_published_port_when_the_sandbox_ends_or_is_killed() {
     if world().is_none() {
         return;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use kennel_tests::{Scratch, kennel, ran_within, skipped};
 
-use crate::there::{ECHO, HTTP, ODD_HTTP};
-use crate::world::{HERE, HERE_V6, METADATA, THERE, THERE_V6, answers_outside, ip, world};
-use crate::{BOTH, LONG, Told, Way, allowed, allowed_sh, allowing, by, python_inside, told};
+use crate::network::there::{ECHO, HTTP, ODD_HTTP};
+use crate::network::{BOTH, LONG, Told, Way, allowed, allowed_sh, allowing, by, python_inside, told};
+use kennel_tests::world::{HERE, HERE_V6, METADATA, THERE, THERE_V6, answers_outside, ip, world};
 
 /// A GET that prints the status, or 000.
 fn status(way: Way, hosts: &[&str], url: &str) -> (String, Told) {
@@ -25,6 +25,7 @@ fn refused(way: Way, hosts: &[&str], url: &str) -> Told {
 }
 
 #[test]
+#[kennel_claim::claim("network/allowed-addresses-only")]
 fn direct_ip() {
     let Some(world) = world() else { return };
     for address in [THERE, THERE_V6].into_iter().filter(|text| !text.contains(':') || world.ipv6) {
@@ -63,6 +64,7 @@ print('quick' if time.time() - begun < 15 else 'slow')"
 }
 
 #[test]
+#[kennel_claim::claim("network/names-do-not-lead-inwards")]
 fn rebinding_an_allowed_name_that_leads_to_a_private_address() {
     let Some(_) = world() else { return };
     // Something answers there: on every address of this host.
@@ -87,6 +89,7 @@ fn rebinding_an_allowed_name_that_leads_to_a_private_address() {
 }
 
 #[test]
+#[kennel_claim::claim("network/names-do-not-lead-inwards")]
 fn metadata_addresses() {
     let Some(world) = world() else { return };
     for (address, name) in METADATA.into_iter().zip(["metadata", "azure", "ec2"]) {
@@ -144,6 +147,7 @@ impl Answering {
 }
 
 #[test]
+#[kennel_claim::claim("network/names-do-not-lead-inwards")]
 fn the_hosts_own_addresses() {
     let Some(world) = world() else { return };
     let servers = Answering::on(&[HERE, "127.0.0.1", HERE_V6]);
@@ -189,6 +193,7 @@ fn the_host_is_reached_by_its_alias_only_when_allowed() {
 }
 
 #[test]
+#[kennel_claim::claim("network/one-spelling")]
 fn hex_octal_decimal_and_short_addresses_are_the_address() {
     let Some(world) = world() else { return };
     // 203.0.113.10
@@ -214,6 +219,7 @@ fn hex_octal_decimal_and_short_addresses_are_the_address() {
 }
 
 #[test]
+#[kennel_claim::claim("network/one-spelling")]
 fn mapped_nat64_and_6to4_forms_are_the_address_inside_them() {
     let Some(world) = world() else { return };
     for form in
@@ -239,6 +245,36 @@ fn mapped_nat64_and_6to4_forms_are_the_address_inside_them() {
     world.saw_nothing_of("/formed");
 }
 
+/// Anybody can have an IPv6 address that contains an allowed IPv4 address, in a network of his own.
+#[test]
+#[kennel_claim::claim("network/an-address-is-itself")]
+fn an_allowed_address_opens_no_address_that_contains_it() {
+    let Some(world) = world() else { return };
+    for form in [
+        "2001:db8:6:7:0:5efe:203.0.113.10",
+        "2001:db8:6:7:200:5efe:203.0.113.10",
+        "2001:0:cb00:710a::1",
+        "2002:cb00:710a::1",
+        "64:ff9b::203.0.113.10",
+        "64:ff9b:1::203.0.113.10",
+        "::203.0.113.10",
+        "::ffff:0:203.0.113.10",
+    ] {
+        for way in BOTH {
+            for allowed in ["203.0.113.10", "203.0.113.0/24", "tcp://203.0.113.10:80"] {
+                let told = refused(way, &[allowed], &format!("http://[{form}]/contained"));
+                // What no rule allows is not even tried.
+                let seen = &told.network;
+                assert!(
+                    !seen.is_empty() && seen.iter().all(|one| one["allowed"] == false),
+                    "{form}: {told:#?}"
+                );
+            }
+        }
+    }
+    world.saw_nothing_of("/contained");
+}
+
 #[test]
 fn a_refusal_says_why_in_the_protocol_of_the_client() {
     let Some(world) = world() else { return };
@@ -262,7 +298,8 @@ fn a_refusal_says_why_in_the_protocol_of_the_client() {
     let mut flags = allowing(&["*.web.test"]);
     flags.extend(["--deny-domain".into(), "why.web.test".into()]);
     for way in BOTH {
-        let told = crate::told(&flags, &by(way, &["curl", "-s", "-m", "30", "http://why.web.test/"]));
+        let told =
+            crate::network::told(&flags, &by(way, &["curl", "-s", "-m", "30", "http://why.web.test/"]));
         assert_eq!(told.reason("why.web.test"), "on the deny list");
     }
     world.saw_nothing_of("blocked.elsewhere");
@@ -284,7 +321,7 @@ fn the_summary_names_the_flag_that_would_allow_what_was_blocked() {
     assert_eq!(told.ran.stderr, "", "nothing was blocked");
     let mut flags = allowing(&["good.web.test"]);
     flags.push("--quiet".into());
-    let told = crate::told(&flags, &by(Way::Plain, &["sh", "-c", script])).ok();
+    let told = crate::network::told(&flags, &by(Way::Plain, &["sh", "-c", script])).ok();
     assert_eq!(told.ran.stderr, "");
 }
 
@@ -350,6 +387,7 @@ for address in ('127.0.0.1', '0.0.0.0', '::1'):
 }
 
 #[test]
+#[kennel_claim::claim("network/proxy-is-the-sandboxes-own")]
 fn another_process_of_the_host_cannot_use_the_proxy() {
     let Some(_) = world() else { return };
     let scratch = Scratch::new();
@@ -382,6 +420,7 @@ fn another_process_of_the_host_cannot_use_the_proxy() {
 }
 
 #[test]
+#[kennel_claim::claim("network/none-is-a-loopback")]
 fn the_hosts_network_is_open_and_none_is_shut() {
     let Some(world) = world() else { return };
     let url = format!("http://{THERE}/modes");

@@ -13,8 +13,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::wire;
-use crate::world::{self, DNS, HERE, METADATA, THERE, THERE_V6, ip};
+use kennel_tests::world::{self, DNS, HERE, LOG, METADATA, THERE, THERE_V6, ip};
 
 /// Plain HTTP.
 pub const HTTP: u16 = 80;
@@ -36,8 +35,6 @@ pub const OPEN_PROXY: u16 = 3128;
 pub const SSH: u16 = 22;
 /// Logs packets.
 pub const PACKETS: u16 = 4433;
-/// Tells the log.
-pub const LOG: u16 = 9999;
 
 type Log = Arc<Mutex<Vec<String>>>;
 
@@ -45,35 +42,13 @@ fn note(log: &Log, line: String) {
     log.lock().unwrap_or_else(PoisonError::into_inner).push(line);
 }
 
-/// Lives until its parent is gone.
-pub fn live(folder: &Path, ipv6: bool, mut plugged: File, mut ready: File) -> ! {
-    // SAFETY: sets flags of this process.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
-    }
-    let result = plugged.read_exact(&mut [0]).and_then(|()| serve(folder, ipv6));
-    if let Err(error) = result {
-        eprintln!("the other side of the cable: {error}");
-        std::process::exit(1);
-    }
-    let _ = ready.write_all(b"!");
-    loop {
-        std::thread::sleep(std::time::Duration::from_secs(3600));
-    }
-}
-
-fn serve(folder: &Path, ipv6: bool) -> io::Result<()> {
-    let cable = wire::index(c"there")?;
-    wire::up(wire::index(c"lo")?)?;
-    wire::up(cable)?;
+/// Starts the servers, with a program of Python for HTTPS and more.
+pub fn serve(folder: &Path, ipv6: bool, program: &str) -> io::Result<()> {
     let mut addresses = vec![(THERE, 24), (DNS, 32), (METADATA[0], 32), (METADATA[1], 32)];
     if ipv6 {
         addresses.extend([(THERE_V6, 64), (METADATA[2], 128)]);
     }
-    for (address, prefix) in addresses {
-        wire::address(cable, ip(address), prefix)?;
-    }
+    world::plug_in(&addresses)?;
     let log = Log::default();
     let listen = |port| {
         let listener = TcpListener::bind(if ipv6 {
@@ -104,9 +79,13 @@ fn serve(folder: &Path, ipv6: bool) -> io::Result<()> {
         let lines = telling.lock().unwrap_or_else(PoisonError::into_inner).join("\n");
         stream.write_all(lines.as_bytes())
     });
-    names(UdpSocket::bind((ip(DNS), 53))?, &log);
+    let of_names = Arc::clone(&log);
+    world::names::serve(move |name, kind| {
+        note(&of_names, format!("dns {name} {kind}"));
+        lookup(name)
+    })?;
     packets(UdpSocket::bind(if ipv6 { "[::]:4433" } else { "0.0.0.0:4433" })?, &log);
-    python(folder, &[listen(HTTPS)?, listen(WEBSOCKET)?])?;
+    python(folder, program, &[listen(HTTPS)?, listen(WEBSOCKET)?])?;
     ssh(folder, listen(SSH)?, &log)
 }
 
@@ -227,60 +206,12 @@ fn lookup(name: &str) -> Option<Vec<IpAddr>> {
     Some(texts.iter().map(|text| ip(text)).collect())
 }
 
-/// The name server.
-fn names(socket: UdpSocket, log: &Log) {
-    let log = Arc::clone(log);
-    std::thread::spawn(move || {
-        let mut message = [0; 1500];
-        while let Ok((length, client)) = socket.recv_from(&mut message) {
-            let Some((name, kind, end)) = question(&message[..length]) else { continue };
-            note(&log, format!("dns {name} {kind}"));
-            let Some(addresses) = lookup(&name) else { continue };
-            let wanted: Vec<Vec<u8>> = addresses
-                .iter()
-                .filter_map(|address| match (address, kind) {
-                    (IpAddr::V4(v4), 1) => Some(v4.octets().to_vec()),
-                    (IpAddr::V6(v6), 28) => Some(v6.octets().to_vec()),
-                    _ => None,
-                })
-                .collect();
-            let code = if addresses.is_empty() { 3 } else { 0 };
-            let mut reply = message[..2].to_vec();
-            reply.extend_from_slice(&[0x81, 0x80 | code, 0, 1, 0, wanted.len() as u8, 0, 0, 0, 0]);
-            reply.extend_from_slice(&message[12..end]);
-            for address in wanted {
-                // A pointer to the question's name, the type, IN, no time to live, the address.
-                reply.extend_from_slice(&[0xc0, 12, 0, kind as u8, 0, 1, 0, 0, 0, 0, 0, address.len() as u8]);
-                reply.extend_from_slice(&address);
-            }
-            let _ = socket.send_to(&reply, client);
-        }
-    });
-}
-
-/// The name and the type that a packet asks for, and where its question ends.
-fn question(message: &[u8]) -> Option<(String, u16, usize)> {
-    let mut labels = Vec::new();
-    let mut at = 12;
-    loop {
-        let length = usize::from(*message.get(at)?);
-        at += 1;
-        if length == 0 {
-            break;
-        }
-        labels.push(String::from_utf8_lossy(message.get(at..at + length)?).to_ascii_lowercase());
-        at += length;
-    }
-    let kind = message.get(at..at + 2)?;
-    Some((labels.join("."), u16::from_be_bytes([kind[0], kind[1]]), at + 4))
-}
-
-/// HTTPS, git's files and WebSockets; what exactly, the suite says in `SERVERS`.
-fn python(folder: &Path, listeners: &[TcpListener; 2]) -> io::Result<()> {
+/// HTTPS, git's files and WebSockets; what exactly, the program says.
+fn python(folder: &Path, program: &str, listeners: &[TcpListener; 2]) -> io::Result<()> {
     let Some(python) = world::python() else { return Ok(()) };
     std::fs::create_dir_all(folder.join("www"))?;
     let script = folder.join("servers.py");
-    std::fs::write(&script, crate::SERVERS)?;
+    std::fs::write(&script, program)?;
     let log = File::create(folder.join("servers.log"))?;
     let mut command = Command::new(python);
     command.arg(script).arg(folder).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

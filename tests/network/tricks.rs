@@ -1,9 +1,9 @@
 //! What a client says inside a connection that was let through: other names in `Host` and SNI, smuggled requests,
 //! proxies behind proxies.
 
-use crate::there::{ODD_HTTP, OPEN_PROXY};
-use crate::world::{THERE, world};
-use crate::{BOTH, Told, Way, allowed_sh, python_inside};
+use crate::network::there::{ODD_HTTP, OPEN_PROXY};
+use crate::network::{BOTH, Told, Way, allowed_sh, python_inside};
+use kennel_tests::world::{THERE, world};
 
 /// What the scripts here have in common: a raw connection by either way, and an answer read to its end.
 const RAW: &str = "
@@ -46,6 +46,7 @@ fn raw(way: Way, hosts: &[&str], script: &str) -> Option<Told> {
 }
 
 #[test]
+#[kennel_claim::claim("network/one-host-per-connection")]
 fn host_header_connect_target_and_absolute_uri_must_agree() {
     let Some(world) = world() else { return };
     let absolute = "
@@ -75,6 +76,7 @@ print('refused')";
 }
 
 #[test]
+#[kennel_claim::claim("network/one-host-per-connection")]
 fn sni_must_be_the_name_that_was_connected_to() {
     let Some(world) = world() else { return };
     if world.https().is_none() {
@@ -93,6 +95,7 @@ except (ssl.SSLError, OSError) as error: print('refused', type(error).__name__)"
 }
 
 #[test]
+#[kennel_claim::claim("network/one-host-per-connection")]
 fn sni_split_over_records_and_packets() {
     let Some(world) = world() else { return };
     if world.https().is_none() {
@@ -135,6 +138,7 @@ print('told apart')";
 }
 
 #[test]
+#[kennel_claim::claim("network/one-host-per-connection")]
 fn a_second_client_hello_cannot_name_another_host() {
     let Some(world) = world() else { return };
     if world.https().is_none() {
@@ -151,6 +155,7 @@ print('sent')";
 }
 
 #[test]
+#[kennel_claim::claim("network/no-smuggling")]
 fn content_length_and_transfer_encoding_smuggling_and_pipelining() {
     let Some(world) = world() else { return };
     let script = "
@@ -183,6 +188,7 @@ print('refused')";
 }
 
 #[test]
+#[kennel_claim::claim("network/no-smuggling")]
 fn an_upgrade_to_http2_does_not_carry_other_hosts() {
     let Some(world) = world() else { return };
     let script = "
@@ -200,6 +206,7 @@ print('refused')";
 }
 
 #[test]
+#[kennel_claim::claim("network/no-smuggling")]
 fn connect_relayed_through_an_allowed_proxy() {
     let Some(world) = world() else { return };
     let rule = format!("open.web.test:{OPEN_PROXY}");
@@ -284,6 +291,7 @@ for request in tries:
 print(answered > 0)";
 
 #[test]
+#[kennel_claim::claim("network/known-protocols-only")]
 fn what_only_kind_servers_take_for_http_is_refused() {
     let Some(world) = world() else { return };
     for way in BOTH {
@@ -292,16 +300,17 @@ fn what_only_kind_servers_take_for_http_is_refused() {
     }
     world.saw_nothing_of("/kind");
     // The server takes some of them, where nobody looks.
-    let Some(python) = crate::world::python() else { return };
+    let Some(python) = kennel_tests::world::python() else { return };
     let words = [python.display().to_string(), "-c".into(), format!("{RAW}{KIND}")];
-    let mut flags = crate::allowing(&["kind.web.test"]);
+    let mut flags = crate::network::allowing(&["kind.web.test"]);
     flags.push("--allow-sni-mismatch".into());
-    let told = crate::told(&flags, &words).ok();
+    let told = crate::network::told(&flags, &words).ok();
     assert_eq!(told.ran.stdout, "True\n", "{told:#?}");
     assert!(!world.seen("/kind").is_empty());
 }
 
 #[test]
+#[kennel_claim::claim("network/known-protocols-only")]
 fn what_only_kind_servers_take_for_tls_is_refused() {
     let Some(world) = world() else { return };
     if world.https().is_none() {
@@ -326,9 +335,9 @@ print('refused')";
         assert_eq!(told.ran.stdout, "refused\n");
     }
     // Port 7 sends back what comes: without the check, all of it.
-    let Some(python) = crate::world::python() else { return };
+    let Some(python) = kennel_tests::world::python() else { return };
     let words = [python.display().to_string(), "-c".into(), format!("{RAW}{script}")];
-    let mut flags = crate::allowing(&["kinder.web.test"]);
+    let mut flags = crate::network::allowing(&["kinder.web.test"]);
     flags.push("--allow-sni-mismatch".into());
-    assert_ne!(crate::told(&flags, &words).ran.code, 0, "an echo is an answer");
+    assert_ne!(crate::network::told(&flags, &words).ran.code, 0, "an echo is an answer");
 }

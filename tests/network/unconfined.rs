@@ -6,9 +6,9 @@ use std::process::Command;
 
 use kennel_tests::{kennel, ran_within, skipped};
 
-use crate::there::{ECHO, HTTP};
-use crate::world::{THERE, world};
-use crate::{LONG, Told, allowing, told_by};
+use crate::network::there::{ECHO, HTTP};
+use crate::network::{LONG, Told, allowing, told_by};
+use kennel_tests::world::{THERE, world};
 
 /// Makes every call that would make a namespace fail, as container engines do.
 fn without_namespaces(command: &mut Command) {
@@ -58,6 +58,7 @@ fn without_best_effort_there_is_no_sandbox() {
 }
 
 #[test]
+#[kennel_claim::claim("network/without-namespaces")]
 fn programs_that_use_the_proxy_reach_allowed_hosts_and_no_others() {
     let Some(world) = world().filter(|_| landlock_knows_tcp()) else { return };
     let script = "curl -sS http://tier.web.test/hello; curl -sS --proxy $FTP_PROXY http://tier.web.test/hello
@@ -84,9 +85,10 @@ fn programs_that_use_the_proxy_reach_allowed_hosts_and_no_others() {
 }
 
 #[test]
+#[kennel_claim::claim("network/without-namespaces")]
 fn everything_else_fails_at_once() {
     let Some(world) = world().filter(|_| landlock_knows_tcp()) else { return };
-    let Some(python) = crate::world::python() else { return skipped("python3 is not installed") };
+    let Some(python) = kennel_tests::world::python() else { return skipped("python3 is not installed") };
     // A service of the host's own, which shares its loopback with the sandbox here.
     let own = TcpListener::bind("127.0.0.1:0").expect("a port");
     let own_port = own.local_addr().expect("bound").port();

@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use kennel_tests::ran;
 
-use crate::Home;
+use crate::profiles::Home;
 
 const SETTINGS: &str = "[files]\n\
     allow_write = [{ path = \"~/a/b/c\", missing = \"create\" }, { path = \"~/a/file\", missing = \"create-file\" }]\n\
@@ -37,7 +37,7 @@ fn a_plan_shows_what_would_be_created_and_creates_nothing() {
     let home = Home::new();
     home.write("project/s.toml", SETTINGS);
     for words in [&["-s", "s.toml"][..], &["--profile", "claude"], &["--profile", "opencode"]] {
-        let plan = ran(home.kennel(["plan"]).args(words).args(["--", "true"])).ok().stdout;
+        let plan = ran(home.kennel(["plan", "--steps"]).args(words).args(["--", "true"])).ok().stdout;
         assert!(plan.contains("  create /"), "{plan}");
     }
     assert_eq!(home.outside("ls -A ~").stdout, "project\n");
@@ -73,6 +73,7 @@ fn a_place_where_nothing_can_be_created_is_an_error_that_names_it() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/created-folders-land-in-place")]
 fn a_link_that_an_earlier_run_made_leads_no_creation_elsewhere() {
     let home = Home::new();
     home.write(
@@ -102,7 +103,7 @@ fn a_home_that_is_a_link_has_its_state_where_it_leads() {
         command.arg("touch ~/.claude/x ~/.codex/x ~/.local/share/opencode/x 2>/dev/null; echo done");
         ran(command.env("HOME", home.scratch.join("link"))).ok();
     }
-    for path in [".claude/x", ".codex/x", ".local/share/opencode/x"] {
-        assert!(home.at(path).exists(), "{path}");
+    for path in ["claude/x", "codex/x", "opencode/share/x"] {
+        assert!(home.at(&format!(".local/state/kennel/agents/{path}")).exists(), "{path}");
     }
 }

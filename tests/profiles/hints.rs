@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use kennel_tests::pty::{Pty, exit_code};
 use kennel_tests::ran;
 
-use crate::Home;
+use crate::profiles::Home;
 
 /// A program of this name that ends with this code.
 fn program(home: &Home, name: &str, code: i32) -> PathBuf {
@@ -66,16 +66,17 @@ fn an_agent_that_fails_at_once_is_told_with_the_state_that_was_closed() {
             "kennel: codex exited with 1 it keeps its state in ~/.codex, which {how} here\nhelp: {help}\n"
         )
     };
-    assert_eq!(hint(&[]), told("does not exist", "--profile codex creates it"));
+    assert_eq!(hint(&[]), told("does not exist", "--profile codex gives it one of its own"));
     std::fs::create_dir(home.at(".codex")).unwrap();
-    let open = "--profile codex opens it; so does --allow-write ~/.codex";
+    let open = "--profile codex gives it one of its own; --allow-write ~/.codex opens yours";
     assert_eq!(hint(&[]), told("is read-only", open));
-    assert_eq!(hint(&["--profile", "agent"]), told("is read-only", open));
+    assert_eq!(hint(&["--profile", "agent"]), told("is private and empty", open));
     let state = home.at(".codex").display().to_string();
     assert_eq!(hint(&["--deny-read", &state]), told("is hidden", "drop the rule that hides it: --deny-read"));
     // Nothing is said without evidence: where it is open, where nothing failed, where nobody reads it.
     assert_eq!(hint(&["--allow-write", &state]), "");
-    assert_eq!(hint(&["--profile", "codex"]), "");
+    let reminder = "kennel: note: the home is private in this sandbox: `kennel plan --steps` lists what shows of it, --allow-read ~/… shows more\n";
+    assert_eq!(hint(&["--profile", "codex"]), reminder);
     assert_eq!(hint(&["--quiet"]), "");
     assert_eq!(on_terminal(&home, &[], &program(&home, "codex", 0)), NOTE);
     assert_eq!(on_terminal(&home, &[], &program(&home, "something", 1)), "");

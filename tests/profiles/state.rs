@@ -1,8 +1,8 @@
-//! An agent's state folder can be written, and nothing in it that the agent on the host would run.
+//! An agent has a state of its own inside, which stays; of the host's it sees what it needs, and writes nothing.
 
 use kennel_policy::profiles::AGENTS;
 
-use crate::Home;
+use crate::profiles::Home;
 
 /// What agents keep: a file that must still be there after the run.
 const KEPT: &[(&str, &str)] = &[
@@ -78,6 +78,29 @@ const OF_SESSIONS: &[(&str, &str)] = &[
     ("opencode", ".local/share/opencode/snapshot"),
 ];
 
+/// Where a path of an agent's state folder is kept for its sandboxes.
+fn own(agent: &str, path: &str) -> String {
+    let folders = [
+        (".claude", "claude"),
+        (".codex", "codex"),
+        (".gemini", "gemini"),
+        (".aider", "aider"),
+        (".local/share/opencode", "opencode/share"),
+        (".local/state/opencode", "opencode/state"),
+        (".local/share/goose", "goose/share"),
+        (".local/state/goose", "goose/state"),
+        (".local/share/amp", "amp/share"),
+    ];
+    for (folder, own) in folders {
+        if let Some(rest) = path.strip_prefix(&format!("{folder}/"))
+            && own.starts_with(agent)
+        {
+            return format!(".local/state/kennel/agents/{own}/{rest}");
+        }
+    }
+    path.to_owned()
+}
+
 /// The part of a path that is right below the state folder.
 fn top(path: &str) -> &str {
     let folders =
@@ -99,19 +122,23 @@ fn an_agents_state_is_kept_and_its_folder_is_made_for_the_first_run() {
                 "mkdir -p \"$(dirname ~/{path})\" && echo one > ~/{path}.tmp && mv ~/{path}.tmp ~/{path} && echo fine > made"
             );
             home.inside(&["--profile", agent], &script).ok();
-            home.inside(&["--profile", agent], &format!("echo two >> ~/{path}")).ok();
-            assert_eq!(home.read(path).as_deref(), Some("one\ntwo\n"), "{agent}: {path}");
+            let again =
+                home.inside(&["--profile", agent], &format!("echo two >> ~/{path}; cat ~/{path}")).ok();
+            assert_eq!(again.stdout, "one\ntwo\n", "{agent}: {path}");
+            assert_eq!(home.read(&own(agent, path)).as_deref(), Some("one\ntwo\n"), "{agent}: {path}");
+            assert_eq!(home.read(path), None, "{agent}: {path} is none of the host's");
         }
         // The rest of the home is as closed as under profile agent.
-        let tried = home.inside(&["--profile", agent], "echo x > ~/file");
-        assert_ne!(tried.code, 0, "{agent}");
-        let folder = home.at(kept[0].split('/').next().unwrap());
+        home.inside(&["--profile", agent], "echo x > ~/file").ok();
+        assert_eq!(home.read("file"), None, "{agent}");
+        let folder = home.at(&format!(".local/state/kennel/agents/{agent}"));
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700, "{agent}");
     }
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/agent-state-stays-apart")]
 fn nothing_that_an_agent_on_the_host_would_run_can_be_written() {
     for agent in AGENTS {
         let home = Home::new();
@@ -132,7 +159,7 @@ fn nothing_that_an_agent_on_the_host_would_run_can_be_written() {
         }
         home.inside(&["--profile", agent], &format!("echo evil > made\n{script}exit 0")).ok();
         for path in &paths {
-            let found = home.outside(&format!("cat ~/{path} 2>/dev/null || true"));
+            let found = home.outside(&format!("cat ~/{path} ~/{} 2>/dev/null || true", own(agent, path)));
             assert_eq!(found.stdout, "", "{agent}: {path} was made");
             let is_link = home.at(top(path)).symlink_metadata().is_ok_and(|file| file.is_symlink());
             assert!(!is_link, "{agent}: {path} was made a link");
@@ -173,6 +200,7 @@ fn nothing_that_an_agent_on_the_host_would_run_can_be_written() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/agent-state-stays-apart")]
 fn the_state_folder_itself_cannot_be_moved_away_with_what_is_kept_in_it() {
     let home = Home::new();
     home.write(".codex/config.toml", "own\n");
@@ -188,7 +216,7 @@ fn a_state_folder_or_settings_that_are_links_are_kept_where_they_lead() {
     home.write("dotfiles/codex/config.toml", "own\n");
     home.write("dotfiles/rules/default.rules", "own\n");
     home.outside("ln -s dotfiles/codex ~/.codex; ln -s ../rules ~/dotfiles/codex/rules");
-    let script = "echo kept > ~/.codex/auth.json; (echo evil > ~/.codex/config.toml) 2>/dev/null; \
+    let script = "echo kept > ~/.codex/auth.json; cat ~/.codex/rules/default.rules; (echo evil > ~/.codex/config.toml) 2>/dev/null; \
                   (echo evil > ~/.codex/rules/default.rules) 2>/dev/null; rm -f ~/.codex/rules 2>/dev/null; \
                   (echo evil > ~/dotfiles/codex/hooks.json) 2>/dev/null; rm -f ~/.codex 2>/dev/null; \
                   mv ~/dotfiles/codex ~/dotfiles/c 2>/dev/null; cat ~/.codex/tmp/of-host 2>/dev/null; exit 0";
@@ -196,15 +224,22 @@ fn a_state_folder_or_settings_that_are_links_are_kept_where_they_lead() {
     // With more than the profile open, too.
     let dotfiles = home.at("dotfiles").display().to_string();
     for flags in [&["--profile", "codex"][..], &["--profile", "codex", "--allow-write", &dotfiles]] {
-        assert_eq!(home.inside(flags, script).ok().stdout, "", "{flags:?}");
-        assert_eq!(home.read(".codex/auth.json").as_deref(), Some("kept\n"));
+        // Where the command could have made the link, it leads nowhere.
+        let rules = if flags.len() == 2 { "own\n" } else { "" };
+        assert_eq!(home.inside(flags, script).ok().stdout, rules, "{flags:?}");
+        assert_eq!(home.read(&own("codex", ".codex/auth.json")).as_deref(), Some("kept\n"));
+        assert_eq!(home.read(".codex/auth.json"), None);
         assert_eq!(home.read(".codex/config.toml").as_deref(), Some("own\n"), "{flags:?}");
-        assert_eq!(home.read(".codex/rules/default.rules").as_deref(), Some("own\n"), "{flags:?}");
+        // What a rule of the user's opens is open, though a link in the state folder leads there.
+        if flags.len() == 2 {
+            assert_eq!(home.read(".codex/rules/default.rules").as_deref(), Some("own\n"), "{flags:?}");
+        }
         assert_eq!(home.read(".codex/hooks.json"), None, "{flags:?}");
     }
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/agent-state-stays-apart")]
 fn what_sessions_on_the_host_run_is_neither_seen_nor_reached() {
     for (agent, folder) in OF_SESSIONS {
         let home = Home::new();
@@ -221,6 +256,7 @@ fn what_sessions_on_the_host_run_is_neither_seen_nor_reached() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/agents-do-not-see-each-other")]
 fn an_agent_sees_no_login_of_another_one() {
     let home = Home::new();
     let logins = [
@@ -244,8 +280,8 @@ fn an_agent_sees_no_login_of_another_one() {
             home.inside(&["--profile", agent], &format!("{read}cat ~/.ssh/id && echo key; exit 0")).ok();
         let own: Vec<&str> = logins
             .iter()
-            // Claude Code's own on the host holds keys of MCP servers, and it has another one inside.
-            .filter(|(own, path)| *own == agent && *path != ".claude.json")
+            // Those that are renewed again and again are signed in to once more inside: who renews a shared one signs the other out.
+            .filter(|(own, _)| *own == agent && !["claude", "codex", "gemini"].contains(own))
             .map(|(_, path)| *path)
             .collect();
         assert_eq!(ran.stdout.lines().collect::<Vec<_>>(), own, "{agent}");
@@ -259,4 +295,62 @@ fn a_network_mode_of_ones_own_goes_with_an_agents_profile() {
         let flags = [&["--profile", "codex"], flags].concat();
         home.inside(&flags, "true").ok();
     }
+}
+
+/// What agents on the host would write through, or take programs from: links, databases, caches, in every place.
+#[test]
+#[kennel_claim::claim("handed-back/agent-state-stays-apart")]
+fn whatever_a_hostile_run_leaves_in_its_state_the_hosts_is_as_it_was() {
+    for agent in AGENTS {
+        let home = Home::new();
+        let kept: Vec<&str> = KEPT.iter().filter(|(own, _)| *own == agent).map(|(_, path)| *path).collect();
+        for path in &kept {
+            home.write(path, "the host's\n");
+        }
+        home.write(".bashrc", "own\n");
+        let picture = || {
+            home.outside("cd ~ && find . -path ./.local/state/kennel -prune -o \\( -type f -o -type l -o -type p \\) -print | sort; cd ~ && find . -path ./.local/state/kennel -prune -o -type f -exec cat {} +").stdout
+        };
+        // Some files are made for an agent to start.
+        home.inside(&["--profile", agent], "true").ok();
+        let before = picture();
+        let script: String = kept
+            .iter()
+            .map(|path| {
+                let top = top(path);
+                let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+                format!(
+                    "(mkdir -p ~/{folder}/new; ln -sf ~/.bashrc ~/{path}; ln -s ~ ~/{folder}/home; mkfifo ~/{folder}/pipe; echo x > ~/{folder}/new/AGENTS.md; \
+                     rm -rf ~/{top}; ln -s ~/.bashrc ~/{top}; ln ~/.bashrc ~/{folder}/hard) 2>/dev/null\n"
+                )
+            })
+            .collect();
+        for _ in 0..2 {
+            home.inside(&["--profile", agent], &format!("{script}exit 0")).ok();
+            assert_eq!(picture(), before, "{agent}");
+        }
+        // With the folder open it does all that.
+        home.inside(&["--allow-write", &home.at("").display().to_string()], &format!("{script}exit 0")).ok();
+        assert_ne!(picture(), before, "{agent}");
+    }
+}
+
+/// A place that an earlier run made a link of leads nothing of the next anywhere.
+#[test]
+#[kennel_claim::claim("handed-back/agent-state-stays-apart")]
+fn links_in_its_own_state_lead_no_mount_elsewhere() {
+    let home = Home::new();
+    home.write(".bashrc", "own\n");
+    home.inside(
+        &["--profile", "codex"],
+        "ln -s ~/.bashrc ~/.codex/AGENTS.x; ln -s /etc ~/.codex/vendor; exit 0",
+    )
+    .ok();
+    home.outside(
+        "rm -rf ~/.local/state/kennel/agents/codex/tmp; ln -s ~ ~/.local/state/kennel/agents/codex/tmp",
+    );
+    let ran = home.inside(&["--profile", "codex"], "echo x > ~/.codex/tmp/planted; exit 0");
+    assert_ne!(ran.code, 0, "it refuses to start: {}", ran.stderr);
+    assert_eq!(home.read("planted"), None);
+    assert_eq!(home.read(".bashrc").as_deref(), Some("own\n"));
 }

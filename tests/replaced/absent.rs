@@ -1,8 +1,8 @@
 //! Denied paths that do not exist when the command starts, and that the host makes meanwhile.
 
-use kennel_tests::Scratch;
+use kennel_tests::{Scratch, text};
 
-use crate::{Inside, exposed, report, text};
+use crate::replaced::{Inside, exposed, report};
 
 fn yard() -> Scratch {
     let yard = Scratch::new();
@@ -12,6 +12,7 @@ fn yard() -> Scratch {
 }
 
 #[test]
+#[kennel_claim::claim("files/host-replaces-denied-paths")]
 fn a_path_that_the_host_makes_is_hidden() {
     let yard = yard();
     let folder = yard.join("home/.aws");

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use kennel_tests::{Scratch, kennel_bin, program, ran, skipped};
+use kennel_tests::{Scratch, kennel_bin, program, ran, skipped, text};
 
-use crate::{Inside, exposed, report, text};
+use crate::replaced::{Inside, exposed, report};
 
 fn yard() -> Scratch {
     let yard = Scratch::new();
@@ -27,6 +27,7 @@ fn with_second_mount(yard: &Scratch, kennel: &str) -> Option<kennel_tests::Ran> 
 }
 
 #[test]
+#[kennel_claim::claim("files/no-second-mount")]
 fn a_second_mount_of_a_denied_folder_is_no_second_door() {
     let yard = yard();
     let (bin, keys) = (text(&kennel_bin()), text(&yard.join("home/keys")));

@@ -4,9 +4,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use kennel_tests::{Scratch, program, ran, skipped};
+use kennel_tests::{Scratch, program, ran, skipped, text};
 
-use crate::{Inside, exposed, report, text};
+use crate::replaced::{Inside, exposed, report};
 
 /// A way to put a new file, with this text, in the place of an old one.
 type Way = fn(&Path, &str);
@@ -86,6 +86,7 @@ fn a_mount_alone_ends_when_the_host_replaces_the_file_below_it() {
 }
 
 #[test]
+#[kennel_claim::claim("files/host-replaces-denied-paths")]
 fn a_hidden_file_outside_of_what_can_be_written_stays_hidden() {
     for (what, way) in WAYS {
         let yard = yard();
@@ -101,6 +102,7 @@ fn a_hidden_file_outside_of_what_can_be_written_stays_hidden() {
 }
 
 #[test]
+#[kennel_claim::claim("files/host-replaces-denied-paths")]
 fn a_hidden_file_in_what_can_be_written_stays_hidden_and_cannot_be_moved() {
     for (what, way) in WAYS {
         let yard = yard();
@@ -118,6 +120,7 @@ fn a_hidden_file_in_what_can_be_written_stays_hidden_and_cannot_be_moved() {
 
 /// Who may not list a folder may not watch it, but can open one of its own from inside again.
 #[test]
+#[kennel_claim::claim("files/shut-folders-hide-nothing")]
 fn a_hidden_file_in_a_folder_that_the_command_shuts_stays_hidden() {
     for mode in ["0000", "0100", "0300"] {
         let yard = yard();
@@ -134,6 +137,7 @@ fn a_hidden_file_in_a_folder_that_the_command_shuts_stays_hidden() {
 }
 
 #[test]
+#[kennel_claim::claim("files/host-replaces-denied-paths")]
 fn a_kept_file_stays_as_the_host_left_it() {
     for (what, way) in WAYS {
         let yard = yard();
@@ -164,6 +168,7 @@ fn a_hidden_folder_stays_hidden() {
 }
 
 #[test]
+#[kennel_claim::claim("files/host-replaces-denied-paths")]
 fn what_git_would_run_stays_when_git_on_the_host_writes_its_configuration() {
     if program("git").is_none() {
         return skipped("git is not installed");
@@ -186,6 +191,7 @@ fn what_git_would_run_stays_when_git_on_the_host_writes_its_configuration() {
 }
 
 #[test]
+#[kennel_claim::claim("files/host-replaces-denied-paths")]
 fn a_link_on_the_way_to_a_denied_path_may_lead_elsewhere_by_then() {
     let yard = yard();
     yard.write("first/key", "first-text");
@@ -202,6 +208,7 @@ fn a_link_on_the_way_to_a_denied_path_may_lead_elsewhere_by_then() {
 }
 
 #[test]
+#[kennel_claim::claim("files/removed-names-stay-away")]
 fn a_name_that_the_host_removed_cannot_be_made_inside() {
     for (flag, name) in
         [("--deny-write", "conf/file"), ("--deny-read", "conf/file"), ("--deny-write", "conf")]
@@ -239,6 +246,88 @@ fn the_sandbox_ends_instead_where_the_policy_says_so() {
     let ran = kennel_tests::Ran::from(output).expect_code(123);
     assert!(ran.stderr.contains("was replaced on the host"), "{}", ran.stderr);
     assert_eq!(report(&yard)["ended"], "rule-broken");
+}
+
+#[test]
+fn nothing_is_said_where_nothing_was_replaced_however_a_path_is_written() {
+    let yard = Scratch::new();
+    yard.dir("repo/src/deep");
+    yard.dir("elsewhere");
+    yard.write("repo/settings.json", "{}");
+    yard.write("repo/src/inner.json", "{}");
+    yard.write("elsewhere/file", "");
+    symlink("../settings.json", yard.join("repo/src/link")).unwrap();
+    symlink("../../elsewhere", yard.join("repo/src/far")).unwrap();
+    symlink("repo/src", yard.join("way")).unwrap();
+    let policy = "[files]\nallow_write = [\"src\"]\ndeny_write = [\".\", \"src/deep/../inner.json\"]\n";
+    yard.write("repo/policy.toml", policy);
+    let srt = r#"{"network": {"allowedDomains": [], "deniedDomains": []}, "filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": ["../settings.json", "deep/../inner.json"]}}"#;
+    yard.write("repo/srt.json", srt);
+    let absolute = |name: &str| text(&yard.join(name));
+    let paths = [
+        "../settings.json",
+        ".././settings.json",
+        "..//settings.json",
+        "deep/../../settings.json",
+        "deep/../inner.json",
+        "./inner.json",
+        "..",
+        "../..",
+        "../src/inner.json",
+        "link",
+        "far",
+        "far/file",
+        "far/absent",
+        "../absent.json",
+        "../absent/../settings.json",
+        &absolute("way/inner.json"),
+        &absolute("way/../settings.json"),
+        &absolute("repo/src/../settings.json"),
+        &absolute("repo/settings.json"),
+    ];
+    let from = yard.join("repo/src");
+    let stays_quiet = |words: &[&str]| {
+        let mut command = kennel_tests::kennel(words);
+        command.args(["sh"]).current_dir(&from);
+        let mut inside = Inside::start(command);
+        assert_eq!(inside.ask("> made"), "", "{words:?}");
+        assert!(inside.ask("> inner.json").contains("Read-only"), "{words:?}");
+        assert_eq!(inside.end().ok().stderr, "", "{words:?}");
+    };
+    let run = ["run", "--on-replace", "end", "--allow-write", "."];
+    for flag in ["--deny-write", "--deny-read"] {
+        // A folder around the one that it starts in is not hidden.
+        let paths = paths.iter().filter(|path| flag == "--deny-write" || !path.ends_with(".."));
+        let denied: Vec<&str> = paths.flat_map(|path| [flag, path]).collect();
+        let inner = ["--deny-write", "deep/../inner.json", "--"];
+        stays_quiet(&[&run[..], &denied, &inner].concat());
+    }
+    stays_quiet(&["run", "--on-replace", "end", "--settings", "../policy.toml", "--"]);
+    stays_quiet(&["srt", "--settings", "../srt.json"]);
+}
+
+#[test]
+fn a_path_with_dots_in_it_is_kept_when_the_host_replaces_what_it_leads_to() {
+    let yard = yard();
+    yard.dir("work/deep");
+    let file = yard.write("work/inner.json", "old");
+    let rules = [
+        "--allow-write",
+        ".",
+        "--deny-write",
+        "deep/../inner.json",
+        "--deny-read",
+        "../work/deep/../conf/file",
+    ];
+    let mut inside = Inside::run(&yard, &rules);
+    WAYS[0].1(&file, "new");
+    WAYS[0].1(&yard.join("work/conf/file"), "new-text");
+    kennel_tests::eventually("both are covered again", || {
+        let said = inside.ask("echo evil > inner.json; cat conf/file");
+        (said.contains("Read-only") && !said.contains("new-text")).then_some(())
+    });
+    let ran = inside.end();
+    assert_eq!(ran.stderr.matches("was replaced on the host").count(), 2, "{}", ran.stderr);
 }
 
 #[test]

@@ -17,6 +17,7 @@ enum Victim {
 }
 
 #[test]
+#[kennel_claim::claim("files/root-file-system-is-unchanged")]
 fn nothing_is_left_of_a_layer_whoever_is_killed_and_when() {
     let scratch = Scratch::new();
     let Some(root) = small(&scratch) else { return };

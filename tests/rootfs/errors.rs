@@ -69,9 +69,11 @@ fn without_namespaces_there_is_no_root_of_its_own() {
     let scratch = Scratch::new();
     let Some(root) = distribution(&scratch) else { return };
     // A plan for it says what is done.
-    let plan = ran(kennel(["plan", "--rootfs"]).arg(&root).args(["--", "true"])).ok();
+    let plan = ran(kennel(["plan", "--steps", "--rootfs"]).arg(&root).args(["--", "true"])).ok();
     assert!(plan.stdout.contains("under the writable layer"), "{plan:?}");
-    let plan =
-        ran(kennel(["plan", "--rootfs-write", "none", "--rootfs"]).arg(&root).args(["--", "true"])).ok();
+    let plan = ran(kennel(["plan", "--steps", "--rootfs-write", "none", "--rootfs"])
+        .arg(&root)
+        .args(["--", "true"]))
+    .ok();
     assert!(plan.stdout.contains("as the root, read-only"), "{plan:?}");
 }

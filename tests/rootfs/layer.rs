@@ -6,6 +6,7 @@ use super::tree::{bare, distribution, small};
 use super::{run, run_in, ways};
 
 #[test]
+#[kennel_claim::claim("files/root-file-system-is-unchanged")]
 fn writes_stay_in_the_layer_and_vanish() {
     let scratch = Scratch::new();
     let Some(root) = small(&scratch) else { return };
@@ -21,6 +22,7 @@ fn writes_stay_in_the_layer_and_vanish() {
 
 /// The upper of an overlay needs extended attributes of users, which file systems in memory have since 6.6.
 #[test]
+#[kennel_claim::claim("hosts/layers-or-an-error")]
 fn where_there_can_be_no_layer_the_error_says_so_and_a_read_only_root_works() {
     let scratch = Scratch::new();
     let Some(root) = bare(&scratch) else { return };
@@ -36,6 +38,7 @@ fn where_there_can_be_no_layer_the_error_says_so_and_a_read_only_root_works() {
 }
 
 #[test]
+#[kennel_claim::claim("files/root-file-system-shows-the-list")]
 fn nothing_of_the_host_is_inside() {
     let scratch = Scratch::new();
     let Some(root) = bare(&scratch) else { return };
@@ -74,6 +77,7 @@ fn the_folders_of_every_sandbox_are_there_though_the_root_has_none_of_them() {
 }
 
 #[test]
+#[kennel_claim::claim("files/root-file-system-is-unchanged")]
 fn a_read_only_root_cannot_be_written() {
     let scratch = Scratch::new();
     let Some(root) = bare(&scratch) else { return };

@@ -23,6 +23,7 @@ fn the_commands_of_a_session_share_the_layer_and_nothing_is_left_of_it() {
 }
 
 #[test]
+#[kennel_claim::claim("zygote/changed-disks-are-noticed")]
 fn prepared_sandboxes_have_a_layer_each_and_see_what_changed_in_the_root() {
     let scratch = Scratch::new();
     let Some(root) = small(&scratch) else { return };

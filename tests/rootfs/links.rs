@@ -9,6 +9,7 @@ use super::tree::{bare, small};
 use super::{run, run_in, ways};
 
 #[test]
+#[kennel_claim::claim("files/root-file-system-shows-the-list")]
 fn links_in_the_place_of_kennels_own_folders_lead_nowhere() {
     for target in ["/", "..", "/proc/self/root", "/proc/1/root/tmp", "/etc", "nowhere", "proc", "/tmp"] {
         let scratch = Scratch::new();
@@ -40,6 +41,7 @@ fn files_in_the_place_of_folders_are_no_trouble() {
 }
 
 #[test]
+#[kennel_claim::claim("files/root-file-system-shows-the-list")]
 fn a_hosts_path_behind_a_link_of_the_root_is_refused_by_name() {
     let scratch = Scratch::new();
     let Some(root) = bare(&scratch) else { return };
@@ -63,6 +65,7 @@ fn a_hosts_path_behind_a_link_of_the_root_is_refused_by_name() {
 }
 
 #[test]
+#[kennel_claim::claim("files/root-file-system-shows-the-list")]
 fn absolute_links_and_dots_stay_in_the_root() {
     let scratch = Scratch::new();
     let Some(root) = bare(&scratch) else { return };
@@ -79,6 +82,7 @@ fn absolute_links_and_dots_stay_in_the_root() {
 }
 
 #[test]
+#[kennel_claim::claim("files/root-file-system-shows-the-list")]
 fn planted_overlay_attributes_hide_nothing_of_others_and_redirect_nothing() {
     let scratch = Scratch::new();
     let Some(root) = small(&scratch) else { return };
@@ -98,6 +102,7 @@ fn planted_overlay_attributes_hide_nothing_of_others_and_redirect_nothing() {
 }
 
 #[test]
+#[kennel_claim::claim("files/root-file-system-is-the-one-seen")]
 fn a_root_that_is_swapped_after_the_look_is_never_mounted() {
     let scratch = Scratch::new();
     let Some(root) = small(&scratch) else { return };
@@ -135,6 +140,7 @@ fn a_root_that_is_swapped_after_the_look_is_never_mounted() {
 }
 
 #[test]
+#[kennel_claim::claim("files/root-file-system-is-the-one-seen")]
 fn a_link_that_an_earlier_run_could_have_planted_is_no_root() {
     let scratch = Scratch::new();
     let Some(root) = small(&scratch) else { return };

@@ -36,6 +36,7 @@ fn folders_of_the_host_show_at_their_own_paths() {
 }
 
 #[test]
+#[kennel_claim::claim("files/denies-hold-in-a-root-file-system")]
 fn denied_files_of_the_root_can_be_neither_read_nor_written() {
     let scratch = Scratch::new();
     let Some(root) = bare(&scratch) else { return };
@@ -62,6 +63,7 @@ fn denied_files_of_the_root_can_be_neither_read_nor_written() {
 }
 
 #[test]
+#[kennel_claim::claim("files/denies-hold-in-a-root-file-system")]
 fn globs_match_in_the_root_and_in_what_shows_of_the_host() {
     let scratch = Scratch::new();
     let Some(root) = bare(&scratch) else { return };
@@ -113,6 +115,7 @@ fn a_rule_means_the_path_inside_and_not_the_same_path_of_the_host() {
 }
 
 #[test]
+#[kennel_claim::claim("files/denies-hold-in-a-root-file-system")]
 fn denied_names_that_are_absent_cannot_be_made_in_the_layer() {
     let scratch = Scratch::new();
     let Some(root) = small(&scratch) else { return };
@@ -129,6 +132,7 @@ fn denied_names_that_are_absent_cannot_be_made_in_the_layer() {
 }
 
 #[test]
+#[kennel_claim::claim("files/denies-hold-in-a-root-file-system")]
 fn a_race_for_an_absent_name_in_the_layer_ends_the_sandbox() {
     let scratch = Scratch::new();
     let Some(root) = small(&scratch) else { return };
@@ -140,6 +144,7 @@ fn a_race_for_an_absent_name_in_the_layer_ends_the_sandbox() {
 }
 
 #[test]
+#[kennel_claim::claim("files/denies-hold-in-a-root-file-system")]
 fn the_folder_of_the_root_is_not_shown_a_second_time() {
     let scratch = Scratch::new();
     let Some(root) = bare(&scratch) else { return };
@@ -208,6 +213,7 @@ fn a_denied_file_of_the_root_with_a_second_name_is_refused() {
 }
 
 #[test]
+#[kennel_claim::claim("files/denies-hold-in-a-root-file-system")]
 fn what_the_host_replaces_in_the_root_stays_hidden() {
     let scratch = Scratch::new();
     let Some(root) = bare(&scratch) else { return };
@@ -248,6 +254,7 @@ fn what_the_host_replaces_in_the_root_stays_hidden() {
 }
 
 #[test]
+#[kennel_claim::claim("files/denies-hold-in-a-root-file-system")]
 fn a_link_in_the_root_to_what_is_denied_does_not_lead_around_the_rule() {
     let scratch = Scratch::new();
     let Some(root) = bare(&scratch) else { return };

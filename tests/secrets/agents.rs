@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use kennel_tests::skipped;
 use serde_json::json;
 
-use crate::clients::{ANTHROPIC, OPENAI, TEXT};
-use crate::{Setup, upstream};
+use crate::secrets::clients::{ANTHROPIC, OPENAI, TEXT};
+use crate::secrets::{Setup, upstream};
 
 /// Where an agent is installed, with a PATH that leads to what it needs.
 fn agent(name: &str) -> Option<(PathBuf, String)> {
@@ -33,6 +33,7 @@ fn lively(setup: Setup, path: &str) -> Setup {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/no-real-key-inside")]
 fn claude_talks_to_its_model_without_the_key() {
     let Some(upstream) = upstream() else { return };
     let Some((claude, path)) = agent("claude") else { return };
@@ -63,6 +64,7 @@ fn claude_talks_to_its_model_without_the_key() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/no-real-key-inside")]
 fn codex_talks_to_its_model_without_the_key() {
     let Some(upstream) = upstream() else { return };
     let Some((codex, path)) = agent("codex") else { return };

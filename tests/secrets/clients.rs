@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use kennel_tests::{Ran, Scratch, program, ran_within, skipped};
+use kennel_tests::{Ran, Scratch, program, ran_within, skipped, world};
 use serde_json::Value;
 
-use crate::{LONG, Upstream, plain, world};
+use crate::secrets::{LONG, Upstream, plain};
 
 /// What the upstream's models say.
 pub const TEXT: &str = "The kennel keeps the keys for the hound.";

@@ -1,10 +1,10 @@
 //! The SDKs against the upstream without kennel, with the real keys: what they do here is what the other tests expect of them
 //! inside.
 
-use crate::clients::{
+use crate::secrets::clients::{
     ANTHROPIC, ANTHROPIC_NODE, ANTHROPIC_NODE_PREVIOUS, ANTHROPIC_PREVIOUS, GEMINI, OPENAI, OPENAI_NODE, Sdk,
 };
-use crate::upstream;
+use crate::secrets::upstream;
 
 /// A round, then the errors of a provider, then a key that is not the real one.
 fn try_outside(sdk: &Sdk) {
@@ -22,7 +22,7 @@ fn try_outside(sdk: &Sdk) {
     // Most of them try again, so a gateway that refuses has to say that it is of no use.
     assert!(!upstream.requests(&limited).is_empty());
     assert_eq!(upstream.requests(&broken).len(), 1, "{said:#?}");
-    assert_ne!(said[1]["text"], crate::clients::TEXT, "{said:#?}");
+    assert_ne!(said[1]["text"], crate::secrets::clients::TEXT, "{said:#?}");
 }
 
 #[test]

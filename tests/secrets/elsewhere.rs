@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Setup, Told, Upstream, have, upstream};
+use crate::secrets::{Setup, Told, Upstream, have, upstream};
 
 /// A sandbox whose `$KEY` is bound to one host and that may reach others.
 fn bound(upstream: &Upstream, host: &str, others: &[&str]) -> Setup {
@@ -20,6 +20,7 @@ fn refusals(told: &Told, host: &str) -> Vec<String> {
 const CURL: &str = "curl -sS -w '\\n%{http_code}\\n'";
 
 #[test]
+#[kennel_claim::claim("secrets/stand-ins-go-to-their-host")]
 fn a_stand_in_for_another_host_is_refused_wherever_it_is_put() {
     let Some(upstream) = upstream() else { return };
     if !have(&["curl", "python3"]) {
@@ -82,6 +83,7 @@ fn a_stand_in_for_another_host_is_refused_wherever_it_is_put() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/redirections-carry-no-key")]
 fn row_85_a_redirect_carries_no_secret_to_another_host() {
     let Some(upstream) = upstream() else { return };
     if !have(&["curl"]) {
@@ -111,6 +113,7 @@ fn row_85_a_redirect_carries_no_secret_to_another_host() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/redirections-carry-no-key")]
 fn row_86_a_stand_in_by_opaque_tls_is_worth_nothing() {
     let Some(upstream) = upstream() else { return };
     if !have(&["curl"]) {
@@ -153,9 +156,10 @@ print(answer.split(b"\r\n")[0].decode())
 "#;
 
 #[test]
+#[kennel_claim::claim("secrets/stand-ins-go-to-their-host")]
 fn row_87_a_stand_in_split_over_reads_is_found_and_swapped() {
     let Some(upstream) = upstream() else { return };
-    let Some(python) = crate::world::python() else {
+    let Some(python) = kennel_tests::world::python() else {
         return kennel_tests::skipped("python3 is not installed");
     };
     let python = python.display().to_string();
@@ -204,6 +208,7 @@ next();
 "#;
 
 #[test]
+#[kennel_claim::claim("secrets/stand-ins-go-to-their-host")]
 fn row_87_a_stand_in_split_over_frames_of_http_2_is_found_and_swapped() {
     let Some(upstream) = upstream() else { return };
     if !have(&["node"]) {
@@ -225,6 +230,7 @@ fn row_87_a_stand_in_split_over_frames_of_http_2_is_found_and_swapped() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/redirections-carry-no-key")]
 fn row_88_a_stand_in_of_one_sandbox_is_worth_nothing_in_another() {
     let Some(upstream) = upstream() else { return };
     if !have(&["curl"]) {
@@ -258,6 +264,7 @@ fn basic_authentication_is_swapped_by_halves() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/stand-ins-go-to-their-host")]
 fn two_secrets_as_user_and_password_are_refused() {
     let Some(upstream) = upstream() else { return };
     if !have(&["curl"]) {
@@ -274,6 +281,7 @@ fn two_secrets_as_user_and_password_are_refused() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/keys-go-where-the-policy-says")]
 fn queries_and_bodies_are_swapped_only_where_the_policy_says_so() {
     let Some(upstream) = upstream() else { return };
     if !have(&["curl"]) {
@@ -330,6 +338,7 @@ fn queries_and_bodies_are_swapped_only_where_the_policy_says_so() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/keys-go-where-the-policy-says")]
 fn a_stand_in_is_not_swapped_without_encryption() {
     let Some(upstream) = upstream() else { return };
     if !have(&["curl"]) {
@@ -347,13 +356,14 @@ fn a_stand_in_is_not_swapped_without_encryption() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/redirections-carry-no-key")]
 fn an_address_gets_no_secret() {
     let Some(upstream) = upstream() else { return };
     if !have(&["curl"]) {
         return;
     }
     // The upstream's address, which is allowed and has a certificate: it proves no name.
-    let address = crate::world::THERE;
+    let address = kennel_tests::world::THERE;
     let setup = bound(upstream, "by-address.web.test", &[address]).set("network.terminate", json!([address]));
     let told = setup.sh(&format!(
         r#"{CURL} -H "x-api-key: $KEY" https://{address}/by-address-1
@@ -367,6 +377,7 @@ fn an_address_gets_no_secret() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/keys-go-where-the-policy-says")]
 fn a_bound_host_takes_no_other_credentials() {
     let Some(upstream) = upstream() else { return };
     if !have(&["curl"]) {

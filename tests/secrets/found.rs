@@ -3,8 +3,8 @@
 use kennel_tests::{Ran, Scratch, ran_within, skipped};
 use serde_json::{Value, json};
 
-use crate::clients::{self, ANTHROPIC, OPENAI_NODE, Sdk};
-use crate::{LONG, Setup, Told, Upstream, plain, upstream};
+use crate::secrets::clients::{self, ANTHROPIC, OPENAI_NODE, Sdk};
+use crate::secrets::{LONG, Setup, Told, Upstream, plain, upstream};
 
 /// The last line of what was printed: what the search says.
 #[track_caller]
@@ -53,6 +53,7 @@ fn places(found: &Value, provider: &str) -> Vec<String> {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/no-real-key-inside")]
 fn the_search_finds_keys_outside() {
     let Some(upstream) = upstream() else { return };
     for sdk in [&ANTHROPIC, &OPENAI_NODE] {
@@ -114,6 +115,7 @@ fn search_inside(upstream: &Upstream, sdk: &Sdk, setup: Setup, word: &str) -> To
 }
 
 #[test]
+#[kennel_claim::claim("secrets/no-real-key-inside")]
 fn no_key_is_found_inside_where_stand_ins_are_swapped() {
     let Some(upstream) = upstream() else { return };
     for sdk in [&ANTHROPIC, &OPENAI_NODE] {
@@ -127,6 +129,7 @@ fn no_key_is_found_inside_where_stand_ins_are_swapped() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/no-real-key-inside")]
 fn no_key_is_found_inside_where_a_gateway_is_used() {
     let Some(upstream) = upstream() else { return };
     for sdk in [&ANTHROPIC, &OPENAI_NODE] {
@@ -145,6 +148,7 @@ fn no_key_is_found_inside_where_a_gateway_is_used() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/no-real-key-inside")]
 fn no_key_is_found_inside_where_a_file_is_masked() {
     let Some(upstream) = upstream() else { return };
     if !ANTHROPIC.is_installed() {
@@ -166,6 +170,7 @@ fn no_key_is_found_inside_where_a_file_is_masked() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/values-stay-in-kennels-memory")]
 fn kennel_leaves_no_core_behind_while_it_holds_secrets() {
     let Some(upstream) = upstream() else { return };
     let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
@@ -217,6 +222,7 @@ fn kennel_leaves_no_core_behind_while_it_holds_secrets() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/values-stay-in-kennels-memory")]
 fn nobody_else_reads_the_memory_of_a_kennel_that_holds_secrets() {
     let Some(upstream) = upstream() else { return };
     if kennel_tests::am_root() {

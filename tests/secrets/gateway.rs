@@ -3,11 +3,11 @@
 
 use serde_json::{Value, json};
 
-use crate::clients::{
+use crate::secrets::clients::{
     ANTHROPIC, ANTHROPIC_NODE, ANTHROPIC_NODE_PREVIOUS, ANTHROPIC_PREVIOUS, GEMINI, OPENAI, OPENAI_NODE, Sdk,
     TEXT, TOKENS,
 };
-use crate::{Setup, Told, Upstream, have, upstream};
+use crate::secrets::{Setup, Told, Upstream, have, upstream};
 
 impl Setup {
     /// With a gateway to this SDK's provider, whose key is a variable of the caller's.

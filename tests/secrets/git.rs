@@ -5,7 +5,7 @@ use std::process::Command;
 use kennel_tests::{Scratch, program, ran, ran_within};
 use serde_json::{Value, json};
 
-use crate::{LONG, Setup, Upstream, have, plain, upstream};
+use crate::secrets::{LONG, Setup, Upstream, have, plain, upstream};
 
 /// A repository of the upstream's, `https://github.com/me/NAME.git`, with one commit.
 fn repository(upstream: &Upstream, name: &str) {
@@ -61,6 +61,7 @@ fn script(way: &str, name: &str) -> String {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/no-real-key-inside")]
 fn git_pushes_with_a_token_that_the_sandbox_does_not_hold() {
     let Some(upstream) = upstream() else { return };
     if !have(&["git"]) {
@@ -98,6 +99,7 @@ fn git_pushes_outside_with_the_token_itself() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/request-rules-hold")]
 fn a_token_for_one_repository_pushes_to_no_other() {
     let Some(upstream) = upstream() else { return };
     if !have(&["git"]) {
@@ -121,6 +123,7 @@ fn a_token_for_one_repository_pushes_to_no_other() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/no-real-key-inside")]
 fn gh_uses_the_api_with_a_token_that_the_sandbox_does_not_hold() {
     let Some(upstream) = upstream() else { return };
     if !have(&["gh"]) {

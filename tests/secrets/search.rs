@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use kennel_tests::Scratch;
 use serde_json::{Value, json};
 
-use crate::Upstream;
+use crate::secrets::Upstream;
 
 /// A text in the encodings in which it could hide.
 pub fn forms(secret: &str) -> Vec<(&'static str, String)> {
@@ -92,7 +92,7 @@ impl Upstream {
             json!({"since": self.since, "masked": masked, "below": below, "everybody": below == ["/"]});
         let script = home.write("search.py", include_str!("search.py"));
         let needles = home.write("needles.json", &asked.to_string());
-        let python = crate::world::python().unwrap_or_default();
+        let python = kennel_tests::world::python().unwrap_or_default();
         format!("{} {} < {}", python.display(), script.display(), needles.display())
     }
 }

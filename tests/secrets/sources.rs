@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use kennel_tests::{Scratch, kennel, ran_within};
 use serde_json::{Value, json};
 
-use crate::{LONG, Setup, Told, Upstream, have, plain, upstream};
+use crate::secrets::{LONG, Setup, Told, Upstream, have, plain, upstream};
 
 const HOST: &str = "sources.web.test";
 
@@ -85,6 +85,7 @@ fn the_file_that_a_secret_comes_from_cannot_be_read_inside() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/values-stay-in-kennels-memory")]
 fn a_source_that_gives_no_value_is_an_error_that_names_it() {
     let Some(upstream) = upstream() else { return };
     let key = upstream.key("anthropic");
@@ -123,6 +124,7 @@ fn a_program_that_does_not_end_is_not_waited_for() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/found-files-name-no-secret")]
 fn a_settings_file_that_was_found_names_no_secret() {
     let Some(upstream) = upstream() else { return };
     for (text, key) in [
@@ -152,13 +154,14 @@ fn a_settings_file_that_was_found_names_no_secret() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/values-stay-in-kennels-memory")]
 fn a_plan_shows_where_a_secret_comes_from_and_not_what_it_is() {
     let Some(upstream) = upstream() else { return };
     let setup = Setup::new(upstream, &[]).secret("KEY", upstream.key("anthropic"), &[HOST]);
-    let setup = setup.gateway(upstream, &crate::clients::OPENAI);
+    let setup = setup.gateway(upstream, &crate::secrets::clients::OPENAI);
     // The same words with another command.
     let line = setup.command();
-    let mut command = kennel(["plan"]);
+    let mut command = kennel(["plan", "--steps"]);
     plain(&mut command, &setup.home);
     let words = line
         .get_args()
@@ -177,6 +180,7 @@ fn a_plan_shows_where_a_secret_comes_from_and_not_what_it_is() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/values-stay-in-kennels-memory")]
 fn no_process_has_a_secret_in_its_words_or_its_environment() {
     let Some(upstream) = upstream() else { return };
     let kept = Scratch::new();

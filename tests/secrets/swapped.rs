@@ -1,9 +1,9 @@
 //! The SDKs inside, unmodified, with a stand-in in the place of the key: TLS ends at the gate, which puts the real key in.
 
-use crate::clients::{
+use crate::secrets::clients::{
     ANTHROPIC, ANTHROPIC_NODE, ANTHROPIC_NODE_PREVIOUS, ANTHROPIC_PREVIOUS, GEMINI, OPENAI, OPENAI_NODE, Sdk,
 };
-use crate::{Setup, upstream};
+use crate::secrets::{Setup, upstream};
 
 fn try_swapped(sdk: &Sdk) {
     let Some(upstream) = upstream() else { return };
@@ -28,7 +28,7 @@ fn try_swapped(sdk: &Sdk) {
     assert!(stand_in.starts_with(&real[..4]) && stand_in != real, "a stand-in of the same shape: {told:#?}");
     // A body that upstream compresses unasked is read all the same, or refused; never passed on unread.
     let gzip = &said[round];
-    assert!(gzip["text"] == crate::clients::TEXT || gzip["status"] == 502, "{gzip:#}");
+    assert!(gzip["text"] == crate::secrets::clients::TEXT || gzip["status"] == 502, "{gzip:#}");
     // What upstream says of the key, it says of the stand-in here.
     let echo = said[round + 1]["text"].as_str().unwrap_or_default();
     assert!(echo.contains(stand_in), "{echo} has {stand_in}");

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
@@ -13,12 +13,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kennel_tests::program;
+use kennel_tests::world::{self, DNS, LOG, THERE, ip};
 
-use crate::wire;
-use crate::world::{DNS, THERE, ip};
-
-/// Tells what the upstream saw.
-pub const LOG: u16 = 9999;
 /// A server whose certificate nobody has signed.
 pub const UNTRUSTED: u16 = 8443;
 /// A server that wants a certificate of its client.
@@ -40,32 +36,11 @@ const CERTIFICATES: &str = "exec 2> upstream-openssl.log
     openssl x509 -req -in upstream.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile upstream.ext -out upstream.pem &&
     openssl req -x509 $key -subj /CN=nobody -addext \"subjectAltName=$NAMES\" -keyout nobody.key -out nobody.pem";
 
-/// Lives until its parent is gone.
-pub fn live(folder: &Path, _ipv6: bool, mut plugged: File, mut ready: File) -> ! {
-    // SAFETY: sets flags of this process.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
-    }
-    let result = plugged.read_exact(&mut [0]).and_then(|()| serve(folder));
-    if let Err(error) = result {
-        eprintln!("the other side of the cable: {error}");
-        std::process::exit(1);
-    }
-    let _ = ready.write_all(b"!");
-    loop {
-        std::thread::sleep(std::time::Duration::from_secs(3600));
-    }
-}
-
-fn serve(folder: &Path) -> io::Result<()> {
-    let cable = wire::index(c"there")?;
-    wire::up(wire::index(c"lo")?)?;
-    wire::up(cable)?;
-    for (address, prefix) in [(THERE, 24), (DNS, 32)] {
-        wire::address(cable, ip(address), prefix)?;
-    }
-    names(UdpSocket::bind((ip(DNS), 53))?);
+/// Starts them.
+pub fn serve(folder: &Path, _ipv6: bool) -> io::Result<()> {
+    world::plug_in(&[(THERE, 24), (DNS, 32)])?;
+    // None has an IPv6 address.
+    world::names::serve(|_, _| Some(vec![ip(THERE)]))?;
     if program("node").is_none() || program("openssl").is_none() {
         return Ok(());
     }
@@ -138,43 +113,7 @@ fn keys() -> io::Result<BTreeMap<&'static str, String>> {
         ("gemini", format!("AIzaSy{}", random(33)?)),
         ("github", format!("ghp_{}", random(36)?)),
         ("other", format!("glpat-{}", random(20)?)),
+        // Shorter than its stand-in.
+        ("short", format!("pw-{}", random(11)?)),
     ]))
-}
-
-/// A name server: every name is the upstream's, and none has an IPv6 address.
-fn names(socket: UdpSocket) {
-    std::thread::spawn(move || {
-        let mut message = [0; 1500];
-        while let Ok((length, client)) = socket.recv_from(&mut message) {
-            let Some((kind, end)) = question(&message[..length]) else { continue };
-            let address = match ip(THERE) {
-                IpAddr::V4(v4) => v4,
-                IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
-            };
-            let answers = u8::from(kind == 1);
-            let mut reply = message[..2].to_vec();
-            reply.extend_from_slice(&[0x81, 0x80, 0, 1, 0, answers, 0, 0, 0, 0]);
-            reply.extend_from_slice(&message[12..end]);
-            if answers == 1 {
-                // A pointer to the question's name, the type, IN, no time to live, the address.
-                reply.extend_from_slice(&[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4]);
-                reply.extend_from_slice(&address.octets());
-            }
-            let _ = socket.send_to(&reply, client);
-        }
-    });
-}
-
-/// The type that a packet asks for, and where its question ends.
-fn question(message: &[u8]) -> Option<(u16, usize)> {
-    let mut at = 12;
-    loop {
-        let length = usize::from(*message.get(at)?);
-        at += 1 + length;
-        if length == 0 {
-            break;
-        }
-    }
-    let kind = message.get(at..at + 2)?;
-    Some((u16::from_be_bytes([kind[0], kind[1]]), at + 4))
 }

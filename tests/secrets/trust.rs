@@ -4,11 +4,11 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
-use kennel_tests::{program, skipped};
+use kennel_tests::{program, skipped, world};
 use serde_json::{Value, json};
 
-use crate::there::{MUTUAL, UNTRUSTED};
-use crate::{Setup, have, upstream, world};
+use crate::secrets::there::{MUTUAL, UNTRUSTED};
+use crate::secrets::{Setup, have, upstream};
 
 const CURL: &str = "curl -sS -w '\\n%{http_code}\\n'";
 
@@ -33,6 +33,7 @@ const VARIABLES: [&str; 16] = [
 ];
 
 #[test]
+#[kennel_claim::claim("secrets/servers-are-verified")]
 fn every_variable_leads_to_a_bundle_with_the_sandboxs_authority_and_the_hosts() {
     let Some(upstream) = upstream() else { return };
     let host = "bundle.web.test";
@@ -55,6 +56,7 @@ fn every_variable_leads_to_a_bundle_with_the_sandboxs_authority_and_the_hosts() 
 }
 
 #[test]
+#[kennel_claim::claim("secrets/servers-are-verified")]
 fn without_the_variables_a_client_trusts_nothing_that_ends_at_the_gate() {
     let Some(upstream) = upstream() else { return };
     if !have(&["curl"]) {
@@ -102,6 +104,7 @@ public class Fetch {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/servers-are-verified")]
 fn upstream_is_verified_and_failures_are_explained() {
     let Some(upstream) = upstream() else { return };
     if !have(&["curl"]) {
@@ -130,6 +133,30 @@ fn upstream_is_verified_and_failures_are_explained() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/servers-are-verified")]
+fn a_server_that_breaks_off_says_why_however_its_reset_comes() {
+    let Some(upstream) = upstream() else { return };
+    if !have(&["curl"]) {
+        return;
+    }
+    let host = "breaks-off.web.test";
+    let setup =
+        Setup::new(upstream, &[]).secret("KEY", upstream.key("anthropic"), &[&format!("{host}:{MUTUAL}")]);
+    // With large requests and small ones, and many at once: the alert and the reset come while they are written.
+    let script = format!(
+        r#"head -c 300000 /dev/zero | tr '\0' x > /tmp/large
+        for round in 1 2 3 4 5; do for version in --http1.1 --http2; do for data in x @/tmp/large; do
+            for many in 1 2 3 4; do
+                {CURL} $version -H "x-api-key: $KEY" -H Expect: --data-binary $data https://{host}:{MUTUAL}/breaks &
+            done; wait
+        done; done; done"#
+    );
+    let told = setup.sh(&script);
+    assert_eq!(told.ran.stdout.matches("no_terminate").count(), 80, "{told:#?}");
+    assert_eq!(upstream.requests("/breaks"), Vec::<Value>::new());
+}
+
+#[test]
 fn an_excluded_host_is_carried_unread() {
     let Some(upstream) = upstream() else { return };
     if !have(&["curl"]) {
@@ -149,6 +176,7 @@ fn an_excluded_host_is_carried_unread() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/request-rules-hold")]
 fn another_host_is_not_asked_for_over_a_connection_to_this_one() {
     let Some(upstream) = upstream() else { return };
     if !have(&["curl", "node"]) {
@@ -224,6 +252,7 @@ for number, request in enumerate(ways):
 "#;
 
 #[test]
+#[kennel_claim::claim("secrets/request-rules-hold")]
 fn no_request_is_smuggled_through_a_terminated_connection() {
     let Some(upstream) = upstream() else { return };
     let Some(python) = world::python() else { return skipped("python3 is not installed") };
@@ -251,6 +280,7 @@ fn no_request_is_smuggled_through_a_terminated_connection() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/request-rules-hold")]
 fn rules_about_requests_hold_whatever_the_spelling() {
     let Some(upstream) = upstream() else { return };
     if !have(&["curl"]) {

@@ -15,7 +15,7 @@ import net from "node:net";
 import path from "node:path";
 import tls from "node:tls";
 import zlib from "node:zlib";
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -303,6 +303,52 @@ function forms(text) {
   };
 }
 
+/** A text in forms in which programs write it. */
+function moreForms(text) {
+  const each = (write) => [...Buffer.from(text)].map((byte) => write(byte.toString(16).padStart(2, "0"), byte)).join("");
+  const wrap = (long, width, between) => long.match(new RegExp(`.{1,${width}}`, "g")).join(between);
+  const base64 = Buffer.from("xy" + text + "-tail").toString("base64");
+  const hex = Buffer.from(text).toString("hex");
+  return {
+    json: text.replaceAll("-", "\\u002D"), nested_json: text.replaceAll("-", "\\\\u002d"), percent: text.replaceAll("-", "%2D"),
+    twice: text.replaceAll("-", "%252D"), entity: text.replaceAll("-", "&#45;"), entity_hex: each((digits) => `&#x${digits};`),
+    x: each((digits) => `\\x${digits}`), utf16: each((_, byte) => String.fromCharCode(byte) + "\0"), mime: wrap(base64, 19, "\r\n"),
+    pem: wrap(base64, 8, "\n  "), json_lines: wrap(base64, 12, "\\n"), letters: wrap(base64, 1, " "), blanks: wrap(hex, 2, " "), colons: wrap(hex, 2, ":"),
+    dashes: wrap(hex, 8, "-"), lines: wrap(hex, 32, "\n"), numbers: each((digits) => `0x${digits}, `), upper: wrap(hex.toUpperCase(), 4, " "),
+  };
+}
+
+/** The key in messages: whole, escaped, in two frames, and in frames about the connection. */
+function messages(text) {
+  const frame = (flags, payload) => Buffer.concat([Buffer.from([flags, payload.length]), Buffer.from(payload, "latin1")]);
+  const percent = (part) => [...Buffer.from(part)].map((byte) => "%" + byte.toString(16)).join("");
+  const short = percent(text).length < 120 ? percent(text) : text.replaceAll("-", "%2d");
+  const code = String.fromCharCode(3, 232);
+  return Buffer.concat([
+    frame(0x81, `<${text}>`), frame(0x82, `<${short}>`), frame(0x01, "<" + text.slice(0, 7)), frame(0x89, text), frame(0x80, text.slice(7) + ">"),
+    frame(0x8a, text), frame(0x81, "end"), frame(0x88, code + text.slice(0, 120)),
+  ]);
+}
+
+/** What the client chose, in the pieces that it chose, each sent by itself; in a field or behind the body, where it says so. */
+async function say(response, { parts, how, type, fields, pause }) {
+  const named = { "content-type": type ?? "text/plain", ...fields };
+  const bytes = parts.map((part) => Buffer.from(part, "latin1"));
+  if (how === "field") { response.writeHead(200, { ...named, "x-say": parts.join("") }); return response.end("ok\n"); }
+  if (how === "trailer") {
+    response.writeHead(200, { ...named, trailer: "x-last" });
+    response.write("body\n");
+    response.addTrailers({ "x-last": parts.join("") });
+    return response.end();
+  }
+  response.writeHead(200, named);
+  for (const part of bytes) {
+    response.write(part);
+    await (pause ? sleep(pause) : new Promise((done) => setImmediate(done)));
+  }
+  return response.end();
+}
+
 async function page(entry, request, response, body, url) {
   const echoed = entry.credentials.map(([, value]) => value).find((value) => Object.values(KEYS).includes(value)) ?? "nothing";
   const wanted = (name) => url.searchParams.get(name);
@@ -324,6 +370,16 @@ async function page(entry, request, response, body, url) {
         response.write(text.subarray(at, at + size));
         await new Promise((done) => setImmediate(done));
       }
+      return response.end();
+    }
+    // The key in forms that programs write, one after the other, in pieces.
+    case "/forms": {
+      response.writeHead(200, { "content-type": "text/plain" });
+      for (const [name, text] of Object.entries(moreForms(echoed)))
+        for (const part of [`${name} `, text.slice(0, 17), text.slice(17), "\n\n"]) {
+          response.write(Buffer.from(part, "latin1"));
+          await new Promise((done) => setImmediate(done));
+        }
       return response.end();
     }
     // Compressed, whatever the client can read.
@@ -348,10 +404,20 @@ async function page(entry, request, response, body, url) {
     case "/alternative": response.setHeader("alt-svc", 'h3=":443"; ma=86400'); return response.end("ok\n");
     case "/big": {
       const size = parseInt(wanted("size"), 10);
-      const piece = Buffer.alloc(65536, "kennel ");
+      const kinds = { text: "kennel ", json: '{"name": "kennel", "path": "a\\/b", "size": 12345}, ', lines: "A line of a log, with a number: 12345.\n" };
+      const piece = wanted("kind") === "bytes" ? randomBytes(65536) : Buffer.alloc(65536, kinds[wanted("kind") ?? "text"]);
       response.writeHead(200, { "content-length": size });
       for (let left = size; left > 0 && !response.destroyed; left -= piece.length) {
         if (!response.write(piece.subarray(0, left))) await new Promise((done) => response.once("drain", done));
+      }
+      return response.end();
+    }
+    // Events that say when they were sent, by the clock of this machine.
+    case "/ticks": {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      for (let left = 200; left > 0 && !response.destroyed; left -= 1) {
+        response.write(`data: {"at": ${process.hrtime.bigint()}, "delta": {"content": "a few words "}}\n\n`);
+        await sleep(5);
       }
       return response.end();
     }
@@ -381,6 +447,9 @@ async function answer(port, request, response) {
   entry.body = body.toString("latin1").slice(0, 20000);
   let said = {};
   try { said = JSON.parse(body); } catch { /* not all bodies are */ }
+  if (url.pathname === "/say") { seen.pop(); return say(response, said); }
+  const last = said.messages?.at?.(-1)?.content;
+  if (typeof last === "string" && last.startsWith("say:")) { seen.pop(); return say(response, JSON.parse(last.slice(4))); }
   const streamed = said.stream === true;
   const go = (api, kind, more) =>
     model(api, kind, entry, request, response, body, { name: said.model, streamed, form: "sse", body: said, ...more });
@@ -419,8 +488,12 @@ function upgrade(port) {
     const entry = { number: ++count, port, host: request.headers.host, method: "UPGRADE", path: request.url, fields: { ...request.headers }, credentials: found, real: real(found), sent: [], body: "" };
     seen.push(entry);
     const accept = createHash("sha1").update(request.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest("base64");
-    socket.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`);
+    socket.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n${url.pathname === "/packed" ? "Sec-WebSocket-Extensions: permessage-deflate\r\n" : ""}\r\n`);
     socket.on("error", () => {});
+    if (url.pathname === "/messages") {
+      const own = found.map(([, value]) => value).find((value) => Object.values(KEYS).includes(value)) ?? "nothing";
+      return socket.end(messages(own));
+    }
     socket.pipe(socket);
   };
 }

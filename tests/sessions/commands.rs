@@ -8,7 +8,7 @@ use kennel_tests::eventually;
 use kennel_tests::leftovers::{processes_left_with, processes_with, unique_sleep};
 
 fn session() -> Session {
-    crate::builder().build().unwrap().session().unwrap()
+    crate::sessions::session(crate::sessions::builder())
 }
 
 fn sh(session: &Session, script: &str) -> String {
@@ -83,6 +83,7 @@ fn variables_of_one_command_are_not_those_of_the_next() {
 }
 
 #[test]
+#[kennel_claim::claim("sessions/sessions-share-nothing")]
 fn files_in_tmp_are_the_sessions_and_no_other_sessions() {
     let (one, other) = (session(), session());
     sh(&one, "echo mine > /tmp/file; mkdir /tmp/folder; echo > /dev/shm/shared");
@@ -165,6 +166,7 @@ fn a_signal_reaches_the_commands_group_and_no_other_command() {
 }
 
 #[test]
+#[kennel_claim::claim("sessions/kills-reach-one-command")]
 fn killing_a_command_kills_its_daemons_and_nobody_elses() {
     let session = session();
     let (mine, others, earlier) = (unique_sleep(), unique_sleep(), unique_sleep());
@@ -210,6 +212,7 @@ fn what_a_command_leaves_in_the_background_lives_as_long_as_the_session() {
 }
 
 #[test]
+#[kennel_claim::claim("sessions/kills-reach-one-command")]
 fn a_command_that_times_out_takes_its_daemons_with_it_and_nothing_else() {
     let session = session();
     let (mine, others) = (unique_sleep(), unique_sleep());
@@ -238,7 +241,7 @@ fn each_command_has_its_own_limit_on_output() {
 
 #[test]
 fn a_limit_on_cpu_time_is_each_commands_own() {
-    let sandbox = crate::builder().cpu_time_limit(Duration::from_secs(1)).build().unwrap();
+    let sandbox = crate::sessions::builder().cpu_time_limit(Duration::from_secs(1)).build().unwrap();
     let session = sandbox.session().unwrap();
     for _ in 0..2 {
         assert!(session.run("sh", &["-c", "while :; do :; done"]).unwrap().killed_by_cpu_time);
@@ -310,7 +313,7 @@ fn hundreds_of_commands_at_once_end_in_an_error_and_not_in_the_sessions_end() {
 fn commands_are_awaited_too() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let sandbox = crate::builder().build().unwrap();
+        let sandbox = crate::sessions::builder().build().unwrap();
         let session = sandbox.session_builder().start_async().await.unwrap();
         let (one, two) = tokio::join!(
             session.command("echo").arg("one").output_async(),

@@ -7,11 +7,11 @@ use std::process::Stdio as Standard;
 use std::time::{Duration, Instant};
 
 use kennel::{Ended, Sandbox, Session, Stdio};
-use kennel_tests::leftovers::{processes_left_with, processes_with, unique_sleep};
+use kennel_tests::leftovers::{children_of, processes_left_with, processes_with, unique_sleep};
 use kennel_tests::{eventually, role};
 
 fn sandbox() -> Sandbox {
-    crate::builder().build().unwrap()
+    crate::sessions::builder().build().unwrap()
 }
 
 #[test]
@@ -74,6 +74,7 @@ pub fn owner(words: &[OsString]) -> i32 {
 }
 
 #[test]
+#[kennel_claim::claim("sessions/nothing-is-left")]
 fn nothing_is_left_when_the_owner_is_killed_at_any_moment() {
     for round in 0..10u64 {
         let sleep = unique_sleep();
@@ -90,6 +91,7 @@ fn nothing_is_left_when_the_owner_is_killed_at_any_moment() {
 }
 
 #[test]
+#[kennel_claim::claim("sessions/nothing-is-left")]
 fn nothing_is_left_when_pid_1_of_a_session_is_killed() {
     for round in 0..10u64 {
         let session = sandbox().session().unwrap();
@@ -107,7 +109,7 @@ fn nothing_is_left_when_pid_1_of_a_session_is_killed() {
 
 #[test]
 fn a_published_server_of_one_command_is_there_for_as_long_as_the_session() {
-    let sandbox = crate::builder().publish(0, 8000).build().unwrap();
+    let sandbox = crate::sessions::builder().publish(0, 8000).build().unwrap();
     let session = sandbox.session().unwrap();
     let mut command = session.command(std::env::current_exe().unwrap());
     let mut server = command.env(role::VARIABLE, "echo-server").stdout(Stdio::piped()).spawn().unwrap();
@@ -152,7 +154,7 @@ pub fn echo_client(_: &[OsString]) -> i32 {
 
 #[test]
 fn usage_is_that_of_everything_in_the_session() {
-    let session = crate::builder().count_usage(true).build().unwrap().session().unwrap();
+    let session = crate::sessions::builder().count_usage(true).build().unwrap().session().unwrap();
     if session.usage().processes.is_none() {
         return kennel_tests::skipped("no cgroup counts here");
     }
@@ -169,8 +171,7 @@ fn status(pid: u32, key: &str) -> usize {
 }
 
 fn children(pid: u32) -> usize {
-    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    list.split_whitespace().count()
+    children_of(pid).len()
 }
 
 /// The role `growth`: many commands in one session, in a process of its own. 20,000 with `KENNEL_SESSION_COMMANDS=20000`.

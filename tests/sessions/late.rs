@@ -8,7 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kennel_linux::sandbox::{Birth, Error, Fit, Given, Late, Preparation, Ready, Started, Wanted, Watch};
+use kennel_linux::additions::Additions;
+use kennel_linux::sandbox::{
+    Beginning, Birth, Error, Fit, Given, Late, Purpose, Ready, Started, Wanted, Watch, begin,
+};
 use kennel_linux::supervise::Turn;
 use kennel_linux::supervise::streams::Streams;
 use kennel_policy::outcome::{Ended, Outcome};
@@ -22,15 +25,16 @@ fn policy(settings: &str) -> Arc<Policy> {
 }
 
 fn prepared(policy: &Arc<Policy>) -> Ready {
-    let preparation = Preparation {
+    let beginning = Beginning {
         policy: Arc::clone(policy),
         cwd: "/".into(),
         birth: Birth::program(),
+        purpose: Purpose::Later,
         network: None,
-        additions: None,
         count: false,
     };
-    Ready::prepare(preparation).unwrap()
+    let looked = begin(beginning).and_then(|begun| begun.look(Additions::default()));
+    looked.and_then(|looked| looked.wait(false)).unwrap()
 }
 
 fn late(policy: &Arc<Policy>, words: &[&str], streams: Given) -> Late {
@@ -42,8 +46,6 @@ fn late(policy: &Arc<Policy>, words: &[&str], streams: Given) -> Late {
         },
         workdir: None,
         streams,
-        first: Vec::new(),
-        last: Vec::new(),
         watch: Watch::default(),
         at_report: true,
         silently: false,
@@ -81,6 +83,7 @@ fn a_prepared_sandbox_runs_a_command_with_streams_that_came_later() {
 }
 
 #[test]
+#[kennel_claim::claim("sessions/own-descriptors-only")]
 fn only_the_three_streams_are_open_in_a_late_command() {
     let policy = policy("");
     let script = "for fd in /proc/self/fd/*; do readlink $fd; done; ls -l /proc/1/fd 2>&1";
@@ -151,6 +154,7 @@ fn a_late_command_has_a_terminal_of_the_sandboxs_own() {
 }
 
 #[test]
+#[kennel_claim::claim("sessions/own-descriptors-only")]
 fn kept_descriptors_reach_a_late_command_at_their_own_numbers_whatever_stands_there() {
     // In a process of its own, because it puts descriptors at low numbers: where PID 1 has its link, its root and what it
     // receives.
@@ -193,6 +197,7 @@ pub fn low_numbers(_: &[std::ffi::OsString]) -> i32 {
 }
 
 #[test]
+#[kennel_claim::claim("sessions/nothing-enters-later")]
 fn no_folder_and_no_handle_of_a_path_passes_late() {
     let policy = policy("");
     let folder = OwnedFd::from(File::open("/etc").unwrap());

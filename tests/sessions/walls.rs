@@ -4,13 +4,11 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::time::Duration;
 
-use kennel::{Child, Ended, Sandbox, SandboxBuilder, SeccompProfile, Session, Stdio};
+use kennel::{Child, Ended, Sandbox, SeccompProfile, Session, Stdio};
 use kennel_tests::leftovers::{processes_left_with, processes_with, unique_sleep};
 use kennel_tests::{Scratch, role};
 
-fn session(builder: SandboxBuilder) -> Session {
-    builder.build().unwrap().session().unwrap()
-}
+use crate::sessions::session;
 
 fn sh(session: &Session, script: &str) -> String {
     let result = session.command("sh").args(["-c", script]).output().unwrap();
@@ -125,9 +123,10 @@ fn reached(session: &Session, words: &[&str]) -> Vec<(String, String, i32)> {
 }
 
 #[test]
+#[kennel_claim::claim("sessions/commands-are-apart")]
 fn no_command_reaches_into_another_nor_into_a_leader_nor_into_pid_1() {
     for profile in [SeccompProfile::Default, SeccompProfile::None] {
-        let session = session(crate::builder().seccomp_profile(profile));
+        let session = session(crate::sessions::builder().seccomp_profile(profile));
         let (child, victim) = victim(&session);
         let leader = sh(&session, &format!("ps -o ppid= -p {victim}")).trim().to_owned();
         assert_ne!(leader, "1");
@@ -160,8 +159,9 @@ fn no_command_reaches_into_another_nor_into_a_leader_nor_into_pid_1() {
 }
 
 #[test]
+#[kennel_claim::claim("sessions/commands-are-apart")]
 fn a_background_process_of_an_earlier_command_is_closed_to_a_later_one() {
-    let session = session(crate::builder());
+    let session = session(crate::sessions::builder());
     let sleep = unique_sleep();
     let pid = sh(&session, &format!("SECRET=x sleep {sleep} > /dev/null 2>&1 & echo $!"));
     for (_, what, errno) in reached(&session, &[pid.trim()]) {
@@ -172,7 +172,7 @@ fn a_background_process_of_an_earlier_command_is_closed_to_a_later_one() {
 #[test]
 fn the_layer_of_a_command_takes_nothing_away() {
     let (scratch, secret) = (Scratch::new(), Scratch::new());
-    let session = session(crate::builder().allow_write(scratch.path()).deny_read(secret.path()));
+    let session = session(crate::sessions::builder().allow_write(scratch.path()).deny_read(secret.path()));
     let script = format!(
         "cd {} && mkdir a b && echo x > a/f && mv a/f b/g && ln b/g a/h && mv b c && rm -r a && cat c/g && \
          mkfifo p && ln -s p l && ls {} | wc -l && unshare -U true 2>/dev/null; echo done",
@@ -183,9 +183,10 @@ fn the_layer_of_a_command_takes_nothing_away() {
 }
 
 #[test]
+#[kennel_claim::claim("sessions/every-command-is-watched")]
 fn who_kills_a_leader_ends_the_session() {
     for script in ["kill -9 $PPID; sleep 60", "kill -9 -1; sleep 60"] {
-        let session = session(crate::builder());
+        let session = session(crate::sessions::builder());
         let (mine, others) = (unique_sleep(), unique_sleep());
         let mut other = session.command("sleep").arg(&*others).spawn().unwrap();
         let script = format!("setsid sleep {mine} & {script}");
@@ -204,8 +205,9 @@ fn who_kills_a_leader_ends_the_session() {
 }
 
 #[test]
+#[kennel_claim::claim("sessions/every-command-is-watched")]
 fn who_kills_another_commands_leader_ends_the_session() {
-    let session = session(crate::builder());
+    let session = session(crate::sessions::builder());
     let (mut child, victim) = victim(&session);
     let _ = session.command("sh").args(["-c", &format!("kill -9 $(ps -o ppid= -p {victim})")]).output();
     assert_eq!(child.wait().unwrap().ended, Ended::Killed);
@@ -213,8 +215,9 @@ fn who_kills_another_commands_leader_ends_the_session() {
 }
 
 #[test]
+#[kennel_claim::claim("sessions/every-command-is-watched")]
 fn a_leader_that_is_stopped_goes_on() {
-    let session = session(crate::builder());
+    let session = session(crate::sessions::builder());
     let sleep = unique_sleep();
     let result = session.run("sh", &["-c", "kill -STOP $PPID; sleep .2; echo done"]).unwrap();
     assert_eq!((result.exit_code, result.stdout.as_str()), (0, "done\n"));
@@ -228,7 +231,7 @@ fn a_leader_that_is_stopped_goes_on() {
 
 #[test]
 fn no_other_signal_does_anything_to_leaders_and_pid_1() {
-    let session = session(crate::builder());
+    let session = session(crate::sessions::builder());
     let (mut child, victim) = victim(&session);
     let leader = sh(&session, &format!("ps -o ppid= -p {victim}")).trim().to_owned();
     // What a leader gets it passes on to its command, which these do not end.
@@ -245,8 +248,9 @@ fn no_other_signal_does_anything_to_leaders_and_pid_1() {
 }
 
 #[test]
+#[kennel_claim::claim("sessions/own-descriptors-only")]
 fn a_command_has_no_descriptor_but_its_own() {
-    let session = session(crate::builder());
+    let session = session(crate::sessions::builder());
     let (_child, _) = victim(&session);
     let script = "for fd in /proc/self/fd/*; do readlink $fd; done | grep -v '^pipe:\\|^/proc/[0-9]*/fd$'; ls /proc/self/fd | wc -l";
     let seen = session.command("sh").args(["-c", script]).output().unwrap().stdout;
@@ -259,7 +263,7 @@ fn a_command_has_no_descriptor_but_its_own() {
 fn rules_that_are_guarded_hold_for_every_command() {
     let scratch = Scratch::new();
     let denied = scratch.join("denied");
-    let session = session(crate::builder().allow_write(scratch.path()).deny_write(&denied));
+    let session = session(crate::sessions::builder().allow_write(scratch.path()).deny_write(&denied));
     for _ in 0..2 {
         let said = sh(
             &session,
@@ -308,8 +312,9 @@ fn sessions_work_under_every_profile_and_model() {
 }
 
 #[test]
+#[kennel_claim::claim("sessions/every-command-is-watched")]
 fn without_proc_a_command_that_has_to_be_killed_ends_the_session() {
-    let session = session(crate::builder().deny_read("/proc"));
+    let session = session(crate::sessions::builder().deny_read("/proc"));
     assert_eq!(session.run("echo", &["fine"]).unwrap().stdout, "fine\n");
     let sleep = unique_sleep();
     let script = format!("setsid sleep {sleep} & sleep {sleep}");
@@ -322,7 +327,7 @@ fn without_proc_a_command_that_has_to_be_killed_ends_the_session() {
 
 #[test]
 fn limits_on_the_whole_sandbox_hold_for_all_commands_together() {
-    let sandbox = crate::builder().max_pids(20).best_effort(true).build().unwrap();
+    let sandbox = crate::sessions::builder().max_pids(20).best_effort(true).build().unwrap();
     let session = sandbox.session().unwrap();
     if session.usage().processes.is_none() {
         return kennel_tests::skipped("no cgroup counts processes here");
@@ -338,4 +343,31 @@ fn limits_on_the_whole_sandbox_hold_for_all_commands_together() {
     assert!(error.contains("Resource temporarily unavailable"), "{error}");
     children.pop();
     assert!(session.run("true", &[]).unwrap().success());
+}
+
+/// Some files of a process can be written by every process of its user; root owns those of PID 1 and of leaders, which share the
+/// scheduling weight of the caller's session.
+#[test]
+#[kennel_claim::claim("processes/proc-is-written-for-oneself")]
+fn no_command_writes_to_a_leader_or_to_pid_1_in_proc_nor_the_name_or_memory_of_another_command() {
+    let session = session(crate::sessions::builder());
+    let (mut child, pid) = victim(&session);
+    let weight = || std::fs::read_to_string("/proc/self/autogroup").unwrap_or_default();
+    let before = weight();
+    for name in ["oom_score_adj", "coredump_filter", "autogroup", "clear_refs", "comm", "mem", "sched"] {
+        for process in ["1", "$PPID"] {
+            let told = sh(&session, &format!("(echo 1 > /proc/{process}/{name}) 2>/dev/null && echo wrote"));
+            assert_eq!(told, "", "{process}: {name}");
+        }
+    }
+    for name in ["comm", "mem", "timerslack_ns", "uid_map", "attr/current"] {
+        let told = sh(&session, &format!("(echo 1 > /proc/{pid}/{name}) 2>/dev/null && echo wrote"));
+        assert_eq!(told, "", "{name}");
+    }
+    assert_eq!(weight(), before);
+    // Root has a /proc that is read-only as a whole.
+    let own = sh(&session, "{ printf own > /proc/self/comm; } 2>/dev/null && cat /proc/$$/comm");
+    assert_eq!(own, if kennel_tests::am_root() { "" } else { "own\n" });
+    child.kill();
+    child.wait().unwrap();
 }

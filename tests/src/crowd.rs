@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The role: `crowd MARKER MOST` fills up to MOST processes and then goes on replacing them for ever, each child
+/// The role: `crowd MARKER MAX` fills up to MAX processes and then goes on replacing them for ever, each child
 /// forking before its parent ends, so that whoever kills one by one is always late. After 30 s they all give up, so
 /// that a sandbox which does not end them is a failed test and not a lost machine.
 pub fn crowd(arguments: &[OsString]) -> i32 {

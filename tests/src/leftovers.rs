@@ -178,6 +178,30 @@ pub fn reap_everything(limit: Duration) -> Vec<String> {
     }
 }
 
+/// The children of all threads of a process, by their numbers.
+#[must_use]
+pub fn children_of(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks
+        .flat_map(|task| {
+            let text = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()
+        })
+        .collect()
+}
+
+/// Everything that descends from these processes, by its number.
+#[must_use]
+pub fn descendants_of(mut left: Vec<u32>) -> Vec<u32> {
+    let mut found = Vec::new();
+    while let Some(pid) = left.pop() {
+        let children = children_of(pid);
+        found.extend(&children);
+        left.extend(children);
+    }
+    found
+}
+
 /// This process's children, in the words of /proc.
 fn children() -> Vec<String> {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();

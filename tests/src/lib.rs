@@ -6,10 +6,14 @@
 pub mod attack;
 pub mod crowd;
 pub mod filter;
+pub mod hog;
 pub mod leftovers;
 pub mod probe;
 pub mod pty;
 pub mod role;
+pub mod screen;
+pub mod suite;
+pub mod world;
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -18,17 +22,14 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The binary under test: `$KENNEL_BIN`, or the one beside this test's own build.
+/// Where the suites' source was when they were built.
+pub const SOURCE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The binary under test: `$KENNEL_BIN`, or the one that Cargo has built for this program.
 #[must_use]
 pub fn kennel_bin() -> PathBuf {
-    if let Some(path) = std::env::var_os("KENNEL_BIN") {
-        return path.into();
-    }
-    // target/<triple>/debug/deps/suite-hash → target/<triple>/debug/kennel
-    let me = std::env::current_exe().expect("a test knows its own path");
-    let found =
-        me.ancestors().skip(1).take(2).map(|folder| folder.join("kennel")).find(|path| path.is_file());
-    found.expect("build the command first (cargo build -p kennel-cli), or set KENNEL_BIN")
+    let built = || suite::KENNEL.get().map(PathBuf::from);
+    std::env::var_os("KENNEL_BIN").map(PathBuf::from).or_else(built).expect("suites! names the binary")
 }
 
 /// `kennel` with these arguments, standard input empty, and no settings files of the user's.
@@ -38,11 +39,22 @@ pub fn kennel<I: AsRef<OsStr>>(args: impl IntoIterator<Item = I>) -> Command {
     command
 }
 
-/// `kennel run FLAGS -- sh -c SCRIPT`, run to its end.
-pub fn run_sh<I: AsRef<OsStr>>(flags: impl IntoIterator<Item = I>, script: &str) -> Ran {
+/// `kennel run FLAGS -- sh -c SCRIPT`.
+pub fn kennel_sh<I: AsRef<OsStr>>(flags: impl IntoIterator<Item = I>, script: &str) -> Command {
     let mut command = kennel(["run"]);
     command.args(flags).args(["--", "sh", "-c", script]);
-    ran(&mut command)
+    command
+}
+
+/// The same, run to its end.
+pub fn run_sh<I: AsRef<OsStr>>(flags: impl IntoIterator<Item = I>, script: &str) -> Ran {
+    ran(&mut kennel_sh(flags, script))
+}
+
+/// A sandbox of the library's in the default configuration.
+#[must_use]
+pub fn plain_sandbox() -> kennel::Sandbox {
+    kennel::Sandbox::builder().build().expect("the default configuration")
 }
 
 /// Runs a command to its end.
@@ -82,6 +94,37 @@ pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         assert!(Instant::now() < deadline, "this did not come about: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Looks again and again for as long as `time`, and fails the test when this no longer holds: for what must not come,
+/// and of which nothing says that it is not coming any more.
+#[track_caller]
+pub fn stays(what: &str, time: Duration, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + time;
+    loop {
+        assert!(holds(), "this did not last: {what}");
+        let Some(left) = deadline.checked_duration_since(Instant::now()) else { return };
+        std::thread::sleep(left.min(Duration::from_millis(20)));
+    }
+}
+
+/// The same for a file that does not grow for half a second.
+#[track_caller]
+pub fn stays_as_it_is(path: &Path) {
+    let before = file_size(path);
+    stays("the size of the file", Duration::from_millis(500), || file_size(path) == before);
+}
+
+/// How much a file holds; nothing when it is not there.
+#[must_use]
+pub fn file_size(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |file| file.len())
+}
+
+/// A path as the text that it is, below a scratch folder.
+#[must_use]
+pub fn text(path: &Path) -> String {
+    path.to_str().expect("a path of a test's own is text").to_owned()
 }
 
 /// What came of a command, as text.
@@ -219,6 +262,12 @@ pub fn am_root() -> bool {
 #[must_use]
 pub fn is_emulated() -> bool {
     std::env::var_os("KENNEL_TEST_EMULATED").is_some()
+}
+
+/// Whether everything is to be done as often as is promised, however long it takes: `KENNEL_ENDURANCE=full`.
+#[must_use]
+pub fn is_full() -> bool {
+    std::env::var_os("KENNEL_ENDURANCE").is_some_and(|word| word == "full")
 }
 
 /// Whether this kernel has Landlock.

@@ -10,30 +10,35 @@ pub const VARIABLE: &str = "KENNEL_TEST_ROLE";
 /// What a role does with its arguments; returns its exit code.
 pub type Role = fn(&[OsString]) -> i32;
 
-/// Declares the roles of a suite, in its `main.rs`: `roles! { "name" => function }`.
-///
-/// They are looked up before `main`, since that belongs to the test harness.
+/// Those that several suites play.
+pub const SHARED: &[(&str, Role)] = &[
+    ("calls", crate::probe::calls::run),
+    ("crowd", crate::crowd::crowd),
+    ("take", crate::hog::take_role),
+    ("need", crate::hog::need_role),
+];
+
+/// Declares the roles of a suite, in its `mod.rs`: `roles! { "name" => function }`. All suites are one executable, so no
+/// two have the same name.
 #[macro_export]
 macro_rules! roles {
     ($($name:literal => $function:path),* $(,)?) => {
-        extern "C" fn take_a_role() {
-            $crate::role::take(&[$(($name, $function)),*]);
-        }
-        #[used]
-        #[unsafe(link_section = ".init_array")]
-        static TAKE_A_ROLE: extern "C" fn() = take_a_role;
+        /// What this executable is for the tests here.
+        pub const ROLES: &[(&str, $crate::role::Role)] = &[$(($name, $function)),*];
     };
 }
 
-/// Plays the role that the environment names, if it names one, and exits.
-pub fn take(roles: &[(&str, Role)]) {
+/// Plays the role that the environment names, if it names one, and exits. Before `main`, since that belongs to the test
+/// runner.
+pub(crate) fn take<'r>(roles: impl Iterator<Item = &'r (&'r str, Role)>) {
     let Some(wanted) = std::env::var_os(VARIABLE) else { return };
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let code = match roles.iter().find(|(name, _)| *name == wanted) {
+    let found: Vec<Role> = roles.filter(|(name, _)| *name == wanted).map(|(_, role)| *role).collect();
+    let code = match found[..] {
         // Nothing may unwind out of what runs before main; the message has been printed by then.
-        Some((_, role)) => std::panic::catch_unwind(|| role(&arguments)).unwrap_or(101),
-        None => {
-            eprintln!("no such role: {}", wanted.display());
+        [role] => std::panic::catch_unwind(|| role(&arguments)).unwrap_or(101),
+        _ => {
+            eprintln!("{} roles are called {}", found.len(), wanted.display());
             99
         }
     };

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use kennel_tests::leftovers::{processes_left_with, unique_sleep};
 use kennel_tests::pty::{Pty, collect, exit_code};
-use kennel_tests::{Scratch, eventually, kennel, kennel_bin, program, skipped};
+use kennel_tests::{Scratch, eventually, kennel, kennel_bin, kennel_sh, program, skipped, stays};
 
 fn run(script: &str) -> Command {
-    kennel(["run", "--no-settings", "--", "sh", "-c", script])
+    kennel_sh(["--no-settings"], script)
 }
 
 #[test]
+#[kennel_claim::claim("ends/hang-ups")]
 fn a_hang_up_is_told_inside_and_nothing_is_left() {
     let scratch = Scratch::new();
     let sleep = unique_sleep();
@@ -58,6 +59,7 @@ fn whoever_ignores_hang_ups_outlives_the_terminal() {
 }
 
 #[test]
+#[kennel_claim::claim("ends/timeout-while-stopped")]
 fn a_terminal_that_hangs_stops_neither_the_clock_nor_signals() {
     let flood = "while :; do echo a line of a flood of lines; done";
     let terminal = Pty::new(&[]);
@@ -77,8 +79,8 @@ fn a_terminal_that_hangs_stops_neither_the_clock_nor_signals() {
     // SAFETY: a plain call on our own child.
     unsafe { libc::kill(child.id().cast_signed(), libc::SIGTERM) };
     // The command has ended; what it wrote waits for the terminal, until somebody has no patience any more.
-    std::thread::sleep(Duration::from_millis(500));
-    assert!(child.try_wait().unwrap().is_none(), "what was written is not thrown away");
+    let is_there = || child.try_wait().unwrap().is_none();
+    stays("what was written is not thrown away", Duration::from_millis(500), is_there);
     // SAFETY: as above.
     unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) };
     assert_eq!(exit_code(&mut child), 143);

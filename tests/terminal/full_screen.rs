@@ -2,7 +2,7 @@
 
 use kennel_tests::{program, skipped};
 
-use crate::screen::Screen;
+use kennel_tests::screen::Screen;
 
 #[test]
 fn vim_edits_and_saves_a_file_in_a_write_root() {

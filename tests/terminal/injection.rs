@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use kennel_tests::role;
 
-use crate::screen::Screen;
+use kennel_tests::screen::Screen;
 
 /// The role: tries it, with a request that has bits above the low 32 in its upper half as well, since the kernel
 /// ignores those.
@@ -21,6 +21,7 @@ pub fn inject(_: &[OsString]) -> i32 {
 }
 
 #[test]
+#[kennel_claim::claim("kernel/no-typing-into-terminals")]
 fn a_command_cannot_type_into_the_terminal() {
     let Some(screen) = Screen::open() else { return };
     let me = std::env::current_exe().expect("a test knows its own path");

@@ -1,8 +1,7 @@
 //! Ctrl-Z, `fg`, `bg`, background starts, and a shell with job control of its own inside.
 
-use std::time::Duration;
-
-use crate::screen::Screen;
+use kennel_tests::screen::Screen;
+use kennel_tests::{file_size, stays_as_it_is};
 
 #[test]
 fn ctrl_z_stops_the_command_and_fg_continues_it_with_the_terminal() {
@@ -28,10 +27,9 @@ fn a_stopped_command_does_nothing_and_bg_lets_it_go_on() {
     screen.key("C-z");
     screen.wait_for("Stopped");
     // The stop has been told by the shell, so it has happened; what counts is that it lasts.
-    let size = || std::fs::metadata(&ticks).map_or(0, |file| file.len());
+    let size = || file_size(&ticks);
     let before = size();
-    std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(size(), before, "it went on while it was stopped");
+    stays_as_it_is(&ticks);
     screen.line("bg");
     kennel_tests::eventually("it goes on in the background", || (size() > before + 4).then_some(()));
     assert_eq!(screen.exit_code(), "0");

@@ -1,6 +1,6 @@
 //! Whose the terminal is: the command's while it runs, the caller's before and after.
 
-use crate::screen::Screen;
+use kennel_tests::screen::Screen;
 
 #[test]
 fn tty_names_a_device_that_is_this_terminal() {
@@ -78,6 +78,7 @@ fn is_kennel(pid: u32) -> bool {
 }
 
 #[test]
+#[kennel_claim::claim("processes/kill-reaches-only-inside")]
 fn kill_0_inside_does_not_reach_the_caller() {
     let Some(screen) = Screen::open() else { return };
     // The script and kennel share a process group: a signal that got out would end both.

@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use kennel_tests::pty::{Pty, Replies, exit_code};
-use kennel_tests::{kennel, kennel_bin, program, skipped};
+use kennel_tests::{kennel, kennel_bin, program, skipped, stays};
 
-use crate::screen::Screen;
+use kennel_tests::screen::Screen;
 
 /// What kennel says in the end of who was told no.
 const REFUSED: &str = "evil.example:80 (by curl): refused when asked";
@@ -48,9 +48,9 @@ fn has_curl() -> bool {
 fn stands_until_answered(terminal: &Pty) {
     terminal.wait_for(PROMPT);
     // What comes without the user comes at once.
-    std::thread::sleep(Duration::from_millis(700));
-    let shown = terminal.shown();
-    assert!(shown.ends_with(PROMPT), "something followed the question: {:?}", &shown[shown.len() - 300..]);
+    stays("the question is the last thing shown", Duration::from_millis(700), || {
+        terminal.shown().ends_with(PROMPT)
+    });
     terminal.type_bytes(b"no\r");
     terminal.wait_for(REFUSED);
 }
@@ -66,6 +66,7 @@ fn a_plain_program_takes_the_terminals_word_for_its_users() {
 }
 
 #[test]
+#[kennel_claim::claim("network/only-the-user-answers")]
 fn the_terminal_does_not_answer_whatever_it_is_asked() {
     if !has_curl() {
         return;
@@ -83,6 +84,7 @@ fn the_terminal_does_not_answer_whatever_it_is_asked() {
 
 /// Neither is its reply waited for for ever, nor does it hold the question up.
 #[test]
+#[kennel_claim::claim("network/only-the-user-answers")]
 fn a_terminal_that_never_replies_shows_the_question_all_the_same() {
     if !has_curl() {
         return;
@@ -95,6 +97,7 @@ fn a_terminal_that_never_replies_shows_the_question_all_the_same() {
 }
 
 #[test]
+#[kennel_claim::claim("network/questions-are-seen")]
 fn nobody_paints_over_the_question() {
     if !has_curl() {
         return;
@@ -109,6 +112,7 @@ fn nobody_paints_over_the_question() {
 
 /// Not by way of another member of the pipeline either, which has the terminal for itself.
 #[test]
+#[kennel_claim::claim("network/questions-are-seen")]
 fn nobody_paints_over_the_question_through_a_pipeline() {
     if !has_curl() {
         return;
@@ -128,6 +132,7 @@ fn nobody_paints_over_the_question_through_a_pipeline() {
 
 /// The inside changes what keys mean, and what a line is; but its own terminal's, and the question is asked on another.
 #[test]
+#[kennel_claim::claim("network/only-the-user-answers")]
 fn keys_mean_in_a_question_what_they_always_do() {
     if !has_curl() {
         return;
@@ -148,6 +153,7 @@ fn keys_mean_in_a_question_what_they_always_do() {
 }
 
 #[test]
+#[kennel_claim::claim("network/only-the-user-answers")]
 fn a_line_with_a_sequence_in_it_is_no_answer_and_the_next_one_is() {
     if !has_curl() {
         return;
@@ -172,6 +178,7 @@ fn a_line_with_a_sequence_in_it_is_no_answer_and_the_next_one_is() {
 
 /// What is typed at a question does not reach the inside, which waits for it as well.
 #[test]
+#[kennel_claim::claim("network/only-the-user-answers")]
 fn the_inside_does_not_hear_the_answer() {
     if !has_curl() {
         return;
@@ -198,6 +205,7 @@ fn the_inside_does_not_hear_the_answer() {
 
 /// A terminal in the middle of a string would take the question for a part of it.
 #[test]
+#[kennel_claim::claim("network/questions-are-seen")]
 fn the_question_shows_in_a_terminal_that_was_left_in_the_middle_of_something() {
     if !has_curl() {
         return;
@@ -246,6 +254,7 @@ fn a_program_that_draws_the_whole_screen_is_there_again_after_a_question() {
 
 /// tmux says its version in plain letters within a sequence, and its state.
 #[test]
+#[kennel_claim::claim("network/only-the-user-answers")]
 fn a_real_terminal_does_not_answer_either() {
     if !has_curl() {
         return;
@@ -256,9 +265,8 @@ fn a_real_terminal_does_not_answer_either() {
     screen.folder.write("ask.sh", ASK_TERMINAL);
     screen.line("$K run --no-settings --ask -- sh inside.sh \"$(cat ask.sh)\"");
     screen.wait_for(PROMPT.trim_end());
-    std::thread::sleep(Duration::from_millis(700));
-    let shown = screen.shown();
-    assert!(shown.trim_end().ends_with(PROMPT.trim_end()), "{shown}");
+    let is_last = || screen.shown().trim_end().ends_with(PROMPT.trim_end());
+    stays("the question is the last thing shown", Duration::from_millis(700), is_last);
     screen.line("");
     screen.wait_for(REFUSED);
 }

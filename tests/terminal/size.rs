@@ -1,6 +1,6 @@
 //! The window's size, and its changes.
 
-use crate::screen::Screen;
+use kennel_tests::screen::Screen;
 
 #[test]
 fn stty_size_is_the_window_s() {

@@ -1,26 +1,12 @@
 //! Stopping: everything inside stands still, the clock goes on, and nothing inside hears what is typed meanwhile.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use kennel_tests::leftovers::{processes_left_with, processes_with, unique_sleep};
-use kennel_tests::{eventually, program, skipped};
+use kennel_tests::{eventually, file_size, program, skipped, stays_as_it_is};
 
-use crate::screen::Screen;
-
-/// How much a file holds.
-fn size(path: &Path) -> u64 {
-    std::fs::metadata(path).map_or(0, |file| file.len())
-}
-
-/// Fails the test if the file grows.
-#[track_caller]
-fn stands_still(path: &Path) {
-    let before = size(path);
-    std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(size(path), before, "something inside went on");
-}
+use kennel_tests::screen::Screen;
 
 /// The controller of the run that has `marker` among its arguments.
 fn controller(marker: &str) -> i32 {
@@ -42,6 +28,7 @@ fn send(pid: i32, signal: i32) {
 }
 
 #[test]
+#[kennel_claim::claim("ends/timeout-while-stopped")]
 fn a_command_that_stops_itself_evades_neither_the_clock_nor_listens_afterwards() {
     let Some(screen) = Screen::open() else { return };
     let work = screen.folder.dir("work");
@@ -59,7 +46,7 @@ fn a_command_that_stops_itself_evades_neither_the_clock_nor_listens_afterwards()
     // The controller is stopped; the time is up all the same, and nothing is left.
     let left = || processes_with(&sleep).is_empty().then_some(());
     eventually("everything inside has ended", left);
-    assert_eq!(size(&work.join("late")), 0, "it ran past its time");
+    assert_eq!(file_size(&work.join("late")), 0, "it ran past its time");
     assert_eq!(std::fs::read_to_string(work.join("heard")).unwrap_or_default(), "");
     screen.line("fg");
     screen.wait_for("timed out");
@@ -67,6 +54,7 @@ fn a_command_that_stops_itself_evades_neither_the_clock_nor_listens_afterwards()
 }
 
 #[test]
+#[kennel_claim::claim("ends/timeout-while-stopped")]
 fn a_stop_from_outside_does_not_stop_the_clock() {
     let Some(screen) = Screen::open() else { return };
     let sleep = unique_sleep();
@@ -88,6 +76,7 @@ fn a_stop_from_outside_does_not_stop_the_clock() {
 }
 
 #[test]
+#[kennel_claim::claim("ends/stops-stop-everything")]
 fn a_stop_stops_sessions_of_their_own_too_and_fg_continues_them() {
     let Some(screen) = Screen::open() else { return };
     let ticks = screen.folder.dir("work").join("ticks");
@@ -95,21 +84,21 @@ fn a_stop_stops_sessions_of_their_own_too_and_fg_continues_them() {
     screen.folder.write("inside.sh", script);
     screen.line("$K run --allow-write work -- sh inside.sh");
     screen.wait_for("go-2");
-    eventually("it runs", || (size(&ticks) > 4).then_some(()));
+    eventually("it runs", || (file_size(&ticks) > 4).then_some(()));
     screen.key("C-z");
     screen.wait_for("Stopped");
     assert_eq!(screen.exit_code(), "148");
-    stands_still(&ticks);
-    let before = size(&ticks);
+    stays_as_it_is(&ticks);
+    let before = file_size(&ticks);
     screen.line("bg");
-    eventually("it goes on in the background", || (size(&ticks) > before + 4).then_some(()));
+    eventually("it goes on in the background", || (file_size(&ticks) > before + 4).then_some(()));
     // Then the command wants the keyboard, which is the shell's.
     screen.folder.write("work/go", "");
     screen.wait_until("stopped for input", |shown| {
         screen.key("Enter");
         shown.matches("Stopped").count() >= 2
     });
-    stands_still(&ticks);
+    stays_as_it_is(&ticks);
     screen.line("fg");
     screen.line("hello");
     screen.wait_for("got-hello-3");
@@ -117,6 +106,7 @@ fn a_stop_stops_sessions_of_their_own_too_and_fg_continues_them() {
 }
 
 #[test]
+#[kennel_claim::claim("ends/stops-stop-everything")]
 fn a_command_that_ignores_the_stop_is_stopped_all_the_same() {
     let Some(screen) = Screen::open() else { return };
     let ticks = screen.folder.dir("work").join("ticks");
@@ -129,21 +119,22 @@ fn a_command_that_ignores_the_stop_is_stopped_all_the_same() {
         format!("$K run --allow-write work -- sh inside.sh {sleep} </dev/null >log 2>&1"),
     ] {
         screen.line(&line);
-        let before = size(&ticks);
-        eventually("it runs", || (size(&ticks) > before + 4).then_some(()));
+        let before = file_size(&ticks);
+        eventually("it runs", || (file_size(&ticks) > before + 4).then_some(()));
         screen.key("C-z");
         screen.wait_for("Stopped");
         assert_eq!(screen.exit_code(), "148");
-        stands_still(&ticks);
-        let before = size(&ticks);
+        stays_as_it_is(&ticks);
+        let before = file_size(&ticks);
         screen.line("bg; clear");
-        eventually("it goes on", || (size(&ticks) > before + 4).then_some(()));
+        eventually("it goes on", || (file_size(&ticks) > before + 4).then_some(()));
         screen.line("kill %%; wait; clear");
         assert_eq!(processes_left_with(&sleep), Vec::<String>::new());
     }
 }
 
 #[test]
+#[kennel_claim::claim("ends/stops-stop-everything")]
 fn what_was_stopped_before_stays_stopped_after() {
     let Some(screen) = Screen::open() else { return };
     if program("ps").is_none() {
@@ -217,20 +208,21 @@ fn output_in_the_background_stops_the_job_where_the_user_wants_that() {
 #[test]
 fn a_running_job_that_is_brought_to_the_foreground_gets_the_keyboard_when_it_reads() {
     let Some(screen) = Screen::open() else { return };
+    let work = screen.folder.dir("work");
     // bash sends no SIGCONT to a job that runs.
-    screen.line("$K run -- sh -c 'sleep 1; read x; echo got-$x-$((1+1))' &");
+    screen.line("$K run --allow-write work -- sh -c 'until [ -e work/go ]; do sleep 0.05; done; echo > work/reads; read x; echo got-$x-$((1+1))' &");
     screen.line("fg");
-    screen.wait_until("the job's name", |shown| shown.matches("$K run").count() >= 2);
-    std::thread::sleep(Duration::from_millis(1500));
+    eventually("it has the terminal", || (screen.foreground() == "kennel").then_some(()));
+    std::fs::write(work.join("go"), "").expect("a scratch folder");
+    eventually("it is about to read", || work.join("reads").exists().then_some(()));
     screen.line("hello");
     screen.wait_for("got-hello-2");
     assert_eq!(screen.exit_code(), "0");
     // And the whole job can be interrupted before it reads.
     screen.line("$K run -- sh -c 'sleep 1000; read x' &");
     screen.line("fg");
-    screen.wait_until("the job's name", |shown| shown.matches("sleep 1000").count() >= 2);
-    // The shell has said so before it gives the terminal away.
-    std::thread::sleep(Duration::from_millis(500));
+    // The shell says its name before it gives the terminal away.
+    eventually("it has the terminal", || (screen.foreground() == "kennel").then_some(()));
     screen.key("C-c");
     assert_eq!(screen.exit_code(), "130");
 }

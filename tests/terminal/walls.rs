@@ -4,26 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
-use kennel_tests::leftovers::{processes_with, unique_sleep};
+use kennel_tests::leftovers::{descendants_of, processes_with, unique_sleep};
 use kennel_tests::pty::{Pty, exit_code, is_terminal};
 use kennel_tests::{am_root, eventually, kennel, role};
 use rustix::termios::{LocalModes, SpecialCodeIndex, Winsize, tcgetattr, tcgetpgrp, tcgetwinsize};
-
-/// Everything that descends from a process, by its number.
-fn descendants(of: u32) -> Vec<u32> {
-    let mut found = Vec::new();
-    let mut look = vec![of];
-    while let Some(pid) = look.pop() {
-        let children =
-            std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-        let children = children.split_whitespace().filter_map(|child| child.parse::<u32>().ok());
-        for child in children {
-            found.push(child);
-            look.push(child);
-        }
-    }
-    found
-}
 
 /// The descriptors of a process that are this terminal; `None` if nobody may look.
 fn holds(terminal: &Pty, pid: u32) -> Option<Vec<PathBuf>> {
@@ -37,6 +21,7 @@ fn session(pid: u32) -> Option<String> {
 }
 
 #[test]
+#[kennel_claim::claim("processes/no-terminal-of-the-caller")]
 fn no_process_inside_has_the_callers_terminal_open_or_for_its_session() {
     let sleep = unique_sleep();
     let script = format!("setsid sleep {sleep} & sleep {sleep} & echo go-$((1+1)); exec sleep {sleep}");
@@ -58,7 +43,7 @@ fn no_process_inside_has_the_callers_terminal_open_or_for_its_session() {
         terminal.spawn(&mut kennel(["run", "--no-settings", "--", "sh", "-c", &script]), [true; 3]);
     terminal.wait_for("go-2");
     eventually("all of them run", || (running() >= 3).then_some(()));
-    let inside = descendants(child.id());
+    let inside = descendants_of(vec![child.id()]);
     assert!(inside.len() >= 4, "{inside:?}");
     let mut looked = 0;
     for pid in &inside {
@@ -76,6 +61,7 @@ fn no_process_inside_has_the_callers_terminal_open_or_for_its_session() {
 
 /// A descriptor that the caller keeps for the command is no way around it.
 #[test]
+#[kennel_claim::claim("processes/no-terminal-of-the-caller")]
 fn a_kept_descriptor_of_the_terminal_is_the_sandboxs_own_too() {
     let terminal = Pty::new(&[]);
     let script = "test -t 7 && test \"$(readlink /proc/self/fd/7)\" = \"$(tty)\" && echo same-$((1+1)) >&7";
@@ -118,6 +104,7 @@ pub fn commands(_: &[OsString]) -> i32 {
 }
 
 #[test]
+#[kennel_claim::claim("processes/no-terminal-of-the-caller")]
 fn no_command_to_a_terminal_reaches_the_callers() {
     for flags in [&[][..], &["--seccomp", "none"], &["--seccomp", "none", "--user", "root"]] {
         let terminal = Pty::new(&[]);

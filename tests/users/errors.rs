@@ -28,6 +28,7 @@ const LINES: &str =
     "echo nobody:200000:65536 > ids; mount --bind ids /etc/subuid; mount --bind ids /etc/subgid";
 
 #[test]
+#[kennel_claim::claim("users/several-users-or-an-error")]
 fn without_subordinate_ids_the_error_names_the_line_and_the_file() {
     let Some(ran) = as_nobody(
         "echo other:100000:65536 > ids; mount --bind ids /etc/subuid; mount --bind ids /etc/subgid",
@@ -65,6 +66,7 @@ fn two_ids_suffice_for_two_users() {
 }
 
 #[test]
+#[kennel_claim::claim("users/several-users-or-an-error")]
 fn a_missing_or_powerless_tool_is_named() {
     if kennel_tests::program("newuidmap").is_none() {
         return skipped("newuidmap is not installed");
@@ -89,6 +91,7 @@ fn a_missing_or_powerless_tool_is_named() {
 }
 
 #[test]
+#[kennel_claim::claim("users/several-users-or-an-error")]
 fn what_a_tool_says_is_told() {
     if kennel_tests::program("newuidmap").is_none() {
         return skipped("newuidmap is not installed");

@@ -101,6 +101,7 @@ print('mounts', len(mounts) > 5)
 "#;
 
 #[test]
+#[kennel_claim::claim("users/root-inside-changes-nothing-of-the-kernel", "users/pid-1-is-out-of-reach")]
 fn the_root_inside_changes_no_mount_no_namespace_and_nothing_of_the_kernel() {
     if !possible() {
         return;
@@ -124,6 +125,7 @@ fn the_root_inside_changes_no_mount_no_namespace_and_nothing_of_the_kernel() {
 }
 
 #[test]
+#[kennel_claim::claim("users/few-capabilities")]
 fn its_capabilities_are_few_and_no_program_gives_it_more() {
     if !possible() {
         return;
@@ -154,6 +156,7 @@ fn its_capabilities_are_few_and_no_program_gives_it_more() {
 }
 
 #[test]
+#[kennel_claim::claim("users/file-rules-hold")]
 fn deny_rules_and_read_only_mounts_hold_against_it() {
     if !possible() {
         return;
@@ -211,6 +214,7 @@ fn deny_rules_and_read_only_mounts_hold_against_it() {
 }
 
 #[test]
+#[kennel_claim::claim("users/other-users-files-stay-closed")]
 fn files_of_the_hosts_other_users_stay_closed_to_it() {
     if !possible() {
         return;
@@ -232,6 +236,7 @@ fn files_of_the_hosts_other_users_stay_closed_to_it() {
 }
 
 #[test]
+#[kennel_claim::claim("users/network-is-not-configurable")]
 fn the_network_is_not_its_to_configure() {
     if !possible() || program("ip").is_none() {
         return;
@@ -254,6 +259,7 @@ fn ran_outside(script: &str) -> Option<String> {
 }
 
 #[test]
+#[kennel_claim::claim("users/root-inside-changes-nothing-of-the-kernel")]
 fn a_root_without_the_protection_mounts_what_it_likes() {
     // What the tests above refuse, a root in a namespace of its own may do: the attacks are real.
     match ran_outside("mount -t tmpfs x /mnt && mount --bind /tmp /var && chroot / true && echo done") {
@@ -263,6 +269,7 @@ fn a_root_without_the_protection_mounts_what_it_likes() {
 }
 
 #[test]
+#[kennel_claim::claim("users/pid-1-is-out-of-reach")]
 fn what_it_leaves_running_ends_with_the_command_and_with_a_time_limit() {
     if !possible() {
         return;
@@ -279,6 +286,7 @@ fn what_it_leaves_running_ends_with_the_command_and_with_a_time_limit() {
 }
 
 #[test]
+#[kennel_claim::claim("users/file-rules-hold")]
 fn a_name_that_the_host_replaces_is_covered_again_for_it_too() {
     if !possible() {
         return;

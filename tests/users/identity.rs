@@ -29,6 +29,7 @@ fn the_command_starts_as_the_first_user_and_the_others_have_names_and_homes() {
 }
 
 #[test]
+#[kennel_claim::claim("users/few-capabilities")]
 fn run_as_chooses_one_who_has_no_capabilities() {
     if !possible() {
         return;

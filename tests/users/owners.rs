@@ -33,6 +33,7 @@ fn not_the_callers(folder: &Path) -> Vec<String> {
 }
 
 #[test]
+#[kennel_claim::claim("users/write-roots-are-handed-back")]
 fn what_other_users_leave_in_write_roots_is_the_callers() {
     if !possible() {
         return;
@@ -50,6 +51,7 @@ fn what_other_users_leave_in_write_roots_is_the_callers() {
 }
 
 #[test]
+#[kennel_claim::claim("users/write-roots-are-handed-back")]
 fn it_is_also_when_the_controller_is_killed() {
     if !possible() {
         return;
@@ -89,6 +91,7 @@ fn it_is_also_when_the_controller_is_killed() {
 }
 
 #[test]
+#[kennel_claim::claim("users/write-roots-are-handed-back")]
 fn what_was_there_before_and_was_not_touched_keeps_its_owner() {
     if !am_root() {
         // Only root can make a file of somebody else's.
@@ -108,6 +111,7 @@ fn what_was_there_before_and_was_not_touched_keeps_its_owner() {
 }
 
 #[test]
+#[kennel_claim::claim("users/no-set-uid-bits")]
 fn set_user_id_bits_do_not_reach_the_host_whoever_owns_the_file() {
     if !possible() {
         return;
@@ -127,6 +131,7 @@ fn set_user_id_bits_do_not_reach_the_host_whoever_owns_the_file() {
 }
 
 #[test]
+#[kennel_claim::claim("users/no-set-uid-bits")]
 fn only_the_owner_and_root_set_modes_by_way_of_the_guard() {
     if !possible() {
         return;
@@ -138,4 +143,18 @@ fn only_the_owner_and_root_set_modes_by_way_of_the_guard() {
                   stat -c %a own; touch roots; su builder -c 'chmod 4777 roots' && echo changed; stat -c %a roots";
     let ran = run_sh(["--users", "root,builder", "--allow-write", &write, "-C", &write], script).ok();
     assert_eq!(ran.stdout, "600\n644\n");
+}
+
+#[test]
+fn a_folder_of_thousands_of_folders_with_long_names_is_gone_through() {
+    if !possible() {
+        return;
+    }
+    let place = Scratch::new();
+    let write = place.path().display().to_string();
+    let script = "import os\nfor i in range(3000):\n  n=('%d-' % i) + 'x' * (i % 240)\n  os.mkdir(n)\n  open(n+'/f','w').close()\n  os.chown(n+'/f',33,33)\n  os.chown(n,33,33)";
+    let script = format!("python3 -c \"{script}\"");
+    run_sh(["--users", "root,builder", "--allow-write", &write, "-C", &write], &script).ok();
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 3000);
+    assert!(not_the_callers(place.path()).is_empty());
 }

@@ -8,13 +8,9 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use kennel::{Ended, Sandbox, Stdio, Zygote};
-use kennel_tests::{am_root, eventually, role, skipped};
+use kennel_tests::{am_root, eventually, plain_sandbox, role, skipped};
 
 const LIMIT: Duration = Duration::from_secs(60);
-
-fn plain() -> Sandbox {
-    Sandbox::builder().build().expect("the default configuration")
-}
 
 #[track_caller]
 fn plays(name: &str) {
@@ -46,14 +42,14 @@ fn is_gone(pid: u32) -> bool {
 /// of this process.
 pub fn cloning(_: &[OsString]) -> i32 {
     let zygote = Zygote::start().expect("a zygote");
-    echoes(&plain());
+    echoes(&plain_sandbox());
     let ids = zygote.ids();
     ids.iter().for_each(|id| signal(*id, libc::SIGSTOP));
     eventually("the zygote stands", || {
         ids.iter().all(|id| stat(*id, 3).is_some_and(|state| state == "T")).then_some(())
     });
     let (sender, receiver) = channel();
-    std::thread::spawn(move || drop(sender.send(plain().spawn("sleep", &["60"]))));
+    std::thread::spawn(move || drop(sender.send(plain_sandbox().spawn("sleep", &["60"]))));
     assert!(receiver.recv_timeout(Duration::from_millis(400)).is_err(), "it waits for the zygote");
     ids.iter().for_each(|id| signal(*id, libc::SIGCONT));
     let mut child = receiver.recv().expect("the thread ends").expect("it starts");
@@ -62,7 +58,7 @@ pub fn cloning(_: &[OsString]) -> i32 {
     assert_eq!(child.wait().expect("it ends").ended, Ended::Killed);
     drop(zygote);
     assert!(ids.into_iter().all(is_gone));
-    echoes(&plain());
+    echoes(&plain_sandbox());
     0
 }
 
@@ -74,12 +70,12 @@ fn sandboxes_are_cloned_from_the_zygote_and_are_children_of_the_caller() {
 /// The role: the zygote is killed, also in the middle of starts; sandboxes run on, and the next finds another.
 pub fn losing(_: &[OsString]) -> i32 {
     let zygote = Zygote::start().expect("a zygote");
-    let mut child = plain().spawn("cat", &[]).expect("it starts");
+    let mut child = plain_sandbox().spawn("cat", &[]).expect("it starts");
     let first = zygote.ids();
     assert_eq!(first.len(), 2, "the second one lends networks");
     first.iter().for_each(|id| signal(*id, libc::SIGKILL));
     eventually("the zygote is dead", || first.iter().all(|id| is_gone(*id)).then_some(()));
-    echoes(&plain());
+    echoes(&plain_sandbox());
     let host = Sandbox::builder().network_mode(kennel::NetworkMode::Host).build().expect("a sandbox");
     echoes(&host);
     let second = zygote.ids();
@@ -102,15 +98,16 @@ pub fn losing(_: &[OsString]) -> i32 {
         let mut ran = 0;
         while !killer.is_finished() {
             // A zygote that dies after the request and before the answer twice in a row leaves no sandbox, and says so.
-            ran += u32::from(plain().run("true", &[]).is_ok_and(|result| result.success()));
+            ran += u32::from(plain_sandbox().run("true", &[]).is_ok_and(|result| result.success()));
         }
         assert!(ran > 5, "{ran}");
     });
-    echoes(&plain());
+    echoes(&plain_sandbox());
     0
 }
 
 #[test]
+#[kennel_claim::claim("zygote/killed-callers-leave-nothing")]
 fn a_zygote_that_dies_is_replaced_and_sandboxes_run_on() {
     plays("losing");
 }
@@ -118,11 +115,11 @@ fn a_zygote_that_dies_is_replaced_and_sandboxes_run_on() {
 /// The role: a fork of this process has no zygote, and does not disturb that of its parent.
 pub fn forking(_: &[OsString]) -> i32 {
     let zygote = Zygote::start().expect("a zygote");
-    echoes(&plain());
+    echoes(&plain_sandbox());
     // SAFETY: this process has a single thread here.
     let copy = unsafe { libc::fork() };
     if copy == 0 {
-        let own = plain().spawn("cat", &[]).expect("it starts");
+        let own = plain_sandbox().spawn("cat", &[]).expect("it starts");
         let parent = stat(own.init_pid(), 4);
         let fine = parent == Some(std::process::id().to_string()) && own.wait_with_output().is_ok();
         drop(zygote);
@@ -133,11 +130,12 @@ pub fn forking(_: &[OsString]) -> i32 {
     unsafe { libc::waitpid(copy, &raw mut status, 0) };
     assert_eq!(status, 0);
     assert!(!zygote.ids().into_iter().any(is_gone));
-    echoes(&plain());
+    echoes(&plain_sandbox());
     0
 }
 
 #[test]
+#[kennel_claim::claim("zygote/serves-only-its-caller")]
 fn a_forked_copy_of_the_caller_leaves_the_zygote_alone() {
     plays("forking");
 }
@@ -148,7 +146,7 @@ pub fn crowded(_: &[OsString]) -> i32 {
     std::thread::scope(|scope| {
         for thread in 0..8 {
             scope.spawn(move || {
-                let sandbox = plain();
+                let sandbox = plain_sandbox();
                 for round in 0..10 {
                     let word = format!("{thread} {round}");
                     assert_eq!(sandbox.run("echo", &[&word]).expect("it runs").stdout, format!("{word}\n"));
@@ -174,7 +172,7 @@ pub fn careless(_: &[OsString]) -> i32 {
     assert_eq!(open, 77);
     let zygote = Zygote::start().expect("a zygote");
     // By then they have come as far as to serve.
-    echoes(&plain());
+    echoes(&plain_sandbox());
     for id in zygote.ids() {
         let open: Vec<_> = fs::read_dir(format!("/proc/{id}/fd"))
             .expect("it is this user's")
@@ -197,10 +195,10 @@ pub fn careless(_: &[OsString]) -> i32 {
         let pss: u64 = pss.trim().trim_end_matches(" kB").parse().expect("a number");
         assert!(pss < 300, "{pss} kB");
     }
-    let listed = plain().run("sh", &["-c", "ls /proc/self/fd"]).expect("it runs").stdout;
+    let listed = plain_sandbox().run("sh", &["-c", "ls /proc/self/fd"]).expect("it runs").stdout;
     assert_eq!(listed, "0\n1\n2\n3\n", "3 is the folder that is listed");
     // What PID 1 holds while a command runs.
-    let mut child = plain().spawn("cat", &[]).expect("it starts");
+    let mut child = plain_sandbox().spawn("cat", &[]).expect("it starts");
     if am_root() {
         eventually("PID 1 holds its link and its signals, and nothing else", || {
             let held = fs::read_dir(format!("/proc/{}/fd", child.init_pid())).expect("root may look").count();
@@ -213,6 +211,7 @@ pub fn careless(_: &[OsString]) -> i32 {
 }
 
 #[test]
+#[kennel_claim::claim("zygote/holds-nothing-of-the-caller")]
 fn the_zygote_holds_nothing_of_the_callers() {
     plays("careless");
 }
@@ -220,7 +219,7 @@ fn the_zygote_holds_nothing_of_the_callers() {
 /// The role: root that becomes somebody else, and a program that goes elsewhere, are not served by the zygote any more.
 pub fn changing(_: &[OsString]) -> i32 {
     let zygote = Zygote::start().expect("a zygote");
-    echoes(&plain());
+    echoes(&plain_sandbox());
     let ids = zygote.ids();
     // That of the tests is root's own.
     std::env::set_current_dir("/").expect("everybody's");
@@ -232,18 +231,169 @@ pub fn changing(_: &[OsString]) -> i32 {
         assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
     }
     // Had it been asked, the sandbox would be root's.
-    let result = plain().run("id", &["-u"]).expect("it runs");
+    let result = plain_sandbox().run("id", &["-u"]).expect("it runs");
     assert_eq!(result.stdout, "65534\n");
     assert!(!ids.into_iter().any(is_gone));
     0
 }
 
 #[test]
+#[kennel_claim::claim("zygote/serves-only-its-caller")]
 fn a_caller_that_has_become_another_user_is_not_served_as_the_old_one() {
     if !am_root() {
         return skipped("only root can become another user");
     }
     plays("changing");
+}
+
+/// Has Landlock keep this thread from writing, and whatever it starts from now on.
+fn enter_a_domain() -> bool {
+    const WRITES: u64 = 1 << 1 | 1 << 7 | 1 << 8;
+    let attributes = [WRITES];
+    let place = attributes.as_ptr();
+    // SAFETY: plain calls, with an attribute that outlives them. It is this thread alone that is confined.
+    unsafe {
+        let rules = libc::syscall(libc::SYS_landlock_create_ruleset, place, size_of_val(&attributes), 0);
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        rules >= 0 && libc::syscall(libc::SYS_landlock_restrict_self, rules, 0) == 0
+    }
+}
+
+/// Has a filter keep this thread from making folders.
+fn put_on_a_filter() {
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let mut program = [
+        step(0x20, 0, 0, 0),
+        step(0x15, 1, 0, libc::SYS_mkdirat as u32),
+        #[cfg(target_arch = "x86_64")]
+        step(0x15, 0, 1, libc::SYS_mkdir as u32),
+        #[cfg(not(target_arch = "x86_64"))]
+        step(0x15, 0, 1, u32::MAX),
+        step(0x06, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        step(0x06, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: a program that outlives the calls.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, 2, &raw const program, 0, 0), 0);
+    }
+}
+
+/// The role: a thread that confines itself when there is a zygote gets no sandbox from outside of its confinement; others
+/// do as before, and so does a thread that adds a second filter.
+pub fn confining(_: &[OsString]) -> i32 {
+    let zygote = Zygote::start().expect("a zygote");
+    let scratch = kennel_tests::Scratch::new();
+    let folder = scratch.path().to_path_buf();
+    let sandbox = Sandbox::builder().allow_write(&folder).build().expect("a sandbox");
+    let pool = zygote.pool(&sandbox, 2).expect("a pool");
+    eventually("the pool is full", || (pool.ready() == 2).then_some(()));
+    let makes = |name: &str| {
+        let made = folder.join(name);
+        let words = [made.to_str().expect("our paths are text")];
+        let with_pool = pool.command("mkdir").args(words).output().is_ok_and(|result| result.success());
+        let _ = fs::remove_dir(&made);
+        let cloned = sandbox.run("mkdir", &words).is_ok_and(|result| result.success());
+        let _ = fs::remove_dir(&made);
+        (with_pool, cloned)
+    };
+    assert_eq!(makes("before"), (true, true));
+    std::thread::scope(|scope| {
+        let confined = scope.spawn(|| enter_a_domain().then(|| makes("domain")));
+        match confined.join().expect("no panic") {
+            Some(made) => assert_eq!(made, (false, false), "in a Landlock domain"),
+            None => skipped("this kernel has no Landlock"),
+        }
+        let filtered = scope.spawn(|| {
+            put_on_a_filter();
+            makes("filter")
+        });
+        assert_eq!(filtered.join().expect("no panic"), (false, false), "under a filter");
+    });
+    assert_eq!(makes("after"), (true, true), "the others go on");
+    // One that was confined when it started the zygote.
+    drop((pool, zygote));
+    std::thread::scope(|scope| {
+        let confined = scope.spawn(|| {
+            let own = enter_a_domain().then(|| Zygote::start().expect("a zygote"));
+            own.map(|zygote| (sandbox.run("mkdir", &[folder.join("x").to_str().expect("text")]), zygote))
+        });
+        if let Some((result, zygote)) = confined.join().expect("no panic") {
+            assert!(!result.is_ok_and(|result| result.success()));
+            // And a thread that is not confined may look at that zygote, and is served in its domain: with less, not more.
+            drop(zygote);
+        }
+    });
+    0
+}
+
+#[test]
+#[kennel_claim::claim("zygote/serves-only-its-caller")]
+fn a_caller_that_confines_itself_gets_no_sandbox_from_outside_of_that() {
+    plays("confining");
+}
+
+fn set_open_files(soft: u64, hard: u64) {
+    let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+    // SAFETY: reads a structure.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+}
+
+fn open_files() -> [u64; 2] {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: writes a structure.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    [limit.rlim_cur, limit.rlim_max]
+}
+
+/// The role: while a sandbox holds all descriptors in flight that it can, starts go on where this process may raise its
+/// limit, and are refused with the reason where it may not; and they do not hang.
+pub fn flying(_: &[OsString]) -> i32 {
+    let [_, hard] = open_files();
+    let zygote = Zygote::start().expect("a zygote");
+    echoes(&plain_sandbox());
+    let hog = kennel_tests::hog::Hog::start("in-flight", &[]);
+    assert!(hog.taken.count > 4000, "{:?}", hog.taken);
+    set_open_files(1000, hard);
+    for _ in 0..3 {
+        echoes(&plain_sandbox());
+    }
+    assert_eq!(open_files(), [1000, hard], "it is as it was");
+    let pool = zygote.pool(&plain_sandbox(), 2).expect("a pool");
+    assert!(pool.run("true", &[]).expect("it runs").success());
+    set_open_files(1000, 1000);
+    let refused = plain_sandbox().run("true", &[]);
+    // Root's sends are not counted.
+    assert_eq!(refused.is_ok(), am_root(), "{refused:?}");
+    if let Err(error) = refused {
+        assert!(error.to_string().contains("descriptors on their way"), "{error}");
+    }
+    drop(hog);
+    echoes(&plain_sandbox());
+    assert!(pool.run("true", &[]).expect("it runs").success());
+    0
+}
+
+#[test]
+fn descriptors_in_flight_hold_up_no_start_and_hang_nobody() {
+    plays("flying");
+}
+
+/// The role: a zygote that stands still is waited for, and then replaced.
+pub fn standing(_: &[OsString]) -> i32 {
+    let zygote = Zygote::start().expect("a zygote");
+    echoes(&plain_sandbox());
+    let ids = zygote.ids();
+    ids.iter().for_each(|id| signal(*id, libc::SIGSTOP));
+    echoes(&plain_sandbox());
+    assert_ne!(zygote.ids(), ids);
+    0
+}
+
+#[test]
+fn a_zygote_that_does_not_answer_is_replaced() {
+    plays("standing");
 }
 
 /// The role: two references, one zygote; it ends with the last.
@@ -253,13 +403,13 @@ pub fn letting_go(_: &[OsString]) -> i32 {
     let ids = first.ids();
     assert_eq!(second.ids(), ids);
     drop(first);
-    echoes(&plain());
+    echoes(&plain_sandbox());
     assert!(!ids.iter().any(|id| is_gone(*id)));
     drop(second);
     assert!(ids.iter().all(|id| is_gone(*id)));
     let third = Zygote::start().expect("another");
     assert_ne!(third.ids(), ids);
-    echoes(&plain());
+    echoes(&plain_sandbox());
     0
 }
 
@@ -271,7 +421,7 @@ fn the_zygote_ends_with_the_last_reference_to_it() {
 /// The role: tells its zygote and a sandbox, and waits to be killed.
 pub fn owning(_: &[OsString]) -> i32 {
     let zygote = Zygote::start().expect("a zygote");
-    let child = plain().command("sleep").arg("600").stdin(Stdio::null()).spawn().expect("it starts");
+    let child = plain_sandbox().command("sleep").arg("600").stdin(Stdio::null()).spawn().expect("it starts");
     let ids = zygote.ids();
     println!("{}\n{}\n{}", ids[0], ids[1], child.init_pid());
     std::thread::sleep(LIMIT);
@@ -279,6 +429,7 @@ pub fn owning(_: &[OsString]) -> i32 {
 }
 
 #[test]
+#[kennel_claim::claim("zygote/killed-callers-leave-nothing")]
 fn a_caller_that_is_killed_leaves_neither_zygote_nor_sandbox() {
     let mut owner = role::play("owning").stdout(StdStdio::piped()).spawn().expect("this executable");
     let mut lines = BufReader::new(owner.stdout.take().expect("piped")).lines();
@@ -296,10 +447,11 @@ pub fn limited(_: &[OsString]) -> i32 {
     let limited = Sandbox::builder().wall_time_limit(Duration::from_millis(300)).build().expect("a limit");
     let result = limited.run("sleep", &["30"]).expect("it runs");
     assert_eq!(result.ended, Ended::TimedOut);
-    let busy =
-        plain().run("sh", &["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]).expect("it runs");
+    let busy = plain_sandbox()
+        .run("sh", &["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"])
+        .expect("it runs");
     assert!(busy.cpu_user > Some(Duration::ZERO), "{busy:?}");
-    let mut child = plain().command("tty").terminal(24, 80).spawn().expect("it starts");
+    let mut child = plain_sandbox().command("tty").terminal(24, 80).spawn().expect("it starts");
     let mut shown = String::new();
     child.terminal.take().expect("it has one").read_to_string(&mut shown).expect("it ends");
     assert_eq!(shown, "/dev/pts/0\r\n");

@@ -110,6 +110,7 @@ pub fn once(_: &[OsString]) -> i32 {
 }
 
 #[test]
+#[kennel_claim::claim("zygote/one-command-per-sandbox")]
 fn a_sandbox_is_used_for_one_command_and_leaves_nothing_to_the_next() {
     plays("pool-once");
 }
@@ -168,6 +169,7 @@ pub fn changing(_: &[OsString]) -> i32 {
 }
 
 #[test]
+#[kennel_claim::claim("zygote/changed-disks-are-noticed")]
 fn a_sandbox_whose_ground_has_changed_is_never_handed_out() {
     plays("pool-changing");
 }
@@ -346,6 +348,7 @@ pub fn workspaces(_: &[OsString]) -> i32 {
 }
 
 #[test]
+#[kennel_claim::claim("zygote/late-workspaces-are-protected")]
 fn a_workspace_is_mounted_into_a_sandbox_that_waited() {
     plays("pool-workspaces");
 }
@@ -375,12 +378,18 @@ pub fn networks(_: &[OsString]) -> i32 {
     let talk = "import socket\nl=socket.socket();l.bind(('127.0.0.1',0));l.listen()\nc=socket.create_connection(l.getsockname());a,_=l.accept();a.send(b'x');print(c.recv(1))";
     // A flow label outlives its socket, and no packet is needed for it.
     let label = "import socket,struct\ns=socket.socket(socket.AF_INET6,socket.SOCK_DGRAM)\nr=socket.inet_pton(socket.AF_INET6,'::1')+struct.pack('!I',0x12345)+struct.pack('BBHHHI',0,255,1,0,30,0)\ntry: s.setsockopt(41,32,r)\nexcept OSError as e: print(e)";
+    // Groups that were joined are reported later.
+    let group = "import socket,struct\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\ns.setsockopt(0,35,socket.inet_aton('239.1.2.3')+socket.inet_aton('127.0.0.1'))";
+    let six_group = "import socket,struct\ns=socket.socket(socket.AF_INET6,socket.SOCK_DGRAM)\ntry: s.setsockopt(41,20,socket.inet_pton(socket.AF_INET6,'ff02::1234')+struct.pack('I',1))\nexcept OSError as e: print(e)";
+    // Nothing is done with these.
+    let idle = "import socket\nsocket.socket(socket.AF_INET6,socket.SOCK_STREAM)";
+    let asking = "import socket\nsocket.socket(socket.AF_NETLINK,socket.SOCK_RAW,0)";
     // A socket outlives its sandbox when it was handed to somebody outside.
     let handed = "import socket,array\nl=socket.socket();l.bind(('127.0.0.1',7007));l.listen()\nsocket.socket(fileno=0).sendmsg([b'x'],[(1,1,array.array('i',[l.fileno()]))])";
     let counts = "cat /proc/net/snmp /proc/net/snmp6 /proc/net/netstat /proc/net/dev /proc/net/ip6_flowlabel";
     let fresh = sandbox.run("sh", &["-c", counts]).expect("it runs").stdout;
     if python {
-        for script in [connect, udp, out, six, talk, label] {
+        for script in [connect, udp, out, six, talk, label, group, six_group, idle, asking] {
             let used = network(&format!("python3 -c \"{script}\""));
             for _ in 0..6 {
                 assert_ne!(network(":"), used, "a network that was used was lent again: {script}");
@@ -424,6 +433,7 @@ pub fn networks(_: &[OsString]) -> i32 {
 }
 
 #[test]
+#[kennel_claim::claim("zygote/used-networks-are-not-lent")]
 fn a_network_that_was_used_is_never_used_again() {
     plays("pool-networks");
 }

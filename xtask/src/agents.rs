@@ -65,7 +65,7 @@ pub fn install() {
 }
 
 fn by_pip(place: &Path) -> bool {
-    println!("installing {}", AIDER.0);
+    println!("installing into {}: {}", place.display(), AIDER.0);
     let quietly = |command: &mut Command| {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.status().is_ok_and(|end| end.success())

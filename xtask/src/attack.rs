@@ -1,9 +1,8 @@
 //! `cargo xtask attack`: the programs that look for ways out by themselves, as everybody we can be.
 //!
-//! Each part is a test target without the test runner. It is told what to do by its environment, prints a seed, writes what
+//! Each part is a role of the program of the suites. It is told what to do by its environment, prints a seed, writes what
 //! it finds as files, and ends with one line that sums it up. `cargo xtask test` runs the same parts for a short time.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -14,17 +13,24 @@ use crate::Failure;
 use crate::cargo;
 use crate::stage::Stage;
 use crate::suite;
+use crate::test::PROGRAM;
 use crate::who::Who;
 
-/// What a part is called on the command line, and its test target.
-const PARTS: &[(&str, &str)] = &[("files", "attack_files"), ("gate", "attack_gate")];
+/// What a part is called on the command line, and its role.
+const PARTS: &[(&str, &str)] =
+    &[("files", "attack_files"), ("gate", "attack_gate"), ("gate", "attack_guess"), ("gate", "attack_rules")];
 
 /// How long all parts take together in `cargo xtask test`, in seconds.
 pub const IN_ALL: u64 = 60;
 
-/// Whether a test target is one of these programs.
+/// What the reports call them.
+pub fn targets() -> impl Iterator<Item = &'static str> {
+    PARTS.iter().map(|(_, target)| *target)
+}
+
+/// Whether a suite is one of these.
 pub fn is_part(target: &str) -> bool {
-    PARTS.iter().any(|(_, name)| *name == target)
+    targets().any(|name| name == target)
 }
 
 /// What the command line says.
@@ -54,9 +60,12 @@ impl Wanted {
                 "--seed" => wanted.seed = Some(value()?.parse().map_err(|_| "--seed takes a number")?),
                 "--replay" => wanted.replay = Some(value()?.into()),
                 name => {
-                    let part = PARTS.iter().find(|(part, _)| *part == name);
-                    let (_, target) = part.ok_or_else(|| format!("attack: no part or flag called {name}"))?;
-                    wanted.parts.push(target);
+                    let targets = PARTS.iter().filter(|(part, _)| *part == name).map(|(_, target)| *target);
+                    let before = wanted.parts.len();
+                    wanted.parts.extend(targets);
+                    if wanted.parts.len() == before {
+                        return Err(format!("attack: no part or flag called {name}").into());
+                    }
                 }
             }
         }
@@ -70,34 +79,41 @@ impl Wanted {
 /// When something does not build or cannot be started.
 pub fn attack(words: &[String]) -> Result<bool, Failure> {
     let wanted = Wanted::read(words)?;
-    let built = build()?;
+    let built = cargo::build(&["build", "--package", "kennel-cli", "--bins", "--test", PROGRAM])?;
     let stage = Stage::new()?;
     let kennel = stage.add(&cargo::binary(&built, "kennel")?.path, "kennel")?;
     let replay = match &wanted.replay {
         Some(file) => Some(stage.add(file, "replayed.history")?),
         None => None,
     };
+    let program = built.iter().find(|program| program.name == PROGRAM).ok_or("cargo built no suites")?;
+    let place = stage.add(&program.path, &format!("{PROGRAM}-tests"))?;
     let mut sums = Vec::new();
     let mut well = true;
-    for program in built.iter().filter(|program| is_part(&program.name)) {
-        let named = wanted.parts.is_empty() || wanted.parts.contains(&program.name.as_str());
+    for target in targets() {
+        let named = wanted.parts.is_empty() || wanted.parts.contains(&target);
         // A history is about files unless it is said to be about something else.
-        if !named || (replay.is_some() && wanted.parts.is_empty() && program.name != PARTS[0].1) {
+        // Guesses and readings have no history.
+        let has_history = !["attack_guess", "attack_rules"].contains(&target);
+        if !named
+            || (replay.is_some() && !has_history)
+            || (replay.is_some() && wanted.parts.is_empty() && target != PARTS[0].1)
+        {
             continue;
         }
-        let place = stage.add(&program.path, &format!("{}-tests", program.name))?;
         for who in Who::all() {
-            println!("\n== {}, as {}", program.name, who.name());
+            println!("\n== {target}, as {}", who.name());
             let mut command = who.command(&place, &who.home(stage.path())?);
             command.env("KENNEL_BIN", &kennel);
-            environment(&mut command, *who, &stage, wanted.seconds, wanted.seed)?;
+            environment(&mut command, target, *who, &stage)?;
+            duration(&mut command, wanted.seconds, wanted.seed);
             if let Some(file) = &replay {
                 command.env("KENNEL_ATTACK_REPLAY", file);
             }
-            let (sum, succeeded) = run(&mut command, &program.name)?;
+            let (sum, succeeded) = run(&mut command, target)?;
             sums.push(format!("as {}: {sum}", who.name()));
             well &= succeeded;
-            keep_findings(&program.name, *who, &stage)?;
+            keep_findings(target, *who, &stage)?;
         }
     }
     println!();
@@ -108,32 +124,19 @@ pub fn attack(words: &[String]) -> Result<bool, Failure> {
     Ok(well)
 }
 
-/// The command and the parts that there are, and none of the suites: most of them take long to link.
-fn build() -> Result<Vec<cargo::Program>, Failure> {
-    let mut arguments = vec!["build", "--package", "kennel-cli", "--package", "kennel-tests", "--bins"];
-    for (_, target) in PARTS {
-        if cargo::root().join("tests").join(target).join("main.rs").is_file() {
-            arguments.extend(["--test", target]);
-        }
-    }
-    cargo::build(&arguments)
+/// How long a part takes, and what its attacks are made from.
+pub fn duration(command: &mut Command, seconds: u64, seed: Option<u64>) {
+    let seed = seed.unwrap_or_else(random_seed);
+    command.env("KENNEL_ATTACK_SECONDS", seconds.to_string()).env("KENNEL_ATTACK_SEED", seed.to_string());
 }
 
-/// What a part is told.
+/// What a part is told besides.
 ///
 /// # Errors
 /// When its folder for findings cannot be made.
-pub fn environment(
-    command: &mut Command,
-    who: Who,
-    stage: &Stage,
-    seconds: u64,
-    seed: Option<u64>,
-) -> Result<(), Failure> {
-    let seed = seed.unwrap_or_else(random_seed);
-    let findings = who.home(stage.path())?.join(FINDINGS);
-    command.env("KENNEL_ATTACK_SECONDS", seconds.to_string()).env("KENNEL_ATTACK_SEED", seed.to_string());
-    command.env("KENNEL_ATTACK_FINDINGS", findings);
+pub fn environment(command: &mut Command, target: &str, who: Who, stage: &Stage) -> Result<(), Failure> {
+    command.env("KENNEL_TEST_ROLE", target);
+    command.env("KENNEL_ATTACK_FINDINGS", who.home(stage.path())?.join(FINDINGS));
     // What the caller says about the rest is passed on.
     for name in [
         "KENNEL_ATTACK_ONLY",
@@ -143,6 +146,8 @@ pub fn environment(
         "KENNEL_ATTACK_SHRINK",
         "KENNEL_ATTACK_STRICT",
         "KENNEL_ATTACK_WAY",
+        "KENNEL_ATTACK_GUESSES",
+        "KENNEL_ATTACK_FIGURES",
     ] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
@@ -211,10 +216,9 @@ fn run(command: &mut Command, name: &str) -> Result<(String, bool), Failure> {
     Ok((last, child.wait()?.success()))
 }
 
-/// How long each part of a test run takes: the parts that are there share the time.
-pub fn share_of_time(programs: &BTreeMap<String, (PathBuf, &'static str)>) -> u64 {
-    let parts = programs.keys().filter(|name| is_part(name)).count().max(1);
-    (IN_ALL / (parts * Who::all().len()) as u64).max(1)
+/// How long each part of a test run takes: they share the time.
+pub fn share_of_time() -> u64 {
+    (IN_ALL / (PARTS.len() * Who::all().len()) as u64).max(1)
 }
 
 #[cfg(test)]
@@ -225,7 +229,15 @@ mod tests {
     fn flags_and_parts_are_read_in_any_order() {
         let words = ["gate", "--seconds", "5", "--seed=7"].map(str::to_owned);
         let wanted = Wanted::read(&words).unwrap();
-        assert_eq!(wanted, Wanted { seconds: 5, seed: Some(7), replay: None, parts: vec!["attack_gate"] });
+        assert_eq!(
+            wanted,
+            Wanted {
+                seconds: 5,
+                seed: Some(7),
+                replay: None,
+                parts: vec!["attack_gate", "attack_guess", "attack_rules"]
+            }
+        );
         for wrong in [&["door"][..], &["--seconds"], &["--seed", "x"]] {
             let words: Vec<String> = wrong.iter().map(|word| (*word).to_owned()).collect();
             assert!(Wanted::read(&words).is_err(), "{wrong:?}");
@@ -234,8 +246,7 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_test_run_share_its_time() {
-        let program = || (PathBuf::from("x"), "");
-        let programs = BTreeMap::from([("attack_files".into(), program()), ("escape".into(), program())]);
-        assert_eq!(share_of_time(&programs) * Who::all().len() as u64, IN_ALL);
+        let runs = (PARTS.len() * Who::all().len()) as u64;
+        assert!((IN_ALL - runs..=IN_ALL).contains(&(share_of_time() * runs)));
     }
 }

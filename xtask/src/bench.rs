@@ -11,7 +11,7 @@ use crate::who::Who;
 
 /// In the order in which they stand in the results.
 const BENCHMARKS: &[&str] =
-    &["startup", "terminal", "library", "pool", "overhead", "globs", "network", "dropins"];
+    &["startup", "terminal", "library", "pool", "overhead", "git", "globs", "network", "dropins"];
 
 /// Runs all, or those that are named. Only a run of all of them, in earnest, is written down.
 ///
@@ -34,6 +34,10 @@ pub fn bench(words: &[String]) -> Result<(), Failure> {
         peers::install_sandlock();
     }
     let stage = Stage::new()?;
+    if names.is_empty() || names.iter().any(|name| *name == "startup") {
+        let plain = cargo::build(&["build", "--release", "--package", "kennel-cli"])?;
+        stage.add(&cargo::binary(&plain, "kennel")?.path, "kennel-plain-build")?;
+    }
     for name in ["kennel", "probe", "machine"].iter().chain(BENCHMARKS) {
         stage.add(&cargo::binary(&programs, name)?.path, name)?;
     }

@@ -62,11 +62,11 @@ pub fn install() {
     by_pip(&folder.join("python"), PYTHON);
     by_pip(&folder.join("python-previous"), PREVIOUS);
     if !NODE.iter().all(node) {
-        println!("installing clients from npm");
+        println!("installing into {FOLDER}: {}", words(NODE, "@").join(" "));
         let mut npm = Command::new("npm");
         npm.arg("install").arg("--prefix").arg(&folder).args(["--save-exact", "--no-audit", "--no-fund"]);
         npm.args(["--loglevel=error", "--fetch-retries=1", "--fetch-timeout=60000"]);
-        npm.args(NODE.iter().map(|(name, version)| format!("{name}@{version}")));
+        npm.args(words(NODE, "@"));
         if !succeeds(&mut npm) || !NODE.iter().all(node) {
             println!("note: npm could not install all of them; tests of these clients are skipped");
         }
@@ -82,14 +82,19 @@ fn by_pip(folder: &Path, packages: &[(&str, &str)]) {
     if packages.iter().all(is_there) {
         return;
     }
-    println!("installing clients from PyPI");
+    println!("installing into {}: {}", folder.display(), words(packages, "==").join(" "));
     let mut pip = Command::new("/usr/bin/python3");
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries=1"]);
     pip.args(["--upgrade", "--only-binary=:all:", "--target"]).arg(folder);
-    pip.args(packages.iter().map(|(name, version)| format!("{name}=={version}")));
+    pip.args(words(packages, "=="));
     if !succeeds(&mut pip) || !packages.iter().all(is_there) {
         println!("note: pip could not install all of them; tests of these clients are skipped");
     }
+}
+
+/// Packages as their installers are told them.
+fn words(packages: &[(&str, &str)], between: &str) -> Vec<String> {
+    packages.iter().map(|(name, version)| format!("{name}{between}{version}")).collect()
 }
 
 fn succeeds(command: &mut Command) -> bool {

@@ -35,6 +35,8 @@ mod peers;
 mod stage;
 #[cfg(unix)]
 mod static_linux;
+#[cfg(all(test, unix))]
+mod structure;
 #[cfg(unix)]
 mod subordinate;
 #[cfg(unix)]
@@ -63,6 +65,7 @@ Usage: cargo xtask TASK
 Tasks:
   test [SUITE…] [--no-install]   formatting, lints (for macOS and Windows too), docs, unit and doc tests, and the
                                  end-to-end suites as root and as an ordinary user; with names only those suites
+  claims                         writes docs/claims.md from tests/claim/claims.toml and the tests that name its claims
   attack [PART…] [--seconds N] [--seed S] [--replay FILE]
                                  random attacks, N seconds as root and N as an ordinary user; the parts are files and
                                  gate; writes what it finds
@@ -111,6 +114,7 @@ fn main() -> ExitCode {
 fn unix_task(task: &str, rest: &[String]) -> Result<bool, Failure> {
     match task {
         "test" => test::test(rest),
+        "claims" => claims::write(),
         "attack" => attack::attack(rest),
         "check-foreign" => foreign::check_foreign(rest),
         "link-foreign" => foreign::link::link_foreign(rest),

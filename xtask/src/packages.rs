@@ -11,6 +11,7 @@ const WANTED: &[(&str, &str)] = &[
     ("busybox-static", "programs of a small root file system"),
     ("bundler", "a client of the network"),
     ("curl", "network"),
+    ("direnv", "a program that obeys names in a folder"),
     ("dpkg-dev", "a package built by several users"),
     ("e2fsprogs", "a file system image to try to mount"),
     ("fish", "completions"),
@@ -30,6 +31,7 @@ const WANTED: &[(&str, &str)] = &[
     ("mariadb-client", "network"),
     ("mariadb-server-core", "network"),
     ("maven", "a client of the network"),
+    ("mercurial", "a program that obeys names in a folder"),
     ("nginx-light", "a server to attack the gate with"),
     ("npm", "the programs whose names kennel answers to"),
     ("nodejs", "an interpreter in a sandbox"),
@@ -47,6 +49,7 @@ const WANTED: &[(&str, &str)] = &[
     ("rsync", "network"),
     ("socat", "srt's bridges"),
     ("strace", "ptrace in a sandbox, counts of calls"),
+    ("tcsh", "a program that obeys names in a folder"),
     ("tmux", "terminal"),
     ("uidmap", "several users in a sandbox"),
     ("util-linux", "namespaces around kennel"),
@@ -72,7 +75,7 @@ pub fn install() {
     if missing.is_empty() {
         return;
     }
-    println!("installing {}", missing.join(" "));
+    println!("installing the packages {}", missing.join(" "));
     if apt_get_install(&missing) || (apt_get(&["update", "-qq"]) && apt_get_install(&missing)) {
         return;
     }

@@ -120,6 +120,10 @@ impl StaticLinux {
                 // With other flags cargo would build everything in the usual folder again, each time.
                 folder = Some(cargo::root().join("target").join("entrypoint"));
             }
+            if *package == "kennel-cli" && self.target.ends_with("-musl") {
+                // For glibc its build script says so.
+                flags.push("-Crelocation-model=static".to_owned());
+            }
             let mut command = self.cargo(&flags);
             command.envs(folder.map(|folder| ("CARGO_TARGET_DIR", folder)));
             let arguments = ["build", "--release", "--locked", "--package", package];

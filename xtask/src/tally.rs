@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::AddAssign;
+use std::time::Duration;
 
 /// How a test says that it could not be run.
 const SKIPPED: &str = "SKIPPED: ";
@@ -15,6 +16,8 @@ pub struct Tally {
     pub failed: usize,
     /// The names of such tests.
     pub failing: BTreeSet<String>,
+    /// How long each test took, where the runner was asked for it.
+    pub times: Vec<(String, Duration)>,
     /// Which tests said that they could not be run, or not all of them, and why.
     pub skipped: BTreeSet<Skip>,
 }
@@ -60,6 +63,8 @@ impl Tally {
             } else if let Some((name, end)) =
                 line.strip_prefix("test ").and_then(|line| line.split_once(" ... "))
             {
+                let (end, time) = end_and_time(end);
+                tally.times.extend(time.map(|time| (name.to_owned(), time)));
                 // A program without the runner prints such lines too, and no sums.
                 tally.passed += usize::from(depth == 0 && end == "ok");
                 tally.failed += usize::from(depth == 0 && end == "FAILED");
@@ -90,8 +95,17 @@ impl AddAssign for Tally {
         self.passed += other.passed;
         self.failed += other.failed;
         self.failing.extend(other.failing);
+        self.times.extend(other.times);
         self.skipped.extend(other.skipped);
     }
+}
+
+/// `ok <1.234s>` → `ok` and the time.
+fn end_and_time(end: &str) -> (&str, Option<Duration>) {
+    let found = end.strip_suffix("s>").and_then(|end| end.rsplit_once(" <"));
+    let parsed =
+        found.and_then(|(end, time)| Some((end, Duration::try_from_secs_f64(time.parse().ok()?).ok()?)));
+    parsed.map_or((end, None), |(end, time)| (end, Some(time)))
 }
 
 fn between<'l>(line: &'l str, before: &str, after: &str) -> Option<&'l str> {
@@ -168,6 +182,15 @@ test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; 
             "test a (as root) ... ok\n    note: 1 ms\ntest b ... SKIPPED: needs root\ntest c ... FAILED\n",
         );
         assert_eq!((tally.passed, tally.failed, tally.skipped.len()), (1, 1, 1));
+    }
+
+    #[test]
+    fn the_time_of_a_test_is_read_where_it_is_told() {
+        let tally = Tally::read("running 2 tests\ntest a::b ... ok <1.500s>\ntest c ... FAILED <0.001s>\n");
+        let times =
+            [("a::b", 1500), ("c", 1)].map(|(name, time)| (name.to_owned(), Duration::from_millis(time)));
+        assert_eq!(tally.times, times);
+        assert!(tally.failing.contains("c"));
     }
 
     #[test]

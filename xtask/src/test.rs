@@ -3,15 +3,15 @@
 //! Checks first, because they are quick to fix; then unit and doc tests; then the end-to-end suites, each as everybody
 //! we can be. All of it runs to the end even when something fails, and the last line sums it up.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::Failure;
 use crate::agents;
 use crate::attack;
-use crate::cargo::{self, Program};
+use crate::cargo;
 use crate::claims;
 use crate::clients;
 use crate::foreign;
@@ -36,24 +36,8 @@ pub fn test(words: &[String]) -> Result<bool, Failure> {
     if let Some(flag) = flags.iter().find(|flag| **flag != "--no-install") {
         return Err(format!("test: no flag called {flag}").into());
     }
-    if flags.is_empty() && Who::all().contains(&Who::Root) && packages::has_apt() {
-        packages::install();
-    }
-    if flags.is_empty() && Who::all().contains(&Who::Root) {
-        subordinate::add();
-    }
-    if flags.is_empty() && (names.is_empty() || names.iter().any(|name| *name == "compat")) {
-        peers::install();
-    }
-    if flags.is_empty()
-        && (names.is_empty() || names.iter().any(|name| *name == "clients" || *name == "secrets"))
-    {
-        clients::install();
-    }
-    if flags.is_empty()
-        && (names.is_empty() || names.iter().any(|name| *name == "agents" || *name == "secrets"))
-    {
-        agents::install();
+    if flags.is_empty() {
+        install(&names);
     }
     let mut reports = Vec::new();
     if names.is_empty() {
@@ -78,6 +62,28 @@ pub fn test(words: &[String]) -> Result<bool, Failure> {
     sum_up(&reports)
 }
 
+/// Installs what the named suites use, or all of them: for the system only as root, and everything else into folders of the
+/// workshop's own. All of it is named.
+fn install(names: &[&String]) {
+    let are_wanted =
+        |suites: &[&str]| names.is_empty() || names.iter().any(|name| suites.contains(&name.as_str()));
+    if Who::all().contains(&Who::Root) {
+        if packages::has_apt() {
+            packages::install();
+        }
+        subordinate::add();
+    }
+    if are_wanted(&["compat"]) {
+        peers::install();
+    }
+    if are_wanted(&["clients", "secrets"]) {
+        clients::install();
+    }
+    if are_wanted(&["agents", "secrets"]) {
+        agents::install();
+    }
+}
+
 fn checks(install: bool, reports: &mut Vec<Report>) -> Result<(), Failure> {
     let mut docs = cargo::cargo();
     docs.args(["doc", "--workspace", "--no-deps", "--lib", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings");
@@ -97,7 +103,7 @@ fn checks(install: bool, reports: &mut Vec<Report>) -> Result<(), Failure> {
     foreign::check(install, reports)?;
     let lacking = claims::unfounded()?;
     for claim in &lacking {
-        println!("SECURITY.md names {claim}");
+        println!("{claim}");
     }
     let tally = Tally { failed: lacking.len(), ..Tally::default() };
     reports.push(Report { name: "claims".into(), time: Duration::ZERO, tally });
@@ -147,11 +153,22 @@ fn unit_tests(reports: &mut Vec<Report>) -> Result<(), Failure> {
 /// What the examples are called among the suites.
 const EXAMPLES: &str = "examples";
 
+/// The program of the end-to-end suites: a test target of `kennel-cli`.
+pub const PROGRAM: &str = "suites";
+
+/// What tests are run by.
+struct Suite {
+    program: PathBuf,
+    /// Which of its tests; all, if it is empty.
+    filter: String,
+    /// Whether nobody else has to run it.
+    is_for_nobody: bool,
+}
+
 /// The programs of tests, where everybody can run them.
 struct Suites {
     stage: Stage,
-    /// Name, program, and which of its tests.
-    programs: BTreeMap<String, (PathBuf, &'static str)>,
+    by_name: BTreeMap<String, Suite>,
     /// The library's examples.
     examples: Vec<(String, PathBuf)>,
     kennel: PathBuf,
@@ -168,46 +185,63 @@ impl Suites {
         let kennel = stage.add(&cargo::binary(&built, "kennel")?.path, "kennel")?;
         let name = "kennel-entrypoint";
         let entrypoint = stage.add(&cargo::binary(&entrypoint, name)?.path, name)?;
-        let (mut programs, mut examples) = (BTreeMap::new(), Vec::new());
+        let (mut by_name, mut examples) = (BTreeMap::new(), Vec::new());
         for program in built {
+            let unit =
+                UNIT_TESTS_AS_NOBODY.iter().find(|(name, _)| program.name == *name && program.kind == "lib");
             if program.kind == "example" {
                 let place = stage.add(&program.path, &format!("example-{}", program.name))?;
                 examples.push((program.name, place));
-            } else if let Some(filter) = which_tests(&program) {
+            } else if program.kind == "test" && program.name == PROGRAM {
+                let program = stage.add(&program.path, &format!("{PROGRAM}-tests"))?;
+                for name in names_of_suites(&program)? {
+                    let suite =
+                        Suite { program: program.clone(), filter: format!("{name}::"), is_for_nobody: false };
+                    by_name.insert(name, suite);
+                }
+            } else if program.kind == "test" || unit.is_some() {
                 let place = stage.add(&program.path, &format!("{}-tests", program.name))?;
-                programs.insert(program.name, (place, filter));
+                let filter = unit.map_or("", |(_, filter)| filter).to_owned();
+                by_name.insert(program.name, Suite { program: place, filter, is_for_nobody: unit.is_some() });
             }
         }
-        Ok(Suites { stage, programs, examples, kennel, entrypoint })
+        Ok(Suites { stage, by_name, examples, kennel, entrypoint })
     }
 
     fn run(&self, names: &[&String], reports: &mut Vec<Report>) -> Result<(), Failure> {
-        let is_known = |name: &str| name == EXAMPLES || self.programs.contains_key(name);
+        let is_known = |name: &str| name == EXAMPLES || self.by_name.contains_key(name);
         if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
-            let known = self.programs.keys().map(String::as_str).chain([EXAMPLES]);
+            let known = self.by_name.keys().map(String::as_str).chain([EXAMPLES]);
             let known: Vec<&str> = known.collect();
             return Err(format!("no suite called {unknown}; there are {}", known.join(", ")).into());
         }
         if names.is_empty() || names.iter().any(|name| **name == EXAMPLES) {
             self.run_examples(reports)?;
         }
-        for (name, (program, filter)) in &self.programs {
+        for (name, suite) in &self.by_name {
             if !names.is_empty() && !names.contains(&name) {
                 continue;
             }
             for who in Who::all() {
-                if !filter.is_empty() && *who != Who::Nobody {
+                if suite.is_for_nobody && *who != Who::Nobody {
                     continue;
                 }
-                let mut command = who.command(program, &who.home(self.stage.path())?);
+                let mut command = who.command(&suite.program, &who.home(self.stage.path())?);
                 if attack::is_part(name) {
                     // Not a list of tests: it knows none of the runner's flags.
-                    let (seconds, seed) = (attack::share_of_time(&self.programs), attack::seed_of_commit());
+                    let (seconds, seed) = (attack::share_of_time(), attack::seed_of_commit());
                     println!("{name}: {seconds} s with seed {seed}");
-                    attack::environment(&mut command, *who, &self.stage, seconds, Some(seed))?;
+                    attack::environment(&mut command, name, *who, &self.stage)?;
+                    attack::duration(&mut command, seconds, Some(seed));
                     command.env("KENNEL_BIN", &self.kennel);
                 } else {
-                    self.arguments(&mut command, filter);
+                    self.arguments(&mut command, &suite.filter);
+                    // Of what takes long and need not be done twice each does one half.
+                    match who {
+                        Who::Root => command.env("KENNEL_TEST_SHARE", "first"),
+                        Who::Nobody => command.env("KENNEL_TEST_SHARE", "second"),
+                        Who::Caller => &mut command,
+                    };
                 }
                 // The full numbers of `endurance` take as long as they take.
                 let longest = match std::env::var_os("KENNEL_ENDURANCE") {
@@ -244,6 +278,8 @@ impl Suites {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let threads = cores.clamp(2, 8).to_string();
         command.args(["--show-output", "--test-threads", &threads]).arg(filter);
+        // How long each test takes, which the runner tells only if it is asked like this.
+        command.args(["-Z", "unstable-options", "--report-time"]).env("RUSTC_BOOTSTRAP", "1");
         if let Some(peers) = peers::folder() {
             command.env("KENNEL_PEERS", peers);
         }
@@ -257,13 +293,42 @@ impl Suites {
     }
 }
 
-/// Which tests of a program everybody runs; `None` for a program whose tests need to run only once.
-fn which_tests(program: &Program) -> Option<&'static str> {
-    if program.kind == "test" {
-        return Some("");
+/// The suites of the program, by the modules of its tests, and the attacks, which are no lists of tests.
+fn names_of_suites(program: &Path) -> Result<BTreeSet<String>, Failure> {
+    let listed = Command::new(program).args(["--list", "--format", "terse"]).output()?;
+    let text = String::from_utf8_lossy(&listed.stdout);
+    let of_tests = text.lines().filter_map(|test| test.split_once("::")).map(|(suite, _)| suite);
+    let mut names: BTreeSet<String> = of_tests.map(str::to_owned).collect();
+    names.extend(attack::targets().map(str::to_owned));
+    if listed.status.success() {
+        Ok(names)
+    } else {
+        Err(format!("{} --list: {}", program.display(), listed.status).into())
     }
-    let unit = UNIT_TESTS_AS_NOBODY.iter().find(|(name, _)| program.name == *name && program.kind == "lib");
-    unit.map(|(_, filter)| *filter)
+}
+
+/// How many are named at the end.
+const SLOWEST: usize = 10;
+
+/// Prints which suites and tests took longest.
+fn tell_slowest(reports: &[Report]) {
+    let mut suites: Vec<(Duration, String)> =
+        reports.iter().map(|report| (report.time, report.name.clone())).collect();
+    let of = |report: &Report| {
+        let who = report.name.rsplit_once(' ').map_or("", |(_, who)| who).to_owned();
+        report.tally.times.clone().into_iter().map(move |(test, time)| (time, format!("{test} {who}")))
+    };
+    let mut tests: Vec<(Duration, String)> = reports.iter().flat_map(of).collect();
+    for (what, list) in [("suites", &mut suites), ("tests", &mut tests)] {
+        if list.len() <= SLOWEST {
+            continue;
+        }
+        list.sort_by(|one, other| other.cmp(one));
+        println!("\nthe {SLOWEST} slowest {what}:");
+        for (time, name) in &list[..SLOWEST] {
+            println!("{:>8.1} s  {name}", time.as_secs_f64());
+        }
+    }
 }
 
 /// Prints why tests were skipped and, as the last line, the sum.
@@ -285,6 +350,7 @@ pub fn sum_up(reports: &[Report]) -> Result<bool, Failure> {
         let blank = if test.is_empty() { "" } else { " " };
         println!("  {reason}: {test}{blank}in {}", places.join(", "));
     }
+    tell_slowest(reports);
     let failing: Vec<&str> =
         reports.iter().filter(|report| report.tally.failed > 0).map(|report| report.name.as_str()).collect();
     let time: f64 = reports.iter().map(|report| report.time.as_secs_f64()).sum();

@@ -92,6 +92,9 @@ fn guarded(
         way("kennel", programs::kennel(&rules)?, &words),
         way("kennel, with a guard", programs::kennel(&with)?, &words),
     ];
+    if let Some(command) = programs::kennel_before(&with) {
+        ways.push(way("kennel, before, with a guard", command, &words));
+    }
     take_turns(&mut ways, rounds.min(7))?;
     println!(
         "{count} × making a file {medium}, the median of one, {} rounds:\n\n{}",

@@ -35,6 +35,17 @@ fn startup() -> Result<(), Failure> {
         Way::command("kennel, an allow list of hosts", kennel(&["--allow-domain", "example.com"])?),
     ];
     let hosts = ways.len() - 1;
+    // What `cargo build --release` makes of a fresh clone, with the C library that is there.
+    let plain_build = programs::beside("kennel-plain-build").ok().map(|program| {
+        let words = ["run", "--no-settings", "--", TRUE];
+        ways.push(Way::command("kennel, built as README says", programs::quiet(&program, &words)));
+        ways.len() - 1
+    });
+    let before = programs::kennel_before::<&str>(&[]).map(|mut command| {
+        command.arg(TRUE);
+        ways.push(Way::command("kennel, before", command));
+        ways.len() - 1
+    });
     // Only who can have a cgroup here.
     let limits = kennel(&["--memory", "256M", "--pids", "64", "--cpus", "1"]);
     let limits = limits.ok().filter(can_run).map(|command| {
@@ -56,11 +67,18 @@ fn startup() -> Result<(), Failure> {
     println!("{}", table::of(&ways, &against));
     print!("{}", table::goal("kennel × plain", table::ratio(&ways[1], &ways[0]), 3.5));
     if let Some(bwrap) = bwrap {
-        print!("{}", table::goal("kennel × bwrap", table::ratio(&ways[1], &ways[bwrap]), 0.5));
+        print!("{}", table::goal("kennel × bwrap", table::ratio(&ways[1], &ways[bwrap]), 0.55));
+        if let Some(plain_build) = plain_build {
+            let ratio = table::ratio(&ways[plain_build], &ways[bwrap]);
+            print!("{}", table::goal("built as README says × bwrap", ratio, 0.65));
+        }
         print!(
             "{}",
             table::goal("with an allow list × bwrap", table::ratio(&ways[hosts], &ways[bwrap]), 0.7)
         );
+    }
+    if let Some(before) = before {
+        print!("{}", table::goal("kennel × before", table::ratio(&ways[1], &ways[before]), 1.05));
     }
     if let Some(limits) = limits {
         let more = ways[limits].median().saturating_sub(ways[1].median());

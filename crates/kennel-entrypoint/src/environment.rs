@@ -9,10 +9,10 @@
 use alloc::borrow::ToOwned;
 use alloc::ffi::CString;
 use alloc::vec::Vec;
-use core::ffi::{CStr, c_char};
+use core::ffi::CStr;
 
 use crate::report::Trouble;
-use crate::sys;
+use crate::sys::Strings;
 
 /// Variables of the control plane. The agent never sees them.
 const CONTROL_PLANE: [&[u8]; 3] = [b"SESSION_TOKEN", b"CONTROL_PLANE_URL", b"SESSION_ID"];
@@ -38,29 +38,14 @@ pub struct Configuration {
 
 impl Environment<'_> {
     /// Reads the initial environment, and wipes in it what is not for the agent.
-    ///
-    /// # Safety
-    ///
-    /// `envp` must be this process's initial environment (a null-terminated array of writable C strings), which nobody
-    /// else refers to or will change.
-    pub unsafe fn take(envp: *mut *mut c_char) -> Self {
+    pub fn take(initial: Strings) -> Self {
         let mut kept = Vec::new();
         let mut configuration = Configuration::default();
-        let mut next = envp;
-        // SAFETY: the caller's promise; `next` never passes the terminating null.
-        while let Some(&mut start) = unsafe { next.as_mut() }.filter(|start| !start.is_null()) {
-            // SAFETY: each element is a C string.
-            let entry = unsafe { CStr::from_ptr(start) };
-            match configuration.sort(entry) {
-                For::Agent => kept.push(entry),
-                For::Nobody => {
-                    let length = entry.count_bytes();
-                    // SAFETY: that many writable bytes; `entry` was the only reference to them and is not used again.
-                    unsafe { sys::wipe(start, length) };
-                }
+        for entry in initial {
+            match configuration.sort(entry.get()) {
+                For::Agent => kept.push(entry.keep()),
+                For::Nobody => entry.wipe(),
             }
-            // SAFETY: this element was not the terminating null, so there is another.
-            next = unsafe { next.add(1) };
         }
         Self { kept, configuration }
     }
@@ -147,6 +132,8 @@ fn switch(name: &'static str, value: Option<&CStr>) -> Result<bool, Trouble> {
 
 #[cfg(test)]
 mod tests {
+    use core::ffi::c_char;
+
     use super::*;
 
     /// Runs `test` on what was taken from a block like the kernel's, and returns what the block holds afterwards.
@@ -156,7 +143,7 @@ mod tests {
             strings.iter_mut().map(|string| string.as_mut_ptr().cast()).collect();
         list.push(std::ptr::null_mut());
         // SAFETY: a null-terminated list of writable C strings that only this function knows.
-        test(unsafe { Environment::take(list.as_mut_ptr()) });
+        test(Environment::take(unsafe { Strings::new(list.as_ptr()) }));
         strings
     }
 

@@ -33,29 +33,27 @@ mod sys;
 mod words;
 
 use alloc::vec::Vec;
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::{CStr, c_int};
 
 use command::Command;
 use environment::Environment;
 use program::Program;
 use report::Trouble;
+use sys::InitialString;
 
-/// Runs the boot sequence. Returns an exit code only if the agent could not be started or, with `AGENT_INIT=1`, has
-/// ended; otherwise this process has become the agent.
-///
-/// # Safety
-///
-/// `argv` and `envp` must be what the kernel gave to this process: null-terminated arrays of C strings, those of
-/// `envp` writable. No other thread may run, and nobody may use the strings of `envp` afterwards.
+pub use sys::Strings;
+
+/// Runs the boot sequence with the kernel's arguments and environment of this process, which has a single thread. Returns an exit
+/// code only if the agent could not be started or, with `AGENT_INIT=1`, has ended; otherwise this process has become the agent.
 #[must_use]
-pub unsafe fn boot(argv: *const *const c_char, envp: *mut *mut c_char) -> c_int {
+pub fn boot(arguments: Strings, environment: Strings) -> c_int {
     // Before the first look at a secret: nobody may attach to this process from here on.
     sys::forbid_dumping();
     inherited::close_descriptors();
     inherited::reset_signals();
-    // SAFETY: the caller's promise, passed on.
-    let (own_arguments, environment) = unsafe { (own_arguments(argv), Environment::take(envp)) };
-    match start(own_arguments, environment) {
+    // Since Linux 5.18 there is at least the program's own name; before, there could be nothing.
+    let own_arguments = arguments.skip(1).map(InitialString::keep).collect();
+    match start(own_arguments, Environment::take(environment)) {
         Ok(code) => code,
         Err(trouble) => {
             trouble.report_fatal();
@@ -97,24 +95,4 @@ fn change_directory(workdir: &CStr, strict: bool) -> Result<(), Trouble> {
             .help("create it in the image or mount it, or set AGENT_WORKDIR to a directory that exists")
             .tolerate(strict, "the agent starts in the current one")
     })
-}
-
-/// The words after the program's own name.
-///
-/// # Safety
-///
-/// `argv` must be a null-terminated array of C strings, all of which stay as they are.
-unsafe fn own_arguments<'a>(argv: *const *const c_char) -> Vec<&'a CStr> {
-    let mut arguments = Vec::new();
-    let mut next = argv;
-    // SAFETY: the caller's promise; `next` never passes the terminating null.
-    while let Some(argument) = unsafe { next.as_ref() }.filter(|argument| !argument.is_null()) {
-        // SAFETY: each element of the array is a C string.
-        arguments.push(unsafe { CStr::from_ptr(*argument) });
-        // SAFETY: this element was not the terminating null, so there is another.
-        next = unsafe { next.add(1) };
-    }
-    // Since Linux 5.18 argv has at least one element; before, it could be empty.
-    arguments.drain(..arguments.len().min(1));
-    arguments
 }

@@ -3,6 +3,9 @@
 #![cfg_attr(target_os = "linux", no_std, no_main)]
 
 #[cfg(target_os = "linux")]
+#[path = "../../kennel-init/init/no_libc.rs"]
+mod no_libc;
+#[cfg(target_os = "linux")]
 mod start;
 
 #[cfg(not(target_os = "linux"))]

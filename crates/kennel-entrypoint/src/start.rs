@@ -1,4 +1,4 @@
-//! Running without a C library: the first instruction, memory, and what the compiler expects to find.
+//! Running without a C library: the first instruction, and memory.
 //!
 //! Why without: a static C library looks at the processor before `main`, with some fifty CPUID instructions. In a virtual
 //! machine each of them is an exit to the hypervisor; that made half a millisecond of the start of every agent, ten times
@@ -48,7 +48,9 @@ unsafe extern "C" fn main(stack: *mut usize) -> ! {
         let count = *stack;
         let arguments = stack.add(1);
         let environment = arguments.add(count + 1);
-        kennel_entrypoint::boot(arguments.cast(), environment.cast())
+        let [arguments, environment] =
+            [arguments, environment].map(|list| kennel_entrypoint::Strings::new(list.cast()));
+        kennel_entrypoint::boot(arguments, environment)
     };
     kennel_entrypoint::exit(code)
 }
@@ -59,11 +61,6 @@ unsafe extern "C" fn main(stack: *mut usize) -> ! {
 fn panic(_: &core::panic::PanicInfo) -> ! {
     kennel_entrypoint::die_of_panic()
 }
-
-/// Named by the unwind tables of the precompiled core library; nothing here unwinds.
-#[cfg(panic = "abort")]
-#[unsafe(no_mangle)]
-extern "C" fn rust_eh_personality() {}
 
 // Memory
 
@@ -127,84 +124,4 @@ unsafe impl GlobalAlloc for Arena {
         }
         moved
     }
-}
-
-// The compiler turns copies, fills and comparisons into calls of these, and expects a C library to have them. The
-// volatile accesses keep it from compiling each into a call of itself.
-
-/// # Safety
-///
-/// As in C.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
-    for at in 0..count {
-        // SAFETY: the caller's promise.
-        unsafe { to.add(at).write_volatile(*from.add(at)) };
-    }
-    to
-}
-
-/// # Safety
-///
-/// As in C.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
-    if to.cast_const() <= from {
-        // SAFETY: the caller's promise; upwards is right if the target lies below.
-        return unsafe { memcpy(to, from, count) };
-    }
-    for at in (0..count).rev() {
-        // SAFETY: the caller's promise.
-        unsafe { to.add(at).write_volatile(*from.add(at)) };
-    }
-    to
-}
-
-/// # Safety
-///
-/// As in C.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memset(to: *mut u8, byte: core::ffi::c_int, count: usize) -> *mut u8 {
-    for at in 0..count {
-        // SAFETY: the caller's promise. In C only the lowest byte of the number counts.
-        unsafe { to.add(at).write_volatile(byte.to_le_bytes()[0]) };
-    }
-    to
-}
-
-/// # Safety
-///
-/// As in C.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, count: usize) -> core::ffi::c_int {
-    for at in 0..count {
-        // SAFETY: the caller's promise.
-        let (left, right) = unsafe { (left.add(at).read_volatile(), right.add(at).read_volatile()) };
-        if left != right {
-            return core::ffi::c_int::from(left) - core::ffi::c_int::from(right);
-        }
-    }
-    0
-}
-
-/// # Safety
-///
-/// As in C.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, count: usize) -> core::ffi::c_int {
-    // SAFETY: the caller's promise.
-    unsafe { memcmp(left, right, count) }
-}
-
-/// # Safety
-///
-/// As in C.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn strlen(text: *const u8) -> usize {
-    let mut length = 0;
-    // SAFETY: the caller's promise: there is a NUL.
-    while unsafe { text.add(length).read_volatile() } != 0 {
-        length += 1;
-    }
-    length
 }

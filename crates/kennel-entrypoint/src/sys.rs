@@ -1,5 +1,5 @@
-//! The system calls, each as a small safe function. Everything unsafe in this library is here, except for reading `argv`
-//! and the environment block. (Constants and structures are those of the `libc` crate; none of its functions is used,
+//! The system calls, each as a small safe function, and the strings of `argv` and the environment block. Everything unsafe in
+//! this library is here. (Constants and structures are those of the `libc` crate; none of its functions is used,
 //! for there is no C library.)
 //!
 //! The process has one thread, always.
@@ -9,6 +9,9 @@ use alloc::vec::Vec;
 use core::ffi::{CStr, c_char, c_int, c_long};
 use core::mem::MaybeUninit;
 use core::ptr::null;
+
+#[path = "../../kennel-init/src/child/sys/raw.rs"]
+mod raw;
 
 /// What the system said.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
@@ -54,35 +57,11 @@ impl Errno {
 /// Pointers among the arguments must be good for what that call does with them.
 unsafe fn call(number: c_long, arguments: [usize; 5]) -> Result<usize, Errno> {
     let [first, second, third, fourth, fifth] = arguments;
-    let returned: isize;
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the kernel's calling convention: it changes rax, rcx and r11, and the memory that the caller answers for.
-    unsafe {
-        core::arch::asm!(
-            "syscall",
-            inlateout("rax") number as isize => returned,
-            in("rdi") first, in("rsi") second, in("rdx") third, in("r10") fourth, in("r8") fifth,
-            lateout("rcx") _, lateout("r11") _,
-            options(nostack)
-        );
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: the kernel's calling convention: it changes x0, and the memory that the caller answers for.
-    unsafe {
-        core::arch::asm!(
-            "svc 0",
-            in("x8") number,
-            inlateout("x0") first => returned,
-            in("x1") second, in("x2") third, in("x3") fourth, in("x4") fifth,
-            options(nostack)
-        );
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    compile_error!("kennel-entrypoint knows the system calls of x86_64 and aarch64 only");
-    match returned {
+    // SAFETY: the caller's promise.
+    match unsafe { raw::syscall(number as usize, [first, second, third, fourth, fifth, 0]) } {
         // The last page of the address space can be no answer: these are error numbers.
-        -4095..0 => Err(Errno(c_int::try_from(-returned).unwrap_or(libc::EIO))),
-        _ => Ok(returned.cast_unsigned()),
+        returned @ -4095..0 => Err(Errno(c_int::try_from(-returned).unwrap_or(libc::EIO))),
+        returned => Ok(returned.cast_unsigned()),
     }
 }
 
@@ -123,15 +102,51 @@ pub fn forbid_dumping() {
     let _ = plain(libc::SYS_prctl, [libc::PR_SET_DUMPABLE, 0]);
 }
 
-/// Overwrites memory with zeros, for good.
-///
-/// # Safety
-///
-/// `start` must be the start of `length` writable bytes that nobody refers to.
-pub unsafe fn wipe(start: *mut c_char, length: usize) {
-    for at in 0..length {
-        // SAFETY: the caller's promise. Volatile: the compiler may not reason that nobody will read it.
-        unsafe { start.add(at).write_volatile(0) };
+/// The strings that the kernel gave to this process: its arguments, or its environment.
+pub struct Strings(*const *mut c_char);
+
+impl Strings {
+    /// # Safety
+    ///
+    /// `list` must be a null-terminated array of C strings, all of which stay as they are, writable, and are nobody else's.
+    pub unsafe fn new(list: *const *mut c_char) -> Self {
+        Self(list)
+    }
+}
+
+impl Iterator for Strings {
+    type Item = InitialString;
+
+    fn next(&mut self) -> Option<InitialString> {
+        // SAFETY: what the maker of this value promised; this never passes the terminating null.
+        let start = unsafe { self.0.as_ref() }.filter(|start| !start.is_null())?;
+        // SAFETY: this element was not the terminating null, so there is another.
+        self.0 = unsafe { self.0.add(1) };
+        Some(InitialString(*start))
+    }
+}
+
+/// One of them, which nobody else has.
+pub struct InitialString(*mut c_char);
+
+impl InitialString {
+    pub fn get(&self) -> &CStr {
+        // SAFETY: a C string, which only `wipe` changes.
+        unsafe { CStr::from_ptr(self.0) }
+    }
+
+    /// Leaves it as it is for good.
+    pub fn keep<'a>(self) -> &'a CStr {
+        // SAFETY: a C string, which nobody can change any more.
+        unsafe { CStr::from_ptr(self.0) }
+    }
+
+    /// Overwrites it with zeros, for good.
+    pub fn wipe(self) {
+        for at in 0..self.get().count_bytes() {
+            // SAFETY: one of its bytes. Volatile: the compiler may not reason that nobody will read it.
+            unsafe { self.0.add(at).write_volatile(0) };
+        }
     }
 }
 
@@ -354,6 +369,15 @@ pub fn default_action(signal: c_int) {
     let words = [signal as usize, action.as_ptr().expose_provenance(), 0, SignalSet::SIZE, 0];
     // SAFETY: a structure to read; the old one is not asked for.
     let _ = unsafe { call(libc::SYS_rt_sigaction, words) };
+}
+
+/// Stops the interval timers: ITIMER_REAL (also alarm's), ITIMER_VIRTUAL and ITIMER_PROF.
+pub fn stop_timers() {
+    let never = [0_usize; 4];
+    for timer in 0..3 {
+        // SAFETY: a `struct itimerval` to read; the old one is not asked for.
+        let _ = unsafe { call(libc::SYS_setitimer, [timer, never.as_ptr().expose_provenance(), 0, 0, 0]) };
+    }
 }
 
 /// Replaces the set of blocked signals.

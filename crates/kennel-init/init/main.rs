@@ -11,6 +11,7 @@
 
 #[path = "../src/child/mod.rs"]
 mod child;
+mod no_libc;
 #[path = "../src/report.rs"]
 mod report;
 #[path = "../src/role.rs"]
@@ -33,20 +34,20 @@ unsafe extern "C" fn main(stack: *const usize) -> ! {
     }
     // SAFETY: a NUL-terminated string of the kernel's making, which stays where it is.
     let link = unsafe { number(link as *const u8) };
+    // SAFETY: this is a fresh process with one thread; it inherited no memory.
+    let alone = unsafe { child::InheritedMemory::new((0, 0), (0, 0), 0) };
     if count == 3 {
         // SAFETY: the third of the three arguments, NUL-terminated.
         match unsafe { *(*stack.add(3) as *const u8) } {
             b'm' => child::mend::run(link),
             b'p' => child::pair::run(link),
             b'o' => child::owners::run(link),
-            // SAFETY: this is a fresh process with one thread; it inherited no memory.
-            b'w' => unsafe { child::run_when_mapped(link, child::InheritedMemory::default()) },
-            b'z' => child::zygote::run(link),
+            b'w' => child::run_when_mapped(link, alone),
+            b'z' => child::zygote::run(link, alone),
             _ => sys::exit(64),
         }
     }
-    // SAFETY: this is a fresh process with one thread; it inherited no memory.
-    unsafe { child::run(link, child::InheritedMemory::default()) }
+    child::run(link, alone)
 }
 
 /// # Safety
@@ -66,88 +67,3 @@ unsafe fn number(digits: *const u8) -> i32 {
 fn panic(_: &core::panic::PanicInfo) -> ! {
     sys::exit(70)
 }
-
-// The compiler calls these by name for copies and comparisons; there is no C library to bring them.
-
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
-    let mut at = 0;
-    while at < count {
-        // SAFETY: the caller's promise. Volatile, so that the loop is not compiled into a call to itself.
-        unsafe { core::ptr::write_volatile(to.add(at), *from.add(at)) };
-        at += 1;
-    }
-    to
-}
-
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
-    if from.cast_mut() >= to {
-        // SAFETY: copying upwards is right when the source lies above.
-        return unsafe { memcpy(to, from, count) };
-    }
-    let mut at = count;
-    while at > 0 {
-        at -= 1;
-        // SAFETY: the caller's promise.
-        unsafe { core::ptr::write_volatile(to.add(at), *from.add(at)) };
-    }
-    to
-}
-
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memset(to: *mut u8, byte: i32, count: usize) -> *mut u8 {
-    let mut at = 0;
-    while at < count {
-        // SAFETY: the caller's promise.
-        unsafe { core::ptr::write_volatile(to.add(at), byte as u8) };
-        at += 1;
-    }
-    to
-}
-
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
-    let mut at = 0;
-    while at < count {
-        // SAFETY: the caller's promise. Volatile for the same reason as above.
-        let (x, y) = unsafe { (core::ptr::read_volatile(a.add(at)), core::ptr::read_volatile(b.add(at))) };
-        if x != y {
-            return i32::from(x) - i32::from(y);
-        }
-        at += 1;
-    }
-    0
-}
-
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
-    // SAFETY: the caller's promise.
-    unsafe { memcmp(a, b, count) }
-}
-
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn strlen(text: *const u8) -> usize {
-    let mut at = 0;
-    // SAFETY: the caller's promise: the text ends in NUL.
-    while unsafe { core::ptr::read_volatile(text.add(at)) } != 0 {
-        at += 1;
-    }
-    at
-}
-
-/// The precompiled core library names this in its unwind tables; nothing here unwinds.
-#[unsafe(no_mangle)]
-extern "C" fn rust_eh_personality() {}

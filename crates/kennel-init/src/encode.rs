@@ -4,95 +4,198 @@
 
 use alloc::ffi::CString;
 use alloc::vec::Vec;
+use core::ffi::CStr;
 
+use crate::child::steps::{Tag, each_step};
 use crate::child::tag;
-use crate::plan::{Access, Command, Cover, Covering, Plan, Planned, Step, Terminal};
+use crate::plan::{
+    Access, Base, Command, CommandUser, Cover, Covering, FirstLook, Identity, OpenFiles, Plan, Planned, Step,
+    Terminal,
+};
 
-#[derive(Default)]
-struct Writer(Vec<u8>);
+/// What can travel.
+pub(crate) trait Encode: Sized {
+    /// Puts it behind what is there.
+    fn encode(&self, out: &mut Vec<u8>);
 
-impl Writer {
-    fn u8(&mut self, value: u8) -> &mut Self {
-        self.0.push(value);
-        self
+    /// The same for many, without their count.
+    fn encode_all(all: &[Self], out: &mut Vec<u8>) {
+        all.iter().for_each(|one| one.encode(out));
     }
-    fn u32(&mut self, value: u32) -> &mut Self {
-        self.0.extend_from_slice(&value.to_le_bytes());
-        self
+}
+
+impl Encode for u8 {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(*self);
     }
-    fn u64(&mut self, value: u64) -> &mut Self {
-        self.0.extend_from_slice(&value.to_le_bytes());
-        self
+
+    fn encode_all(all: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(all);
     }
-    /// Lengths fit: the kernel takes no argument list, path or filter of 4 GiB.
-    fn len(&mut self, value: usize) -> &mut Self {
-        self.u32(u32::try_from(value).unwrap_or(u32::MAX))
+}
+
+impl Encode for u32 {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_le_bytes());
     }
-    fn bytes(&mut self, value: &[u8]) -> &mut Self {
-        self.len(value.len());
-        self.0.extend_from_slice(value);
-        self
+}
+
+impl Encode for u64 {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_le_bytes());
     }
-    fn string(&mut self, value: &CString) -> &mut Self {
-        self.bytes(value.as_bytes_with_nul())
+}
+
+/// Lengths fit: the kernel takes no argument list, path or filter of 4 GiB.
+fn encode_list<T: Encode>(list: &[T], out: &mut Vec<u8>) {
+    u32::try_from(list.len()).unwrap_or(u32::MAX).encode(out);
+    T::encode_all(list, out);
+}
+
+impl<T: Encode> Encode for Vec<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        encode_list(self, out);
     }
-    fn numbers(&mut self, values: impl ExactSizeIterator<Item = u32>) -> &mut Self {
-        self.len(values.len());
-        for value in values {
-            self.u32(value);
+}
+
+impl<T: Encode, const N: usize> Encode for [T; N] {
+    fn encode(&self, out: &mut Vec<u8>) {
+        T::encode_all(self, out);
+    }
+}
+
+impl<A: Encode, B: Encode> Encode for (A, B) {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+        self.1.encode(out);
+    }
+}
+
+impl Encode for &CStr {
+    fn encode(&self, out: &mut Vec<u8>) {
+        encode_list(self.to_bytes_with_nul(), out);
+    }
+}
+
+/// Each as something else that can travel.
+macro_rules! encode_as {
+    ($($kind:ty: $own:ident => $other:expr;)*) => {
+        $(impl Encode for $kind {
+            fn encode(&self, out: &mut Vec<u8>) {
+                let $own = self;
+                $other.encode(out);
+            }
+        })*
+    };
+}
+
+encode_as! {
+    bool: own => u8::from(*own);
+    u16: own => u32::from(*own);
+    i32: own => own.cast_unsigned();
+    CString: own => own.as_c_str();
+    Identity: own => (own.device, own.inode);
+    CommandUser: own => ((own.uid, own.gid), (own.groups, own.capabilities));
+    Base: own => (own.path.as_c_str(), own.identity);
+    Access: own => match own {
+        Access::Read => tag::ACCESS_READ,
+        Access::Write => tag::ACCESS_WRITE,
+        Access::Device => tag::ACCESS_DEVICE,
+    };
+    Cover: own => match own {
+        Cover::Hide => tag::COVER_HIDE,
+        Cover::Keep => tag::COVER_KEEP,
+        Cover::Hold => tag::COVER_HOLD,
+    };
+    FirstLook: own => match *own {
+        FirstLook::Over => (tag::FIRST_LOOK_OVER, Identity::default()),
+        FirstLook::On(file) => (tag::FIRST_LOOK_ON, file),
+        FirstLook::Own(file) => (tag::FIRST_LOOK_OWN, file),
+    };
+    Terminal: own => match own {
+        Terminal::Detached => tag::TERMINAL_DETACHED,
+        Terminal::Background => tag::TERMINAL_BACKGROUND,
+        Terminal::Foreground => tag::TERMINAL_FOREGROUND,
+    };
+    OpenFiles: own => match *own {
+        OpenFiles::Inherit => [0, u64::MAX],
+        OpenFiles::AtMost(most) => [0, most],
+        OpenFiles::Exactly(count) => [count, count],
+    };
+}
+
+impl Encode for Covering {
+    fn encode(&self, out: &mut Vec<u8>) {
+        (self.cover, self.base).encode(out);
+        (self.target.as_c_str(), self.first).encode(out);
+        self.known.encode(out);
+    }
+}
+
+macro_rules! encode_step {
+    ($($(#[doc = $what:literal])+ $name:ident $({ $($field:ident: $kind:ty = $about:literal),+ $(,)? })?,)*) => {
+        impl Encode for Step {
+            fn encode(&self, out: &mut Vec<u8>) {
+                match self {
+                    $(Step::$name $({ $($field),+ })? => {
+                        out.push(Tag::$name as u8);
+                        $($($field.encode(out);)+)?
+                    })*
+                }
+            }
         }
-        self
+    };
+}
+
+each_step!(encode_step);
+
+/// Each step is prefixed by its length, so that a reader can pass over it.
+impl Encode for Planned {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let at = out.len();
+        0u32.encode(out);
+        self.step.encode(out);
+        let length = u32::try_from(out.len() - at - 4).unwrap_or(u32::MAX);
+        out[at..at + 4].copy_from_slice(&length.to_le_bytes());
     }
-    fn strings(&mut self, values: &[CString]) -> &mut Self {
-        self.len(values.len());
-        for value in values {
-            self.string(value);
-        }
-        self
-    }
+}
+
+fn encode_part<T: Encode>(list: &[T], room: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(room);
+    tag::MAGIC.encode(&mut out);
+    encode_list(list, &mut out);
+    out
 }
 
 /// The bytes of a plan's opening.
 #[must_use]
 pub fn encode_opening(opening: &[Planned]) -> Vec<u8> {
-    encode_part(opening)
+    encode_part(opening, 1024)
 }
 
 /// The bytes of the steps that come after [`Step::Later`].
 #[must_use]
 pub fn encode_late(steps: &[Planned]) -> Vec<u8> {
-    encode_part(steps)
-}
-
-fn encode_part(steps: &[Planned]) -> Vec<u8> {
-    let mut out = Writer(Vec::with_capacity(1024));
-    encode_steps(&mut out, steps);
-    out.0
+    encode_part(steps, 1024)
 }
 
 /// The bytes of a request to cover names again.
 #[must_use]
 pub fn encode_coverings(coverings: &[Covering]) -> Vec<u8> {
-    let mut out = Writer::default();
-    out.u32(tag::MAGIC).len(coverings.len());
-    for covering in coverings {
-        let how = match covering.cover {
-            Cover::Hide => tag::COVER_HIDE,
-            Cover::Keep => tag::COVER_KEEP,
-            Cover::Hold => tag::COVER_HOLD,
-        };
-        out.u8(how).string(&covering.target);
-    }
-    out.0
+    encode_part(coverings, 0)
+}
+
+/// The bytes of the folders to take hold of, which come before all requests to cover names.
+#[must_use]
+pub fn encode_bases(bases: &[Base]) -> Vec<u8> {
+    encode_part(bases, 0)
 }
 
 impl Plan {
     /// The bytes of the steps that follow the opening.
     #[must_use]
     pub fn encode_steps(&self) -> Vec<u8> {
-        let mut out = Writer(Vec::with_capacity(16 * 1024));
-        encode_steps(&mut out, &self.steps);
-        out.0
+        encode_part(&self.steps, 16 * 1024)
     }
 }
 
@@ -100,154 +203,74 @@ impl Command {
     /// The bytes of the part that says what is started.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer(Vec::with_capacity(4 * 1024));
-        out.u32(tag::MAGIC).u8(match self.terminal {
-            Terminal::Detached => tag::TERMINAL_DETACHED,
-            Terminal::Background => tag::TERMINAL_BACKGROUND,
-            Terminal::Foreground => tag::TERMINAL_FOREGROUND,
-        });
+        let mut out = Vec::with_capacity(4 * 1024);
         let limit = self.time_limit.map_or(0, |limit| limit.as_nanos().max(1));
-        out.u64(u64::try_from(limit).unwrap_or(0)).u8(u8::from(self.starts_silently));
-        out.numbers(self.keep.iter().map(|fd| fd.cast_unsigned()));
-        out.u8(u8::from(self.user.is_some()));
-        if let Some(user) = self.user {
-            out.u32(user.uid).u32(user.gid).u8(u8::from(user.groups)).u64(user.capabilities);
+        (tag::MAGIC, self.terminal).encode(&mut out);
+        (u64::try_from(limit).unwrap_or(0), self.starts_silently).encode(&mut out);
+        self.open_files.encode(&mut out);
+        self.keep.encode(&mut out);
+        self.user.is_some().encode(&mut out);
+        if let Some(user) = &self.user {
+            user.encode(&mut out);
         }
-        out.strings(&self.candidates).strings(&self.arguments).strings(&self.environment);
-        out.0
+        for strings in [&self.candidates, &self.arguments, &self.environment] {
+            strings.encode(&mut out);
+        }
+        out
     }
 }
 
-fn encode_steps(out: &mut Writer, steps: &[Planned]) {
-    out.u32(tag::MAGIC).len(steps.len());
-    for planned in steps {
-        // Each step is prefixed by its length, so that a reader can pass over it.
-        let at = out.0.len();
-        out.u32(0);
-        encode_step(out, &planned.step);
-        let length = u32::try_from(out.0.len() - at - 4).unwrap_or(u32::MAX);
-        out.0[at..at + 4].copy_from_slice(&length.to_le_bytes());
-    }
-}
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+    use alloc::vec;
 
-fn encode_step(out: &mut Writer, step: &Step) {
-    match step {
-        Step::PrivateMounts => out.u8(tag::PRIVATE_MOUNTS),
-        Step::HostRoot { access } => out.u8(tag::HOST_ROOT).u8(access_tag(*access)),
-        Step::TmpfsRoot { size } => out.u8(tag::TMPFS_ROOT).u64(*size),
-        Step::Layer { size, inodes } => out.u8(tag::LAYER).u64(*size).u64(*inodes),
-        Step::LayeredRoot { source, identity } => {
-            out.u8(tag::LAYERED_ROOT).string(source).u64(identity.device).u64(identity.inode)
-        }
-        Step::BoundRoot { source, identity } => {
-            out.u8(tag::BOUND_ROOT).string(source).u64(identity.device).u64(identity.inode)
-        }
-        Step::HandOverRoot => out.u8(tag::HAND_OVER_ROOT),
-        Step::Freeze { target } => out.u8(tag::FREEZE).string(target),
-        Step::Store { target, size, inodes } => out.u8(tag::STORE).string(target).u64(*size).u64(*inodes),
-        Step::HandOverStore => out.u8(tag::HAND_OVER_STORE),
-        Step::Private { target, name, mode } => out.u8(tag::PRIVATE).string(target).string(name).u32(*mode),
-        Step::Tmpfs { target, size, inodes, mode } => {
-            out.u8(tag::TMPFS).string(target).u64(*size).u64(*inodes).u32(*mode)
-        }
-        Step::MakeDir { path, mode } => out.u8(tag::MAKE_DIR).string(path).u32(*mode),
-        Step::MakeFile { path } => out.u8(tag::MAKE_FILE).string(path),
-        Step::Symlink { path, points_to } => out.u8(tag::SYMLINK).string(path).string(points_to),
-        Step::WriteFile { path, contents, mode } => {
-            out.u8(tag::WRITE_FILE).string(path).bytes(contents).u32(*mode)
-        }
-        // The target comes first in every mounting step: the old-kernel way of making things read-only reads it.
-        Step::Bind { source, identity, target, access, early } => out
-            .u8(tag::BIND)
-            .string(target)
-            .u8(access_tag(*access))
-            .string(source)
-            .u64(identity.device)
-            .u64(identity.inode)
-            .u8(u8::from(*early)),
-        Step::MaskDir { target } => out.u8(tag::MASK_DIR).string(target),
-        Step::MaskFile { target } => out.u8(tag::MASK_FILE).string(target),
-        Step::CoverFile { target, contents } => out.u8(tag::COVER_FILE).string(target).bytes(contents),
-        Step::Proc { target, write } => out.u8(tag::PROC).string(target).u8((*write).into()),
-        Step::Devpts { target } => out.u8(tag::DEVPTS).string(target),
-        Step::ReadOnly { target } => out.u8(tag::READ_ONLY).string(target),
-        Step::SealMounts => out.u8(tag::SEAL_MOUNTS),
-        Step::PivotRoot => out.u8(tag::PIVOT_ROOT),
-        Step::Hostname { name } => out.u8(tag::HOSTNAME).string(name),
-        Step::OwnNetwork => out.u8(tag::OWN_NETWORK),
-        Step::EnterNetwork => out.u8(tag::ENTER_NETWORK),
-        Step::LoopbackUp => out.u8(tag::LOOPBACK_UP),
-        Step::Netlink { protocol, messages, acknowledgements } => {
-            out.u8(tag::NETLINK).u32(*protocol).bytes(messages).u32(*acknowledgements)
-        }
-        Step::Listen { family, kind, address, options, role } => {
-            out.u8(tag::LISTEN).u32(*family).u32(*kind).bytes(address).len(options.len());
-            for [level, option, value] in options {
-                out.u32(*level).u32(*option).u32(*value);
-            }
-            out.u32(role.encode())
-        }
-        Step::Terminal { modes, size, streams } => {
-            out.u8(tag::TERMINAL).bytes(modes);
-            for number in size {
-                out.u32(u32::from(*number));
-            }
-            out.numbers(streams.iter().copied())
-        }
-        Step::DeviceStream { path, streams } => {
-            out.u8(tag::DEVICE_STREAM).string(path).numbers(streams.iter().copied())
-        }
-        Step::InputFile { source, identity, offset } => {
-            out.u8(tag::INPUT_FILE).string(source).u64(identity.device).u64(identity.inode).u64(*offset)
-        }
-        Step::ChangeDir { path } => out.u8(tag::CHANGE_DIR).string(path),
-        Step::Limit { resource, soft, hard } => out.u8(tag::LIMIT).u32(*resource).u64(*soft).u64(*hard),
-        Step::NamespaceLimit { file, value, half_of } => {
-            out.u8(tag::NAMESPACE_LIMIT).string(file).u64(*value).string(half_of)
-        }
-        Step::OwnKeyring => out.u8(tag::OWN_KEYRING),
-        Step::OwnCgroups => out.u8(tag::OWN_CGROUPS),
-        Step::AwaitController => out.u8(tag::AWAIT_CONTROLLER),
-        Step::NoNewPrivileges => out.u8(tag::NO_NEW_PRIVILEGES),
-        Step::Landlock { attributes, paths, ports } => {
-            out.u8(tag::LANDLOCK).len(attributes.len());
-            for attribute in attributes {
-                out.u64(*attribute);
-            }
-            out.len(paths.len());
-            for (path, access) in paths {
-                out.string(path).u64(*access);
-            }
-            out.len(ports.len());
-            for (port, access) in ports {
-                out.u32(u32::from(*port)).u64(*access);
-            }
-            out
-        }
-        Step::RootOwns { masks } => out.u8(tag::ROOT_OWNS).u32(masks.0).u32(masks.1),
-        Step::Home { target, name, uid, gid } => {
-            out.u8(tag::HOME).string(target).string(name).u32(*uid).u32(*gid)
-        }
-        Step::NestUsers { users, groups, follow } => {
-            out.u8(tag::NEST_USERS).string(users).string(groups).u8(u8::from(*follow))
-        }
-        Step::LimitCapabilities { left } => out.u8(tag::LIMIT_CAPABILITIES).u64(*left),
-        Step::DropCapabilities => out.u8(tag::DROP_CAPABILITIES),
-        Step::Filter { program, listener, awaits } => {
-            out.u8(tag::FILTER).bytes(program).u8(u8::from(*listener)).u8(u8::from(*awaits))
-        }
-        Step::BornInNetwork => out.u8(tag::BORN_IN_NETWORK),
-        Step::HoldHost { path } => out.u8(tag::HOLD_HOST).string(path),
-        Step::Later => out.u8(tag::LATER),
-        Step::TakeDescriptors { numbers } => out.u8(tag::TAKE_DESCRIPTORS).numbers(numbers.iter().copied()),
-        Step::Session { layer } => out.u8(tag::SESSION).u64(*layer),
-    };
-}
+    use super::*;
+    use crate::child::wire::Reader;
 
-fn access_tag(access: Access) -> u8 {
-    match access {
-        Access::Read => tag::ACCESS_READ,
-        Access::Write => tag::ACCESS_WRITE,
-        Access::Device => tag::ACCESS_DEVICE,
+    #[test]
+    fn what_is_written_is_what_init_reads() {
+        let identity = Identity { device: 7, inode: u64::MAX };
+        let bind = Step::Bind {
+            target: c"/t".into(),
+            access: Access::Device,
+            source: c"/s".into(),
+            identity,
+            early: true,
+        };
+        let listen = Step::Listen {
+            family: 2,
+            kind: 1,
+            address: vec![1, 2, 3],
+            options: vec![[4, 5, 6], [7, 8, 9]],
+            role: 11,
+        };
+        let landlock =
+            Step::Landlock { attributes: vec![1], paths: vec![(c"/p".into(), 2)], ports: vec![(443, 3)] };
+        let steps = [bind, Step::PivotRoot, listen, landlock];
+        let steps = steps.map(|step| Planned { step, reason: String::new() });
+        let bytes = encode_opening(&steps);
+        let mut reader = Reader::new(&bytes);
+        assert_eq!((reader.magic(), reader.count()), (Ok(()), Ok(4)));
+        let mut next = |expected| {
+            let (tag, fields) = reader.step().expect("a step");
+            assert_eq!(tag, expected);
+            fields
+        };
+
+        let mut fields = next(Tag::Bind);
+        assert_eq!((fields.string(), fields.u8()), (Ok(c"/t"), Ok(tag::ACCESS_DEVICE)));
+        assert_eq!((fields.string(), fields.identity(), fields.u8()), (Ok(c"/s"), Ok(identity), Ok(1)));
+        assert!(next(Tag::PivotRoot).u8().is_err());
+        let mut fields = next(Tag::Listen);
+        assert_eq!((fields.u32(), fields.u32(), fields.bytes()), (Ok(2), Ok(1), Ok(&[1, 2, 3][..])));
+        assert_eq!(fields.count(), Ok(2));
+        assert!((4..10).all(|number| fields.u32() == Ok(number)));
+        assert_eq!(fields.u32(), Ok(11));
+        let mut fields = next(Tag::Landlock);
+        assert_eq!((fields.count(), fields.u64()), (Ok(1), Ok(1)));
+        assert_eq!((fields.count(), fields.string(), fields.u64()), (Ok(1), Ok(c"/p"), Ok(2)));
+        assert_eq!((fields.count(), fields.u32(), fields.u64()), (Ok(1), Ok(443), Ok(3)));
+        assert!(fields.u8().is_err());
     }
 }

@@ -51,10 +51,14 @@ pub enum Report {
         /// By all that ended inside.
         used: Used,
     },
-    /// A name that the host replaced is covered again.
+    /// A name is covered; or, in answer to the first request, a folder is held.
     Covered {
         /// Its place in the request.
         index: u32,
+        /// By which mount.
+        mount: u64,
+        /// Whether it was not, before.
+        again: bool,
     },
     /// All names of a request are covered.
     Mended,
@@ -158,7 +162,9 @@ impl Report {
             Report::Descriptor { role } => message(7, [role.encode()]),
             Report::Starting => message(8, []),
             Report::Begun => message(9, []),
-            Report::Covered { index } => message(10, [index]),
+            Report::Covered { index, mount, again } => {
+                message(10, [index, mount as u32, (mount >> 32) as u32, u32::from(again)])
+            }
             Report::Mended => message(11, []),
             Report::Held => message(12, []),
             Report::Continued => message(13, []),
@@ -184,7 +190,11 @@ impl Report {
             7 => Report::Descriptor { role: DescriptorRole::decode(a)? },
             8 => Report::Starting,
             9 => Report::Begun,
-            10 => Report::Covered { index: a },
+            10 => Report::Covered {
+                index: a,
+                mount: u64::from(b) | u64::from(cpu_user) << 32,
+                again: cpu_system != 0,
+            },
             11 => Report::Mended,
             12 => Report::Held,
             13 => Report::Continued,

@@ -1,47 +1,13 @@
 //! What a descriptor is for that init hands to its controller.
 //!
-//! Everywhere but on the link between the two, and in the bytes of a plan, a role is one of these values. As a number it
-//! travels with its kind in the upper half and, of a published or carried port, the port in the lower half, or a
-//! provider's number.
-
-/// What a socket of the sandbox's network is for. Init makes the sockets and does not look at this; the controller serves
-/// them by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum SocketRole {
-    /// Listens for clients of the HTTP and SOCKS proxy.
-    Proxy,
-    /// Listens for TCP connections of programs that know no proxy.
-    Transparent,
-    /// Receives questions for the name server.
-    DnsUdp,
-    /// Listens for clients of the name server.
-    DnsTcp,
-    /// Connects to published ports inside. Each family has one, and its [`SocketRole::MeetingPlace`] comes behind it.
-    Connector,
-    /// The socket that the connector connects to first.
-    MeetingPlace,
-    /// Listens for clients of a port of the host's loopback.
-    Relay {
-        /// The port.
-        port: u16,
-    },
-    /// Listens for clients of the model gateway.
-    Gateway {
-        /// The number of the provider.
-        provider: u16,
-    },
-    /// Listens outside for clients of a port inside. The controller makes it itself.
-    Published {
-        /// The port inside.
-        inside: u16,
-    },
-}
+//! Everywhere but on the link between the two a role is one of these values. As a number it travels with its kind in the upper half.
+//! Of a socket of the network the number is the controller's own: init makes the socket and does not look at what it is for.
 
 /// What a descriptor is for that travels from init to its controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DescriptorRole {
-    /// A socket of the sandbox's network.
-    Socket(SocketRole),
+    /// A socket of the sandbox's network, and the number that the plan has for it, which is less than [`FIRST_OF_INIT`].
+    Socket(u32),
     /// Hears of the seccomp filter's notifications.
     Notifications,
     /// The file system that holds what hides files.
@@ -58,48 +24,15 @@ pub enum DescriptorRole {
     Pair,
 }
 
-impl SocketRole {
-    /// As it travels.
-    #[must_use]
-    pub const fn encode(self) -> u32 {
-        match self {
-            SocketRole::Proxy => 1 << 16,
-            SocketRole::Transparent => 2 << 16,
-            SocketRole::DnsUdp => 3 << 16,
-            SocketRole::DnsTcp => 4 << 16,
-            SocketRole::Connector => 5 << 16,
-            SocketRole::MeetingPlace => 6 << 16,
-            SocketRole::Published { inside } => 7 << 16 | inside as u32,
-            SocketRole::Relay { port } => 8 << 16 | port as u32,
-            SocketRole::Gateway { provider } => 9 << 16 | provider as u32,
-        }
-    }
-
-    /// From what arrived; `None` if it is not the role of a socket.
-    #[must_use]
-    pub const fn decode(number: u32) -> Option<SocketRole> {
-        let inside = (number & 0xffff) as u16;
-        Some(match (number >> 16, inside) {
-            (1, 0) => SocketRole::Proxy,
-            (2, 0) => SocketRole::Transparent,
-            (3, 0) => SocketRole::DnsUdp,
-            (4, 0) => SocketRole::DnsTcp,
-            (5, 0) => SocketRole::Connector,
-            (6, 0) => SocketRole::MeetingPlace,
-            (7, _) => SocketRole::Published { inside },
-            (8, _) => SocketRole::Relay { port: inside },
-            (9, _) => SocketRole::Gateway { provider: inside },
-            _ => return None,
-        })
-    }
-}
+/// The first number that is none of a socket of the network.
+pub const FIRST_OF_INIT: u32 = 16 << 16;
 
 impl DescriptorRole {
     /// As it travels.
     #[must_use]
     pub const fn encode(self) -> u32 {
         match self {
-            DescriptorRole::Socket(role) => role.encode(),
+            DescriptorRole::Socket(number) => number,
             DescriptorRole::Notifications => 16 << 16,
             DescriptorRole::Store => 17 << 16,
             DescriptorRole::Terminal => 18 << 16,
@@ -121,17 +54,15 @@ impl DescriptorRole {
             (20, 0) => DescriptorRole::InputPipe,
             (21, 0) => DescriptorRole::Pair,
             (30, 0) => DescriptorRole::Root,
-            _ => match SocketRole::decode(number) {
-                Some(role) => DescriptorRole::Socket(role),
-                None => return None,
-            },
+            _ if number < FIRST_OF_INIT => DescriptorRole::Socket(number),
+            _ => return None,
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{DescriptorRole, SocketRole};
+    use super::{DescriptorRole, FIRST_OF_INIT};
 
     #[test]
     fn every_number_means_one_role_or_none() {
@@ -141,19 +72,13 @@ mod tests {
                 let number = kind << 16 | low;
                 if let Some(role) = DescriptorRole::decode(number) {
                     assert_eq!(role.encode(), number, "{role:?}");
+                    assert_eq!(matches!(role, DescriptorRole::Socket(_)), number < FIRST_OF_INIT);
                     known += 1;
                 }
             }
         }
-        // Thirteen roles without a number, and four numbers of three.
-        assert_eq!(known, 25);
+        // Four numbers of each kind that is the controller's, and seven roles of init's own.
+        assert_eq!(known, 16 * 4 + 7);
         assert_eq!(DescriptorRole::decode(u32::MAX), None);
-    }
-
-    #[test]
-    fn a_port_travels_with_its_role() {
-        for role in [SocketRole::Published { inside: 8080 }, SocketRole::Relay { port: 8080 }] {
-            assert_eq!(SocketRole::decode(role.encode()), Some(role));
-        }
     }
 }

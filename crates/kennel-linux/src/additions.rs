@@ -46,9 +46,9 @@ impl Additions {
         self.files.is_empty() && self.masked.is_empty() && !self.reads_requests
     }
 
-    /// What a masked file shows. Nothing, where nobody has read it: for a plan.
-    pub(crate) fn masked(&self, file: &Path) -> &[u8] {
-        self.masked.iter().find(|(own, _)| own == file).map_or(&[], |(_, contents)| contents)
+    /// What a masked file shows; `None` for one that cannot be opened inside, because there is nothing to show instead of it.
+    pub(crate) fn masked(&self, file: &Path) -> Option<&[u8]> {
+        self.masked.iter().find(|(own, _)| own == file).map(|(_, contents)| &**contents)
     }
 
     /// A text that the command gets, without real values.

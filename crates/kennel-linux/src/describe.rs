@@ -2,7 +2,8 @@
 
 use std::ffi::CString;
 
-use kennel_init::plan::{Access, SocketRole, Step};
+use kennel_init::plan::{Access, Step};
+use kennel_policy::listeners::SocketRole;
 pub use kennel_policy::printed::show;
 
 fn name(path: &CString) -> String {
@@ -44,6 +45,10 @@ pub fn describe_step(step: &Step) -> String {
                 format!("show {} at {} {how}", name(source), name(target))
             }
         }
+        Step::LayeredFolder { source, target, layer, .. } => {
+            let at = if source == target { String::new() } else { format!(" at {}", name(target)) };
+            format!("show {}{at}, under a layer that is kept in {}", name(source), name(layer))
+        }
         Step::Store { size, .. } => format!("create an in-memory file system of {size} bytes"),
         Step::HandOverStore => "keep the masks, to hide names that the host replaces".into(),
         Step::Private { target, .. } => format!("show a private folder at {}", name(target)),
@@ -53,9 +58,16 @@ pub fn describe_step(step: &Step) -> String {
         Step::CoverFile { target, contents } => {
             format!("write {} bytes over {}", contents.len(), name(target))
         }
-        Step::Proc { target, write: false } => format!("mount proc on {}", name(target)),
-        Step::Proc { target, write: true } => format!("mount proc on {}, writable", name(target)),
-        Step::Devpts { target } => format!("mount devpts on {}", name(target)),
+        Step::Proc { target } => format!("mount proc on {}", name(target)),
+        Step::ProcEntries { target, write, left, read_only } => format!(
+            "hide what is not known of the kernel's entries of {} ({} are); {}",
+            name(target),
+            left.len() + read_only.len(),
+            if *write { "processes can write their own" } else { "nothing can be written" },
+        ),
+        Step::Devpts { target, most } => {
+            format!("mount devpts on {}, with at most {most} terminals", name(target))
+        }
         Step::ReadOnly { target } => format!("make {} read-only", name(target)),
         Step::PivotRoot => "switch to the new root and drop the old one".into(),
         Step::Hostname { name: host } => format!("set the host name to {}", name(host)),
@@ -77,6 +89,14 @@ pub fn describe_step(step: &Step) -> String {
         }
         Step::ChangeDir { path } => format!("change to {}", name(path)),
         Step::Limit { resource, soft, .. } => format!("limit {} to {soft}", resource_name(*resource)),
+        Step::Share { resource, most, half } => {
+            let what = resource_name(*resource);
+            match (*half, *most) {
+                (true, u64::MAX) => format!("limit {what} to half of the caller's"),
+                (true, most) => format!("limit {what} to {most}, and to half of the caller's"),
+                (false, most) => format!("limit {what} to {most}"),
+            }
+        }
         Step::NamespaceLimit { file, half_of, .. } if !half_of.is_empty() => {
             format!("limit {} for the whole sandbox to half of {}", name(file), name(half_of))
         }
@@ -105,14 +125,15 @@ pub fn describe_step(step: &Step) -> String {
     }
 }
 
-fn socket_name(role: SocketRole) -> String {
+fn socket_name(number: u32) -> String {
+    let Some(role) = SocketRole::decode(number) else { return format!("socket {number}") };
     match role {
         SocketRole::Proxy => "the listener of the HTTP and SOCKS proxy".into(),
         SocketRole::Transparent => "the transparent TCP listener".into(),
         SocketRole::DnsUdp => "the DNS socket for UDP".into(),
         SocketRole::DnsTcp => "the DNS listener for TCP".into(),
-        SocketRole::Connector => "the socket that connects to published ports".into(),
-        SocketRole::MeetingPlace => "the socket that the one for published ports meets first".into(),
+        SocketRole::OutboundSocket => "the socket that connects to published ports".into(),
+        SocketRole::ConnectTarget => "the socket that the one for published ports connects to first".into(),
         SocketRole::Relay { port } => format!("the listener of the host's port {port}"),
         SocketRole::Gateway { provider } => {
             format!("the listener of the model gateway's provider {provider}")
@@ -142,6 +163,10 @@ fn resource_name(resource: u32) -> &'static str {
         4 => "core dumps",
         6 => "processes of the user",
         7 => "open files",
+        11 => "pending signals and timers",
+        12 => "bytes in message queues",
+        13 => "priority",
+        14 => "real-time priority",
         _ => "a resource",
     }
 }

@@ -12,9 +12,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 /// A list of sockets has some 150 bytes for each.
-const MOST_LIST: u64 = 4 << 20;
-const MOST_PROCESSES: usize = 1024;
-const MOST_DESCRIPTORS: usize = 16 << 10;
+const MAX_LIST: u64 = 4 << 20;
+const MAX_PROCESSES: usize = 1024;
+const MAX_DESCRIPTORS: usize = 16 << 10;
 
 /// A program that holds a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub fn holder(init: i32, protocol: &str, address: SocketAddr) -> Option<Holder> 
     let inode = lists.iter().find_map(|list| inode(&text(list)?, address))?;
     let wanted = format!("socket:[{inode}]");
     let mut waiting = VecDeque::from([init]);
-    let (mut processes, mut descriptors) = (MOST_PROCESSES, MOST_DESCRIPTORS);
+    let (mut processes, mut descriptors) = (MAX_PROCESSES, MAX_DESCRIPTORS);
     while let Some(pid) = waiting.pop_front() {
         processes = processes.checked_sub(1)?;
         let own = Path::new("/proc").join(pid.to_string());
@@ -53,7 +53,7 @@ pub fn holder(init: i32, protocol: &str, address: SocketAddr) -> Option<Holder> 
 
 fn text(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MOST_LIST).read_to_end(&mut bytes).ok()?;
+    File::open(path).ok()?.take(MAX_LIST).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

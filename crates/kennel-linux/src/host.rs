@@ -8,6 +8,8 @@ pub use kennel_policy::host::{Finding, State};
 
 use kennel_policy::platforms::{self, LinuxHost};
 
+use rustix::process::DumpableBehavior;
+
 use crate::cgroup::Controller;
 use crate::landlock::Abi;
 
@@ -18,9 +20,8 @@ fn setting(name: &str) -> Option<String> {
 /// Why user namespaces may be denied here, from the switches that deny them. Ordered by how often they do.
 #[must_use]
 pub fn namespace_denial() -> (String, String) {
-    // SAFETY: reads a flag of this process.
-    let dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) };
-    if dumpable != 1 && !rustix::process::geteuid().is_root() {
+    let dumpable = rustix::process::dumpable_behavior();
+    if dumpable != Ok(DumpableBehavior::Dumpable) && !rustix::process::geteuid().is_root() {
         return (
             "this process is not dumpable, so its files in /proc, including the id maps, belong to root"
                 .into(),
@@ -30,7 +31,7 @@ pub fn namespace_denial() -> (String, String) {
     if setting("kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
         return (
             "AppArmor restricts unprivileged user namespaces (kernel.apparmor_restrict_unprivileged_userns = 1)".into(),
-            "install an AppArmor profile that allows `userns` for the kennel binary (docs/hosts.md has one), or \
+            "install an AppArmor profile that allows `userns` for the kennel binary (docs/install.md has one), or \
              run `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
                 .into(),
         );
@@ -59,7 +60,7 @@ pub fn namespace_denial() -> (String, String) {
     if let Some(profile) = apparmor_profile() {
         return (
             format!("the AppArmor profile `{profile}` confines this process, and does not allow it namespaces"),
-            "install an AppArmor profile that allows `userns` for the kennel binary (docs/hosts.md has one), or \
+            "install an AppArmor profile that allows `userns` for the kennel binary (docs/install.md has one), or \
              start kennel outside of that profile"
                 .into(),
         );

@@ -8,6 +8,8 @@ use std::ffi::CString;
 use kennel_init::plan::Step;
 use kennel_policy::policy::UnixSockets;
 
+use crate::sys::processes::landlock_version;
+
 /// What this kernel's Landlock can restrict: <https://docs.kernel.org/userspace-api/landlock.html>.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Abi {
@@ -46,10 +48,7 @@ impl Abi {
     /// Asks the kernel.
     #[must_use]
     pub fn of_this_kernel() -> Abi {
-        const VERSION: usize = 1;
-        // SAFETY: with the version flag the kernel takes no pointer and makes nothing.
-        let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0usize, 0usize, VERSION) };
-        Abi::of_version(version)
+        Abi::of_version(landlock_version())
     }
 
     /// The kernel's number of it; 0 for none.
@@ -81,6 +80,10 @@ const EXECUTE: u64 = 1;
 const WRITE_FILE: u64 = 1 << 1;
 const READ_FILE: u64 = 1 << 2;
 const READ_DIR: u64 = 1 << 3;
+const REMOVE_DIR: u64 = 1 << 4;
+const REMOVE_FILE: u64 = 1 << 5;
+const MAKE_DIR: u64 = 1 << 7;
+const MAKE_REG: u64 = 1 << 8;
 const REFER: u64 = 1 << 13;
 const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEV: u64 = 1 << 15;
@@ -101,7 +104,9 @@ const SCOPE_SIGNAL: u64 = 1 << 1;
 pub enum Right {
     /// Read and execute.
     Read,
-    /// Also write, make and remove.
+    /// Also write, and make and remove files and folders, but nothing else: no links, sockets, pipes or devices.
+    Files,
+    /// Also make and remove everything else.
     Write,
     /// Also send commands to devices.
     Devices,
@@ -140,6 +145,7 @@ fn rights(place: &Place) -> u64 {
     let write = read | WRITE_FILE | TRUNCATE | REMOVE_AND_MAKE | REFER;
     let rights = match place.right {
         Right::Read => read,
+        Right::Files => write & !(REMOVE_AND_MAKE & !(REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG)),
         Right::Write => write,
         Right::Devices => write | IOCTL_DEV,
     };

@@ -7,6 +7,7 @@
 #![cfg(target_os = "linux")]
 
 pub mod additions;
+pub mod caches;
 pub mod cgroup;
 mod clock;
 pub mod describe;
@@ -21,8 +22,6 @@ pub mod landlock;
 pub mod launch;
 pub mod limits;
 mod link;
-#[cfg(test)]
-mod module_order;
 pub mod mounts;
 pub mod network;
 pub mod plan;
@@ -31,7 +30,9 @@ mod reap;
 pub mod resolve;
 pub mod sandbox;
 pub mod seccomp;
-mod signal_mask;
+pub mod shared;
+pub mod signals;
 pub mod supervise;
+mod sys;
 pub mod tier;
 pub mod users;

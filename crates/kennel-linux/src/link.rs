@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use kennel_init::child::orders::CHUNK;
-use kennel_init::child::sys::MOST_FDS;
+use kennel_init::child::sys::MAX_FDS;
 use kennel_init::report::{self, Order, Report};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
@@ -47,6 +47,34 @@ pub(crate) fn order_now(link: &OwnedFd, order: Order) -> io::Result<()> {
     Ok(())
 }
 
+/// A send of descriptors. How many of a user's may be on their way is compared with the sender's own limit on open files, and
+/// others of the user may hold many there: where this process may raise its limit, that is done for the moment.
+pub(crate) fn passing<T>(mut send: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut send = || retry_on_intr(&mut send);
+    match send() {
+        Err(Errno::TOOMANYREFS) => {}
+        other => return Ok(other?),
+    }
+    let before = getrlimit(Resource::Nofile);
+    let mut raised = before;
+    raised.current = raised.maximum;
+    setrlimit(Resource::Nofile, raised)?;
+    let sent = send();
+    // Unless somebody else has set it meanwhile.
+    if getrlimit(Resource::Nofile) == raised {
+        setrlimit(Resource::Nofile, before)?;
+    }
+    sent.map_err(|error| match error {
+        Errno::TOOMANYREFS => io::Error::new(
+            io::ErrorKind::QuotaExceeded,
+            "programs of this user hold too many descriptors on their way through unix sockets; stop them, or raise the hard \
+             limit on open files (ulimit -Hn)",
+        ),
+        other => other.into(),
+    })
+}
+
 /// Sends an order, and descriptors with it.
 pub(crate) fn order(link: &OwnedFd, order: Order, fds: &[BorrowedFd]) -> io::Result<()> {
     send_with_fds(link, &order.encode(), fds)
@@ -59,25 +87,25 @@ pub(crate) fn send_descriptors(link: &OwnedFd, fds: &[BorrowedFd]) -> io::Result
 }
 
 fn send_with_fds(link: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let parts = [io::IoSlice::new(bytes)];
-    retry_on_intr(|| sendmsg(link, &parts, &mut control, SendFlags::NOSIGNAL))?;
+    passing(|| sendmsg(link, &parts, &mut control, SendFlags::NOSIGNAL))?;
     Ok(())
 }
 
 /// Sends a message of any length, and descriptors with it.
 pub(crate) fn send_with(link: &OwnedFd, message: &[u8], fds: &[BorrowedFd]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let parts = [io::IoSlice::new(message)];
-    retry_on_intr(|| sendmsg(link, &parts, &mut control, SendFlags::NOSIGNAL))?;
+    passing(|| sendmsg(link, &parts, &mut control, SendFlags::NOSIGNAL))?;
     Ok(())
 }
 

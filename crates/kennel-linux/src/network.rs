@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 
 use kennel_policy::environment::DefaultVariable;
 
-pub use kennel_init::role::SocketRole;
+pub use kennel_policy::listeners::SocketRole;
 
 /// A socket to be made inside and handed to the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]

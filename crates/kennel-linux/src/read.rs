@@ -7,7 +7,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 /// Longest file that is read: `cgroup.procs` of some 100,000 processes, a table of thousands of mounts.
-const MOST: usize = 1 << 20;
+const MAX: usize = 1 << 20;
 
 /// Reads a file of `/proc`, most often in one call where `std::fs::read` takes five.
 pub(crate) fn read_whole(path: &str) -> io::Result<Vec<u8>> {
@@ -29,7 +29,7 @@ pub(crate) fn read_to_end(path: &str) -> io::Result<Vec<u8>> {
             Err(error) => return Err(error.into()),
         }
         if filled == text.len() {
-            if filled >= MOST {
+            if filled >= MAX {
                 return Err(io::ErrorKind::FileTooLarge.into());
             }
             text.resize(filled * 4, 0);
@@ -55,7 +55,7 @@ pub(crate) fn read_from_start(file: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
             break;
         }
         if filled == text.len() {
-            if filled >= MOST {
+            if filled >= MAX {
                 return Err(io::ErrorKind::FileTooLarge.into());
             }
             text.resize(filled * 4, 0);

@@ -12,7 +12,7 @@ use crate::profile::Profile;
 pub const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
 
 /// `ARG_MAX`: bytes of words and variables, with what belongs to them.
-const MOST: usize = 1 << 20;
+const MAX: usize = 1 << 20;
 
 /// What the kernel puts beside them: the program's path, and strings of its own for the loader (`apple`).
 const KERNELS_OWN: usize = 16 * 1024;
@@ -49,7 +49,7 @@ pub fn fits(words: &[OsString], variables: &[(OsString, OsString)]) -> bool {
     let extra = 1 + size_of::<usize>();
     let words: usize = words.iter().map(|word| word.len() + extra).sum();
     let variables: usize = variables.iter().map(|(name, value)| name.len() + value.len() + 1 + extra).sum();
-    words + variables + KERNELS_OWN <= MOST
+    words + variables + KERNELS_OWN <= MAX
 }
 
 /// Which file a command's name leads to.

@@ -135,6 +135,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("macos/descendants-end")]
     fn children_of_children_belong_whatever_group_they_are_in() {
         let mut ledger = Ledger::new(100, 10);
         let mut all = strangers();
@@ -150,6 +151,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("macos/descendants-end")]
     fn an_orphan_is_known_from_before_and_a_number_that_is_used_again_is_not() {
         let mut ledger = Ledger::new(100, 10);
         let mut all = strangers();
@@ -176,6 +178,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("macos/descendants-end")]
     fn who_is_in_the_group_or_has_the_profile_belongs_without_having_been_seen() {
         let mut ledger = Ledger::new(100, 10);
         let mut all = strangers();

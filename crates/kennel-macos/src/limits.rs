@@ -84,40 +84,49 @@ pub enum Exceeded {
 pub fn limit_plan(limits: &Limits, processes: u64) -> LimitPlan {
     /// A process that deals with SIGXCPU has so long to end by itself.
     const TO_END: Duration = Duration::from_secs(1);
+    // Without a rest: a new limit does not compile before it is kept or missing here.
+    let Limits {
+        memory,
+        swap,
+        cpus,
+        cpu_time,
+        pids,
+        open_files,
+        file_size,
+        tmp_size,
+        // Kept by kennel's own clock and by what reads the output, on every system.
+        wall_time: _,
+        output: _,
+    } = *limits;
     // Core files would leave what a command held in memory on the disk.
     let mut kernel = vec![(Resource::Core, 0)];
-    kernel.extend(limits.open_files.map(|count| (Resource::OpenFiles, u64::from(count))));
-    kernel.extend(limits.file_size.map(|bytes| (Resource::FileSize, bytes)));
-    kernel.extend(limits.cpu_time.map(|time| (Resource::CpuTime, whole_seconds(time))));
+    kernel.extend(
+        open_files.filter(|count| *count != u32::MAX).map(|count| (Resource::OpenFiles, u64::from(count))),
+    );
+    kernel.extend(file_size.map(|bytes| (Resource::FileSize, bytes)));
+    kernel.extend(cpu_time.map(|time| (Resource::CpuTime, whole_seconds(time))));
     // A brake for fork bombs between two looks. The kernel counts all processes of the user, so this is the user's number
     // now and as many more as the policy has; what counts is the look.
     let brake = |count: u32| processes.saturating_add(u64::from(count)).saturating_add(1);
-    kernel.extend(limits.pids.map(|count| (Resource::Processes, brake(count))));
+    kernel.extend(pids.map(|count| (Resource::Processes, brake(count))));
     let mut missing = Vec::new();
     let mut lacks = |set: bool, what| {
         if set {
             missing.push(what);
         }
     };
+    lacks(memory.is_some(), "limits.memory: macOS has no such limit; it is looked at ten times a second");
+    lacks(pids.is_some(), "limits.pids: macOS has no such limit; it is looked at ten times a second");
     lacks(
-        limits.memory.is_some(),
-        "limits.memory: macOS has no such limit; it is looked at ten times a second",
-    );
-    lacks(limits.pids.is_some(), "limits.pids: macOS has no such limit; it is looked at ten times a second");
-    lacks(
-        limits.cpu_time.is_some(),
+        cpu_time.is_some(),
         "limits.cpu_time: macOS only warns a process; the rest is looked at ten times a second",
     );
-    lacks(limits.swap.is_some_and(|bytes| bytes > 0), "limits.swap: macOS does not limit swap");
-    lacks(limits.cpus.is_some(), "limits.cpus: macOS does not limit how many CPUs a group of processes uses");
-    lacks(limits.tmp_size.is_some(), "limits.tmp_size: macOS does not limit the size of a folder");
+    lacks(swap.is_some_and(|bytes| bytes > 0), "limits.swap: macOS does not limit swap");
+    lacks(cpus.is_some(), "limits.cpus: macOS does not limit how many CPUs a group of processes uses");
+    lacks(tmp_size.is_some(), "limits.tmp_size: macOS does not limit the size of a folder");
     LimitPlan {
         kernel,
-        watched: Watched {
-            memory: limits.memory,
-            cpu_time: limits.cpu_time.map(|time| time + TO_END),
-            tasks: limits.pids.map(u64::from),
-        },
+        watched: Watched { memory, cpu_time: cpu_time.map(|time| time + TO_END), tasks: pids.map(u64::from) },
         missing,
     }
 }
@@ -147,6 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[kennel_claim::claim("macos/limits-by-looking")]
     fn each_limit_has_its_way() {
         let limits = Limits {
             memory: Some(1 << 30),
@@ -175,6 +185,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("macos/all-or-an-error")]
     fn what_nothing_keeps_is_named_by_its_setting() {
         let limits = Limits { swap: Some(1), cpus: Some(1.5), tmp_size: Some(1), ..Limits::default() };
         let missing = limit_plan(&limits, 0).missing;
@@ -190,6 +201,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("macos/limits-by-looking")]
     fn a_limit_is_exceeded_by_more_and_not_by_as_much() {
         let limits = Watched { memory: Some(100), cpu_time: Some(Duration::from_secs(1)), tasks: Some(3) };
         let used = |memory, seconds, tasks| Used { memory, cpu_time: Duration::from_secs(seconds), tasks };

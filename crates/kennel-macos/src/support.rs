@@ -1,39 +1,182 @@
 //! What a policy asks for, beside files and hosts, that macOS has nothing for.
 //!
 //! What is named here is an error; with best effort the command runs without it, and the outcome lists it. What the profile cannot say about
-//! files and hosts is told by [`crate::profile`].
+//! files and hosts is told by [`crate::profile`], and what becomes of limits by [`crate::limits`]. [`missing`] takes [`Policy`] apart
+//! without a rest: a new field does not compile before somebody has decided here who keeps it on macOS.
 
-use kennel_policy::policy::{NestedNamespaces, Policy, SeccompProfile, UserMode};
+use kennel_policy::gateway::GatewayPolicy;
+use kennel_policy::policy::{
+    EnvironmentPolicy, FilePolicy, NestedNamespaces, NetworkPolicy, Policy, ProcessPolicy, SeccompProfile,
+    UserMode,
+};
+use kennel_policy::secrets::{SecretRule, TlsPolicy};
 
 /// What is missing, each with the setting that asks for it.
 #[must_use]
 pub fn missing(policy: &Policy) -> Vec<&'static str> {
-    let process = &policy.process;
-    let rows = [
+    let Policy {
+        files,
+        network,
+        // `crate::limits` takes them apart.
+        limits: _,
+        environment,
+        process,
+        secrets,
+        gateway,
+        best_effort: _,
+    } = policy;
+    // The command gets a block of its own, on every system.
+    let EnvironmentPolicy { base: _, pass: _, unset: _, set: _, secrets: _, secret_names: _ } = environment;
+    // The gate's, which is the same on every system.
+    let GatewayPolicy { providers: _, budget: _, prices: _, log: _, log_contents: _ } = gateway;
+    resolved(files);
+    let mut missing = Vec::new();
+    missing.extend(of_process(process));
+    missing.extend(of_files_that_show_something_else(secrets, &network.tls, policy));
+    missing.extend(of_network(network));
+    missing
+}
+
+/// Rules on files, which [`crate::profile::resolve`] follows or refuses.
+fn resolved(files: &FilePolicy) {
+    let FilePolicy {
+        // Refused: there are no mounts of a sandbox's own.
+        rootfs: _,
+        mounts: _,
+        tmpfs: _,
+        // Seatbelt judges paths.
+        reads: _,
+        deny_read: _,
+        allow_read: _,
+        allow_write: _,
+        deny_write: _,
+        kept_names: _,
+        refuse_home: _,
+        precedence: _,
+        git: _,
+        other_names: _,
+        tmp: _,
+        home: _,
+        host_run: _,
+        system: _,
+        devices: _,
+        // A rule is about the name, whichever file has it.
+        on_replace: _,
+        // Neither macOS nor a sandbox on it has one.
+        host_shm: _,
+        // There are no layers: caches are as the other rules say, which opens nothing.
+        caches: _,
+    } = files;
+}
+
+fn of_process(process: &ProcessPolicy) -> impl Iterator<Item = &'static str> {
+    let ProcessPolicy {
+        // The profile's.
+        workdir: _,
+        start_instead: _,
+        mach_services: _,
+        user,
+        users,
+        // It names one of `users`.
+        run_as: _,
+        hostname,
+        seccomp,
+        nested,
+        // The same descriptors are open, under the same numbers.
+        keep_fds: _,
+    } = process;
+    asked([
+        (!users.is_empty(), "process.users: macOS has no user namespaces, so there is one user inside"),
         (
-            !process.users.is_empty(),
-            "process.users: macOS has no user namespaces, so there is one user inside",
-        ),
-        (
-            process.user == UserMode::Root,
+            *user == UserMode::Root,
             "process.user: macOS has no user namespaces, so the command is the caller's user",
         ),
-        (process.hostname.is_some(), "process.hostname: macOS has no host name of a sandbox's own"),
+        (hostname.is_some(), "process.hostname: macOS has no host name of a sandbox's own"),
         (
-            process.seccomp == SeccompProfile::Strict,
+            *seccomp == SeccompProfile::Strict,
             "process.seccomp = \"strict\": macOS has no filter of system calls that a program may install",
         ),
         (
-            process.nested == NestedNamespaces::Allowed,
+            *nested == NestedNamespaces::Allowed,
             "process.nested: macOS applies no second profile inside a sandbox",
         ),
-        (
-            !policy.masked_files().is_empty() || policy.network.tls.system_bundles,
-            "secrets.NAME.files and network.system_bundles: macOS has no mounts of a sandbox's own, so no file shows something else inside; a secret's files are hidden",
-        ),
-        (policy.network.ask, "network.ask: asking on the terminal is not supported on macOS"),
-    ];
-    rows.into_iter().filter(|(asked, _)| *asked).map(|(_, what)| what).collect()
+    ])
+}
+
+fn of_files_that_show_something_else(
+    secrets: &[SecretRule],
+    tls: &TlsPolicy,
+    policy: &Policy,
+) -> Option<&'static str> {
+    for secret in secrets {
+        let SecretRule {
+            // `Policy::masked_files` has them.
+            files: _,
+            // Read by kennel, and put in by the gate.
+            name: _,
+            source: _,
+            mode: _,
+            hosts: _,
+            variable: _,
+            swap_in: _,
+            parts: _,
+            absent: _,
+            origin: _,
+        } = secret;
+    }
+    let TlsPolicy {
+        system_bundles,
+        // The gate's.
+        terminate: _,
+        exclude: _,
+        extra_ca: _,
+        authority: _,
+        strip_response_headers: _,
+        refuse_opaque: _,
+        require_host_match: _,
+        max_connections: _,
+        handshake_timeout: _,
+        aws: _,
+    } = tls;
+    (*system_bundles || !policy.masked_files().is_empty()).then_some(
+        "secrets.NAME.files and network.system_bundles: macOS has no mounts of a sandbox's own, so no file shows something else inside; a secret's files are hidden",
+    )
+}
+
+fn of_network(network: &NetworkPolicy) -> impl Iterator<Item = &'static str> {
+    let NetworkPolicy {
+        // The profile's.
+        mode: _,
+        publish: _,
+        relays: _,
+        http_proxy_port: _,
+        socks_proxy_port: _,
+        unix_sockets: _,
+        allow_unix_sockets: _,
+        local_binding: _,
+        trust_daemon: _,
+        // The gate's.
+        allow: _,
+        deny: _,
+        http: _,
+        ask_timeout: _,
+        allow_sni_mismatch: _,
+        allow_ech: _,
+        parent_proxy: _,
+        parent_proxy_by_kind: _,
+        no_proxy: _,
+        // With the files above.
+        tls: _,
+        ask,
+        // What Seatbelt denies fails as what a rule forbids does; nothing gets out either way.
+        no_network: _,
+    } = network;
+    asked([(*ask, "network.ask: asking on the terminal is not supported on macOS")])
+}
+
+/// The words for what is asked for.
+fn asked<const N: usize>(rows: [(bool, &'static str); N]) -> impl Iterator<Item = &'static str> {
+    rows.into_iter().filter(|(asked, _)| *asked).map(|(_, what)| what)
 }
 
 #[cfg(test)]
@@ -46,6 +189,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("macos/all-or-an-error")]
     fn each_that_is_missing_is_named_by_its_setting() {
         let mut policy = Policy::default();
         policy.process.user = UserMode::Root;

@@ -15,7 +15,7 @@ use crate::sys;
 const LOG: &str = "/usr/bin/log";
 
 /// The most lines that are kept, and the longest that is.
-const MOST: usize = 1000;
+const MAX: usize = 1000;
 const LONGEST: usize = 16 * 1024;
 
 /// Reads the log while a sandbox runs.
@@ -60,7 +60,7 @@ impl ViolationLog {
             {
                 let (lines, news) = &*shared;
                 let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-                if lines.kept.len() < MOST {
+                if lines.kept.len() < MAX {
                     lines.kept.push(String::from_utf8_lossy(&line).into_owned());
                 } else {
                     lines.more += 1;

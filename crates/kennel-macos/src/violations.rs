@@ -92,6 +92,7 @@ mod tests {
     const TAG: &str = "kennel-7f3a";
 
     #[test]
+    #[kennel_claim::claim("macos/log-lines-are-text")]
     fn what_is_told_is_bounded() {
         let long = format!("Sandbox: x(1) deny(1) file-read-data /{} {TAG}", "é".repeat(3000));
         let told = parse(&line(&long), TAG).unwrap();
@@ -147,6 +148,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("macos/log-lines-are-text")]
     fn a_name_that_looks_like_a_refusal_is_only_a_name() {
         let found = told("Sandbox: x deny(1) file-read-data /y(3) deny(1) file-write-data /z kennel-7f3a");
         assert_eq!(found, Some(("write", "/z".into(), 1)));

@@ -17,21 +17,21 @@ mod read;
 
 pub use command_line::{CodexError, Invocation, USAGE, command_line};
 pub use managed::{ATTRIBUTION, ManagedError, ManagedNetwork, manage};
-pub use meaning::Surroundings;
+pub use meaning::CodexContext;
 pub use read::{managed_network, permission_profile, sandbox_policy, split_policies};
 
 /// What a command may do, whatever form it was said in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Permissions {
     /// Files.
-    pub files: Files,
+    pub files: CodexFiles,
     /// Whether the host's network can be used.
     pub network: bool,
 }
 
 /// Which files can be read and written.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Files {
+pub enum CodexFiles {
     /// All of them.
     Unrestricted,
     /// What the entries say. The most specific one wins; at a tie a deny, then a write, then a read.
@@ -42,16 +42,16 @@ pub enum Files {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// What it speaks of.
-    pub place: Place,
+    pub place: CodexPlace,
     /// What may be done there.
-    pub access: Access,
+    pub access: CodexAccess,
     /// Whether one that does not exist may be made, where it is denied.
     pub skip_missing: bool,
 }
 
 /// What may be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum CodexAccess {
     /// Nothing.
     Deny,
     /// Read.
@@ -62,7 +62,7 @@ pub enum Access {
 
 /// What an entry speaks of.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Place {
+pub enum CodexPlace {
     /// An absolute path.
     Path(PathBuf),
     /// What a pattern matches.

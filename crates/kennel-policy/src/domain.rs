@@ -10,8 +10,11 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use crate::policy::Origin;
+use crate::origin::Origin;
 use crate::printed::show;
+
+/// The name under which a sandbox reaches the loopback of its host, when a rule allows it.
+pub const HOST_ALIAS: &str = "host.kennel.internal";
 
 mod address;
 mod name;

@@ -3,7 +3,9 @@
 mod proxy_variables;
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
+use crate::ostext::is_same;
 use crate::policy::{EnvironmentBase, Policy};
 use crate::secret_variables;
 use proxy_variables::{Fate, ProxyLogins};
@@ -62,6 +64,17 @@ const NEEDED: &[&str] = if cfg!(windows) {
     &[]
 };
 
+/// The variable by which programs find the agent that signs with the caller's SSH keys.
+const AGENT_SOCKET: &str = "SSH_AUTH_SOCK";
+
+/// Whether a variable of the caller's names the socket of an SSH agent that the policy lets the command connect to: without it no program
+/// would find that socket, and it says nothing more.
+#[must_use]
+pub fn leads_to_open_socket(policy: &Policy, name: &OsStr, value: &OsStr) -> bool {
+    is_same(OsStr::new(AGENT_SOCKET), name)
+        && policy.network.allow_unix_sockets.iter().any(|rule| rule.pattern.matches(Path::new(value)))
+}
+
 /// The command's variables. `inherited` is the caller's, of which only what passes is looked at twice: what does not
 /// is never copied, so that no secret of the caller's lies about in the memory that PID 1 is cloned with. `system` is what the
 /// sandbox's own folders make of them, such as `TMPDIR`, and `network` what leads to its gate.
@@ -73,12 +86,13 @@ pub fn environment<'a>(
     defaults: &[DefaultVariable],
 ) -> Vec<(OsString, OsString)> {
     let wanted = &policy.environment;
-    let passes = |name: &OsStr| {
+    let passes = |name: &OsStr, value: &OsStr| {
         if wanted.unset.iter().any(|unset| is_same(unset, name)) {
             return false;
         }
         wanted.base == EnvironmentBase::Inherit
             || wanted.pass.iter().any(|pass| is_same(pass, name))
+            || leads_to_open_socket(policy, name, value)
             || BASIC.iter().chain(NEEDED).any(|basic| is_same(OsStr::new(basic), name))
             || name.as_encoded_bytes().starts_with(b"LC_")
     };
@@ -89,8 +103,8 @@ pub fn environment<'a>(
         false => logins.fate(name, value),
     };
     let mut variables: Vec<(OsString, OsString)> = inherited
-        .filter(|(name, _)| passes(name) && !name.is_empty())
-        .filter(|(name, value)| !is_withheld(name, value))
+        .filter(|(name, value)| passes(name, value) && !name.is_empty())
+        .filter(|(name, value)| leads_to_open_socket(policy, name, value) || !is_withheld(name, value))
         .filter_map(|(name, value)| match fate(name, value) {
             Fate::Passes => Some((name.to_owned(), value.to_owned())),
             Fate::Emptied => Some((name.to_owned(), OsString::new())),
@@ -121,11 +135,6 @@ pub fn environment<'a>(
         }
     }
     variables
-}
-
-/// Whether two names are of one variable: on Windows `Path` is `PATH`.
-pub(crate) fn is_same(one: &OsStr, other: &OsStr) -> bool {
-    if cfg!(windows) { one.eq_ignore_ascii_case(other) } else { one == other }
 }
 
 #[cfg(test)]

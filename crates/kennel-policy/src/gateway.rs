@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::policy::Origin;
+use crate::origin::Origin;
 use crate::secrets::SecretSource;
 
 pub mod known;
@@ -36,6 +36,8 @@ pub struct ProviderRule {
     pub upstream: String,
     /// The models that can be used, each perhaps with a `*`; all where the list is empty.
     pub models: Vec<String>,
+    /// Members of a body that pass beside those of its protocol.
+    pub members: Vec<String>,
     /// What it may use.
     pub budget: Budget,
     /// The variables that lead clients there, beside those of its protocol.
@@ -85,4 +87,20 @@ pub struct Price {
     pub cache_read: Option<f64>,
     /// Those that are written to the provider's cache; `input` where it is not said.
     pub cache_write: Option<f64>,
+}
+
+impl Price {
+    /// What two models cost at most, of which one is used.
+    #[must_use]
+    pub fn dearest(&self, other: &Price) -> Price {
+        let either = |of: fn(&Price) -> Option<f64>| {
+            Some(of(self).unwrap_or(self.input).max(of(other).unwrap_or(other.input)))
+        };
+        Price {
+            input: self.input.max(other.input),
+            output: self.output.max(other.output),
+            cache_read: either(|price| price.cache_read),
+            cache_write: either(|price| price.cache_write),
+        }
+    }
 }

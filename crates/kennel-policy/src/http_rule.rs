@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::domain::{Host, HostRule, HostRuleError, ListKind};
-use crate::policy::Origin;
+use crate::origin::Origin;
 use crate::wildcard;
 
 /// Requests that can be made.
@@ -40,7 +40,7 @@ pub struct HttpRule {
 /// One part of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
-    /// One name.
+    /// One name. Where the text has a `*` beside other characters, only names that everybody reads alike.
     Name(Text),
     /// Any number of names, also none: `**`, and `*` at the end.
     Rest,
@@ -53,6 +53,13 @@ struct Text(String);
 impl Text {
     fn matches(&self, text: &str) -> bool {
         wildcard::fits(&self.0, text)
+    }
+
+    /// Whether it stands for this part of a path. A text without `*` is what was meant, whatever a server makes of it, and a `*` alone
+    /// means everything. But `*.json` must not stand for `secret;.json`, which some servers take for `secret`.
+    fn stands_for(&self, name: &str) -> bool {
+        let is_whole = self.0 == "*" || !self.0.contains('*');
+        self.matches(name) && (is_whole || keeps_its_ends(name))
     }
 }
 
@@ -79,19 +86,38 @@ pub enum TargetError {
     /// It is not a path.
     #[error("it does not begin with `/`")]
     NoPath,
-    /// `.` or `..`, also escaped.
-    #[error("it has a part `.` or `..`, which servers resolve in different ways")]
+    /// `.` or `..`, or a part that a server may take for one.
+    #[error("it has a part `.` or `..`, or dots beside nothing that every server reads as part of a name")]
     Dots,
+    /// A part of which some servers leave nothing, and then take the parts beside it for neighbours.
+    #[error("it has a part of which some servers leave nothing")]
+    Nothing,
     /// `\`, or an escaped `/` or `\`.
     #[error("it has a backslash or an escaped slash, which servers read in different ways")]
     Slash,
     /// `%` without two digits.
     #[error("it has a `%` that escapes nothing")]
     Escape,
+    /// An escape of an escape, which some servers undo twice.
+    #[error("it has an escaped `%` before two digits, which some servers undo twice")]
+    Twice,
+    /// Escapes that are no UTF-8, or a character that some servers take for one of `.`, `/`, `\`, `%`, `;`, `?`, `#`; in a path also an
+    /// escaped `?` or `#`, where those cut it off that undo escapes first.
+    #[error("it has an escaped character that servers read in different ways")]
+    Text,
+    /// A `;` in the query, which some servers take for `&`.
+    #[error("its query has a `;`, which some servers take for `&`")]
+    Semicolon,
+    /// More parts than are compared.
+    #[error("its path has more than {MAX_PARTS} parts")]
+    Long,
     /// What no target may have.
     #[error("it has a character that an address cannot have")]
     Character,
 }
+
+/// As many parts of a path are compared.
+const MAX_PARTS: usize = 1024;
 
 /// The target of a request in one spelling: what is compared is what is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +130,10 @@ impl RequestTarget {
     /// Reads `/path?query`. Characters that need no escape lose theirs, digits of escapes are upper case, and empty parts of the
     /// path are left out.
     pub fn parse(target: &str) -> Result<RequestTarget, TargetError> {
+        RequestTarget::read(target, is_of_a_name)
+    }
+
+    fn read(target: &str, is_of_a_name: fn(char) -> bool) -> Result<RequestTarget, TargetError> {
         let (path, query) = match target.split_once('?') {
             Some((path, query)) => (path, Some(query)),
             None => (target, None),
@@ -118,8 +148,23 @@ impl RequestTarget {
         if ["%2F", "%5C"].iter().any(|escape| path.contains(escape)) {
             return Err(TargetError::Slash);
         }
-        if path.split('/').any(|part| matches!(before_parameters(part), "." | "..")) {
-            return Err(TargetError::Dots);
+        let text = plain(&path)?;
+        if text.contains(LIKE_SLASHES) {
+            return Err(TargetError::Text);
+        }
+        for part in text.split('/').filter(|part| !part.is_empty()) {
+            if !has_plain_dots(part, is_of_a_name) {
+                return Err(TargetError::Dots);
+            }
+            if part.split(';').next().unwrap_or_default().chars().all(is_unseen) {
+                return Err(TargetError::Nothing);
+            }
+        }
+        if text.contains(['?', '#']) {
+            return Err(TargetError::Text);
+        }
+        if path.split('/').filter(|part| !part.is_empty()).count() > MAX_PARTS {
+            return Err(TargetError::Long);
         }
         let mut clean = String::with_capacity(path.len());
         for part in path.split('/').filter(|part| !part.is_empty()) {
@@ -130,12 +175,27 @@ impl RequestTarget {
             clean.push('/');
         }
         let query = query.map(unescaped).transpose()?;
+        if let Some(query) = &query {
+            if query.contains(';') {
+                return Err(TargetError::Semicolon);
+            }
+            plain(query)?;
+        }
         Ok(RequestTarget { path: clean, query })
     }
 
     /// The parts of the path. A slash at its end is no part.
     fn parts(&self) -> Vec<&str> {
         self.path.split('/').filter(|part| !part.is_empty()).collect()
+    }
+
+    /// Whether the query has a parameter that some servers take for the method.
+    fn names_a_method(&self) -> bool {
+        let mut names = self.query.iter().flat_map(|query| query.split('&'));
+        names.any(|pair| {
+            let name = pair.split('=').next().unwrap_or_default();
+            name != "method" && stands_for_a_method(&String::from_utf8_lossy(&bytes_of(name)))
+        })
     }
 
     /// The query alone, without its `?`.
@@ -161,9 +221,108 @@ impl fmt::Display for RequestTarget {
     }
 }
 
-/// Some servers cut parameters off a part (`..;x`) before they resolve it.
-fn before_parameters(part: &str) -> &str {
-    part.split(';').next().unwrap_or_default()
+/// Whether a server may take a field or a parameter of this name for one that stands for the method: by its letters alone, since
+/// some take any other character for `_` or for nothing.
+#[must_use]
+pub fn stands_for_a_method(name: &str) -> bool {
+    let letters: String = name.chars().filter(char::is_ascii_alphabetic).collect();
+    let letters = letters.to_ascii_lowercase();
+    ["method", "override", "httpverb"].iter().any(|part| letters.contains(part))
+}
+
+/// Characters that every server takes for part of a name: none cuts a name off there, or takes them out.
+fn is_of_a_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '~')
+}
+
+/// Whether all dots of a part stand in a name. Servers cut a part off at what separates something for them (`..;x`, `..:x`), and take
+/// out what they do not see (white space, format characters, control characters), so only dots beside a character of a name do.
+fn has_plain_dots(part: &str, is_of_a_name: fn(char) -> bool) -> bool {
+    let mut rest = part;
+    while let Some(start) = rest.find('.') {
+        let before = rest[..start].chars().next_back();
+        rest = rest[start..].trim_start_matches('.');
+        if !before.into_iter().chain(rest.chars().next()).any(is_of_a_name) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether every server takes a part of a path for the same name, from its first character to its last: some cut it off at a `;`, some
+/// leave out what is not seen, or blanks and dots at its ends.
+fn keeps_its_ends(name: &str) -> bool {
+    let name = String::from_utf8_lossy(&bytes_of(name)).into_owned();
+    let is_blank = |c: char| c == '+' || c.is_whitespace();
+    !name.contains(';')
+        && !name.ends_with('.')
+        && !name.starts_with(is_blank)
+        && !name.ends_with(is_blank)
+        && !name.chars().any(|c| !c.is_whitespace() && is_unseen(c))
+}
+
+/// What tables of Windows' code pages take for `/` or `\`, though Unicode does not.
+const LIKE_SLASHES: [char; 8] =
+    ['\u{a5}', '\u{20a9}', '\u{20e5}', '\u{2044}', '\u{2215}', '\u{2216}', '\u{29f8}', '\u{29f9}'];
+
+/// Whether a server may leave a character out.
+fn is_unseen(c: char) -> bool {
+    c.is_whitespace() || !c.is_ascii() && folded(c).trim_end() == "a"
+}
+
+/// An `a` and a character, as Unicode's table for names of hosts has them: what is compatible with ASCII is that, and what is not
+/// seen is nothing.
+fn folded(c: char) -> String {
+    let one = format!("a{c}");
+    let (text, _) = idna::uts46::Uts46::new().to_unicode(
+        one.as_bytes(),
+        idna::AsciiDenyList::EMPTY,
+        idna::uts46::Hyphens::Allow,
+    );
+    text.into_owned()
+}
+
+/// What a text with escapes stands for.
+fn bytes_of(text: &str) -> Vec<u8> {
+    let mut read = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        if *first == b'%'
+            && let [high, low, after @ ..] = rest
+        {
+            let digit = |byte: &u8| char::from(*byte).to_digit(16).unwrap_or_default();
+            read.push(u8::try_from(digit(high) * 16 + digit(low)).unwrap_or_default());
+            rest = after;
+        } else {
+            read.push(*first);
+        }
+    }
+    read
+}
+
+/// What a text with escapes stands for, where all servers read it in one way: UTF-8, in which no character stands for one that
+/// separates, and none that becomes another by being read twice.
+fn plain(text: &str) -> Result<String, TargetError> {
+    let after_percent = text.split("%25").skip(1);
+    let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
+    for after in after_percent {
+        let bytes = after.as_bytes();
+        // `%u002e` is one too, of a kind that only some servers know.
+        if is_digit(bytes.first()) && is_digit(bytes.get(1)) || matches!(bytes.first(), Some(b'u' | b'U')) {
+            return Err(TargetError::Twice);
+        }
+    }
+    let read = String::from_utf8(bytes_of(text)).map_err(|_| TargetError::Text)?;
+    // What Unicode takes for compatible with ASCII, a server may take for ASCII. What it takes for nothing (a replacement character)
+    // nobody has in a name.
+    let separates = |c: char| {
+        folded(c).contains(['.', '/', '\\', '%', ';', '?', '&', '=', '#', char::REPLACEMENT_CHARACTER])
+    };
+    if read.chars().any(|c| !c.is_ascii() && separates(c)) {
+        return Err(TargetError::Text);
+    }
+    Ok(read)
 }
 
 /// One spelling for each character: unreserved ones as themselves (RFC 3986 §6.2.2).
@@ -240,7 +399,10 @@ impl HttpRule {
     #[must_use]
     pub fn allows(&self, method: &str, host: &Host, port: u16, target: &RequestTarget) -> bool {
         self.covers(host, port)
-            && (self.methods.is_empty() || self.methods.iter().any(|own| own == method))
+            && (self.methods.is_empty()
+                // A rule that says which parameters there are has said so of these.
+                || self.methods.iter().any(|own| own == method)
+                    && (self.query.is_some() || !target.names_a_method()))
             && self.path.as_ref().is_none_or(|parts| fits(parts, &target.parts()))
             && self.query.as_ref().is_none_or(|wanted| says(wanted, target.query.as_deref()))
     }
@@ -261,7 +423,7 @@ fn method(text: &str) -> Result<String, HttpRuleError> {
 }
 
 fn parts(path: &str) -> Result<Vec<Part>, HttpRuleError> {
-    let clean = RequestTarget::parse(path)?;
+    let clean = RequestTarget::read(path, |c| c == '*' || is_of_a_name(c))?;
     let names = clean.parts();
     let last = names.len().saturating_sub(1);
     let part = |(number, name): (usize, &&str)| match *name {
@@ -281,14 +443,30 @@ fn parameters(query: &str) -> Result<Vec<(String, Text)>, HttpRuleError> {
     Ok(clean.split('&').filter(|pair| !pair.is_empty()).map(one).collect())
 }
 
+/// In time that grows with both, one by the other: what comes first after a [`Part::Rest`] is the best that can, so only the
+/// last one is ever gone back to.
 fn fits(parts: &[Part], names: &[&str]) -> bool {
-    match parts.split_first() {
-        None => names.is_empty(),
-        Some((Part::Rest, rest)) => (0..=names.len()).any(|skip| fits(rest, &names[skip..])),
-        Some((Part::Name(text), rest)) => {
-            names.split_first().is_some_and(|(name, after)| text.matches(name) && fits(rest, after))
+    let (mut part, mut name) = (0, 0);
+    // The last `Rest`, and how many names it and those before it have taken.
+    let mut rest: Option<(usize, usize)> = None;
+    while name < names.len() {
+        match parts.get(part) {
+            Some(Part::Rest) => {
+                rest = Some((part, name));
+                part += 1;
+            }
+            Some(Part::Name(text)) if text.stands_for(names[name]) => {
+                part += 1;
+                name += 1;
+            }
+            _ => {
+                let Some((at, taken)) = &mut rest else { return false };
+                *taken += 1;
+                (part, name) = (*at + 1, *taken);
+            }
         }
     }
+    parts[part..].iter().all(|part| *part == Part::Rest)
 }
 
 /// Each parameter that a rule names is there once and says what it should, and there is no other.
@@ -368,10 +546,198 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("secrets/one-reading-of-a-request")]
+    fn what_a_server_could_take_for_a_separator_is_refused() {
+        for (target, expected) in [
+            ("/a/..%20/b", TargetError::Dots),
+            ("/a/.%20./b", TargetError::Dots),
+            ("/a/.../b", TargetError::Dots),
+            ("/a/%20./b", TargetError::Dots),
+            ("/a/..%20;x/b", TargetError::Dots),
+            ("/a/%C0%AE%C0%AE/b", TargetError::Text),
+            ("/a/%E0%80%AE/b", TargetError::Text),
+            ("/a%C0%AFb", TargetError::Text),
+            ("/a/%EF%BC%8E%EF%BC%8E/b", TargetError::Text),
+            ("/a%EF%BC%8Fb", TargetError::Text),
+            ("/a%EF%BC%BCb", TargetError::Text),
+            ("/a/%E2%80%A5/b", TargetError::Text),
+            ("/a/%252e%252e/b", TargetError::Twice),
+            ("/a%252Fb", TargetError::Twice),
+            ("/a%25u002eb", TargetError::Twice),
+            ("/a%u002eb", TargetError::Escape),
+            ("/a?page=1;admin=1", TargetError::Semicolon),
+            ("/a?page=%EF%BC%9Badmin", TargetError::Text),
+            ("/a?page=%FF", TargetError::Text),
+            ("/a?page=1%2526admin=1", TargetError::Twice),
+            // White space and what is not seen, behind the dots, before and between them.
+            ("/a/..%C2%A0/b", TargetError::Dots),
+            ("/a/..%E3%80%80/b", TargetError::Dots),
+            ("/a/..%E2%80%8B/b", TargetError::Dots),
+            ("/a/..%EF%BB%BF/b", TargetError::Dots),
+            ("/a/..%C2%AD/b", TargetError::Dots),
+            ("/a/..+/b", TargetError::Dots),
+            ("/a/.%20./b", TargetError::Dots),
+            ("/a/.%20.%20./b", TargetError::Dots),
+            ("/a/.%E2%81%A0./b", TargetError::Dots),
+            ("/a/%EF%B8%8F../b", TargetError::Dots),
+            ("/a/+.+/b", TargetError::Dots),
+            ("/a/..%E3%85%A4/b", TargetError::Dots),
+            ("/a/..%C2%85/b", TargetError::Text),
+            // What a name is cut off at.
+            ("/a/..%3Bx/b", TargetError::Dots),
+            ("/a/..;/b", TargetError::Dots),
+            ("/a/..:x/b", TargetError::Dots),
+            ("/a/..::$DATA/b", TargetError::Dots),
+            ("/a/..%3Fx/b", TargetError::Dots),
+            ("/a/..%23x/b", TargetError::Dots),
+            ("/a/..,x/b", TargetError::Dots),
+            ("/a/..*/b", TargetError::Dots),
+            ("/a/..%22/b", TargetError::Dots),
+            ("/a/..%7Cx/b", TargetError::Dots),
+            ("/a/..%25/b", TargetError::Dots),
+            ("/a/..%00x/b", TargetError::Character),
+            ("/a/..%09/b", TargetError::Character),
+            ("/a/..%E6%97%A5/b", TargetError::Dots),
+            ("/a/c:../b", TargetError::Dots),
+            // Nothing is left of it.
+            ("/a/%20/b", TargetError::Nothing),
+            ("/a/;x=1/b", TargetError::Nothing),
+            ("/a/%3B/b", TargetError::Nothing),
+            ("/a/%E2%80%8B%C2%AD;x/b", TargetError::Nothing),
+            ("/a/%C2%A0/b", TargetError::Nothing),
+            // Where the path ends for who undoes escapes first.
+            ("/a/b%3Fx", TargetError::Text),
+            ("/a/b%23x.json", TargetError::Text),
+            // Slashes of other tables.
+            ("/a%E2%81%84b", TargetError::Text),
+            ("/a%E2%88%95b", TargetError::Text),
+            ("/a%E2%88%96b", TargetError::Text),
+        ] {
+            assert_eq!(RequestTarget::parse(target), Err(expected), "{target}");
+        }
+        assert_eq!(RequestTarget::parse(&"/a".repeat(1025)), Err(TargetError::Long));
+        for target in [
+            "/wiki/%E2%98%83",
+            "/e%CC%81t%C3%A9",
+            "/wiki/Z%C3%BCrich",
+            "/100%25",
+            "/a/.well-known/x",
+            "/a/..b",
+            "/a/...b",
+            "/a/b...c/main..x",
+            "/a/%E6%97%A5.txt",
+            "/a/+/refs/heads",
+            "/a/@b/c.d",
+            "/a/b.$x",
+            "/a/.~x",
+            "/a%20b",
+            "/x?a=%3B&b=%26",
+            "/%F0%9F%98%80",
+            "/a/b.c.",
+            "/%E6%97%A5%E6%9C%AC",
+        ] {
+            assert!(RequestTarget::parse(target).is_ok(), "{target}");
+        }
+        assert!(!allows("GET a.test/x?page=*", "GET", "a.test", 443, "/x?page=1&admin=1"));
+        assert!(allows("GET a.test/x?page=*", "GET", "a.test", 443, "/x?page=1%3Badmin%3D1"));
+    }
+
+    #[test]
+    #[kennel_claim::claim("secrets/one-reading-of-a-request")]
+    fn a_star_in_a_name_stands_for_what_everybody_reads_alike() {
+        for (rule, target) in [
+            ("*.json", "/secret;.json"),
+            ("*.json", "/secret%3B.json"),
+            ("a*b", "/a;x=b"),
+            ("a.*", "/a."),
+            ("a.*", "/a.%20"),
+            ("a-*", "/a-+"),
+            ("*-b", "/%20-b"),
+            ("a*c", "/ab%E2%80%8Bc"),
+            ("x/*.json", "/x/secret%E2%80%8B;.json"),
+        ] {
+            assert!(!allows(&format!("GET a.test/{rule}"), "GET", "a.test", 443, target), "{rule}: {target}");
+            assert!(allows("GET a.test/*/*", "GET", "a.test", 443, &format!("/x{target}")), "{target}");
+        }
+        for (rule, target) in [
+            ("*.json", "/a.b.json"),
+            ("report*", "/report%202024.pdf"),
+            ("a;v=1", "/a;v=1"),
+            ("Inc.", "/Inc."),
+        ] {
+            assert!(allows(&format!("GET a.test/{rule}"), "GET", "a.test", 443, target), "{rule}: {target}");
+        }
+    }
+
+    #[test]
+    #[kennel_claim::claim("secrets/one-reading-of-a-request")]
+    fn a_parameter_that_stands_for_the_method_is_not_let_through() {
+        for query in [
+            "_method=DELETE",
+            "a=1&_Method=put",
+            "%5Fmethod=x",
+            "X-HTTP-Method-Override=PUT",
+            "$httpMethod=PUT",
+            "_method[]=PUT",
+            "%5Fmethod%5B%5D=PUT",
+            ".method=PUT",
+            "%20_Method=PUT",
+            "+_method",
+            "http.method=PUT",
+            "x=1&request-method=PUT",
+            "METHOD=PUT",
+            "_httpVerb=PUT",
+        ] {
+            let target = format!("/x?{query}");
+            assert!(!allows("GET a.test/*", "GET", "a.test", 443, &target), "{query}");
+            assert!(allows("* a.test/*", "GET", "a.test", 443, &target), "{query}");
+        }
+        assert!(allows("GET a.test/*", "GET", "a.test", 443, "/x?method=y"));
+        let named = "GET a.test/x?payment_method=*";
+        assert!(allows(named, "GET", "a.test", 443, "/x?payment_method=card"), "the rule names it");
+        assert!(!allows("GET a.test/*", "GET", "a.test", 443, "/x?payment_method=card"));
+    }
+
+    /// What the rule says, tried in every way.
+    fn fits_slowly(parts: &[Part], names: &[&str]) -> bool {
+        match parts.split_first() {
+            None => names.is_empty(),
+            Some((Part::Rest, rest)) => (0..=names.len()).any(|skip| fits_slowly(rest, &names[skip..])),
+            Some((Part::Name(text), rest)) => names
+                .split_first()
+                .is_some_and(|(name, after)| text.stands_for(name) && fits_slowly(rest, after)),
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        #[kennel_claim::claim("secrets/one-reading-of-a-request")]
+        fn paths_fit_as_when_every_way_is_tried(
+            rule in "(/(a|b|ab|\\*\\*|a\\*|\\*b|\\*)){1,7}",
+            path in "(/(a|b|ab|ba|aab)){0,8}",
+        ) {
+            let parts = parts(&rule).unwrap();
+            let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
+            proptest::prop_assert_eq!(fits(&parts, &names), fits_slowly(&parts, &names));
+        }
+    }
+
+    #[test]
+    #[kennel_claim::claim("secrets/one-reading-of-a-request")]
+    fn a_rule_with_many_wildcards_is_compared_soon() {
+        let rule = HttpRule::parse("GET a.test/**/a/**/a/**/a/**/a/**/b").unwrap();
+        let target = RequestTarget::parse(&"/a".repeat(MAX_PARTS)).unwrap();
+        assert!(!rule.allows("GET", &Host::parse("a.test").unwrap(), 443, &target));
+        let pattern = Text("*a".repeat(500) + "b");
+        assert!(!pattern.matches(&"a".repeat(60_000)));
+    }
+
+    #[test]
     fn mistakes_have_names() {
         assert_eq!(HttpRule::parse("docs.rs/*"), Err(HttpRuleError::Form));
         assert_eq!(HttpRule::parse("G=T docs.rs/*"), Err(HttpRuleError::Method("G=T".into())));
         assert!(matches!(HttpRule::parse("GET a..b/*"), Err(HttpRuleError::Host(_))));
         assert!(matches!(HttpRule::parse("GET a.test/../b"), Err(HttpRuleError::Path(TargetError::Dots))));
+        assert!(allows("GET a.test/*.*", "GET", "a.test", 443, "/a.b"), "a star may stand for a name");
     }
 }

@@ -7,32 +7,36 @@
 //! may be the very code that is to be confined. It is applied last and can only tighten; what would loosen is left
 //! out and noted.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fmt;
+use std::path::Path;
 
 use crate::domain::HostRule;
 use crate::dotfiles;
 use crate::gateway::GatewayPolicy;
 use crate::http_rule::HttpRule;
 use crate::policy::{
-    EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Limits, Missing,
+    EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, HomeMode, KeptIn, KeptNames, Limits, Missing,
     NestedNamespaces, NetworkMode, NetworkPolicy, NoNetwork, Origin, OtherNames, PathRule, Policy,
-    ProcessPolicy, PublishedPort, ReadModel, RootFs, RootFsWrite, SearchScope, SeccompProfile,
+    ProcessPolicy, PublishedPort, Reach, ReadModel, RootFs, RootFsWrite, SearchScope, SeccompProfile,
     SecretVariables, TmpMode, UnixSockets, UserMode,
 };
 use crate::profiles::{NoOwnProfiles, OwnProfiles};
+use crate::registries::{NoMirrors, Registry, UserMirrors};
 use crate::secrets::{SecretMode, SecretRule, TlsPolicy};
-use crate::settings::keys::{self, Kind};
-use crate::settings::{
-    Base, NetworkSettings, PathEntry, ProviderEntry, SecretEntry, Settings, SettingsError, Stated,
-};
+use crate::settings::keys;
+use crate::settings::{Base, NetworkSettings, PathEntry, Settings, SettingsError, Stated};
 use crate::users::{self, User};
 
+mod check;
 mod gateway;
 mod profile;
+mod registries;
 mod secrets;
 mod tighten;
 
+pub use check::{Contradiction, check};
 pub use gateway::GatewayError;
 pub use secrets::{SecretError, SecretProblem};
 
@@ -47,15 +51,15 @@ pub struct Sources {
     pub files: Vec<Settings>,
     /// What the flags say.
     pub flags: Settings,
-    /// The settings file found in the working directory.
-    pub project: Option<Settings>,
+    /// The settings files found in the working directory and above, which nobody vouched for.
+    pub project: Vec<Settings>,
 }
 
 impl Sources {
     /// Nothing but flags.
     #[must_use]
     pub fn flags(base: Base, flags: Settings) -> Self {
-        Sources { base, user: None, files: Vec::new(), flags, project: None }
+        Sources { base, user: None, files: Vec::new(), flags, project: Vec::new() }
     }
 }
 
@@ -64,10 +68,21 @@ impl Sources {
 pub struct Merged {
     /// The policy.
     pub policy: Policy,
-    /// The profile that it builds on, if one was named, followed by those that this builds on.
+    /// The profiles that it builds on: the last one named, and before it what that builds on, and so back to the first.
     pub profiles: Vec<String>,
     /// Settings of the file found in the working directory that were not applied.
     pub notes: Vec<Note>,
+    /// Who said that there is no network, if somebody did.
+    pub without_network: Option<WithoutNetwork>,
+}
+
+/// Who said that there is no network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WithoutNetwork {
+    /// Where.
+    pub origin: Origin,
+    /// Whether that is the file found in the working directory, which no flag overrules.
+    pub found: bool,
 }
 
 /// A setting of a file found in the working directory that was not applied.
@@ -116,6 +131,18 @@ pub enum MergeError {
         origin: Origin,
         /// The profiles, each of which builds on the next.
         names: Vec<String>,
+    },
+    /// Two profiles of which neither builds on the other, and that do not fit together.
+    #[error(
+        "{key}: the profiles contradict each other ({one}; {other}); set {key} yourself, or use one of them"
+    )]
+    ProfilesDiffer {
+        /// The setting, or two of them.
+        key: String,
+        /// Where one of them says so.
+        one: Origin,
+        /// Where the other says otherwise.
+        other: Origin,
     },
     /// A profile of the user's that could not be read.
     #[error("reading a profile: {0}")]
@@ -208,6 +235,9 @@ pub enum MergeError {
     /// A gateway that there cannot be.
     #[error(transparent)]
     Gateway(Box<GatewayError>),
+    /// What no policy can ask for together.
+    #[error(transparent)]
+    Contradiction(#[from] Contradiction),
     /// Swap is what comes on top of a bound on memory.
     #[error("limits.swap ({origin}) requires limits.memory")]
     SwapAlone {
@@ -237,11 +267,15 @@ pub struct Ungated {
 
 /// Puts the sources together, with the built-in profiles.
 pub fn merge(sources: Sources) -> Result<Merged, MergeError> {
-    merge_with(sources, &NoOwnProfiles)
+    merge_with(sources, &NoOwnProfiles, &NoMirrors)
 }
 
-/// Puts the sources together, with the user's own profiles and the built-in ones.
-pub fn merge_with(sources: Sources, own: &dyn OwnProfiles) -> Result<Merged, MergeError> {
+/// Puts the sources together, with the user's own profiles and the built-in ones, and the mirrors of registries that the user has.
+pub fn merge_with(
+    sources: Sources,
+    own: &dyn OwnProfiles,
+    mirrors: &dyn UserMirrors,
+) -> Result<Merged, MergeError> {
     let Sources { base, user, files, flags, project } = sources;
     let mut said = Settings::default();
     for source in user.into_iter().chain(files).chain([flags]) {
@@ -251,19 +285,29 @@ pub fn merge_with(sources: Sources, own: &dyn OwnProfiles) -> Result<Merged, Mer
     let mut whole = defaults();
     let start = said.process.workdir.as_ref().map_or(base.folder.clone(), |stated| stated.value.clone());
     let mut profiles = Vec::new();
-    if let Some(named) = said.profile.take() {
-        let (mut profile, names) = profile::profile(named, &base.in_folder(start), own)?;
+    let named = std::mem::take(&mut said.profiles);
+    if !named.is_empty() {
+        let (mut profile, names) = profile::profiles(named, &base.in_folder(start), own, &mut said)?;
         profiles = names;
         // A network mode that somebody asks for replaces that of the profile, and the hosts with it.
-        if said.network.mode.as_ref().is_some_and(|mode| mode.value != NetworkMode::AllowList) {
+        if said.network.mode.as_ref().is_some_and(|mode| !mode.value.is_gated()) {
             profile.network.allow.clear();
+            profile.network.allow_registries.clear();
             profile.network.http.clear();
             profile.network.terminate.clear();
         }
         overlay(&mut whole, profile);
     }
+    let by_caller = [
+        said.files.deny_read.len(),
+        said.files.allow_read.len(),
+        said.files.allow_write.len(),
+        said.files.deny_write.len(),
+    ];
     overlay(&mut whole, said);
+    let of_profile = OfProfile::before(&whole, by_caller);
     settle_network(&mut whole)?;
+    registries::settle(&mut whole, mirrors);
     settle_sockets(&mut whole)?;
     let secrets = secrets::settle(&mut whole).map_err(|error| MergeError::Secret(Box::new(error)))?;
     let gateway = gateway::settle(&mut whole, &secrets);
@@ -274,11 +318,23 @@ pub fn merge_with(sources: Sources, own: &dyn OwnProfiles) -> Result<Merged, Mer
         settle_secrets(&mut whole, &gateway);
     }
 
-    let notes = match project {
-        Some(project) => tighten::tighten(&mut whole, project),
-        None => Vec::new(),
+    let by_project = project.iter().filter_map(|project| project.network.mode.as_ref());
+    let by_project =
+        by_project.filter(|mode| mode.value == NetworkMode::None).map(|mode| mode.origin.clone()).next();
+    let mut notes = Vec::new();
+    for project in project {
+        notes.extend(tighten::tighten(&mut whole, project));
+    }
+    let mode = whole.network.mode.as_ref().filter(|mode| mode.value == NetworkMode::None);
+    let without_network = match (mode, by_project) {
+        (Some(_), Some(origin)) => Some(WithoutNetwork { origin, found: true }),
+        (Some(mode), None) if mode.origin.0 != "default" => {
+            Some(WithoutNetwork { origin: mode.origin.clone(), found: false })
+        }
+        _ => None,
     };
-    if whole.network.mode.as_ref().is_some_and(|mode| mode.value == NetworkMode::None) {
+    let no_network = mode.is_some();
+    if no_network {
         whole.network.allow.clear();
         whole.network.http.clear();
         whole.network.terminate.clear();
@@ -294,70 +350,54 @@ pub fn merge_with(sources: Sources, own: &dyn OwnProfiles) -> Result<Merged, Mer
     check_swap(&whole)?;
     check_nested(&whole)?;
     let users = check_users(&mut whole)?;
-    Ok(Merged { policy: policy(whole, users, secrets, gateway), profiles, notes })
+    let mut policy = policy(whole, users, secrets, gateway);
+    of_profile.mark(&mut policy.files);
+    check(&policy)?;
+    Ok(Merged { policy, profiles, notes, without_network })
+}
+
+/// How many of the first entries of each list of paths a profile says.
+struct OfProfile([usize; 4]);
+
+impl OfProfile {
+    /// All but as many as the caller's sources said, which come last.
+    fn before(settings: &Settings, by_caller: [usize; 4]) -> OfProfile {
+        let files = &settings.files;
+        let lists = [&files.deny_read, &files.allow_read, &files.allow_write, &files.deny_write];
+        let mut count = by_caller.into_iter();
+        OfProfile(lists.map(|list| list.len().saturating_sub(count.next().unwrap_or(0))))
+    }
+
+    fn mark(&self, files: &mut FilePolicy) {
+        let lists =
+            [&mut files.deny_read, &mut files.allow_read, &mut files.allow_write, &mut files.deny_write];
+        for (list, count) in lists.into_iter().zip(self.0) {
+            list.iter_mut().take(count).for_each(|rule| rule.of_profile = true);
+        }
+    }
 }
 
 /// Lays what a stronger source says over the rest.
 fn overlay(under: &mut Settings, mut over: Settings) {
-    fn replace<T>(under: &mut Option<Stated<T>>, over: Option<Stated<T>>) {
-        if over.is_some() {
-            *under = over;
-        }
-    }
     // Of a variable that one source passes and another takes away, the stronger one is heard.
     let (under_names, over_names) = (&mut under.environment, &over.environment);
     under_names.unset.retain(|name| over_names.pass.iter().all(|pass| pass.value != name.value));
     under_names.pass.retain(|name| over_names.unset.iter().all(|unset| unset.value != name.value));
-    for key in keys::SECTIONS.iter().flat_map(|section| section.keys) {
-        match &key.kind {
-            Kind::Bool(slot) => replace(slot(under), slot(&mut over).take()),
-            Kind::Profile(slot) | Kind::Hostname(slot) => replace(slot(under), slot(&mut over).take()),
-            Kind::Folder(slot) => replace(slot(under), slot(&mut over).take()),
-            Kind::Size(slot, _) => replace(slot(under), slot(&mut over).take()),
-            Kind::Time(slot) => replace(slot(under), slot(&mut over).take()),
-            Kind::Cpus(slot) => replace(slot(under), slot(&mut over).take()),
-            Kind::Count(slot) => replace(slot(under), slot(&mut over).take()),
-            Kind::Choice(choices) => {
-                if let Some(stated) = choices.take(&mut over) {
-                    choices.state(under, stated.value, stated.origin);
-                }
-            }
-            Kind::Paths(list, _) => list(under).append(list(&mut over)),
-            Kind::Hosts(list, _) => list(under).append(list(&mut over)),
-            Kind::HostsAndRequests(hosts, requests) => {
-                hosts(under).append(hosts(&mut over));
-                requests(under).append(requests(&mut over));
-            }
-            Kind::Files(list) => list(under).append(list(&mut over)),
-            Kind::File(slot) => replace(slot(under), slot(&mut over).take()),
-            Kind::Prices(list) => list(under).append(list(&mut over)),
-            Kind::Budget(slot) => match (slot(under), slot(&mut over).take()) {
-                (Some(under), Some(over)) => {
-                    gateway::overlay(&mut under.value, over.value);
-                    under.origin = over.origin;
-                }
-                (under, over) => replace(under, over),
-            },
-            Kind::Providers(list) => {
-                for entry in std::mem::take(list(&mut over)) {
-                    ProviderEntry::put(list(under), entry);
-                }
-            }
-            Kind::Secrets(list) => {
-                for entry in std::mem::take(list(&mut over)) {
-                    SecretEntry::put(list(under), entry);
-                }
-            }
-            Kind::Mounts(list) => list(under).append(list(&mut over)),
-            Kind::Tmpfs(list) => list(under).append(list(&mut over)),
-            Kind::Names(list) => list(under).append(list(&mut over)),
-            Kind::Variables(list) => list(under).append(list(&mut over)),
-            Kind::Text(slot) => replace(slot(under), slot(&mut over).take()),
-            Kind::Proxy(slot) => replace(slot(under), slot(&mut over).take()),
-            Kind::Port(slot) => replace(slot(under), slot(&mut over).take()),
-            Kind::Ports(list) => list(under).append(list(&mut over)),
-            Kind::Users(list) => list(under).append(list(&mut over)),
+    // So too of a path that one source hides or keeps, and another shows or opens.
+    let lists = [
+        (&mut under.files.deny_read, &over.files.allow_read),
+        (&mut under.files.deny_write, &over.files.allow_write),
+    ];
+    for (denied, allowed) in lists {
+        if denied.is_empty() || allowed.is_empty() {
+            continue;
         }
+        let allowed = allowed.iter().map(|allow| (allow.pattern.as_path(), allow.pattern.is_glob()));
+        let allowed: HashSet<(&Path, bool)> = allowed.collect();
+        denied.retain(|deny| !allowed.contains(&(deny.pattern.as_path(), deny.pattern.is_glob())));
+    }
+    for key in keys::SECTIONS.iter().flat_map(|section| section.keys) {
+        key.kind.store(|store| store.overlay(under, &mut over));
     }
     under.process.keep_fds.append(&mut over.process.keep_fds);
 }
@@ -369,27 +409,27 @@ fn defaults() -> Settings {
         Some(Stated { value, origin: Origin("default".to_owned()) })
     }
     let files = FilePolicy::default();
-    let mut settings = Settings { best_effort: say(false), ..Settings::default() };
+    let mut settings = Settings::default();
     settings.files.rootfs_write = say(RootFsWrite::default());
     settings.files.reads = say(files.reads);
     settings.files.precedence = say(files.precedence);
     settings.files.git = say(files.git);
     settings.files.protect_dotfiles = say(false);
-    settings.files.refuse_home = say(files.refuse_home);
     settings.files.on_replace = say(files.on_replace);
     settings.files.tmp = say(files.tmp);
-    settings.files.host_run = say(files.host_run);
-    settings.files.system = say(files.system);
+    settings.files.home = say(files.home);
     settings.network.ask = say(false);
     settings.network.ask_timeout = say(NetworkPolicy::default().ask_timeout);
-    settings.network.allow_sni_mismatch = say(false);
-    settings.network.allow_ech = say(false);
-    settings.network.system_bundles = say(false);
     settings.gateway.log_contents = say(false);
     settings.environment.clear = say(false);
     settings.process.user = say(UserMode::default());
     settings.process.seccomp = say(SeccompProfile::default());
     settings.process.nested = say(false);
+    let mut policy = Policy::default();
+    for switch in keys::switches() {
+        let (value, origin) = (*switch.of(&mut policy), Origin("default".to_owned()));
+        switch.state(&mut settings, Stated { value, origin });
+    }
     settings
 }
 
@@ -399,6 +439,7 @@ fn settle_network(settings: &mut Settings) -> Result<(), MergeError> {
     if network.mode.is_none() {
         let asked = network.ask.as_ref().filter(|ask| ask.value).map(|ask| &ask.origin);
         let host = network.allow.first().map(|rule| &rule.origin);
+        let host = host.or(network.allow_registries.first().map(|registry| &registry.origin));
         let request = network.http.first().map(|rule| &rule.host.origin);
         let swapped = settings.secrets.iter().find(|secret| secret.mode == SecretMode::Swap);
         let wanted = host.or(request).or(asked).or(swapped.map(|secret| &secret.origin));
@@ -415,7 +456,7 @@ fn settle_network(settings: &mut Settings) -> Result<(), MergeError> {
 fn settle_secrets(settings: &mut Settings, gateway: &GatewayPolicy) {
     if let Some(mode) = &settings.network.mode {
         let value = match mode.value {
-            NetworkMode::AllowList => SecretVariables::Withhold,
+            NetworkMode::AllowList | NetworkMode::Public => SecretVariables::Withhold,
             // What is said to a model leaves the sandbox too.
             _ if !gateway.providers.is_empty() => SecretVariables::Withhold,
             NetworkMode::None | NetworkMode::Host => SecretVariables::Pass,
@@ -463,17 +504,24 @@ fn check_network(settings: &Settings) -> Result<(), MergeError> {
         return Err(MergeError::PublishedByHost { port: port.clone(), mode_origin: mode.origin.clone() });
     }
     let word = match mode.value {
-        NetworkMode::AllowList => return Ok(()),
+        NetworkMode::AllowList | NetworkMode::Public => return Ok(()),
         NetworkMode::None => "none",
         NetworkMode::Host => "host",
     };
     let host = |rule: &HostRule| (rule.to_string(), rule.origin.clone());
     let request = |rule: &HttpRule| (rule.to_string(), rule.host.origin.clone());
     let allowed = network.allow.first().map(host).or_else(|| network.http.first().map(request));
+    let registry = |stated: &Stated<&Registry>| (stated.value.name.to_owned(), stated.origin.clone());
+    let registries = network.allow_registries.first().map(registry);
     // Denying on top of nothing is merely redundant.
     let denied = network.deny.first().filter(|_| mode.value == NetworkMode::Host).map(host);
     let terminated = network.terminate.first().map(host);
-    let lists = [("network.allow", allowed), ("network.deny", denied), ("network.terminate", terminated)];
+    let lists = [
+        ("network.allow", allowed),
+        ("network.allow_registries", registries),
+        ("network.deny", denied),
+        ("network.terminate", terminated),
+    ];
     match lists.into_iter().find_map(|(list, rule)| Some((list, rule?))) {
         None => Ok(()),
         Some((list, (rule, origin))) => {
@@ -558,14 +606,26 @@ fn check_swap(settings: &Settings) -> Result<(), MergeError> {
     }
 }
 
+/// The default policy with every switch as it was said.
+fn switched(settings: &Settings) -> Policy {
+    let mut policy = Policy::default();
+    for switch in keys::switches() {
+        if let Some(stated) = switch.stated(settings) {
+            *switch.of(&mut policy) = stated.value;
+        }
+    }
+    policy
+}
+
 /// The settings as a policy. Everything has been said by now, or is a default.
 fn policy(settings: Settings, users: Vec<User>, secrets: Vec<SecretRule>, gateway: GatewayPolicy) -> Policy {
+    let Policy { files: other_files, network: other_network, best_effort, .. } = switched(&settings);
     let gateway = GatewayPolicy {
         budget: value(settings.gateway.budget).unwrap_or_default(),
         log_contents: value(settings.gateway.log_contents).unwrap_or_default(),
         ..gateway
     };
-    let Settings { best_effort, files, network, limits, environment, process, .. } = settings;
+    let Settings { files, network, limits, environment, process, .. } = settings;
     let reads = value(files.reads).unwrap_or_default();
     // Under open reads an allowed path is a hole in a denied one, and a hole in nothing is harmless. Under listed reads
     // it is what the command was to work on.
@@ -573,7 +633,7 @@ fn policy(settings: Settings, users: Vec<User>, secrets: Vec<SecretRule>, gatewa
     Policy {
         secrets,
         gateway,
-        best_effort: value(best_effort).unwrap_or_default(),
+        best_effort,
         files: FilePolicy {
             rootfs: files.rootfs.map(|folder| RootFs {
                 path: folder.value,
@@ -588,11 +648,10 @@ fn policy(settings: Settings, users: Vec<User>, secrets: Vec<SecretRule>, gatewa
             deny_write: rules(files.deny_write, Missing::Skip),
             kept_names: files.protect_dotfiles.filter(|said| said.value).map(|said| KeptNames {
                 folders: KeptIn::WriteRoots,
-                names: dotfiles::COMMANDS,
-                depth: dotfiles::DEPTH,
+                names: dotfiles::kept_by_name(),
+                reach: Reach::Everywhere,
                 origin: said.origin,
             }),
-            refuse_home: value(files.refuse_home).unwrap_or_default(),
             precedence: value(files.precedence).unwrap_or_default(),
             git: value::<GitLevel>(files.git).unwrap_or_default(),
             on_replace: value(files.on_replace).unwrap_or_default(),
@@ -600,10 +659,10 @@ fn policy(settings: Settings, users: Vec<User>, secrets: Vec<SecretRule>, gatewa
             mounts: files.mounts,
             tmpfs: files.tmpfs,
             tmp: value::<TmpMode>(files.tmp).unwrap_or_default(),
-            host_run: value(files.host_run).unwrap_or_default(),
+            home: value::<HomeMode>(files.home).unwrap_or_default(),
             host_shm: false,
-            system: value(files.system).unwrap_or(true),
             devices: rules(files.devices, Missing::Error),
+            ..other_files
         },
         network: NetworkPolicy {
             mode: value(network.mode).unwrap_or_default(),
@@ -614,13 +673,10 @@ fn policy(settings: Settings, users: Vec<User>, secrets: Vec<SecretRule>, gatewa
                 terminate: network.terminate,
                 exclude: network.no_terminate,
                 extra_ca: network.extra_ca.into_iter().map(|stated| stated.value).collect(),
-                system_bundles: value(network.system_bundles).unwrap_or_default(),
-                ..TlsPolicy::default()
+                ..other_network.tls
             },
             ask: value(network.ask).unwrap_or_default(),
             ask_timeout: value(network.ask_timeout).flatten(),
-            allow_sni_mismatch: value(network.allow_sni_mismatch).unwrap_or_default(),
-            allow_ech: value(network.allow_ech).unwrap_or_default(),
             publish: network.publish,
             parent_proxy: value(network.parent_proxy),
             parent_proxy_by_kind: None,
@@ -634,6 +690,7 @@ fn policy(settings: Settings, users: Vec<User>, secrets: Vec<SecretRule>, gatewa
             no_network: NoNetwork::default(),
             local_binding: false,
             trust_daemon: false,
+            ..other_network
         },
         limits: Limits {
             memory: value(limits.memory).flatten(),
@@ -643,7 +700,8 @@ fn policy(settings: Settings, users: Vec<User>, secrets: Vec<SecretRule>, gatewa
             wall_time: value(limits.timeout).flatten(),
             cpu_time: value(limits.cpu_time).flatten(),
             pids: value(limits.pids).flatten(),
-            open_files: value(limits.open_files).flatten(),
+            // Unsaid, the platform has a limit of its own; without any it has to say so.
+            open_files: value(limits.open_files).map(|count| count.unwrap_or(u32::MAX)),
             file_size: value(limits.file_size).flatten(),
             output: value(limits.output).flatten(),
             tmp_size: value(limits.tmp_size).flatten(),
@@ -682,6 +740,7 @@ fn rules(entries: Vec<PathEntry>, missing: Missing) -> Vec<PathRule> {
         follow_link: true,
         lenient: false,
         without_exceptions: false,
+        of_profile: false,
         look: SearchScope::Everywhere,
         pattern: entry.pattern,
         missing: entry.missing.unwrap_or(missing),

@@ -1,5 +1,6 @@
 //! How a sandbox ended: the last value on the way, the same whichever system it ran on.
 
+mod changed;
 mod gateway;
 mod network;
 mod set_aside;
@@ -9,6 +10,7 @@ mod violation;
 
 use std::time::Duration;
 
+pub use changed::{Change, Changed};
 pub use gateway::{GatewayUse, ModelCounts, ModelUse};
 pub use network::{NetworkDecision, NetworkUse, Program};
 pub use set_aside::{HandedBack, SetAside, What};
@@ -68,8 +70,8 @@ pub struct Outcome {
     pub output_truncated: bool,
     /// What was tried at protected paths that do not exist.
     pub violations: Violations,
-    /// Whether something inside tried to reach a network that is not there. Only checked when the command failed, in
-    /// a network of the sandbox's own.
+    /// Whether something inside tried to reach a network that is not there. Only checked in a network of the
+    /// sandbox's own; in a session, only when the command failed.
     pub tried_network: bool,
     /// What git on the host would have run, and was set aside.
     pub handed_back: HandedBack,
@@ -79,6 +81,8 @@ pub struct Outcome {
     pub network: NetworkUse,
     /// What was used of the model gateway, where there was one.
     pub gateway: GatewayUse,
+    /// What the policy does not mean here, without that being an error: an expression that matches nothing in a secret, say.
+    pub warnings: Vec<String>,
     /// Why output did not arrive where it was to go, if it did not: a full disk, say.
     pub stream_failure: Option<String>,
 }

@@ -15,6 +15,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Component as PathComponent, Path, PathBuf};
 
+use crate::ostext::{bracketed, unbracketed};
 use crate::printed;
 
 mod pieces;
@@ -150,19 +151,21 @@ impl PathPattern {
                 }
                 continue;
             };
+            let name = unbracketed(component);
             let segment = match component.as_encoded_bytes() {
                 b"**" if segments.last() == Some(&Segment::AnyDepth) => continue,
                 b"**" => Segment::AnyDepth,
                 plain if !is_special(plain) => Segment::Literal(plain.into()),
                 special => match tokens(special)? {
                     // A name all of whose special characters are said literally is a name.
-                    tokens if tokens.iter().all(Token::is_literal) => Segment::Literal(literally(special)),
+                    tokens if tokens.iter().all(Token::is_literal) => {
+                        Segment::Literal(name.as_encoded_bytes().into())
+                    }
                     tokens => Segment::Glob(tokens),
                 },
             };
-            if let Segment::Literal(name) = &segment {
-                // SAFETY: the component's own bytes, less ASCII characters.
-                path.push(unsafe { OsStr::from_encoded_bytes_unchecked(name) });
+            if matches!(segment, Segment::Literal(_)) {
+                path.push(&name);
             } else {
                 glob = true;
                 path.push(component);
@@ -518,52 +521,15 @@ fn set(text: &[u8]) -> Result<(Token, &[u8]), PatternError> {
     }
 }
 
-/// A name without the brackets of its sets, each of which holds one ASCII character.
-fn literally(component: &[u8]) -> Box<[u8]> {
-    let mut name = Vec::with_capacity(component.len());
-    let mut rest = component;
-    while let Some((byte, after)) = rest.split_first() {
-        rest = match (byte, after) {
-            (b'[', [inner, b']', after @ ..]) => {
-                name.push(*inner);
-                after
-            }
-            _ => {
-                name.push(*byte);
-                after
-            }
-        };
-    }
-    name.into()
-}
-
 /// A name with its special characters in brackets, so that they mean themselves. So do a `$` and a blank at the start, which
 /// settings refuse.
 fn said_literally(name: &OsStr) -> OsString {
-    let name = name.as_encoded_bytes();
-    let mut bytes = Vec::with_capacity(name.len() + 8);
-    for (at, byte) in name.iter().enumerate() {
-        if is_special(&[*byte]) || (at == 0 && means_itself_in_brackets(*byte)) {
-            bytes.extend_from_slice(&[b'[', *byte, b']']);
-        } else {
-            bytes.push(*byte);
-        }
-    }
-    // SAFETY: the bytes of an `OsStr` with ASCII characters before and after some of its ASCII characters.
-    unsafe { OsString::from_encoded_bytes_unchecked(bytes) }
+    bracketed(name, |at, byte| is_special(&[byte]) || (at == 0 && means_itself_in_brackets(byte)))
 }
 
 /// A name whose `[` mean themselves, and whose stars and question marks do not.
 fn with_text_brackets(name: &OsStr) -> OsString {
-    let mut bytes = Vec::with_capacity(name.len() + 4);
-    for byte in name.as_encoded_bytes() {
-        match byte {
-            b'[' => bytes.extend_from_slice(b"[[]"),
-            other => bytes.push(*other),
-        }
-    }
-    // SAFETY: the bytes of an `OsStr` with ASCII characters before and after some of its ASCII characters.
-    unsafe { OsString::from_encoded_bytes_unchecked(bytes) }
+    bracketed(name, |_, byte| byte == b'[')
 }
 
 /// Whether settings give a character another meaning in some place.

@@ -35,7 +35,7 @@ impl fmt::Display for Support {
 
 /// How far a promise is kept, and by what, or why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptBy {
     /// How far.
     pub support: Support,
     /// The mechanism, or what is missing.
@@ -90,11 +90,11 @@ impl fmt::Display for Need {
 
 /// One way in which Linux keeps a promise, if the host has what it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct LinuxWay {
     /// All of these.
     pub needs: &'static [Need],
     /// What comes of it then.
-    pub kept: Kept,
+    pub kept: KeptBy,
 }
 
 /// What a Linux host has of what mechanisms need.
@@ -174,19 +174,19 @@ pub struct Promise {
     /// The settings that ask for it, if it does not hold by default.
     pub settings: &'static [&'static str],
     /// The ways of Linux, the best first. The first whose needs are met counts.
-    pub linux: &'static [Way],
+    pub linux: &'static [LinuxWay],
     /// macOS (Seatbelt).
-    pub macos: Kept,
+    pub macos: KeptBy,
     /// Windows (Job Objects, restricted tokens).
-    pub windows: Kept,
+    pub windows: KeptBy,
 }
 
 impl Promise {
     /// How far a Linux host keeps it.
     #[must_use]
-    pub fn on_linux(&self, host: &LinuxHost) -> Kept {
+    pub fn on_linux(&self, host: &LinuxHost) -> KeptBy {
         let way = self.linux.iter().find(|way| way.needs.iter().all(|need| host.has(*need)));
-        way.map_or(Kept { support: Support::NotAvailable, how: "the host lacks what it needs" }, |way| {
+        way.map_or(KeptBy { support: Support::NotAvailable, how: "the host lacks what it needs" }, |way| {
             way.kept
         })
     }
@@ -249,7 +249,7 @@ pub fn finding_on_windows() -> Finding {
     finding(|promise| (promise.windows, Vec::new()))
 }
 
-fn finding(kept: impl Fn(&Promise) -> (Kept, Vec<Need>)) -> Finding {
+fn finding(kept: impl Fn(&Promise) -> (KeptBy, Vec<Need>)) -> Finding {
     let mut lines = Vec::new();
     for promise in PROMISES {
         let (kept, lacks) = kept(promise);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::domain::HostRule;
 use crate::gateway::GatewayPolicy;
 use crate::http_rule::HttpRule;
+pub use crate::origin::Origin;
 use crate::pattern::PathPattern;
 use crate::secrets::{SecretRule, TlsPolicy};
 use crate::users::User;
@@ -34,16 +35,6 @@ pub struct Policy {
     pub gateway: GatewayPolicy,
     /// Run without protections this host cannot enforce, and list them in the outcome.
     pub best_effort: bool,
-}
-
-/// Where a rule came from, so that plans, errors and violations can use the user's terms.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Origin(pub String);
-
-impl std::fmt::Display for Origin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 /// Which files can be read and written.
@@ -79,6 +70,11 @@ pub struct FilePolicy {
     pub tmpfs: Vec<TmpfsMount>,
     /// Which `/tmp` the command sees.
     pub tmp: TmpMode,
+    /// Which home the command sees.
+    pub home: HomeMode,
+    /// Whether the caches of package managers and compilers ([`crate::caches`]) have a layer of the sandbox's own, kept for each
+    /// project.
+    pub caches: bool,
     /// Whether the host's `/run` is visible inside (most of the host's daemons listen on sockets there).
     pub host_run: bool,
     /// Whether rules on `/dev/shm` and what is below it are about the host's. Otherwise the sandbox has one of its own, which
@@ -108,6 +104,8 @@ impl Default for FilePolicy {
             mounts: Vec::new(),
             tmpfs: Vec::new(),
             tmp: TmpMode::Private,
+            home: HomeMode::Host,
+            caches: false,
             host_run: false,
             host_shm: false,
             system: true,
@@ -145,11 +143,30 @@ pub struct KeptNames {
     pub folders: KeptIn,
     /// The names, or paths of two names.
     pub names: &'static [&'static str],
-    /// How many levels of folders are looked through, of which these are the first. What is in a `node_modules` is
-    /// passed over.
-    pub depth: u32,
+    /// How far below these folders. What is in a `node_modules` is passed over.
+    pub reach: Reach,
     /// Where the rule came from.
     pub origin: Origin,
+}
+
+/// How far below a folder names are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// As many levels of folders are looked through, of which the folder itself is the first.
+    Levels(u32),
+    /// At every depth, with all that [`crate::dotfiles::TABLE`] says, and as they come into being.
+    Everywhere,
+}
+
+impl Reach {
+    /// How many levels of folders are looked through.
+    #[must_use]
+    pub fn levels(self) -> u32 {
+        match self {
+            Reach::Levels(levels) => levels,
+            Reach::Everywhere => u32::MAX,
+        }
+    }
 }
 
 /// In which folders names are kept.
@@ -237,6 +254,8 @@ pub struct PathRule {
     pub lenient: bool,
     /// Whether a deny of reading holds whatever other rules show.
     pub without_exceptions: bool,
+    /// Whether a profile says it. What the caller says himself and a profile keeps from having any effect is an error.
+    pub of_profile: bool,
     /// Where a glob looks, and where git repositories are looked for in what the rule opens for writing.
     pub look: SearchScope,
     /// Where the rule came from.
@@ -291,6 +310,9 @@ pub struct MountPoint {
     pub target: PathBuf,
     /// Whether it can be written.
     pub access: MountAccess,
+    /// What happens when there is nothing at the source: refuse to start, leave it out, or create a folder there, in which
+    /// places are made as well for what is mounted in it.
+    pub missing: Missing,
     /// Where the rule came from.
     pub origin: Origin,
 }
@@ -328,6 +350,17 @@ pub enum TmpMode {
     Host,
 }
 
+/// Which home the command sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HomeMode {
+    /// A fresh one that goes away with the sandbox. Of the host's only what [`crate::home::shown`] lists is in it, and what rules
+    /// allow. Other users' homes are closed.
+    Private,
+    /// The host's, under the same rules as any other folder.
+    #[default]
+    Host,
+}
+
 /// Parent proxies by what goes through them. What is not said, the caller's own variables say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProxyByKind {
@@ -342,7 +375,7 @@ pub struct ProxyByKind {
 pub struct NetworkPolicy {
     /// Which network the sandbox uses.
     pub mode: NetworkMode,
-    /// Hosts that can be reached in [`NetworkMode::AllowList`].
+    /// Hosts that can be reached in [`NetworkMode::AllowList`], and beside the public ones in [`NetworkMode::Public`].
     pub allow: Vec<HostRule>,
     /// Hosts that cannot be reached even if allowed; checked first.
     pub deny: Vec<HostRule>,
@@ -389,7 +422,7 @@ impl NetworkPolicy {
     /// Whether something outside the sandbox has to serve its network.
     #[must_use]
     pub fn needs_gate(&self) -> bool {
-        self.mode == NetworkMode::AllowList || !self.publish.is_empty() || !self.relays.is_empty()
+        self.mode.is_gated() || !self.publish.is_empty() || !self.relays.is_empty()
     }
 }
 
@@ -515,12 +548,21 @@ pub enum NetworkMode {
     Host,
     /// A network of its own from which only the allowed hosts can be reached.
     AllowList,
+    /// A network of its own from which every public address can be reached, and the allowed hosts: the internet without this
+    /// host and the networks around it.
+    Public,
 }
 
 impl NetworkMode {
     /// Another name for [`NetworkMode::AllowList`].
     #[expect(non_upper_case_globals, reason = "it is used as a variant")]
     pub const Whitelist: NetworkMode = NetworkMode::AllowList;
+
+    /// Whether the gate decides about each connection.
+    #[must_use]
+    pub fn is_gated(self) -> bool {
+        matches!(self, NetworkMode::AllowList | NetworkMode::Public)
+    }
 }
 
 /// Which unix sockets a command can create or reach. The host's daemons (Docker, D-Bus, ssh-agent) listen on them,
@@ -535,6 +577,11 @@ pub enum UnixSockets {
     /// Any whose path the command can see.
     All,
 }
+
+/// As many descriptors a process of a command has open at most, where nobody says how many, and no fewer than the caller allows.
+pub const UNSAID_OPEN_FILES: u32 = 4096;
+/// What the private /tmp and /dev/shm hold, where nobody says it.
+pub const UNSAID_TMP_BYTES: u64 = 2 << 30;
 
 /// How much of the machine can be used. `None` means that kennel sets no limit.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -551,7 +598,7 @@ pub struct Limits {
     pub cpu_time: Option<Duration>,
     /// Number of processes and threads at once.
     pub pids: Option<u32>,
-    /// Open descriptors of each process.
+    /// Open descriptors of each process; `u32::MAX`: as many as the caller's. Unsaid, on Linux at most 4,096.
     pub open_files: Option<u32>,
     /// Bytes of the largest file that can be written.
     pub file_size: Option<u64>,

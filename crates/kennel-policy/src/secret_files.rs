@@ -109,6 +109,7 @@ fn hidden(path: &Path, why: String) -> PathRule {
         follow_link: true,
         lenient: true,
         without_exceptions: true,
+        of_profile: false,
         look: SearchScope::Nowhere,
         origin: Origin(why),
     }
@@ -126,7 +127,7 @@ mod tests {
             mode,
             hosts: Vec::new(),
             variable: None,
-            files: files.iter().map(|path| MaskedFile { path: path.into() }).collect(),
+            files: files.iter().map(|path| MaskedFile { path: path.into(), rest: false }).collect(),
             swap_in: SwapIn::default(),
             parts: None,
             absent: AbsentSecret::Error,

@@ -7,7 +7,7 @@
 
 use std::ffi::OsStr;
 
-use crate::environment::is_same;
+use crate::ostext::is_same;
 use crate::policy::{EnvironmentPolicy, SecretVariables};
 
 /// What names of secrets look like, in whatever case: `*` stands for anything, also for nothing at all.
@@ -48,7 +48,7 @@ pub const NAMES: &[&str] = &[
 
 /// What a word of a value looks like that is a secret whatever the variable's name: `Authorization: token ghp_…` as well as
 /// `ghp_…`. A path is one word, so that a folder may be called as it likes.
-pub struct Form {
+pub struct NameForm {
     /// How the word starts.
     pub start: &'static str,
     /// How many more letters, digits, `-`, `_`, `.` and `=` follow at least.
@@ -58,31 +58,31 @@ pub struct Form {
 }
 
 /// The forms of keys that name their maker.
-pub const FORMS: &[Form] = &[
-    Form { start: "sk-", more: 16, what: "a key of OpenAI, Anthropic and others" },
-    Form { start: "sk_live_", more: 16, what: "a key of Stripe" },
-    Form { start: "rk_live_", more: 16, what: "a key of Stripe" },
-    Form { start: "ghp_", more: 20, what: "a token of GitHub" },
-    Form { start: "gho_", more: 20, what: "a token of GitHub" },
-    Form { start: "ghu_", more: 20, what: "a token of GitHub" },
-    Form { start: "ghs_", more: 20, what: "a token of GitHub" },
-    Form { start: "ghr_", more: 20, what: "a token of GitHub" },
-    Form { start: "github_pat_", more: 20, what: "a token of GitHub" },
-    Form { start: "glpat-", more: 16, what: "a token of GitLab" },
-    Form { start: "xoxb-", more: 10, what: "a token of Slack" },
-    Form { start: "xoxp-", more: 10, what: "a token of Slack" },
-    Form { start: "xoxa-", more: 10, what: "a token of Slack" },
-    Form { start: "xoxs-", more: 10, what: "a token of Slack" },
-    Form { start: "xapp-", more: 10, what: "a token of Slack" },
-    Form { start: "AKIA", more: 16, what: "a key of AWS" },
-    Form { start: "ASIA", more: 16, what: "a key of AWS" },
-    Form { start: "AIza", more: 30, what: "a key of Google" },
-    Form { start: "ya29.", more: 20, what: "a token of Google" },
-    Form { start: "hf_", more: 20, what: "a token of Hugging Face" },
-    Form { start: "npm_", more: 30, what: "a token of npm" },
-    Form { start: "pypi-", more: 30, what: "a token of PyPI" },
-    Form { start: "dop_v1_", more: 30, what: "a token of DigitalOcean" },
-    Form { start: "eyJ", more: 30, what: "a signed token (JWT)" },
+pub const FORMS: &[NameForm] = &[
+    NameForm { start: "sk-", more: 16, what: "a key of OpenAI, Anthropic and others" },
+    NameForm { start: "sk_live_", more: 16, what: "a key of Stripe" },
+    NameForm { start: "rk_live_", more: 16, what: "a key of Stripe" },
+    NameForm { start: "ghp_", more: 20, what: "a token of GitHub" },
+    NameForm { start: "gho_", more: 20, what: "a token of GitHub" },
+    NameForm { start: "ghu_", more: 20, what: "a token of GitHub" },
+    NameForm { start: "ghs_", more: 20, what: "a token of GitHub" },
+    NameForm { start: "ghr_", more: 20, what: "a token of GitHub" },
+    NameForm { start: "github_pat_", more: 20, what: "a token of GitHub" },
+    NameForm { start: "glpat-", more: 16, what: "a token of GitLab" },
+    NameForm { start: "xoxb-", more: 10, what: "a token of Slack" },
+    NameForm { start: "xoxp-", more: 10, what: "a token of Slack" },
+    NameForm { start: "xoxa-", more: 10, what: "a token of Slack" },
+    NameForm { start: "xoxs-", more: 10, what: "a token of Slack" },
+    NameForm { start: "xapp-", more: 10, what: "a token of Slack" },
+    NameForm { start: "AKIA", more: 16, what: "a key of AWS" },
+    NameForm { start: "ASIA", more: 16, what: "a key of AWS" },
+    NameForm { start: "AIza", more: 30, what: "a key of Google" },
+    NameForm { start: "ya29.", more: 20, what: "a token of Google" },
+    NameForm { start: "hf_", more: 20, what: "a token of Hugging Face" },
+    NameForm { start: "npm_", more: 30, what: "a token of npm" },
+    NameForm { start: "pypi-", more: 30, what: "a token of PyPI" },
+    NameForm { start: "dop_v1_", more: 30, what: "a token of DigitalOcean" },
+    NameForm { start: "eyJ", more: 30, what: "a signed token (JWT)" },
 ];
 
 /// What else a value can hold: these are looked for anywhere in it.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::domain::HostRule;
 use crate::extract::ExtractPattern;
-use crate::policy::Origin;
+use crate::origin::Origin;
 
 pub mod known;
 
@@ -148,6 +148,8 @@ pub struct SwapIn {
 pub struct MaskedFile {
     /// Its path, inside and outside.
     pub path: PathBuf,
+    /// Whether the rest of the host's file shows, too. Otherwise only the secret's place does.
+    pub rest: bool,
 }
 
 /// What of the encrypted traffic the gate reads.

@@ -13,9 +13,11 @@ use crate::gateway::{Budget, Price};
 use crate::http_rule::HttpRule;
 use crate::pattern::PathPattern;
 use crate::policy::{
-    GitLevel, Missing, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress, PublishedPort,
-    ReadModel, RootFsWrite, SeccompProfile, SecretVariables, TmpMode, TmpfsMount, UnixSockets, UserMode,
+    GitLevel, HomeMode, Missing, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress,
+    PublishedPort, ReadModel, RootFsWrite, SeccompProfile, SecretVariables, TmpMode, TmpfsMount, UnixSockets,
+    UserMode,
 };
+use crate::registries::Registry;
 use crate::users::UserEntry;
 
 pub(crate) mod json;
@@ -25,6 +27,8 @@ mod provider;
 mod read;
 mod schema;
 mod secret;
+mod store;
+mod switch;
 mod text;
 pub(crate) mod tree;
 
@@ -35,6 +39,8 @@ pub use provider::{KeySource, ProviderEntry};
 pub use read::{Provenance, parse};
 pub use schema::schema;
 pub use secret::SecretEntry;
+pub use store::Store;
+pub use switch::{Switch, Switches};
 pub use text::{ValueError, name, profile_name, variable};
 
 /// The settings of one source. Settings that it does not have are `None`, or an empty list.
@@ -42,10 +48,8 @@ pub use text::{ValueError, name, profile_name, variable};
 pub struct Settings {
     /// The file it came from, as the user would name it.
     pub file: Option<String>,
-    /// The profile that these settings build on.
-    pub profile: Option<Stated<String>>,
-    /// Run without protections this host cannot enforce.
-    pub best_effort: Option<Stated<bool>>,
+    /// The profiles that these settings build on, in order.
+    pub profiles: Vec<Stated<String>>,
     /// `[files]`
     pub files: FileSettings,
     /// `[network]`
@@ -60,6 +64,8 @@ pub struct Settings {
     pub secrets: Vec<SecretEntry>,
     /// `[gateway]`
     pub gateway: GatewaySettings,
+    /// Settings of all sections that are on or off, and that the policy takes as they are.
+    pub switches: Switches,
 }
 
 /// A value and where it was set.
@@ -85,13 +91,11 @@ pub struct FileSettings {
     pub precedence: Option<Stated<Precedence>>,
     pub git: Option<Stated<GitLevel>>,
     pub protect_dotfiles: Option<Stated<bool>>,
-    pub refuse_home: Option<Stated<bool>>,
     pub on_replace: Option<Stated<OnReplace>>,
     pub mounts: Vec<MountPoint>,
     pub tmpfs: Vec<TmpfsMount>,
     pub tmp: Option<Stated<TmpMode>>,
-    pub host_run: Option<Stated<bool>>,
-    pub system: Option<Stated<bool>>,
+    pub home: Option<Stated<HomeMode>>,
     pub devices: Vec<PathEntry>,
 }
 
@@ -112,18 +116,16 @@ pub struct PathEntry {
 pub struct NetworkSettings {
     pub mode: Option<Stated<NetworkMode>>,
     pub allow: Vec<HostRule>,
+    pub allow_registries: Vec<Stated<&'static Registry>>,
     /// The entries of `allow` that are rules about requests.
     pub http: Vec<HttpRule>,
     pub deny: Vec<HostRule>,
     pub terminate: Vec<HostRule>,
     pub no_terminate: Vec<HostRule>,
     pub extra_ca: Vec<Stated<PathBuf>>,
-    pub system_bundles: Option<Stated<bool>>,
     pub ask: Option<Stated<bool>>,
     pub ask_timeout: Option<Stated<Option<Duration>>>,
-    pub allow_sni_mismatch: Option<Stated<bool>>,
     pub publish: Vec<PublishedPort>,
-    pub allow_ech: Option<Stated<bool>>,
     pub parent_proxy: Option<Stated<ProxyAddress>>,
     pub no_proxy: Option<Stated<String>>,
     pub http_proxy_port: Option<Stated<u16>>,

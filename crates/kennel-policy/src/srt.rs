@@ -20,7 +20,7 @@ mod meaning;
 mod read;
 mod schema;
 
-pub use meaning::Surroundings;
+pub use meaning::SrtContext;
 pub use read::parse;
 
 /// How deep below the working directory dangerous names are looked for unless the settings say otherwise.

@@ -1,6 +1,6 @@
 //! The users of a sandbox that has several: their names as they are written, and their numbers.
 
-use crate::policy::Origin;
+use crate::origin::Origin;
 use crate::printed::show;
 use crate::quantity;
 

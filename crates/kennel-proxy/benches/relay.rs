@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use kennel_policy::domain::{HostRule, ListKind};
+use kennel_policy::listeners::SocketRole;
 use kennel_proxy::netlink::{Batch, DoorPorts, redirect, routes};
 use kennel_proxy::{Gate, GateSockets, Rules, Settings};
 
@@ -303,9 +304,11 @@ fn gate() {
     let gate = Gate::new(Rules::new(allow.to_vec(), vec![]), Settings::default());
     let _open = gate
         .open(GateSockets {
-            proxy: vec![proxy.into()],
-            transparent: vec![transparent.into()],
-            dns_udp: vec![dns.into()],
+            sockets: vec![
+                (SocketRole::Proxy, proxy.into()),
+                (SocketRole::Transparent, transparent.into()),
+                (SocketRole::DnsUdp, dns.into()),
+            ],
             ..GateSockets::default()
         })
         .expect("an open gate");

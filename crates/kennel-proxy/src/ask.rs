@@ -13,8 +13,8 @@ use std::time::Duration;
 use kennel_policy::domain::Host;
 use tokio::sync::watch;
 
-use crate::gate::Target;
 use crate::record::Door;
+use crate::route::Target;
 
 /// Whom to ask.
 pub type Ask = Arc<dyn Fn(&Question) -> Answer + Send + Sync>;
@@ -51,8 +51,8 @@ pub(crate) enum AskResult {
 }
 
 /// The most questions that wait for their turn; the ones beyond are answered with no.
-const MOST_WAITING: usize = 64;
-const MOST_REMEMBERED: usize = 1024;
+const MAX_WAITING: usize = 64;
+const MAX_REMEMBERED: usize = 1024;
 
 /// How far a question has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ impl Asker {
     }
 
     fn start(&self) -> Option<SyncSender<Job>> {
-        let (sender, jobs) = sync_channel::<Job>(MOST_WAITING);
+        let (sender, jobs) = sync_channel::<Job>(MAX_WAITING);
         let (ask, state) = (Arc::clone(&self.ask), Arc::clone(&self.state));
         let work = move || {
             for (question, sender) in jobs {
@@ -160,7 +160,7 @@ impl Asker {
                 let mut state = lock(&state);
                 state.open.remove(&target);
                 let holds = matches!(answer, Answer::Allow | Answer::Deny) && state.generation == generation;
-                if holds && state.answers.len() < MOST_REMEMBERED {
+                if holds && state.answers.len() < MAX_REMEMBERED {
                     state.answers.insert(target, answer);
                 }
                 drop(state);

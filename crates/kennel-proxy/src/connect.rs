@@ -9,15 +9,26 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::clock::within;
-use crate::gate::{Route, Target, Times};
 use crate::http::head::{self, Field, Request, Response};
 use crate::parent::ParentProxy;
+use crate::record::Door;
 use crate::relay::{Wire, send};
+use crate::route::{Route, Target};
 use crate::rules::HOST_ALIAS;
+use crate::times::Times;
 use crate::{sockets, socks};
 
 /// RFC 8305 §5: how long the next address waits for the one before it.
 const STAGGER: Duration = Duration::from_millis(250);
+
+/// A connection that was let through and answered for. Doors hand it back and end, so that what they needed to
+/// get here is freed: a connection may live for days, and there may be a thousand of them.
+pub(crate) struct Tunnel {
+    pub(crate) client: Wire,
+    pub(crate) upstream: Wire,
+    pub(crate) target: Target,
+    pub(crate) door: Door,
+}
 
 /// Connects for bytes: by a parent proxy this is a `CONNECT`.
 pub(crate) async fn tunnel(route: &Route, target: &Target, times: Times) -> io::Result<Wire> {
@@ -165,7 +176,7 @@ async fn connect_through(
             };
         }
         seen = wire.inbox.len();
-        if seen > head::MOST_HEAD || wire.fill().await? == 0 {
+        if seen > head::MAX_HEAD || wire.fill().await? == 0 {
             return Err(io::Error::other("the parent proxy gave no answer"));
         }
     }

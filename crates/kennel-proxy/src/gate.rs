@@ -3,7 +3,6 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Duration;
 
 use kennel_policy::domain::{Host, HostRule};
 use kennel_policy::printed::Ascii;
@@ -17,11 +16,12 @@ use crate::gateway::Gateway;
 use crate::inspect::Inspector;
 use crate::parent::{ParentProxies, ParentProxy};
 use crate::record::{self, Door, Ledger, Record, Verdict};
-use crate::relay::Patience;
 use crate::resolver::{ResolveError, Resolver, ResolverSettings};
-use crate::rules::{Decision, DenyReason, HOST_ALIAS, Rules};
+use crate::route::{Exit, Route, Target};
+use crate::rules::{self, Decision, DenyReason, HOST_ALIAS, Rules};
 use crate::sockets;
 use crate::synthetic::{Pair, SyntheticNames};
+use crate::times::Times;
 
 /// How a gate is set up; what cannot change while it is open.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ pub struct Settings {
     /// What is read of requests; `None` for no more than is needed to know the host.
     #[cfg(unix)]
     pub inspect: Option<Arc<Inspector>>,
-    /// The way to models; its listeners are [`crate::GateSockets::gateway`].
+    /// The model gateway.
     #[cfg(unix)]
     pub gateway: Option<Arc<Gateway>>,
 }
@@ -89,45 +89,6 @@ pub struct External {
     pub socks: Option<u16>,
 }
 
-/// How long anything may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Times {
-    /// Until a client has sent a whole request head, SOCKS message or ClientHello.
-    pub head: Duration,
-    /// Until a client sends its next request over a connection that is kept.
-    pub idle: Duration,
-    /// Until a server has accepted.
-    pub connect: Duration,
-    /// Until a server begins to answer a request. Long: a model may think for minutes before its first byte.
-    pub response: Duration,
-    /// Until a peer takes some of the bytes that wait for it.
-    pub stall: Duration,
-    /// Without a byte once one side has ended.
-    pub half_closed: Duration,
-    /// Until whoever is asked about a host answers.
-    pub ask: Duration,
-}
-
-impl Default for Times {
-    fn default() -> Self {
-        Times {
-            head: Duration::from_secs(30),
-            idle: Duration::from_secs(120),
-            connect: Duration::from_secs(30),
-            response: Duration::from_secs(900),
-            stall: Duration::from_secs(900),
-            half_closed: Duration::from_secs(600),
-            ask: Duration::from_secs(60),
-        }
-    }
-}
-
-impl Times {
-    pub(crate) fn patience(self) -> Patience {
-        Patience { stall: self.stall, half_closed: self.half_closed }
-    }
-}
-
 /// The network gate of one sandbox. Clones are the same gate.
 ///
 /// ```
@@ -161,22 +122,6 @@ impl fmt::Debug for Gate {
     }
 }
 
-/// A host and port that someone wants to reach.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Target {
-    pub(crate) host: Host,
-    pub(crate) port: u16,
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.host {
-            Host::Ip(IpAddr::V6(address)) => write!(f, "[{address}]:{}", self.port),
-            host => write!(f, "{host}:{}", self.port),
-        }
-    }
-}
-
 /// Why a connection was not let through.
 #[derive(Clone, Debug)]
 pub(crate) struct Denial {
@@ -202,25 +147,6 @@ pub(crate) enum Refusal {
     Unresolved(ResolveError),
 }
 
-/// The way to a host that was allowed.
-pub(crate) enum Route {
-    /// Straight to one of these, which were all checked.
-    Direct(Vec<SocketAddr>),
-    /// By a proxy, whose own addresses these are.
-    Parent(ParentProxy, Vec<SocketAddr>),
-    /// By a SOCKS proxy there.
-    Socks(SocketAddr),
-}
-
-/// What kind of exit a connection needs from a parent proxy.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
-    /// A plain HTTP request.
-    Request,
-    /// Bytes.
-    Tunnel,
-}
-
 impl Gate {
     /// A gate with these rules. Nothing runs and no descriptor is opened before [`Gate::open`].
     #[must_use]
@@ -234,14 +160,6 @@ impl Gate {
             asker,
             settings,
         }))
-    }
-
-    /// A gate with the same rules and other settings, in the place of one that nobody has used.
-    #[must_use]
-    pub fn set_up_again(&self, change: impl FnOnce(&mut Settings)) -> Self {
-        let mut settings = self.0.settings.clone();
-        change(&mut settings);
-        Gate::new(Rules::clone(&self.rules()), settings)
     }
 
     /// What the rules say about a host and port. Nothing is recorded and nobody is asked.
@@ -262,8 +180,8 @@ impl Gate {
 
     /// The same with other lists only.
     pub fn update_lists(&self, allow: Vec<HostRule>, deny: Vec<HostRule>) {
-        let Rules { unlisted, allow_sni_mismatch, allow_ech, .. } = *self.rules();
-        self.update(Rules { unlisted, allow_sni_mismatch, allow_ech, ..Rules::new(allow, deny) });
+        let Rules { allow, deny, .. } = Rules::new(allow, deny);
+        self.update(Rules { allow, deny, ..Rules::clone(&self.rules()) });
     }
 
     /// Every decision so far, in the order in which they were first made.
@@ -274,8 +192,8 @@ impl Gate {
 
     /// How many decisions there were beyond those that are kept one by one.
     #[must_use]
-    pub fn unkept(&self) -> u64 {
-        lock(&self.0.ledger).unkept()
+    pub fn dropped_records(&self) -> u64 {
+        lock(&self.0.ledger).dropped_records()
     }
 
     /// What was blocked so far, for the user's terminal; empty when nothing was.
@@ -288,16 +206,7 @@ impl Gate {
     #[must_use]
     pub fn summary_advising(&self, advice: &str) -> String {
         let ledger = lock(&self.0.ledger);
-        record::summary(&ledger.records(), ledger.unkept(), advice)
-    }
-
-    /// Whether requests are read, and not only carried.
-    pub(crate) fn reads_requests(&self) -> bool {
-        #[cfg(unix)]
-        let reads = self.0.settings.inspect.is_some();
-        #[cfg(not(unix))]
-        let reads = false;
-        reads
+        record::summary(&ledger.records(), ledger.dropped_records(), advice)
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -344,7 +253,7 @@ impl Gate {
     pub(crate) fn deny_text(&self, host: &str, port: u16, door: Door, why: impl fmt::Display) -> Denial {
         let reason = DenyReason::Malformed(why.to_string()).cut();
         // Not as it came: whoever reads the report may show it on a terminal.
-        let host = record::cut(&Ascii(&record::cut(host)).to_string());
+        let host = rules::cut(&Ascii(&rules::cut(host)).to_string());
         self.note(&host, Some(port), door, Verdict::Denied(reason.clone()), None);
         Denial { target: format!("{host}:{port}"), reason, rule: None }
     }
@@ -355,8 +264,13 @@ impl Gate {
         let rules = self.rules();
         let Target { host, port } = target;
         let deny = |reason, rule| Refusal::Denied(self.deny(target, door, reason, rule));
+        let mut public = false;
         let (rule, asked) = match rules.decide(host, *port) {
             Decision::Allow { rule } => (Some(rule), false),
+            Decision::Public => {
+                public = true;
+                (None, false)
+            }
             Decision::Deny { reason, rule } => return Err(deny(reason, rule)),
             Decision::Ask => match self.ask(target, door).await {
                 Ok(()) => (None, true),
@@ -366,6 +280,10 @@ impl Gate {
         let allowed = || self.note(&host.to_string(), Some(*port), door, Verdict::Allowed, rule.as_deref());
         let (external, parent) = (self.external(exit), self.parent(target, exit));
         if external.is_some() || parent.is_some() {
+            if public {
+                // A policy with both does not start. A proxy would look the name up by itself.
+                return Err(deny(DenyReason::NotListed, None));
+            }
             // Only an address that was given as such can be checked; names are the parent's to look up.
             if let (Host::Ip(address), false) = (host, asked)
                 && let Err(reason) = rules.check_address(*address, *port, sockets::is_own_address)
@@ -395,7 +313,11 @@ impl Gate {
         let mut refused = None;
         let mut checked = Vec::with_capacity(addresses.len());
         for address in addresses {
-            match rules.check_address(address.ip(), *port, sockets::is_own_address) {
+            let checking = match public {
+                true => rules.check_public_address(address.ip(), *port, sockets::is_own_address),
+                false => rules.check_address(address.ip(), *port, sockets::is_own_address),
+            };
+            match checking {
                 Ok(()) => checked.push(address),
                 Err(reason) => refused = refused.or(Some(reason)),
             }
@@ -429,7 +351,7 @@ impl Gate {
 
     /// Names that *mean* the host's loopback: who allows one of them wants just that.
     fn leads_to_this_host_by_name(host: &Host) -> bool {
-        matches!(host, Host::Name(name) if name == HOST_ALIAS || name == "localhost")
+        matches!(host, Host::Name(name) if rules::is_this_host(name))
     }
 
     async fn ask(&self, target: &Target, door: Door) -> Result<(), DenyReason> {

@@ -16,6 +16,7 @@ mod clock;
 mod connect;
 pub mod dns;
 mod doors;
+mod forward;
 mod gate;
 #[cfg(unix)]
 pub mod gateway;
@@ -26,32 +27,37 @@ mod inspect;
 pub mod netlink;
 mod open;
 mod parent;
-mod places;
 pub mod protocols;
 mod random;
 mod record;
 mod relay;
 mod resolver;
+mod route;
 mod rules;
 #[cfg(unix)]
 pub mod secrets;
+#[cfg(unix)]
+mod services;
+mod slots;
 mod sockets;
 pub mod socks;
 pub mod ssh;
 pub mod synthetic;
+mod times;
 pub mod tls;
 
 pub use address::{AddressClass, classify};
 pub use ask::{Answer, Ask, Question};
 pub use auth::Credentials;
 pub use client::{Program, Transport, Who};
-pub use gate::{External, Gate, Settings, Times};
+pub use gate::{External, Gate, Settings};
 #[cfg(unix)]
 pub use inspect::{Authority, AuthorityError, BUNDLES, Inspect, Inspector, Roots, RootsError};
 pub use open::{GateSockets, OpenError, OpenGate};
 pub use parent::{Bypass, ParentProxies, ParentProxy, ParentProxyError};
 pub use random::random;
-pub use record::{BY_SETTING, Door, MOST_RECORDS, Record, Verdict, summary};
+pub use record::{BY_SETTING, Door, MAX_RECORDS, Record, Verdict, summary};
 pub use resolver::{ResolveError, ResolverSettings};
 pub use rules::{Decision, DenyReason, HOST_ALIAS, Rules, Unlisted};
 pub use sockets::Socket;
+pub use times::Times;

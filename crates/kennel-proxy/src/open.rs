@@ -5,10 +5,10 @@
 use std::io;
 use std::net::{TcpListener as StdListener, UdpSocket as StdUdpSocket};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use kennel_policy::listeners::SocketRole;
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
@@ -17,35 +17,22 @@ use crate::client::{CLIENT, Client, Transport, Who};
 use crate::clock;
 use crate::doors;
 use crate::gate::Gate;
-#[cfg(unix)]
-use crate::gateway::{self, Gateway};
 use crate::inside::Source;
-use crate::places::{Company, Share};
 use crate::relay::Wire;
+#[cfg(unix)]
+use crate::services;
+use crate::slots::{ConnectionSlots, DescriptorBudget};
 use crate::sockets::{self, Socket};
 
-/// The sockets of a sandbox, made inside its network namespace. A socket stays in the namespace it was made in, so
-/// the gate accepts from these and connects out from its own.
+/// The sockets of a sandbox, made inside its network namespace, and what the doors behind them need. A socket stays in the namespace
+/// it was made in, so the gate accepts from these and connects out from its own.
 #[derive(Debug, Default)]
 pub struct GateSockets {
-    /// Listeners for HTTP and SOCKS5.
-    pub proxy: Vec<Socket>,
-    /// Listeners to which plain connections are delivered.
-    pub transparent: Vec<Socket>,
-    /// Bound UDP sockets for look-ups.
-    pub dns_udp: Vec<Socket>,
-    /// Listeners for look-ups over TCP.
-    pub dns_tcp: Vec<Socket>,
-    /// Listeners of *this* side, each with the port inside that it leads to.
-    pub published: Vec<(Socket, u16)>,
-    /// Listeners inside, each with the port of this host's loopback that it leads to, and what is sent there first.
-    pub relays: Vec<(Socket, u16, Vec<u8>)>,
-    /// Listeners inside for the model gateway, each with the number of its provider ([`crate::gateway::GatewaySettings`]).
-    #[cfg(unix)]
-    pub gateway: Vec<(Socket, usize)>,
-    /// Pairs of listeners inside, on its loopback, one pair for each address family: what is published is reached by
-    /// sockets that are made from these.
-    pub inside: Vec<(Socket, Socket)>,
+    /// Each with what it is for. Those of published ports are listeners of *this* side, and reach the inside by pairs of
+    /// [`SocketRole::OutboundSocket`] and [`SocketRole::ConnectTarget`], one pair for each address family, one behind the other.
+    pub sockets: Vec<(SocketRole, Socket)>,
+    /// What is sent first to a port of this host's loopback that is found inside, by the port.
+    pub greetings: Vec<(u16, Vec<u8>)>,
     /// Tells which program a client is.
     pub who: Option<Who>,
     /// Whether this process has no other gate, and nothing else that needs many descriptors.
@@ -83,86 +70,65 @@ impl Drop for OpenGate {
     }
 }
 
-#[derive(Clone)]
-enum Kind {
-    Proxy,
-    Transparent,
-    Dns,
-    /// From this side to a port inside.
-    Published(u16),
-    /// From the inside to a port of this host's loopback, which is sent this first.
-    Relay(u16, Arc<[u8]>),
-    /// To a provider of models.
-    #[cfg(unix)]
-    Gateway(Arc<Gateway>, usize),
+/// What connections that come in may need beside the gate.
+struct Doors {
+    gate: Gate,
+    /// Sockets that reach the inside.
+    sources: Vec<Source>,
+    greetings: Vec<(u16, Vec<u8>)>,
 }
 
 impl Gate {
-    /// Serves these doors on a thread of its own until the result is dropped.
-    pub fn open(&self, doors: GateSockets) -> Result<OpenGate, OpenError> {
+    /// Serves these sockets on a thread of its own until the result is dropped.
+    pub fn open(&self, sockets: GateSockets) -> Result<OpenGate, OpenError> {
         let failed = |step| move |source| OpenError { step, source };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
             .build()
             .map_err(failed("starting its event loop"))?;
-        let mut listeners = Vec::new();
-        let mut packets = Vec::new();
-        let mut sources = Vec::new();
+        let GateSockets { sockets, greetings, who, alone } = sockets;
+        let (mut listeners, mut packets, mut sources, mut outbound) =
+            (Vec::new(), Vec::new(), Vec::new(), None);
         {
             let _inside = runtime.enter();
-            let kinds = [
-                (doors.proxy, Kind::Proxy),
-                (doors.transparent, Kind::Transparent),
-                (doors.dns_tcp, Kind::Dns),
-            ];
-            for (sockets, kind) in kinds {
-                for socket in sockets {
-                    let listener = listener(socket).map_err(failed("taking over a listener"))?;
-                    listeners.push((listener, kind.clone()));
+            for (role, socket) in sockets {
+                match role {
+                    SocketRole::DnsUdp => {
+                        packets.push(packet_socket(socket).map_err(failed("taking over a UDP socket"))?);
+                    }
+                    SocketRole::OutboundSocket => outbound = Some(socket),
+                    SocketRole::ConnectTarget => {
+                        let source =
+                            outbound.take().map(|outbound| Source::new(outbound, socket)).transpose();
+                        sources.extend(source.map_err(failed("taking over sockets"))?);
+                    }
+                    // A listener without a door behind it is closed.
+                    _ if !self.has_door(role, &greetings) => {}
+                    _ => {
+                        let listener = listener(socket).map_err(failed("taking over a listener"))?;
+                        #[cfg(unix)]
+                        self.tell_gateway(role, &listener).map_err(failed("asking for a listener's port"))?;
+                        listeners.push((listener, role));
+                    }
                 }
-            }
-            for (socket, port) in doors.published {
-                let listener = listener(socket).map_err(failed("taking over a published port"))?;
-                listeners.push((listener, Kind::Published(port)));
-            }
-            for (socket, port, greeting) in doors.relays {
-                let listener = listener(socket).map_err(failed("taking over a port of the host's"))?;
-                listeners.push((listener, Kind::Relay(port, greeting.into())));
-            }
-            #[cfg(unix)]
-            for (socket, number) in doors.gateway {
-                let listener =
-                    listener(socket).map_err(failed("taking over a listener of the model gateway"))?;
-                // A listener without a provider is closed.
-                if let Some(gateway) = self.settings().gateway.clone().filter(|own| own.has(number)) {
-                    let address = listener.local_addr().map_err(failed("asking for a listener's port"))?;
-                    gateway.listens(address.port(), number);
-                    listeners.push((listener, Kind::Gateway(gateway, number)));
-                }
-            }
-            for (connector, listener) in doors.inside {
-                sources.push(Source::new(connector, listener).map_err(failed("taking over sockets"))?);
-            }
-            for socket in doors.dns_udp {
-                packets.push(packet_socket(socket).map_err(failed("taking over a UDP socket"))?);
             }
         }
         let (stop, stopped) = oneshot::channel();
-        let (gate, who) = (self.clone(), doors.who);
-        let company = if doors.alone { Company::Nobody } else { Company::Others };
+        let gate = self.clone();
+        let descriptors = if alone { DescriptorBudget::Whole } else { DescriptorBudget::Shared };
         let work = move || {
             let tasks = LocalSet::new();
             let most = gate.settings().most_connections;
-            let (from_inside, from_outside) = (Share::new(most, company), Share::new(most, company));
-            let sources: Rc<[Source]> = sources.into();
-            for (listener, kind) in listeners {
-                let published = matches!(kind, Kind::Published(_));
-                let share = if published { &from_outside } else { &from_inside };
-                let (share, sources) = (share.clone(), Rc::clone(&sources));
+            let (from_inside, from_outside) =
+                (ConnectionSlots::new(most, descriptors), ConnectionSlots::new(most, descriptors));
+            let doors = Rc::new(Doors { gate: gate.clone(), sources, greetings });
+            for (listener, role) in listeners {
+                let published = matches!(role, SocketRole::Published { .. });
+                let slots = if published { &from_outside } else { &from_inside };
                 // A client of this side is nobody inside.
                 let who = who.clone().filter(|_| !published);
-                tasks.spawn_local(accept(gate.clone(), listener, kind, share, sources, who));
+                tasks.spawn_local(accept(Rc::clone(&doors), listener, role, slots.clone(), who));
             }
             for socket in packets {
                 let (gate, who) = (gate.clone(), who.clone());
@@ -178,6 +144,29 @@ impl Gate {
             .map_err(failed("starting its thread"))?;
         Ok(OpenGate { stop: Some(stop), thread: Some(thread) })
     }
+
+    /// Whether this gate has something behind a listener.
+    fn has_door(&self, role: SocketRole, greetings: &[(u16, Vec<u8>)]) -> bool {
+        match role {
+            SocketRole::Relay { port } => greetings.iter().any(|(own, _)| *own == port),
+            #[cfg(unix)]
+            SocketRole::Gateway { provider } => {
+                self.settings().gateway.as_ref().is_some_and(|own| own.has(provider.into()))
+            }
+            #[cfg(not(unix))]
+            SocketRole::Gateway { .. } => false,
+            _ => true,
+        }
+    }
+
+    /// The model gateway learns where its providers are found inside.
+    #[cfg(unix)]
+    fn tell_gateway(&self, role: SocketRole, listener: &TcpListener) -> io::Result<()> {
+        if let (SocketRole::Gateway { provider }, Some(gateway)) = (role, &self.settings().gateway) {
+            gateway.listens(listener.local_addr()?.port(), provider.into());
+        }
+        Ok(())
+    }
 }
 
 fn listener(socket: Socket) -> io::Result<TcpListener> {
@@ -192,17 +181,15 @@ fn packet_socket(socket: Socket) -> io::Result<UdpSocket> {
     UdpSocket::from_std(socket)
 }
 
-/// Takes connections for as long as there are places. One that finds none waits, and those behind it wait in the listener's
-/// queue; no place is held for one that has not come.
+/// Takes connections for as long as there are slots. One that finds none waits, and those behind it wait in the listener's
+/// queue; no slot is held for one that has not come.
 async fn accept(
-    gate: Gate,
+    doors: Rc<Doors>,
     listener: TcpListener,
-    kind: Kind,
-    share: Share,
-    sources: Rc<[Source]>,
+    role: SocketRole,
+    slots: ConnectionSlots,
     who: Option<Who>,
 ) {
-    let gate = Rc::new(gate);
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -212,39 +199,48 @@ async fn accept(
                 continue;
             }
         };
-        let place = share.take().await;
-        let (gate, sources, kind) = (Rc::clone(&gate), Rc::clone(&sources), kind.clone());
+        let slot = slots.take().await;
+        let doors = Rc::clone(&doors);
         clock::expect_deadlines();
         let client = Client { who: who.clone(), transport: Transport::Tcp, address };
         let serve = async move {
             sockets::prepare(&stream);
             let client = Wire::new(stream);
+            let Doors { gate, sources, greetings } = &*doors;
             // Each stage is boxed, so that a tunnel holds none of the memory that its opening took.
-            let tunnel = match kind {
-                Kind::Proxy => Box::pin(doors::proxy::serve(&gate, client)).await,
-                Kind::Transparent => Box::pin(doors::transparent::serve(&gate, client)).await,
-                Kind::Dns => {
-                    Box::pin(doors::dns::serve_stream(&gate, client)).await;
+            let tunnel = match role {
+                SocketRole::Proxy => Box::pin(doors::proxy::serve(gate, client)).await,
+                SocketRole::Transparent => Box::pin(doors::transparent::serve(gate, client)).await,
+                SocketRole::DnsTcp => {
+                    Box::pin(doors::dns::serve_stream(gate, client)).await;
                     None
                 }
-                Kind::Published(port) => {
-                    Box::pin(doors::published::serve(&gate, client, &sources, port)).await;
+                SocketRole::Published { inside } => {
+                    Box::pin(doors::published::serve(gate, client, sources, inside)).await;
                     None
                 }
-                Kind::Relay(port, greeting) => {
-                    Box::pin(doors::relay::serve(&gate, client, port, &greeting)).await;
+                SocketRole::Relay { port } => {
+                    if let Some((_, greeting)) = greetings.iter().find(|(own, _)| *own == port) {
+                        Box::pin(doors::relay::serve(gate, client, port, greeting)).await;
+                    }
                     None
                 }
                 #[cfg(unix)]
-                Kind::Gateway(models, number) => {
-                    Box::pin(gateway::serve(&gate, &models, number, client, false)).await;
+                SocketRole::Gateway { provider } => {
+                    if let Some(gateway) = &gate.settings().gateway {
+                        Box::pin(services::gateway::serve(gate, gateway, provider.into(), client)).await;
+                    }
                     None
                 }
+                #[cfg(not(unix))]
+                SocketRole::Gateway { .. } => None,
+                // No listeners.
+                SocketRole::DnsUdp | SocketRole::OutboundSocket | SocketRole::ConnectTarget => None,
             };
             if let Some(tunnel) = tunnel {
-                Box::pin(doors::tunnel::carry(&gate, tunnel)).await;
+                Box::pin(doors::tunnel::carry(gate, tunnel)).await;
             }
-            drop(place);
+            drop(slot);
         };
         tokio::task::spawn_local(CLIENT.scope(client, serve));
     }

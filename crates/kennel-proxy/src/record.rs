@@ -5,25 +5,17 @@ use std::fmt::{self, Write as _};
 
 use kennel_policy::domain::{Host, Protocol};
 use kennel_policy::printed::Ascii;
+use kennel_policy::registries;
 
+use crate::address::AddressClass;
 use crate::client::Program;
 use crate::rules::DenyReason;
 
 /// The most different decisions that are kept, of each kind: what was let through is not crowded out by what was refused. A
 /// program that tries a million names fills this table once; what comes after is only counted.
-pub const MOST_RECORDS: usize = 512;
+pub const MAX_RECORDS: usize = 512;
 /// The most hosts that the summary names.
-const MOST_LINES: usize = 20;
-/// The most characters of a text that a program inside chose: a name has 253, and what is none is not worth more.
-const MOST_TEXT: usize = 260;
-
-/// A text that a program inside chose, as it is kept.
-pub(crate) fn cut(text: &str) -> String {
-    match text.char_indices().nth(MOST_TEXT) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
+const MAX_LINES: usize = 20;
 
 /// The way by which a connection came to the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -92,7 +84,7 @@ pub(crate) struct Ledger {
     /// How many of them were refused.
     refused: usize,
     /// Decisions that found the table full.
-    unkept: u64,
+    dropped: u64,
 }
 
 impl Ledger {
@@ -106,8 +98,8 @@ impl Ledger {
         let place = self.records.len();
         let is_refused = key.verdict != Verdict::Allowed;
         let own_kind = if is_refused { self.refused } else { place - self.refused };
-        if own_kind >= MOST_RECORDS {
-            self.unkept += 1;
+        if own_kind >= MAX_RECORDS {
+            self.dropped += 1;
             return None;
         }
         self.refused += usize::from(is_refused);
@@ -129,8 +121,8 @@ impl Ledger {
         self.records.clone()
     }
 
-    pub(crate) fn unkept(&self) -> u64 {
-        self.unkept
+    pub(crate) fn dropped_records(&self) -> u64 {
+        self.dropped
     }
 }
 
@@ -141,7 +133,7 @@ pub const BY_SETTING: &str = "to allow it, add to network.allow: ";
 ///
 /// A look-up and the connections after it are one line: what the user wants to know is the host.
 #[must_use]
-pub fn summary(records: &[Record], unkept: u64, advice: &str) -> String {
+pub fn summary(records: &[Record], dropped: u64, advice: &str) -> String {
     struct Line<'a> {
         record: &'a Record,
         count: u64,
@@ -170,7 +162,7 @@ pub fn summary(records: &[Record], unkept: u64, advice: &str) -> String {
         return String::new();
     }
     let mut text = String::from("kennel: blocked by the network policy:\n");
-    for Line { record, count, program } in lines.iter().take(MOST_LINES) {
+    for Line { record, count, program } in lines.iter().take(MAX_LINES) {
         let Record { host, port, verdict: Verdict::Denied(reason), .. } = record else { continue };
         let target = target(host, *port);
         let by = program.map(|program| format!("by {}", program.name));
@@ -180,15 +172,18 @@ pub fn summary(records: &[Record], unkept: u64, advice: &str) -> String {
         let _ = write!(text, "  {}{more}: {reason}", Ascii(&target));
         if let Some(host) = remedy(host, *port, reason) {
             let _ = write!(text, "; {advice}{host}");
+            if let Some(registry) = registries::with_host(&record.host) {
+                let _ = write!(text, ", or all of registry {}", registry.name);
+            }
         }
         text.push('\n');
     }
-    let more = lines.len().saturating_sub(MOST_LINES);
+    let more = lines.len().saturating_sub(MAX_LINES);
     if more > 0 {
         let _ = writeln!(text, "  and {more} more hosts");
     }
-    if unkept > 0 {
-        let _ = writeln!(text, "  and {unkept} more that were not recorded individually");
+    if dropped > 0 {
+        let _ = writeln!(text, "  and {dropped} more that were not recorded individually");
     }
     text
 }
@@ -196,6 +191,8 @@ pub fn summary(records: &[Record], unkept: u64, advice: &str) -> String {
 /// The flag that would have let it through, where one would.
 fn remedy(host: &str, port: Option<u16>, reason: &DenyReason) -> Option<String> {
     match reason {
+        // What only an address opens is told without one, so it has no remedy that could be pasted.
+        DenyReason::NotPublic(AddressClass::Private | AddressClass::Shared) => Some(target(host, port)),
         DenyReason::NotListed | DenyReason::PortNotListed | DenyReason::Refused | DenyReason::NoAnswer => {
             Some(target(host, port))
         }
@@ -225,7 +222,6 @@ fn target(host: &str, port: Option<u16>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::AddressClass;
 
     fn denied(host: &str, port: Option<u16>, door: Door, reason: DenyReason) -> Record {
         Record {
@@ -279,26 +275,19 @@ mod tests {
     #[test]
     fn the_table_is_bounded() {
         let mut ledger = Ledger::default();
-        for number in 0..MOST_RECORDS + 10 {
+        for number in 0..MAX_RECORDS + 10 {
             ledger.note(denied(&format!("h{number}.test"), Some(1), Door::Socks, DenyReason::NotListed));
         }
-        assert_eq!(ledger.records().len(), MOST_RECORDS);
-        assert_eq!(ledger.unkept(), 10);
+        assert_eq!(ledger.records().len(), MAX_RECORDS);
+        assert_eq!(ledger.dropped_records(), 10);
         // What is let through afterwards is kept all the same.
         let passed = denied("good.test", Some(443), Door::Connect, DenyReason::NotListed);
         assert!(ledger.note(Record { verdict: Verdict::Allowed, ..passed }).is_some());
-        let text = summary(&ledger.records(), ledger.unkept(), BY_SETTING);
-        assert_eq!(text.lines().count(), 1 + MOST_LINES + 2, "{text}");
+        let text = summary(&ledger.records(), ledger.dropped_records(), BY_SETTING);
+        assert_eq!(text.lines().count(), 1 + MAX_LINES + 2, "{text}");
         assert!(
             text.contains("  and 492 more hosts\n  and 10 more that were not recorded individually\n"),
             "{text}"
         );
-    }
-
-    #[test]
-    fn long_texts_are_cut() {
-        let long = "ä".repeat(100_000);
-        assert_eq!(cut(&long).chars().count(), MOST_TEXT + 1);
-        assert_eq!(cut("short"), "short");
     }
 }

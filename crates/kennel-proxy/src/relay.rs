@@ -24,8 +24,8 @@ const LARGE: usize = 2 << 20;
 const MEDIUM: usize = 128 << 10;
 const SMALL: usize = 16 << 10;
 /// The most leases at a time that are large, and medium or large.
-const MOST_LARGE: usize = 4;
-const MOST_MEDIUM: usize = 64;
+const MAX_LARGE: usize = 4;
+const MAX_MEDIUM: usize = 64;
 /// Large buffers that are kept for the next one; the rest goes back to the system.
 const KEPT: usize = 1;
 /// After this many bytes other connections get their turn.
@@ -50,8 +50,8 @@ impl Lease {
         POOL.with_borrow_mut(|pool| {
             pool.out += 1;
             Lease(match pool.out {
-                ..=MOST_LARGE => pool.kept.pop().unwrap_or_else(|| vec![0; LARGE].into()),
-                out if out <= MOST_MEDIUM => vec![0; MEDIUM].into(),
+                ..=MAX_LARGE => pool.kept.pop().unwrap_or_else(|| vec![0; LARGE].into()),
+                out if out <= MAX_MEDIUM => vec![0; MEDIUM].into(),
                 _ => vec![0; SMALL].into(),
             })
         })

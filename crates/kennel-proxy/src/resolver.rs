@@ -60,9 +60,9 @@ pub enum ResolveError {
 
 /// An answer is believed for at most this long, whatever its server says.
 const LONGEST_TTL: u32 = 60;
-const MOST_REMEMBERED: usize = 512;
+const MAX_REMEMBERED: usize = 512;
 /// The most bytes that are read of a hosts file or a configuration.
-const MOST_FILE: u64 = 1 << 20;
+const MAX_FILE: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Resolver {
@@ -198,7 +198,7 @@ impl Resolver {
                 use std::io::Read as _;
                 let mut text = Vec::new();
                 let file = std::fs::File::open(path);
-                let _ = file.and_then(|file| file.take(MOST_FILE).read_to_end(&mut text));
+                let _ = file.and_then(|file| file.take(MAX_FILE).read_to_end(&mut text));
                 String::from_utf8_lossy(&text).into_owned()
             };
             files.hosts = parse_hosts(&read(&self.settings.hosts_file));
@@ -223,10 +223,10 @@ impl Resolver {
         }
         let until = Instant::now() + Duration::from_secs(u64::from(ttl.min(LONGEST_TTL)));
         let mut remembered = self.remembered.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if remembered.len() >= MOST_REMEMBERED {
+        if remembered.len() >= MAX_REMEMBERED {
             remembered.retain(|_, (until, _)| Instant::now() < *until);
         }
-        if remembered.len() < MOST_REMEMBERED {
+        if remembered.len() < MAX_REMEMBERED {
             remembered.insert(name.to_owned(), (until, addresses.to_vec()));
         }
     }

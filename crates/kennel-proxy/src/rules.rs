@@ -5,14 +5,22 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+pub use kennel_policy::domain::HOST_ALIAS;
 use kennel_policy::domain::{Host, HostPattern, HostRule, Protocol};
 use kennel_policy::printed::Ascii;
 
 use crate::address::{self, AddressClass};
-use crate::record::cut;
 
-/// The name under which a sandbox reaches the loopback of its host, when a rule allows it.
-pub const HOST_ALIAS: &str = "host.kennel.internal";
+/// The most characters of a text that a program inside chose: a name has 253, and what is none is not worth more.
+const MAX_TEXT: usize = 260;
+
+/// A text that a program inside chose, as it is kept.
+pub(crate) fn cut(text: &str) -> String {
+    match text.char_indices().nth(MAX_TEXT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
 
 /// What is allowed and denied, as the gate applies it. A new value replaces the old one for the next connection.
 #[derive(Clone, Debug, Default)]
@@ -21,8 +29,6 @@ pub struct Rules {
     pub allow: Vec<Arc<HostRule>>,
     /// Hosts that cannot be reached even so; looked at first.
     pub deny: Vec<Arc<HostRule>>,
-    /// Addresses that an allowed name must not resolve to, beside those that are always refused.
-    pub denied_addresses: Vec<Arc<HostRule>>,
     /// What happens to a host that no rule speaks of.
     pub unlisted: Unlisted,
     /// Whether a TLS or HTTP client may name another host than the one it connected to.
@@ -39,6 +45,8 @@ pub enum Unlisted {
     Deny,
     /// Someone is asked.
     Ask,
+    /// Its public addresses may be connected to.
+    Public,
 }
 
 /// What the rules say about one host and port.
@@ -58,6 +66,8 @@ pub enum Decision {
     },
     /// No rule speaks of it, and someone is to be asked.
     Ask,
+    /// No rule speaks of it, and it may be connected to where it leads to a public address.
+    Public,
 }
 
 /// Why a connection was refused.
@@ -71,6 +81,9 @@ pub enum DenyReason {
     DenyRule(Option<String>),
     /// The name leads to an address that only a rule with that address can open.
     Address(IpAddr, AddressClass),
+    /// No rule speaks of the host, and what it leads to is no public address. The address itself stays untold: whoever could read
+    /// it could look up the names of the networks around this host.
+    NotPublic(AddressClass),
     /// The name leads to an address that a rule denies.
     DeniedAddress(IpAddr),
     /// What was given is no host name, for this reason.
@@ -130,6 +143,7 @@ impl fmt::Display for DenyReason {
             DenyReason::DenyRule(None) => f.write_str("on the deny list"),
             DenyReason::DenyRule(Some(why)) => write!(f, "on the deny list: {}", Ascii(why)),
             DenyReason::Address(address, class) => write!(f, "it resolves to {address}, {class}"),
+            DenyReason::NotPublic(class) => write!(f, "it leads to {class}, and only public ones are open"),
             DenyReason::DeniedAddress(address) => write!(f, "it resolves to {address}, which is denied"),
             DenyReason::Malformed(why) => write!(f, "not a valid host: {}", Ascii(why)),
             DenyReason::NameMismatch(told) => {
@@ -178,22 +192,26 @@ impl Rules {
     }
 
     /// What the rules say about this host and port. The deny list is looked at first.
+    ///
+    /// An allow rule means the address itself: anybody can have IPv6 addresses that contain an allowed IPv4 address. A deny rule
+    /// means every reading of it.
     #[must_use]
     pub fn decide(&self, host: &Host, port: u16) -> Decision {
         let readings = readings(host);
-        let matches = |rule: &&Arc<HostRule>| readings.iter().any(|reading| rule.matches(reading, port));
-        if let Some(rule) = self.deny.iter().find(matches) {
+        let denies = |rule: &&Arc<HostRule>| readings.iter().any(|reading| rule.matches(reading, port));
+        if let Some(rule) = self.deny.iter().find(denies) {
             let reason = DenyReason::DenyRule(rule.reason.clone());
             return Decision::Deny { reason, rule: Some(Arc::clone(rule)) };
         }
-        if let Some(rule) = self.allow.iter().find(matches) {
+        if let Some(rule) = self.allow.iter().find(|rule| rule.matches(host, port)) {
             return Decision::Allow { rule: Arc::clone(rule) };
         }
-        if self.unlisted == Unlisted::Ask {
-            return Decision::Ask;
+        match self.unlisted {
+            Unlisted::Ask => return Decision::Ask,
+            Unlisted::Public => return public(host),
+            Unlisted::Deny => {}
         }
-        let on_another_port =
-            self.allow.iter().find(|rule| readings.iter().any(|reading| rule.host.matches(reading)));
+        let on_another_port = self.allow.iter().find(|rule| rule.host.matches(host));
         let reason =
             if on_another_port.is_some() { DenyReason::PortNotListed } else { DenyReason::NotListed };
         Decision::Deny { reason, rule: on_another_port.map(Arc::clone) }
@@ -218,6 +236,7 @@ impl Rules {
         match self.allow.iter().find(|rule| rule.host.matches(host)) {
             Some(rule) => Decision::Allow { rule: Arc::clone(rule) },
             None if self.unlisted == Unlisted::Ask => Decision::Ask,
+            None if self.unlisted == Unlisted::Public => public(host),
             None => Decision::Deny { reason: DenyReason::NotListed, rule: None },
         }
     }
@@ -231,26 +250,60 @@ impl Rules {
         port: u16,
         is_own: impl Fn(IpAddr) -> bool,
     ) -> Result<(), DenyReason> {
-        let readings: Vec<Host> = address::readings(address).map(Host::from).collect();
-        let names_it = |rule: &Arc<HostRule>| {
-            matches!(rule.host, HostPattern::Ip(_) | HostPattern::Net(..))
-                && readings.iter().any(|reading| rule.matches(reading, port))
-        };
-        if self.deny.iter().any(names_it) || self.denied_addresses.iter().any(names_it) {
+        let class = |address| address::classify(address, is_own);
+        self.check_class(address, port, class, |class| DenyReason::Address(address, class))
+    }
+
+    /// The same for a host that no rule speaks of, under [`Unlisted::Public`].
+    pub fn check_public_address(
+        &self,
+        address: IpAddr,
+        port: u16,
+        is_own: impl Fn(IpAddr) -> bool,
+    ) -> Result<(), DenyReason> {
+        self.check_class(address, port, |address| address::not_public(address, is_own), DenyReason::NotPublic)
+    }
+
+    fn check_class(
+        &self,
+        address: IpAddr,
+        port: u16,
+        class: impl FnOnce(IpAddr) -> Option<AddressClass>,
+        reason: impl FnOnce(AddressClass) -> DenyReason,
+    ) -> Result<(), DenyReason> {
+        let itself = Host::from(address);
+        let readings = readings(&itself);
+        let is_address =
+            |rule: &&Arc<HostRule>| matches!(rule.host, HostPattern::Ip(_) | HostPattern::Net(..));
+        let mut denies = self.deny.iter().filter(is_address);
+        if denies.any(|rule| readings.iter().any(|reading| rule.matches(reading, port))) {
             return Err(DenyReason::DeniedAddress(address));
         }
-        if self.allow.iter().any(names_it) {
+        if self.allow.iter().filter(is_address).any(|rule| rule.matches(&itself, port)) {
             return Ok(());
         }
-        match address::classify(address, is_own) {
-            Some(class) => Err(DenyReason::Address(address, class)),
-            None => Ok(()),
-        }
+        class(address).map_or(Ok(()), |class| Err(reason(class)))
     }
 }
 
-/// A host and, where it is an IPv6 address with an IPv4 one inside, that one too.
-pub(crate) fn readings(host: &Host) -> Vec<Host> {
+/// What is said about a host that no rule speaks of where every public address is open. The names of this host are none.
+fn public(host: &Host) -> Decision {
+    match host {
+        Host::Name(name) if is_this_host(name) => {
+            let reason = DenyReason::NotPublic(AddressClass::Loopback);
+            Decision::Deny { reason, rule: None }
+        }
+        _ => Decision::Public,
+    }
+}
+
+/// Whether a name *means* the host's loopback: who allows one of them wants just that.
+pub(crate) fn is_this_host(name: &str) -> bool {
+    name == HOST_ALIAS || name == "localhost"
+}
+
+/// A host and, where it is an IPv6 address with an IPv4 one inside, that one too: for rules that deny.
+fn readings(host: &Host) -> Vec<Host> {
     match host {
         Host::Name(_) => vec![host.clone()],
         Host::Ip(address) => address::readings(*address).map(Host::from).collect(),
@@ -318,11 +371,64 @@ mod tests {
     #[test]
     fn addresses_match_in_every_spelling() {
         let rules = rules(&["127.0.0.1:8080"], &["10.0.0.0/8"]);
-        for host in ["127.1", "0x7f.1", "2130706433", "0177.0.0.1", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]"]
-        {
+        for host in ["127.1", "0x7f.1", "2130706433", "0177.0.0.1", "[::ffff:127.0.0.1]"] {
             assert!(allowed(&rules, host, 8080), "{host}");
         }
         assert_eq!(reason(&rules, "[64:ff9b::a00:1]", 80), DenyReason::DenyRule(None));
+    }
+
+    /// IPv6 addresses that contain 10.0.0.5, in every form that [`address::readings`] knows.
+    const WITH_TEN: [&str; 10] = [
+        "[2a00:1:2:3:0:5efe:a00:5]",
+        "[2a00:1:2:3:200:5efe:a00:5]",
+        "[2001:0:a00:5::1]",
+        "[2001:0:102:304::f5ff:fffa]",
+        "[2002:a00:5::1]",
+        "[64:ff9b::a00:5]",
+        "[64:ff9b:1::a00:5]",
+        "[64:ff9b:1:a00:0:500::]",
+        "[::a00:5]",
+        "[::ffff:0:a00:5]",
+    ];
+
+    #[test]
+    #[kennel_claim::claim("network/an-address-is-itself")]
+    fn an_allowed_address_is_no_other_address_that_contains_it() {
+        let exact = rules(&["10.0.0.5", "example.com"], &[]);
+        let network = rules(&["10.0.0.0/8", "tcp://10.0.0.5:22", "example.com"], &[]);
+        for text in WITH_TEN {
+            for rules in [&exact, &network] {
+                assert_eq!(reason(rules, text, 443), DenyReason::NotListed, "{text}");
+                assert_eq!(reason(rules, text, 22), DenyReason::NotListed, "{text}");
+                assert_eq!(rules.protocols(&Host::parse(text).unwrap(), 22), [], "{text}");
+            }
+        }
+        // The same address in an IPv6 socket's spelling.
+        for text in ["[::ffff:10.0.0.5]", "[::ffff:a00:5]", "10.5"] {
+            assert!(allowed(&exact, text, 443), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_denied_address_is_every_other_address_that_contains_it() {
+        let denied = rules(&["2000::/3", "::/3", "example.com"], &["10.0.0.0/8"]);
+        for text in WITH_TEN {
+            assert_eq!(reason(&denied, text, 443), DenyReason::DenyRule(None), "{text}");
+            let Host::Ip(address) = Host::parse(text).unwrap() else { panic!("{text}") };
+            let checked = denied.check_address(address, 443, |_| false);
+            assert_eq!(checked, Err(DenyReason::DeniedAddress(address)), "{text}");
+        }
+    }
+
+    #[test]
+    #[kennel_claim::claim("network/an-address-is-itself")]
+    fn an_allowed_loopback_opens_no_other_address_that_contains_it() {
+        let rules = rules(&["127.0.0.1", "example.com"], &[]);
+        for text in ["64:ff9b::7f00:1", "2002:7f00:1::", "::7f00:1", "::ffff:0:7f00:1", "2a00::5efe:7f00:1"] {
+            let checked = rules.check_address(text.parse().unwrap(), 443, |_| false);
+            assert!(matches!(checked, Err(DenyReason::Address(..))), "{text}: {checked:?}");
+        }
+        assert_eq!(rules.check_address("::ffff:127.0.0.1".parse().unwrap(), 443, |_| false), Ok(()));
     }
 
     #[test]
@@ -348,5 +454,35 @@ mod tests {
             Err(DenyReason::DeniedAddress(_))
         ));
         assert_eq!(closed.check_address("93.184.216.34".parse().unwrap(), 80, |_| false), Ok(()));
+    }
+
+    #[test]
+    fn where_the_internet_is_open_a_rule_still_comes_first() {
+        let mut rules =
+            rules(&["db.corp.example", "host.kennel.internal:5432"], &["evil.example.com", "9.9.9.0/24"]);
+        rules.unlisted = Unlisted::Public;
+        let decide = |host: &str, port| rules.decide(&Host::parse(host).unwrap(), port);
+        assert!(matches!(decide("db.corp.example", 5432), Decision::Allow { .. }));
+        assert!(matches!(decide("host.kennel.internal", 5432), Decision::Allow { .. }));
+        assert_eq!(decide("any.example.com", 1), Decision::Public);
+        assert_eq!(decide("8.8.8.8", 1), Decision::Public);
+        assert_eq!(reason(&rules, "evil.example.com", 443), DenyReason::DenyRule(None));
+        for host in ["host.kennel.internal", "localhost"] {
+            assert_eq!(reason(&rules, host, 80), DenyReason::NotPublic(AddressClass::Loopback), "{host}");
+        }
+        let lookup = |host: &str| rules.decide_name(&Host::parse(host).unwrap());
+        assert_eq!(lookup("any.example.com"), Decision::Public);
+        assert!(matches!(lookup("evil.example.com"), Decision::Deny { .. }));
+        let check = |address: &str| rules.check_public_address(address.parse().unwrap(), 443, |_| false);
+        assert_eq!(check("8.8.8.8"), Ok(()));
+        assert_eq!(check("9.9.9.9"), Err(DenyReason::DeniedAddress("9.9.9.9".parse().unwrap())));
+        assert_eq!(check("10.0.0.1"), Err(DenyReason::NotPublic(AddressClass::Private)));
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        let long = "ä".repeat(100_000);
+        assert_eq!(cut(&long).chars().count(), MAX_TEXT + 1);
+        assert_eq!(cut("short"), "short");
     }
 }

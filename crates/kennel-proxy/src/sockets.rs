@@ -35,9 +35,18 @@ pub(crate) fn original_destination(client: &TcpStream) -> io::Result<SocketAddr>
     client.local_addr()
 }
 
-/// Whether an address is one of this host's: the kernel would use that very address as the source of a packet to
-/// it. Connecting a UDP socket asks for the route and sends nothing.
+/// Whether an address is one of this host's: it can be had here, or the kernel would use that very address as the source of a packet
+/// to it. Connecting a UDP socket asks for the route and sends nothing. Of a second address in a network the first one is the source,
+/// so both are asked.
 pub(crate) fn is_own_address(address: IpAddr) -> bool {
+    // Where any address can be had (`ip_nonlocal_bind`), even one of a document, this tells nothing.
+    let of_nobody: IpAddr = match address {
+        IpAddr::V4(_) => [192, 0, 2, 1].into(),
+        IpAddr::V6(_) => [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into(),
+    };
+    if UdpSocket::bind((address, 0)).is_ok() && UdpSocket::bind((of_nobody, 0)).is_err() {
+        return true;
+    }
     let any: SocketAddr = match address {
         IpAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         IpAddr::V6(_) => ([0u16; 8], 0).into(),
@@ -116,13 +125,13 @@ pub(crate) fn send(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
 pub(crate) fn send_parts(stream: &TcpStream, parts: &[io::IoSlice<'_>]) -> io::Result<usize> {
     let mut none = rustix::net::SendAncillaryBuffer::default();
     // More parts than the system takes in one call are an error to it, and no part to who calls.
-    let parts = &parts[..parts.len().min(MOST_PARTS)];
+    let parts = &parts[..parts.len().min(MAX_PARTS)];
     Ok(rustix::net::sendmsg(stream, parts, &mut none, SendFlags::NOSIGNAL)?)
 }
 
 /// Linux's IOV_MAX.
 #[cfg(not(any(target_vendor = "apple", windows)))]
-const MOST_PARTS: usize = 1024;
+const MAX_PARTS: usize = 1024;
 
 /// See [`send`].
 #[cfg(target_vendor = "apple")]

@@ -21,7 +21,7 @@ pub const SANDBOX_V6: Ipv6Addr = Ipv6Addr::new(0xfd6b, 0x656e, 0x6e65, 0x6c, 0, 
 const FIRST: u32 = 256;
 const LAST: u32 = (1 << 17) - 1;
 /// The most names that have an address at a time; a wildcard rule lets a program ask for as many as it likes.
-const MOST_NAMES: usize = 8192;
+const MAX_NAMES: usize = 8192;
 
 /// The table of one sandbox.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl SyntheticNames {
         if let Some(&number) = self.numbers.get(name) {
             return pair(number);
         }
-        if self.given.len() >= MOST_NAMES
+        if self.given.len() >= MAX_NAMES
             && let Some(oldest) = self.given.pop_front()
             && let Some(forgotten) = self.names.remove(&oldest)
         {
@@ -117,11 +117,11 @@ mod tests {
     fn the_table_is_bounded_and_a_forgotten_address_leads_nowhere() {
         let mut table = SyntheticNames::default();
         let first = table.addresses("first.test");
-        for number in 0..MOST_NAMES {
+        for number in 0..MAX_NAMES {
             table.addresses(&format!("n{number}.test"));
         }
-        assert_eq!(table.names.len(), MOST_NAMES);
-        assert_eq!(table.numbers.len(), MOST_NAMES);
+        assert_eq!(table.names.len(), MAX_NAMES);
+        assert_eq!(table.numbers.len(), MAX_NAMES);
         assert_eq!(table.name(first.v4.into()), Some(None));
         assert_ne!(table.addresses("first.test"), first);
     }

@@ -7,11 +7,11 @@
 
 /// The most bytes that are held back while a ClientHello is incomplete. Hybrid post-quantum key shares make real
 /// ones some 2 KiB; session tickets can add a few more.
-pub const MOST_HELLO: usize = 64 << 10;
+pub const MAX_HELLO: usize = 64 << 10;
 /// Real ones have some twenty.
-const MOST_EXTENSIONS: usize = 256;
+const MAX_EXTENSIONS: usize = 256;
 /// RFC 8446 §5.1, and what encryption may add to it (RFC 5246 §6.2.3).
-const MOST_RECORD: usize = (1 << 14) + 2048;
+const MAX_RECORD: usize = (1 << 14) + 2048;
 
 pub(crate) const RECORD_CHANGE_CIPHER_SPEC: u8 = 20;
 const RECORD_ALERT: u8 = 21;
@@ -98,7 +98,7 @@ impl HelloReader {
             return Some(Hello::Malformed("the first message is not a hello"));
         }
         let announced = usize::from(header[1]) << 16 | usize::from(header[2]) << 8 | usize::from(header[3]);
-        if announced > MOST_HELLO {
+        if announced > MAX_HELLO {
             return Some(Hello::Malformed("a hello that is too long"));
         }
         if body.len() > announced {
@@ -134,7 +134,7 @@ pub fn record_between(bytes: &[u8]) -> Between {
         [RECORD_HANDSHAKE, ..] => Between::Handshake,
         [RECORD_CHANGE_CIPHER_SPEC | RECORD_ALERT | RECORD_APPLICATION_DATA, rest @ ..] => match rest {
             [3, _, high, low, after @ ..] => match usize::from(u16::from_be_bytes([*high, *low])) {
-                length if length > MOST_RECORD => Between::Malformed,
+                length if length > MAX_RECORD => Between::Malformed,
                 length if after.len() >= length => Between::Harmless(5 + length),
                 _ => Between::Incomplete,
             },
@@ -269,7 +269,7 @@ fn server_name(hello: &[u8]) -> Result<(Option<String>, bool), &'static str> {
         if seen.contains(&kind) {
             return Err("an extension that comes twice");
         }
-        if seen.len() == MOST_EXTENSIONS {
+        if seen.len() == MAX_EXTENSIONS {
             return Err("too many extensions");
         }
         seen.push(kind);

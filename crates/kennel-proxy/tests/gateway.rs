@@ -21,6 +21,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use kennel_policy::gateway::{Api, Budget, Price};
+use kennel_policy::listeners::SocketRole;
 use kennel_proxy::gateway::{Gateway, GatewaySettings, Provider, Upstream};
 use kennel_proxy::secrets::SecretValue;
 use kennel_proxy::{
@@ -238,6 +239,7 @@ impl Setting {
             key: Some(SecretValue::from_bytes(KEY.as_bytes().to_vec()).unwrap()),
             upstream: Upstream::parse(upstream).unwrap(),
             models: Vec::new(),
+            members: Vec::new(),
             budget: Budget::default(),
         };
         let roots = Roots::load(&[service.folder.join("ca.pem")], std::iter::empty()).unwrap();
@@ -263,8 +265,10 @@ impl Setting {
         let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
         let proxy_address = proxy.local_addr().unwrap();
         let sockets = GateSockets {
-            gateway: vec![(listener.into(), 0)],
-            proxy: vec![proxy.into()],
+            sockets: vec![
+                (SocketRole::Gateway { provider: 0 }, listener.into()),
+                (SocketRole::Proxy, proxy.into()),
+            ],
             ..GateSockets::default()
         };
         let open = gate.open(sockets).unwrap();
@@ -436,6 +440,7 @@ fn strict(seen: &Seen) -> Reply {
 const ASK: &str = r#"{"model":"claude-5","messages":[]}"#;
 
 #[test]
+#[kennel_claim::claim("gateway/keys-stay-outside", "gateway/no-other-account")]
 fn the_token_is_exchanged_where_the_client_sends_it() {
     for speaks in [Speaks::H1, Speaks::H2] {
         let setting = Setting::new(Service::start(speaks, strict), Api::Anthropic, |_| {});
@@ -465,6 +470,7 @@ fn the_token_is_exchanged_where_the_client_sends_it() {
 }
 
 #[test]
+#[kennel_claim::claim("gateway/keys-stay-outside")]
 fn googles_key_in_the_address_is_exchanged_too() {
     let setting = Setting::new(Service::start(Speaks::H2, strict), Api::Gemini, |_| {});
     let path = "/v1beta/models/gemini-3:generateContent";
@@ -477,6 +483,7 @@ fn googles_key_in_the_address_is_exchanged_too() {
 }
 
 #[test]
+#[kennel_claim::claim("gateway/keys-stay-outside")]
 fn without_the_token_nothing_leaves() {
     let setting = Setting::new(Service::start(Speaks::H1, strict), Api::Anthropic, |_| {});
     let long = "x".repeat(3 << 20);
@@ -501,6 +508,7 @@ fn without_the_token_nothing_leaves() {
 }
 
 #[test]
+#[kennel_claim::claim("gateway/known-requests-only")]
 fn only_known_paths_are_passed_on_in_both_forms() {
     let setting = Setting::new(Service::start(Speaks::H1, strict), Api::Anthropic, |_| {});
     let token = [("x-api-key", TOKEN)];
@@ -603,7 +611,8 @@ fn events_pass_one_by_one_and_their_tokens_are_counted() {
 }
 
 #[test]
-fn a_client_that_leaves_early_is_counted_by_what_it_got() {
+#[kennel_claim::claim("gateway/budgets-hold")]
+fn a_client_that_leaves_early_is_counted_by_what_it_may_have_used() {
     let senders = Arc::new(Mutex::new(Vec::new()));
     let own = Arc::clone(&senders);
     let service = Service::start(Speaks::H1, move |_| {
@@ -617,15 +626,27 @@ fn a_client_that_leaves_early_is_counted_by_what_it_got() {
         reply
     });
     let setting = Setting::new(service, Api::Anthropic, |settings| {
-        settings.budget.output_tokens = Some(50);
+        settings.budget.output_tokens = Some(4000 + (128 << 10) + 400);
     });
-    let mut client = setting.client();
-    client.send("POST /v1/messages", &[("x-api-key", TOKEN)], r#"{"model":"claude-5","stream":true}"#);
-    assert_eq!(client.head().status, 200);
-    while !client.part().unwrap().unwrap().contains("xxx") {}
-    drop(client);
-    let used = setting.used(|used| used.total.estimated > 0).total;
-    assert_eq!((used.input_tokens, used.output_tokens, used.estimated), (100, 100, 1));
+    let leave = |body: &str| {
+        let before = setting.gateway.used().total;
+        let mut client = setting.client();
+        client.send("POST /v1/messages", &[("x-api-key", TOKEN)], body);
+        assert_eq!(client.head().status, 200);
+        while !client.part().unwrap().unwrap().contains("xxx") {}
+        drop(client);
+        let used = setting.used(|used| used.total.estimated > before.estimated).total;
+        (used.input_tokens - before.input_tokens, used.output_tokens - before.output_tokens)
+    };
+    // Some providers write on: it may have used what it asked for.
+    assert_eq!(leave(r#"{"model":"claude-5","stream":true,"max_tokens":4000}"#), (100, 4000));
+    assert_eq!(
+        leave(r#"{"model":"claude-5","stream":true}"#),
+        (100, 128 << 10),
+        "as much as any model writes"
+    );
+    let (_, seen) = leave(r#"{"model":"claude-5","stream":true,"max_tokens":1}"#);
+    assert!((400..1000).contains(&seen), "and not less than what came: {seen}");
     // The provider notices that nobody listens any more.
     let start = Instant::now();
     while !senders.lock().unwrap()[0].is_closed() && start.elapsed() < SOON {
@@ -634,6 +655,109 @@ fn a_client_that_leaves_early_is_counted_by_what_it_got() {
     assert!(senders.lock().unwrap()[0].is_closed());
     let answer = setting.ask("POST /v1/messages", &[("x-api-key", TOKEN)], ASK);
     assert_eq!(answer.status, 429, "what it got is not free");
+}
+
+#[test]
+#[kennel_claim::claim("gateway/budgets-hold")]
+fn a_client_that_leaves_before_the_first_byte_is_not_free() {
+    let (arrived, release) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (own, gone) = (Arc::clone(&arrived), Arc::clone(&release));
+    let service = Service::start(Speaks::H1, move |_| {
+        own.fetch_add(1, Ordering::SeqCst);
+        let start = Instant::now();
+        while gone.load(Ordering::SeqCst) == 0 && start.elapsed() < SOON {
+            std::thread::yield_now();
+        }
+        Reply::json(200, &message(10, 5))
+    });
+    let setting = Setting::new(service, Api::OpenAi, |settings| settings.budget.output_tokens = Some(700));
+    let mut client = setting.client();
+    let body = r#"{"model":"gpt-6","max_completion_tokens":350,"n":2}"#;
+    client.send("POST /v1/chat/completions", &[("x-api-key", TOKEN)], body);
+    let start = Instant::now();
+    while arrived.load(Ordering::SeqCst) == 0 && start.elapsed() < SOON {
+        std::thread::yield_now();
+    }
+    drop(client);
+    let used = setting.used(|used| used.total.estimated > 0).total;
+    release.store(1, Ordering::SeqCst);
+    assert_eq!((used.input_tokens, used.output_tokens), (body.len() as u64, 700));
+    assert_eq!(setting.post("/v1/chat/completions", &json!({"model": "gpt-6"})).status, 429);
+}
+
+#[test]
+#[kennel_claim::claim("gateway/uncountable-budgets-refuse")]
+fn nothing_that_a_response_says_makes_it_free() {
+    let encoded = |_: &Seen| {
+        let mut reply = Reply::of(200, "application/json", &b"\x1f\x8b\x08"[..]);
+        reply.fields.push(("content-encoding", "gzip".into()));
+        reply
+    };
+    let charset = |_: &Seen| Reply::of(200, "application/json; charset=utf-16", &b"\xff\xfe{\0}\0"[..]);
+    let failed = |_: &Seen| Reply::of(500, "text/plain", "x".repeat(4000));
+    let moved = |_: &Seen| Reply::of(307, "text/plain", "x".repeat(4000));
+    let cut = |_: &Seen| {
+        let (sender, reply) = Reply::stream("text/event-stream");
+        sender
+            .send(Ok("data: {\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1}}\n\n".into()))
+            .unwrap();
+        sender.send(Err(std::io::ErrorKind::BrokenPipe.into())).unwrap();
+        reply
+    };
+    let unheard =
+        |_: &Seen| Reply::json(200, &json!({"usage": {"prompt_tokens": 9}, "said": "x".repeat(4000)}));
+    let hung_up = |_: &Seen| panic!("the provider goes away without an answer");
+    type Respond = Box<dyn Fn(&Seen) -> Reply + Send + Sync>;
+    let ways: [(&str, Respond); 7] = [
+        ("encoded", Box::new(encoded)),
+        ("charset", Box::new(charset)),
+        ("failed", Box::new(failed)),
+        ("moved", Box::new(moved)),
+        ("cut", Box::new(cut)),
+        ("unheard", Box::new(unheard)),
+        ("hung up", Box::new(hung_up)),
+    ];
+    for (name, respond) in ways {
+        let setting = Setting::new(Service::start(Speaks::H1, respond), Api::OpenAi, |settings| {
+            settings.budget.output_tokens = Some(3000);
+        });
+        let body = json!({"model": "gpt-6", "max_tokens": 3000});
+        setting.post("/v1/chat/completions", &body);
+        let used = setting.used(|used| used.total.estimated > 0).total;
+        assert!(used.output_tokens >= 3000 && used.estimated == 1, "{name}: {used:?}");
+        assert_eq!(setting.post("/v1/chat/completions", &body).status, 429, "{name}");
+    }
+}
+
+#[test]
+#[kennel_claim::claim("gateway/uncountable-budgets-refuse")]
+fn a_budget_of_cost_refuses_what_changes_prices() {
+    let setting = |members: &[&str]| {
+        let members = members.iter().map(|member| (*member).to_owned()).collect();
+        Setting::new(Service::start(Speaks::H1, strict), Api::OpenAi, |settings| {
+            settings.providers[0].members = members;
+            settings.budget.cost = Some(1.0);
+            settings.prices = BTreeMap::from([("gpt-*".to_owned(), Price::default())]).into();
+        })
+    };
+    let strict = setting(&[]);
+    for (member, more) in [
+        ("service_tier", json!("priority")),
+        ("speed", json!("fast")),
+        ("web_search_options", json!({})),
+        ("provider", json!({"order": ["dear"]})),
+        ("tools", json!([{"type": "web_search"}])),
+        ("plugins", json!([{}])),
+    ] {
+        let answer = strict.post("/v1/chat/completions", &json!({"model": "gpt-6", member: more}));
+        assert_eq!((answer.status, answer.field("x-kennel-refused")), (403, Some("price")), "{member}");
+        assert!(answer.body.contains(member), "{}", answer.body);
+    }
+    assert!(strict.service.seen().is_empty());
+    let plain = json!({"model": "gpt-6", "service_tier": "default", "tools": [{"type": "function"}]});
+    assert_eq!(strict.post("/v1/chat/completions", &plain).status, 200);
+    let vouched = json!({"model": "gpt-6", "service_tier": "priority"});
+    assert_eq!(setting(&["service_tier"]).post("/v1/chat/completions", &vouched).status, 200);
 }
 
 #[test]
@@ -668,12 +792,129 @@ fn a_chat_that_streams_is_counted_though_its_client_does_not_ask() {
     }
     let bodies: Vec<bool> =
         setting.service.seen().iter().map(|seen| seen.body.contains("stream_options")).collect();
-    assert_eq!(bodies, [true, false, false], "a server that does not know the option is asked once");
+    assert_eq!(bodies, [true, false, true, false], "what a server once said decides nothing later");
     let used = setting.used(|used| used.total.estimated == 2).total;
-    assert_eq!((used.requests, used.estimated), (2, 2));
+    assert_eq!((used.requests, used.estimated), (4, 2), "each that was sent is counted");
 }
 
 #[test]
+#[kennel_claim::claim("gateway/uncountable-budgets-refuse")]
+fn no_answer_and_no_option_turns_counting_off_where_there_is_a_budget() {
+    let respond = |seen: &Seen| {
+        let body: Value = serde_json::from_str(&seen.body).unwrap();
+        if body["stream_options"]["include_usage"] == true {
+            return Reply::json(400, &json!({"error": "unknown stream_options"}));
+        }
+        Reply::of(200, "text/event-stream", "data: [DONE]\n\n")
+    };
+    let service = Service::start(Speaks::H1, respond);
+    let setting = Setting::new(service, Api::OpenAi, |settings| settings.budget.tokens = Some(1 << 20));
+    for _ in 0..2 {
+        let body = json!({"model": "gpt-6", "stream": true, "messages": []});
+        assert_eq!(setting.post("/v1/chat/completions", &body).status, 400, "the provider's own answer");
+    }
+    let asked = |seen: &Seen| seen.body.contains("include_usage");
+    assert!(setting.service.seen().iter().all(asked));
+    let count = setting.service.seen().len();
+    for options in [json!({}), json!(null), json!({"include_usage": false}), json!({"include_usage": "true"})]
+    {
+        let body = json!({"model": "gpt-6", "stream": true, "messages": [], "stream_options": options});
+        let answer = setting.post("/v1/chat/completions", &body);
+        assert!(answer.status == 400 && answer.body.contains("include_usage"), "{options}: {}", answer.body);
+    }
+    assert_eq!(setting.service.seen().len(), count, "none of them was sent");
+}
+
+#[test]
+#[kennel_claim::claim("gateway/known-requests-only")]
+fn every_model_of_a_body_is_compared() {
+    let service = Service::start(Speaks::H1, |_| Reply::json(200, &json!({})));
+    let setting = Setting::new(service, Api::OpenAi, |settings| {
+        settings.providers[0].models = vec!["gpt-6".into(), "gpt-6-*".into()];
+    });
+    for more in [
+        json!({"models": ["gpt-6", "expensive"]}),
+        json!({"tools": [{"type": "advisor", "model": "expensive"}]}),
+        json!({"plugins": [{"Model": "expensive"}]}),
+        json!({"fallbacks": ["expensive"]}),
+        json!({"fallbacks": [{"model": {"name": "expensive"}}]}),
+        json!({"fallbacks": [{"gpt-6": ["expensive"]}]}),
+        json!({"fallbacks": {"expensive": {"weight": 1}}}),
+        json!({"models": {"expensive": 1}}),
+        json!({"plugins": [{"engine": "expensive"}]}),
+        json!({"tools": [{"type": "judge", "parameters": {"writer": {"name": "x", "by": ["expensive"]}}}]}),
+        json!({"reasoning": {"effort": "high", "delegate": "expensive"}}),
+        json!({"text": {"format": {"type": "text", "rewriter": "expensive"}}}),
+        json!({"preset": "expensive"}),
+        json!({"tools": [{"type": "advisor", "parameters": {"model": "expensive"}}]}),
+        json!({"plugins": [{"schema": {"analysis_models": ["expensive"]}}]}),
+        json!({"prompt": {"model": "expensive"}}),
+    ] {
+        let mut body = json!({"model": "gpt-6", "messages": []});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let answer = setting.post("/v1/chat/completions", &body);
+        assert!(answer.status == 403 && answer.body.contains("expensive"), "{body}: {}", answer.body);
+    }
+    assert!(setting.service.seen().is_empty());
+    let said = json!({"model": "gpt-6", "models": ["gpt-6-mini"], "fallbacks": ["gpt-6-mini"], "stop": ["expensive"], "metadata": {"model": "expensive"},
+        "messages": [{"role": "tool", "content": [{"type": "tool_use", "input": {"model": "expensive"}}]}],
+        "tools": [{"function": {"parameters": {"properties": {"model": {"default": "expensive"}}}}}]});
+    assert_eq!(setting.post("/v1/chat/completions", &said).status, 200, "what is said names no model");
+    let sent = setting.service.seen().len();
+    let deployment = "/openai/deployments/gpt-6/chat/completions";
+    let answer = setting.post(deployment, &json!({"model": "expensive", "messages": []}));
+    assert!(answer.status == 403 && answer.body.contains("expensive"), "{}", answer.body);
+    assert_eq!(setting.post(deployment, &json!({"model": "gpt-6-mini"})).status, 200);
+    assert_eq!(setting.service.seen().len(), sent + 1);
+}
+
+#[test]
+fn members_of_a_body_that_are_not_listed_are_refused_and_named() {
+    for (api, path, known, own) in [
+        (Api::Anthropic, "/v1/messages", "max_tokens", "extra_headers"),
+        (Api::OpenAi, "/v1/chat/completions", "temperature", "api_base"),
+        (Api::OpenAi, "/v1/responses", "instructions", "base_url"),
+        (Api::Gemini, "/v1beta/models/m:generateContent", "contents", "vertexProject"),
+        (Api::Ollama, "/api/chat", "keep_alive", "remote_host"),
+    ] {
+        let service = || Service::start(Speaks::H1, |_| Reply::json(200, &json!({})));
+        let setting = Setting::new(service(), api, |_| {});
+        assert_eq!(setting.post(path, &json!({"model": "m", known: 1})).status, 200, "{path}");
+        let answer = setting.post(path, &json!({"model": "m", own: "http://elsewhere.test"}));
+        assert!(answer.status == 400 && answer.body.contains(own), "{path}: {}", answer.body);
+        assert_eq!(answer.field("x-kennel-refused"), Some("body"));
+        assert_eq!(setting.service.seen().len(), 1);
+        let setting =
+            Setting::new(service(), api, |settings| settings.providers[0].members = vec![own.into()]);
+        assert_eq!(setting.post(path, &json!({"model": "m", own: "x"})).status, 200, "{path}");
+    }
+}
+
+#[test]
+fn a_budget_of_cost_counts_the_dearest_model_that_a_request_names() {
+    let service = Service::start(Speaks::H1, |_| {
+        Reply::json(200, &json!({"usage": {"prompt_tokens": 10, "completion_tokens": 1}}))
+    });
+    let setting = Setting::new(service, Api::OpenAi, |settings| {
+        let price = |input| Price { input, output: 0.0, ..Price::default() };
+        let prices = [("cheap".to_owned(), price(1e5)), ("dear".to_owned(), price(1e6))];
+        settings.prices = BTreeMap::from(prices).into();
+        settings.budget.cost = Some(10.0);
+    });
+    let path = "/v1/chat/completions";
+    let answer = setting.post(path, &json!({"model": "cheap", "models": ["nobody-knows"]}));
+    assert!(answer.status == 403 && answer.body.contains("nobody-knows"), "{}", answer.body);
+    assert_eq!(setting.post(path, &json!({"model": "cheap"})).status, 200);
+    let used = setting.used(|used| used.total.cost > 0.0);
+    assert!((used.total.cost - 1.0).abs() < 1e-9, "{used:?}");
+    assert_eq!(setting.post(path, &json!({"model": "cheap", "models": ["dear"]})).status, 200);
+    let used = setting.used(|used| used.total.cost > 1.5);
+    assert!((used.total.cost - 11.0).abs() < 1e-9, "{used:?}");
+    assert_eq!(setting.post(path, &json!({"model": "cheap"})).status, 429);
+}
+
+#[test]
+#[kennel_claim::claim("gateway/budgets-hold")]
 fn a_spent_budget_is_the_providers_own_error_and_ends_retries() {
     let budget = Budget { requests: Some(2), ..Budget::default() };
     for (api, path, check) in [
@@ -700,6 +941,7 @@ fn a_spent_budget_is_the_providers_own_error_and_ends_retries() {
 }
 
 #[test]
+#[kennel_claim::claim("gateway/budgets-hold")]
 fn every_kind_of_budget_is_kept() {
     let prices = || BTreeMap::from([("m".to_owned(), Price { input: 1e6, output: 0.0, ..Price::default() })]);
     for budget in [
@@ -720,6 +962,7 @@ fn every_kind_of_budget_is_kept() {
 }
 
 #[test]
+#[kennel_claim::claim("gateway/budgets-hold")]
 fn what_would_go_around_a_budget_is_refused() {
     let setting = Setting::new(Service::start(Speaks::H1, strict), Api::OpenAi, |settings| {
         settings.budget.cost = Some(1.0);
@@ -742,7 +985,7 @@ fn an_answer_that_cannot_be_read_is_counted_by_its_length() {
     let ask = || setting.post("/v1beta/models/m:generateContent?alt=proto", &json!({"contents": []})).status;
     assert_eq!(ask(), 200);
     let used = setting.used(|used| used.total.output_tokens > 0).total;
-    assert_eq!((used.output_tokens, used.estimated), (1000, 1));
+    assert_eq!((used.output_tokens, used.estimated), (4000, 1));
     assert_eq!(ask(), 429);
 }
 
@@ -753,7 +996,7 @@ fn a_body_is_what_it_was_read_as() {
     });
     let token = format!("Bearer {TOKEN}");
     let mut client = setting.client();
-    let both = r#"{"model":"small","x":"&model=large&"}"#;
+    let both = r#"{"model":"small","user":"&model=large&"}"#;
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nAuthorization: {token}\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{both}",
         both.len()
@@ -768,6 +1011,7 @@ fn a_body_is_what_it_was_read_as() {
 }
 
 #[test]
+#[kennel_claim::claim("gateway/listed-models-only")]
 fn only_models_of_the_list_can_be_used() {
     let setting = Setting::new(Service::start(Speaks::H1, strict), Api::Anthropic, |settings| {
         settings.providers[0].models = vec!["claude-haiku-*".into()];
@@ -794,6 +1038,7 @@ fn only_models_of_the_list_can_be_used() {
 }
 
 #[test]
+#[kennel_claim::claim("gateway/keys-do-not-come-back")]
 fn an_echo_of_the_key_shows_the_token() {
     for speaks in [Speaks::H1, Speaks::H2] {
         let service = Service::start(speaks, |seen| {
@@ -818,6 +1063,7 @@ fn an_echo_of_the_key_shows_the_token() {
 }
 
 #[test]
+#[kennel_claim::claim("gateway/keys-do-not-come-back")]
 fn a_redirection_is_passed_on_and_not_followed() {
     let service = Service::start(Speaks::H1, |seen| {
         let mut reply = Reply::of(302, "text/plain", "elsewhere");
@@ -835,6 +1081,7 @@ fn a_redirection_is_passed_on_and_not_followed() {
 }
 
 #[test]
+#[kennel_claim::claim("gateway/keys-do-not-come-back")]
 fn an_answer_that_cannot_be_searched_is_not_passed_on() {
     let service = Service::start(Speaks::H1, |_| {
         let mut reply = Reply::of(200, "application/json", &b"\x1f\x8b\x08"[..]);
@@ -845,6 +1092,41 @@ fn an_answer_that_cannot_be_searched_is_not_passed_on() {
     let answer = setting.ask("POST /v1/messages", &[("x-api-key", TOKEN)], ASK);
     assert_eq!(answer.status, 502);
     assert_eq!(answer.json()["error"]["type"], "api_error");
+}
+
+#[test]
+#[kennel_claim::claim("gateway/known-fields-only")]
+fn fields_and_parameters_of_another_protocol_do_not_pass() {
+    for (api, path, own) in [
+        (Api::Anthropic, "/v1/messages", "anthropic-beta"),
+        (Api::OpenAi, "/v1/chat/completions", "x-title"),
+        (Api::Gemini, "/v1beta/models/m:generateContent", "x-goog-api-client"),
+        (Api::Ollama, "/v1/chat/completions", "originator"),
+    ] {
+        let setting = Setting::new(Service::start(Speaks::H2, strict), api, |_| {});
+        let fields = [
+            ("x-api-key", TOKEN),
+            ("anthropic-beta", "a"),
+            ("x-title", "b"),
+            ("x-goog-api-client", "c"),
+            ("originator", "d"),
+            ("x-codex-turn-metadata", "e"),
+            ("x-http-method", "DELETE"),
+            ("x-method-override", "DELETE"),
+        ];
+        let line = format!("POST {path}?beta=true&api-version=2&$alt=json&x=y");
+        assert_eq!(setting.ask(&line, &fields, r#"{"model":"m"}"#).status, 200, "{api:?}");
+        let seen = &setting.service.seen()[0];
+        assert!(seen.fields.contains_key(own), "{seen:?}");
+        let others = ["anthropic-beta", "x-title", "x-goog-api-client", "x-http-method", "x-method-override"];
+        let left: Vec<&str> = others.into_iter().filter(|name| seen.fields.contains_key(*name)).collect();
+        assert!(
+            left.iter().all(|name| *name == own || own == "originator" && *name == "x-title"),
+            "{left:?}"
+        );
+        let query = seen.line.split_once('?').unwrap().1;
+        assert_eq!(query.split('&').count(), 1, "{query}");
+    }
 }
 
 #[test]
@@ -886,6 +1168,7 @@ fn a_stream_that_breaks_is_not_made_whole() {
 }
 
 #[test]
+#[kennel_claim::claim("gateway/providers-are-verified")]
 fn a_provider_that_cannot_be_verified_or_reached_is_told() {
     let setting = Setting::new(Service::start(Speaks::H1, strict), Api::Anthropic, |settings| {
         settings.providers[0].upstream.host = kennel_policy::domain::Host::parse("127.0.0.1").unwrap();
@@ -901,9 +1184,13 @@ fn a_provider_that_cannot_be_verified_or_reached_is_told() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let setting = Setting::new(Service::start(Speaks::H1, strict), Api::Anthropic, |settings| {
         settings.providers[0].upstream.port = closed;
+        settings.budget.requests = Some(1);
     });
-    let answer = setting.ask("POST /v1/messages", &[("x-api-key", TOKEN)], ASK);
-    assert_eq!((answer.status, answer.field("x-should-retry")), (502, None), "another try may help");
+    for _ in 0..3 {
+        let answer = setting.ask("POST /v1/messages", &[("x-api-key", TOKEN)], ASK);
+        // What reached nobody used up nothing.
+        assert_eq!((answer.status, answer.field("x-should-retry")), (502, None), "another try may help");
+    }
 }
 
 #[test]
@@ -923,6 +1210,7 @@ fn ollama_on_this_host_needs_no_token_and_streams_lines() {
 }
 
 #[test]
+#[kennel_claim::claim("gateway/bodies-are-bounded")]
 fn a_body_of_any_kind_is_bounded() {
     let setting = Setting::new(Service::start(Speaks::H1, strict), Api::Anthropic, |_| {});
     let mut client = setting.client();
@@ -966,6 +1254,7 @@ impl Write for Memory {
 }
 
 #[test]
+#[kennel_claim::claim("gateway/log-holds-no-key")]
 fn the_log_holds_contents_only_if_asked_and_never_a_key() {
     for contents in [false, true] {
         let memory = Memory::default();
@@ -979,17 +1268,20 @@ fn the_log_holds_contents_only_if_asked_and_never_a_key() {
         let body = r#"{"model":"claude-5","messages":"hello"}"#;
         assert_eq!(setting.ask("POST /v1/messages?secret=1", &[("x-api-key", TOKEN)], body).status, 200);
         assert_eq!(setting.ask("POST /v1/files", &[("x-api-key", TOKEN)], body).status, 404);
-        setting.used(|used| used.total.refused == 1 && used.total.bytes_received > 0);
+        let unknown = r#"{"model":"claude-5","elsewhere":"bulk"}"#;
+        assert_eq!(setting.ask("POST /v1/messages", &[("x-api-key", TOKEN)], unknown).status, 400);
+        setting.used(|used| used.total.refused == 2 && used.total.bytes_received > 0);
         let start = Instant::now();
-        while memory.0.lock().unwrap().iter().filter(|byte| **byte == b'\n').count() < 2
+        while memory.0.lock().unwrap().iter().filter(|byte| **byte == b'\n').count() < 3
             && start.elapsed() < SOON
         {
             std::thread::sleep(Duration::from_millis(1));
         }
         let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(lines.len(), 3, "{text}");
         let (sent, refused) = (&lines[0], &lines[1]);
+        assert!(!text.contains("bulk"), "what is refused fills no disk: {text}");
         assert_eq!((sent["path"].as_str(), sent["model"].as_str()), (Some("/v1/messages"), Some("claude-5")));
         assert_eq!((sent["status"].as_u64(), refused["refused"].as_str()), (Some(200), Some("path")));
         assert_eq!(text.contains("hello"), contents);
@@ -999,6 +1291,7 @@ fn the_log_holds_contents_only_if_asked_and_never_a_key() {
 }
 
 #[test]
+#[kennel_claim::claim("gateway/budgets-hold")]
 fn many_requests_at_once_keep_to_the_budget_of_requests() {
     let setting = Setting::new(Service::start(Speaks::H2, strict), Api::Anthropic, |settings| {
         settings.budget.requests = Some(10);
@@ -1011,4 +1304,28 @@ fn many_requests_at_once_keep_to_the_budget_of_requests() {
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 10);
     assert_eq!(statuses.iter().filter(|status| **status == 429).count(), 30);
     assert_eq!(setting.service.seen().len(), 10);
+}
+
+#[test]
+fn what_two_programs_could_read_in_two_ways_is_not_passed_on() {
+    let setting = Setting::new(Service::start(Speaks::H1, strict), Api::Anthropic, |_| ());
+    for fields in [
+        "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+        "Host: other.test\r\n\r\n",
+        "X: a\nY: b\r\n\r\n",
+        " folded\r\n\r\n",
+    ] {
+        for (mut client, line) in [
+            (setting.client(), "POST /v1/messages".to_owned()),
+            (Setting::client_of(setting.proxy), format!("POST http://{}/v1/messages", setting.address)),
+        ] {
+            let head = format!("{line} HTTP/1.1\r\nHost: {}\r\nX-Api-Key: {TOKEN}\r\n", setting.address);
+            client.stream.write_all(format!("{head}{fields}").as_bytes()).unwrap();
+            let answer = client.answer();
+            assert_eq!(answer.status, 400, "{fields}{answer:?}");
+            assert!(answer.body.contains("the request is refused: "), "{fields}{answer:?}");
+        }
+    }
+    assert!(setting.service.seen().is_empty());
 }

@@ -385,6 +385,124 @@ fn rules_about_requests_hold_inside_tls_and_outside() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/one-reading-of-a-request")]
+fn fields_that_stand_for_another_method_or_path_are_taken_off() {
+    let fields = [
+        "X-HTTP-Method-Override",
+        "X-HTTP-Method",
+        "X-Method-Override",
+        "X_HTTP_METHOD_OVERRIDE",
+        "X.Http.Method.Override",
+        "x-httpmethod",
+        "X-Forwarded-Method",
+        "X-Original-Method",
+        "Request-Method",
+        "X-HttpVerb-Override",
+        "X-Original-URL",
+        "X-Original-URI",
+        "X_REWRITE_URL",
+        "X-Forwarded-Prefix",
+    ];
+    let ask = |setting: &Setting, line: &str| {
+        let all: String = fields.iter().map(|name| format!("{name}: DELETE\r\n")).collect();
+        let request = format!("{line}\r\n{all}Access-Control-Request-Method: PUT\r\nX-Other: DELETE\r\n\r\n");
+        let answer = setting.ask("api.test", &request);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        setting.upstream.seen().pop().unwrap().to_ascii_lowercase()
+    };
+    let read = |inspect: &mut Inspect| {
+        inspect.terminate = vec![HostRule::parse("api.test", ListKind::Allow).unwrap()];
+    };
+    let ruled = Setting::new(Upstream::start(&["api.test"], page), |inspect| {
+        inspect.http = vec![HttpRule::parse("GET api.test/*").unwrap()];
+    });
+    let seen = ask(&ruled, "GET /x HTTP/1.1");
+    for name in fields {
+        assert!(!seen.contains(&format!("\n{}:", name.to_ascii_lowercase())), "{name}: {seen}");
+    }
+    assert!(seen.contains("x-other: delete") && seen.contains("access-control-request-method"), "{seen}");
+    // Where no rule is about requests they are the client's own affair.
+    let seen = ask(&Setting::new(Upstream::start(&["api.test"], page), read), "GET /x HTTP/1.1");
+    assert!(fields.iter().all(|name| seen.contains(&name.to_ascii_lowercase())), "{seen}");
+}
+
+#[test]
+#[kennel_claim::claim("secrets/one-reading-of-a-request")]
+fn paths_that_a_server_could_climb_by_are_refused_and_not_sent() {
+    let setting = Setting::new(Upstream::start(&["api.test"], page), |inspect| {
+        inspect.http = vec![HttpRule::parse("GET api.test/docs/*").unwrap()];
+    });
+    for part in [
+        "..%C2%A0",
+        "..%E3%80%80",
+        "..%E2%80%8B",
+        "..%EF%BB%BF",
+        "..%C2%AD",
+        "..+",
+        ".%20.",
+        "..%3Bx",
+        "..:",
+        "%EF%BC%8E.",
+        "%2e%2e%20",
+    ] {
+        let answer = setting.ask("api.test", &format!("GET /docs/{part}/private HTTP/1.1"));
+        assert!(
+            answer.starts_with("HTTP/1.1 403 ") && answer.contains("the path is refused"),
+            "{part}: {answer}"
+        );
+    }
+    assert!(setting.upstream.seen().is_empty());
+    assert!(setting.ask("api.test", "GET /docs/.git/a..b HTTP/1.1").starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
+#[kennel_claim::claim("secrets/aws-signatures")]
+fn a_signature_with_the_stand_in_of_another_host_is_refused() {
+    let secret = |text: &str| SecretValue::from_bytes(text.as_bytes().to_vec()).unwrap();
+    let upstream = Upstream::start(&["api.test", "other.test"], page);
+    let setting = Setting::new(upstream, |inspect| {
+        let hosts = |name| vec![HostRule::parse(name, ListKind::Allow).unwrap()];
+        let id = "AKIAstandinstandinstandin";
+        let id_swap = Swap {
+            name: "AWS_ACCESS_KEY_ID".into(),
+            stand_in: id.into(),
+            value: secret("AKIDEXAMPLE"),
+            hosts: hosts("api.test"),
+            swap_in: SwapIn::default(),
+        };
+        inspect.swaps = vec![id_swap];
+        inspect.aws.keys = vec![AwsKey {
+            id_stand_in: id.into(),
+            id: secret("AKIDEXAMPLE"),
+            secret: secret("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),
+            session_token: None,
+            hosts: hosts("api.test"),
+        }];
+        inspect.terminate = hosts("other.test");
+    });
+    let scope = "AKIAstandinstandinstandin/20150830/us-east-1/s3/aws4_request";
+    let escaped = scope.replace('/', "%2F");
+    let signed =
+        format!("AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host;x-amz-date, Signature=0bad");
+    let date = "X-Amz-Date: 20150830T123600Z";
+    for request in [
+        format!("GET /a HTTP/1.1\r\nAuthorization: {signed}\r\n{date}"),
+        format!(
+            "GET /a?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={escaped}&X-Amz-Signature=0bad HTTP/1.1"
+        ),
+        format!("GET /a HTTP/1.1\r\nProxy-Authorization: {signed}\r\nX-Signed: {signed}\r\n{date}"),
+        format!("GET /a HTTP/1.1\r\nAuthorization: AWS AKIAstandinstandinstandin:c2ln\r\n{date}"),
+    ] {
+        let answer = setting.ask("other.test", &request);
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{request}: {answer}");
+    }
+    assert!(setting.upstream.seen().is_empty(), "{:?}", setting.upstream.seen());
+    let answer =
+        setting.ask("other.test", "GET /a HTTP/1.1\r\nAuthorization: AWS4-HMAC-SHA256 Credential=mine");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "another key is nothing to kennel: {answer}");
+}
+
+#[test]
 fn a_host_that_only_rules_about_requests_name_can_be_reached_where_they_are_read() {
     use kennel_policy::domain::Host;
     use kennel_proxy::Decision;
@@ -497,6 +615,7 @@ fn a_body_is_exchanged_wherever_it_is_cut() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/aws-signatures")]
 fn a_request_to_aws_is_signed_again_with_its_real_body() {
     let secret = |text: &str| SecretValue::from_bytes(text.as_bytes().to_vec()).unwrap();
     let upstream = Upstream::start(&["api.test"], |_| page("ok"));
@@ -592,4 +711,63 @@ fn what_ends_like_the_start_of_a_secret_arrives_whole() {
     assert!(answer.contains(&start(REAL)), "{answer}");
     let seen = setting.upstream.seen().remove(0);
     assert!(seen.contains(&body), "{seen}");
+}
+
+#[test]
+fn what_two_programs_could_read_in_two_ways_is_refused_at_every_door() {
+    let upstream = Upstream::start(&["api.test"], |_| page("ok"));
+    let setting = Setting::new(upstream, |inspect| {
+        inspect.terminate = vec![HostRule::parse("api.test", ListKind::Allow).unwrap()];
+    });
+    let target = format!("api.test:{}", setting.upstream.port);
+    for fields in [
+        "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "Content-Length: 4\r\nContent-Length: 4\r\n\r\nabcd",
+        "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        "Host: other.test\r\n\r\n",
+        "X: a\nY: b\r\n\r\n",
+        "X: a\rb\r\n\r\n",
+        " folded\r\n\r\n",
+    ] {
+        let head = |line: &str| format!("POST {line} HTTP/1.1\r\nHost: {target}\r\n{fields}");
+        let answers = [
+            whole(&mut setting.world.client().0, &head(&format!("http://{target}/"))),
+            whole(&mut setting.world.tunnel(&target).0, &head("/")),
+            whole(&mut setting.tls("api.test"), &head("/")),
+        ];
+        for answer in answers {
+            assert!(answer.starts_with("HTTP/1.1 400 "), "{fields}{answer}");
+            assert!(answer.contains("the request is refused: "), "{fields}{answer}");
+        }
+    }
+    assert_eq!(setting.upstream.seen(), Vec::<String>::new());
+}
+
+/// Says this, and hears all that is answered.
+fn whole(stream: &mut (impl Read + Write), text: &str) -> String {
+    stream.write_all(text.as_bytes()).unwrap();
+    stream.flush().unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn one_connection_to_the_proxy_carries_requests_to_several_servers_and_then_a_tunnel() {
+    let upstream = Upstream::start(&["api.test", "other.test"], page);
+    let setting = Setting::new(upstream, |inspect| {
+        inspect.http = vec![HttpRule::parse("GET elsewhere.test/*").unwrap()];
+    });
+    let port = setting.upstream.port;
+    let mut client = setting.world.client();
+    for host in ["api.test", "other.test", "api.test"] {
+        client.send(format!("GET http://{host}:{port}/{host} HTTP/1.1\r\n\r\n"));
+        let head = client.head();
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        assert!(world::body(&mut client, &head).contains(&format!("GET /{host} HTTP/1.1")));
+    }
+    client.send(format!("CONNECT api.test:{port} HTTP/1.1\r\n\r\n"));
+    assert!(client.head().starts_with("HTTP/1.1 200 "));
+    let answer = say(&mut client.0, "api.test", port, "GET /tunnel HTTP/1.1");
+    assert!(answer.contains("GET /tunnel HTTP/1.1"), "{answer}");
 }

@@ -8,8 +8,9 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::{Bytes, Incoming};
+use hyper::header::{HeaderMap, HeaderName};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kennel_policy::domain::{HostRule, ListKind};
@@ -78,6 +79,8 @@ async fn serve(listener: TcpListener, config: Arc<ServerConfig>, seen: Arc<Mutex
             let service = hyper::service::service_fn(move |request: Request<Incoming>| {
                 let seen = Arc::clone(&seen);
                 async move {
+                    let has_trailers = request.uri().path() == "/trailers";
+                    let key = request.headers().get("x-api-key").cloned();
                     let head = request.uri().to_string();
                     let raw: String = request
                         .headers()
@@ -92,7 +95,16 @@ async fn serve(listener: TcpListener, config: Arc<ServerConfig>, seen: Arc<Mutex
                     };
                     let text = format!("{head}\n{raw}{}", String::from_utf8_lossy(&body));
                     seen.lock().unwrap().push(text.clone());
-                    Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(text))))
+                    if !has_trailers {
+                        return Ok::<_, Infallible>(Response::new(
+                            Full::new(Bytes::from(text)).boxed_unsync(),
+                        ));
+                    }
+                    let mut trailers = HeaderMap::new();
+                    trailers.extend(key.map(|key| (HeaderName::from_static("x-echo"), key)));
+                    trailers.insert("x-hex", hex(REAL).parse().unwrap());
+                    let body = Empty::new().with_trailers(async { Some(Ok(trailers)) });
+                    Ok(Response::new(body.boxed_unsync()))
                 }
             });
             let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
@@ -131,8 +143,7 @@ impl Setting {
         Setting { world, authority, upstream }
     }
 
-    /// A connection that speaks HTTP/2, with its first words said.
-    fn connect(&self) -> StreamOwned<ClientConnection, std::net::TcpStream> {
+    fn config(&self) -> ClientConfig {
         let mut store = RootCertStore::empty();
         store.add(CertificateDer::from(self.authority.certificate_der().to_vec())).unwrap();
         let mut config = ClientConfig::builder_with_provider(provider())
@@ -141,6 +152,12 @@ impl Setting {
             .with_root_certificates(store)
             .with_no_client_auth();
         config.alpn_protocols = vec![b"h2".to_vec()];
+        config
+    }
+
+    /// A connection that speaks HTTP/2, with its first words said.
+    fn connect(&self) -> StreamOwned<ClientConnection, std::net::TcpStream> {
+        let config = self.config();
         let stream = self.world.tunnel(&format!("api.test:{}", self.upstream.port)).0;
         stream.set_read_timeout(Some(SOON)).unwrap();
         let name = ServerName::try_from("api.test").unwrap();
@@ -202,6 +219,48 @@ impl Setting {
                 return Some((head, String::from_utf8_lossy(&body).into_owned()));
             }
         }
+    }
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn what_comes_behind_an_answer_is_searched_and_nothing_comes_where_only_the_head_was_asked_for() {
+    let setting = Setting::new(SwapIn::default());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for method in ["HEAD", "GET", "OPTIONS"] {
+        let trailers = runtime.block_on(async {
+            let tunnel = setting.world.tunnel(&format!("api.test:{}", setting.upstream.port)).0;
+            tunnel.set_nonblocking(true).unwrap();
+            let connector = tokio_rustls::TlsConnector::from(Arc::new(setting.config()));
+            let name = ServerName::try_from("api.test").unwrap();
+            let tunnel = tokio::net::TcpStream::from_std(tunnel).unwrap();
+            let stream = connector.connect(name, tunnel).await.unwrap();
+            let executor = TokioExecutor::new();
+            let (mut sender, connection) =
+                hyper::client::conn::http2::handshake(executor, TokioIo::new(stream)).await.unwrap();
+            tokio::spawn(connection);
+            let request = Request::builder()
+                .method(method)
+                .uri(format!("https://api.test:{}/trailers", setting.upstream.port))
+                .header("x-api-key", STAND_IN)
+                .body(Empty::<Bytes>::new())
+                .unwrap();
+            let response = tokio::time::timeout(SOON, sender.send_request(request)).await.unwrap().unwrap();
+            assert_eq!(response.status(), 200);
+            response.into_body().collect().await.unwrap().trailers().cloned()
+        });
+        let seen = setting.upstream.seen.lock().unwrap().pop().unwrap();
+        assert!(seen.contains(REAL), "{seen}");
+        if method == "HEAD" {
+            assert_eq!(trailers, None);
+            continue;
+        }
+        let trailers = trailers.unwrap_or_else(|| panic!("{method}: no trailers"));
+        assert_eq!(trailers["x-echo"], STAND_IN, "{method}");
+        assert!(!format!("{trailers:?}").contains(&hex(REAL)), "{method}: {trailers:?}");
     }
 }
 

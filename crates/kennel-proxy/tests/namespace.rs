@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use kennel_policy::domain::{HostRule, ListKind};
+use kennel_policy::listeners::SocketRole;
 use kennel_proxy::netlink::{A_TRY, Batch, DoorPorts, redirect, routes, transparent_network};
 use kennel_proxy::{Gate, GateSockets, Rules, Settings, Verdict};
 
@@ -324,8 +325,11 @@ fn gate() {
     let gate = Gate::new(Rules::new(allow, vec![]), Settings::default());
     let _open = gate
         .open(GateSockets {
-            transparent: vec![v4.into(), v6.into()],
-            dns_udp: vec![dns.into()],
+            sockets: vec![
+                (SocketRole::Transparent, v4.into()),
+                (SocketRole::Transparent, v6.into()),
+                (SocketRole::DnsUdp, dns.into()),
+            ],
             ..GateSockets::default()
         })
         .unwrap();
@@ -383,7 +387,8 @@ fn routes_alone() {
     let door = TcpListener::bind("0.0.0.0:443").unwrap();
     let allow = vec![rule("203.0.113.5"), rule(&format!("host.kennel.internal:{port}"))];
     let gate = Gate::new(Rules::new(allow, vec![]), Settings::default());
-    let _open = gate.open(GateSockets { transparent: vec![door.into()], ..GateSockets::default() }).unwrap();
+    let sockets = vec![(SocketRole::Transparent, door.into())];
+    let _open = gate.open(GateSockets { sockets, ..GateSockets::default() }).unwrap();
     for (address, verdict) in [("203.0.113.6", "not on the allow list"), ("198.18.7.7", "belongs to no name")]
     {
         let mut stream = TcpStream::connect((address, 443)).unwrap();

@@ -74,7 +74,7 @@ pub(crate) enum Message {
 
 /// A job and its port. The handle is never inherited: a process with it could lift the limits.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct JobObject {
     handle: OwnedHandle,
     port: OwnedHandle,
 }
@@ -88,10 +88,10 @@ pub(crate) struct Accounting {
     pub(crate) peak_memory: u64,
 }
 
-impl Job {
+impl JobObject {
     /// A job with these limits. Its processes end when the last handle to it is closed, which the system does however this
     /// process ends.
-    pub(crate) fn new(limits: &JobLimits, ui_limits: bool) -> Result<Job, Error> {
+    pub(crate) fn new(limits: &JobLimits, ui_limits: bool) -> Result<JobObject, Error> {
         // SAFETY: neither a name nor an access list is given.
         let handle = unsafe { CreateJobObjectW(std::ptr::null(), std::ptr::null()) };
         if handle.is_null() {
@@ -106,7 +106,7 @@ impl Job {
         }
         // SAFETY: it was just made for us.
         let port = unsafe { OwnedHandle::from_raw_handle(port) };
-        let job = Job { handle, port };
+        let job = JobObject { handle, port };
         let port = JOBOBJECT_ASSOCIATE_COMPLETION_PORT {
             CompletionKey: std::ptr::without_provenance_mut(OF_JOB),
             CompletionPort: job.port.as_raw_handle(),

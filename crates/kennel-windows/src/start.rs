@@ -29,7 +29,7 @@ use crate::attributes::Attributes;
 use crate::environment::{block, is_visible};
 use crate::error::{Error, check, failed};
 use crate::host;
-use crate::job::{Job, Message, is_in_job};
+use crate::job::{JobObject, Message, is_in_job};
 use crate::limits::{JobLimits, job_limits};
 use crate::private_temp::PrivateTemp;
 use crate::program;
@@ -99,7 +99,7 @@ pub struct Launch<'l> {
 pub struct Sandboxed {
     process: OwnedHandle,
     pid: u32,
-    job: Arc<Job>,
+    job: Arc<JobObject>,
     limits_memory: bool,
     counts: Counts,
     /// Removed when nothing runs any more.
@@ -151,7 +151,7 @@ pub fn start(prepared: Prepared, launch: Launch<'_>) -> Result<Sandboxed, Error>
         variables.iter().map(|(name, value)| (wide(name), wide(value))).collect();
     let environment = block(&pairs)?;
     let (application, mut line) = command(words, &cwd, &variables)?;
-    let job = Arc::new(Job::new(&limits, !is_in_job())?);
+    let job = Arc::new(JobObject::new(&limits, !is_in_job())?);
     let mut flags = CREATE_SUSPENDED | CREATE_UNICODE_ENVIRONMENT | EXTENDED_STARTUPINFO_PRESENT;
     if !shares_ctrl_c {
         flags |= CREATE_NEW_PROCESS_GROUP;
@@ -239,7 +239,7 @@ impl Drop for Guard<'_> {
 #[expect(clippy::too_many_arguments, reason = "each is a parameter of the one call that it is about")]
 fn create(
     token: &Token,
-    job: &Job,
+    job: &JobObject,
     application: &[u16],
     line: &mut Vec<u16>,
     flags: u32,
@@ -347,7 +347,7 @@ fn desktop() -> Option<Vec<u16>> {
 }
 
 /// Wakes whoever waits for the job's messages when the process has ended.
-fn watch(process: &OwnedHandle, job: &Arc<Job>) -> Result<(), Error> {
+fn watch(process: &OwnedHandle, job: &Arc<JobObject>) -> Result<(), Error> {
     let failed = |source| Error::System { doing: "watching the command".into(), source };
     let process = process.try_clone().map_err(failed)?;
     let job = Arc::clone(job);
@@ -509,6 +509,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("windows/stays-in-its-job")]
     fn the_guard_ends_a_process_that_has_not_run() {
         let mut child = suspended();
         let handle = child.as_handle().try_clone_to_owned().expect("a copy");
@@ -520,7 +521,7 @@ mod tests {
     fn a_process_outside_of_the_job_is_noticed() {
         let mut child = suspended();
         let handle = child.as_handle().try_clone_to_owned().expect("a copy");
-        let job = Job::new(&JobLimits::default(), false).expect("a job");
+        let job = JobObject::new(&JobLimits::default(), false).expect("a job");
         assert!(!job.contains(&handle).expect("it can be asked"));
         child.kill().and_then(|()| child.wait()).expect("it ends");
     }
@@ -530,7 +531,7 @@ mod tests {
         use windows_sys::Win32::System::JobObjects::AssignProcessToJobObject;
         let mut child = suspended();
         let handle = child.as_handle().try_clone_to_owned().expect("a copy");
-        let job = Job::new(&JobLimits::default(), true).expect("a job");
+        let job = JobObject::new(&JobLimits::default(), true).expect("a job");
         // SAFETY: both handles are valid.
         assert_ne!(unsafe { AssignProcessToJobObject(job.raw(), handle.as_raw_handle()) }, 0);
         assert!(job.contains(&handle).expect("it can be asked"));
@@ -540,6 +541,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("windows/standard-handles-only")]
     fn only_the_copies_are_inherited() {
         use windows_sys::Win32::Foundation::{GetHandleInformation, HANDLE_FLAG_INHERIT};
         let is_inherited = |handle: &OwnedHandle| {
@@ -552,7 +554,7 @@ mod tests {
         let own = OwnedHandle::from(reader);
         let copy = inheritable(own.as_handle()).expect("a copy");
         assert!(is_inherited(&copy) && !is_inherited(&own));
-        let job = Job::new(&JobLimits::default(), false).expect("a job");
+        let job = JobObject::new(&JobLimits::default(), false).expect("a job");
         let mut flags = 0;
         // SAFETY: as above.
         assert_ne!(unsafe { GetHandleInformation(job.raw(), &mut flags) }, 0);

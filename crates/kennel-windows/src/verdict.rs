@@ -9,8 +9,8 @@
 //! [`Policy`] apart without a rest, so that a new field does not compile before it has a verdict here.
 
 use kennel_policy::policy::{
-    EnvironmentPolicy, FilePolicy, GitLevel, Limits, NestedNamespaces, NetworkMode, NetworkPolicy, Policy,
-    ProcessPolicy, ReadModel, SeccompProfile, TmpMode, UnixSockets, UserMode,
+    EnvironmentPolicy, FilePolicy, GitLevel, HomeMode, Limits, NestedNamespaces, NetworkMode, NetworkPolicy,
+    Policy, ProcessPolicy, ReadModel, SeccompProfile, TmpMode, UnixSockets, UserMode,
 };
 use kennel_policy::secrets::TlsPolicy;
 
@@ -100,6 +100,8 @@ pub static ROWS: &[Row] = &[
         Partly,
         "private: TEMP and TMP name a new folder that is removed at the end; host needs allow_write",
     ),
+    row("files.home", Unavailable, "a write-restricted token reads what its user can; needs an AppContainer"),
+    row("files.caches", NothingToDo, "there are no layers: caches are as the rules for files say"),
     row("files.host_run", NothingToDo, "there is no /run"),
     row("files.system", NothingToDo, "open reads show the system"),
     row("files.devices", Unavailable, "there is no /dev"),
@@ -113,6 +115,7 @@ pub static ROWS: &[Row] = &[
         BestEffort,
         "proxy variables lead to the gate; a program can ignore them. Rules with a method are not available",
     ),
+    row("network.allow_registries", BestEffort, "as allow"),
     row("network.deny", BestEffort, "as allow"),
     row("network.terminate", Unavailable, "the gate reads no TLS on Windows"),
     row("network.no_terminate", NothingToDo, "as terminate"),
@@ -264,6 +267,9 @@ impl Lacks {
             mounts,
             tmpfs,
             tmp,
+            home,
+            // There are no layers.
+            caches: _,
             // Neither exists.
             host_run: _,
             host_shm: _,
@@ -289,6 +295,7 @@ impl Lacks {
         if *tmp == TmpMode::Host {
             self.add("files.tmp", "writes are not limited to the host's folder for temporary files; the command writes wherever its user can");
         }
+        self.add_if(*home == HomeMode::Private, "files.home");
         self.add_if(!mounts.is_empty(), "files.mounts");
         self.add_if(!tmpfs.is_empty(), "files.tmpfs");
         self.add_if(!devices.is_empty(), "files.devices");
@@ -344,7 +351,7 @@ impl Lacks {
                 "network.mode",
                 "a network of its own needs an AppContainer; proxy variables lead nowhere, but a program can ignore them",
             ),
-            NetworkMode::AllowList => self.add(
+            NetworkMode::AllowList | NetworkMode::Public => self.add(
                 "network.mode",
                 "only proxy variables lead to the network gate, and a program can ignore them",
             ),
@@ -390,7 +397,7 @@ impl Lacks {
             output: _,
             tmp_size,
         } = limits;
-        self.add_if(open_files.is_some(), "limits.open_files");
+        self.add_if(open_files.is_some_and(|count| count != u32::MAX), "limits.open_files");
         self.add_if(file_size.is_some(), "limits.file_size");
         self.add_if(tmp_size.is_some(), "limits.tmp_size");
     }
@@ -438,6 +445,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[kennel_claim::claim("windows/all-or-an-error")]
     fn every_key_of_the_settings_has_one_verdict() {
         let known: BTreeSet<String> = keys::all().map(|(name, _)| name).collect();
         let judged: BTreeSet<String> = ROWS.iter().map(|row| row.key.to_owned()).collect();
@@ -499,6 +507,7 @@ mod tests {
             follow_link: true,
             lenient: false,
             without_exceptions: false,
+            of_profile: false,
             look: SearchScope::Everywhere,
             origin: Origin("a test".into()),
         }
@@ -522,6 +531,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("windows/all-or-an-error")]
     fn every_thing_that_windows_cannot_keep_is_named() {
         type Change = fn(&mut Policy);
         let changes: &[(&str, Change)] = &[
@@ -535,6 +545,7 @@ mod tests {
             ("limits.file_size", |policy| policy.limits.file_size = Some(10)),
             ("limits.tmp_size", |policy| policy.limits.tmp_size = Some(10)),
             ("network.terminate", |policy| policy.network.tls.system_bundles = true),
+            ("files.home", |policy| policy.files.home = HomeMode::Private),
             ("process.user", |policy| policy.process.user = UserMode::Root),
             ("process.hostname", |policy| policy.process.hostname = Some("x".into())),
             ("process.run_as", |policy| policy.process.run_as = Some("x".into())),

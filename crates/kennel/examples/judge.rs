@@ -40,6 +40,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let verdict = match result.ended {
                 Ended::TimedOut => "time limit",
                 Ended::OutOfMemory => "memory limit",
+                // With cgroup v1 the kernel kills one process, and the others may end as if nothing had been.
+                _ if result.oom_kills > 0 => "memory limit",
                 Ended::Exited(0) if result.stdout == "42\n" => "accepted",
                 Ended::Exited(0) => "wrong answer",
                 _ => "run-time error",

@@ -10,6 +10,8 @@ fn judge(pool: &Pool, program: &str, input: &str, expected: &str) -> Result<&'st
     Ok(match result.ended {
         Ended::TimedOut => "time limit",
         Ended::OutOfMemory => "memory limit",
+        // With cgroup v1 the kernel kills one process, and the others may end as if nothing had been.
+        _ if result.oom_kills > 0 => "memory limit",
         Ended::Exited(0) if result.stdout == expected => "accepted",
         Ended::Exited(0) => "wrong answer",
         _ => "run-time error",

@@ -1,6 +1,6 @@
 //! Builds the configuration of a sandbox step by step.
 //!
-//! A builder is a front end like the command line and settings files: it fills a [`Settings`], and [`merge`] turns
+//! A builder is a front end like the command line and settings files: it fills a [`Settings`], and [`merge`](kennel_policy::merge::merge) turns
 //! that into the policy. No rule, default or check is written here. Paths are resolved at the time of the call, so
 //! that a later change of the working directory or of `HOME` does not change what is protected.
 
@@ -13,17 +13,20 @@ use kennel_policy::gateway::Budget;
 use kennel_policy::merge::{Sources, merge_with};
 use kennel_policy::ostext::split_once;
 use kennel_policy::policy::{
-    GitLevel, MountAccess, NetworkMode, OnReplace, Origin, Policy, Precedence, ProxyAddress, ReadModel,
-    RootFsWrite, SeccompProfile, SecretVariables, TmpMode, UnixSockets, UserMode,
+    GitLevel, HomeMode, MountAccess, NetworkMode, OnReplace, Origin, Policy, Precedence, ProxyAddress,
+    ReadModel, RootFsWrite, SeccompProfile, SecretVariables, TmpMode, UnixSockets, UserMode,
 };
 use kennel_policy::printed::show_lines;
-use kennel_policy::settings::keys::{self, Kind};
+use kennel_policy::settings::keys::{self, Key, Kind};
 use kennel_policy::settings::{Base, ProviderEntry, SecretEntry, Settings, Stated, ValueError};
 
 use crate::error::Cause;
 use crate::home::Homes;
+use crate::mirrors;
 use crate::profiles;
-use crate::{MountPoint, Permission, Result, Sandbox, SandboxError};
+use crate::sandbox::Extras;
+use crate::settings_file;
+use crate::{MountPoint, Permission, Result, Sandbox, SandboxConfig, SandboxError};
 
 /// Builds the configuration of a sandbox step by step.
 ///
@@ -49,15 +52,6 @@ pub struct SandboxBuilder {
     mistake: Option<String>,
 }
 
-/// What a sandbox of the library has in addition to its policy.
-#[derive(Clone, Default)]
-pub(crate) struct Extras {
-    /// Function to ask about hosts that no rule covers.
-    pub(crate) ask: Option<crate::AskAboutHosts>,
-    /// Count resource usage even without a limit.
-    pub(crate) count_usage: bool,
-}
-
 impl fmt::Debug for SandboxBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Not what was said: variables and proxies may hold secrets.
@@ -79,6 +73,32 @@ macro_rules! choices {
     };
 }
 
+/// What is on or off.
+macro_rules! switches {
+    ($($(#[$doc:meta])* $name:ident => $key:literal;)*) => {
+        $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $name(self, yes: bool) -> Self {
+                self.say(named!($key), if yes { "true" } else { "false" }.as_ref(), stringify!($name))
+            }
+        )*
+
+        /// Each by its key.
+        #[cfg(test)]
+        const SWITCHES: &[(&str, fn(SandboxBuilder, bool) -> SandboxBuilder)] =
+            &[$(($key, SandboxBuilder::$name)),*];
+    };
+}
+
+/// The row of a key, which has to be there for this to compile.
+macro_rules! named {
+    ($key:literal) => {{
+        static KEY: &Key = keys::named($key);
+        KEY
+    }};
+}
+
 /// Values that the table of keys checks.
 macro_rules! values {
     ($($(#[$doc:meta])* $name:ident($argument:ident: $type:ty) => $key:literal, $text:expr;)*) => {
@@ -86,7 +106,7 @@ macro_rules! values {
             $(#[$doc])*
             #[must_use]
             pub fn $name(self, $argument: $type) -> Self {
-                self.say($key, $text.as_ref(), stringify!($name))
+                self.say(named!($key), $text.as_ref(), stringify!($name))
             }
         )*
     };
@@ -134,6 +154,9 @@ impl SandboxBuilder {
         /// A host that can be reached, or requests that can be made, such as `GET docs.rs/*`. With allowed hosts the network
         /// mode is an allow list by default.
         allow_domain(host: impl AsRef<str>) => "network.allow", host.as_ref();
+        /// A registry to download from, such as `npm`, or several with commas between them; `packages` is all package
+        /// registries. Its download hosts are allowed, and those that the caller's own settings of its tools name instead.
+        allow_registry(names: impl AsRef<str>) => "network.allow_registries", names.as_ref();
         /// A host that cannot be reached even if allowed; checked first.
         deny_domain(host: impl AsRef<str>) => "network.deny", host.as_ref();
         /// An allowed host whose TLS connections end at the gate, so that it can read them; `*` is all of them. The hosts of
@@ -182,19 +205,32 @@ impl SandboxBuilder {
         hostname(name: impl AsRef<str>) => "process.hostname", name.as_ref();
     }
 
+    switches! {
+        /// Let a TLS or HTTP client name a different host than the one it connected to.
+        allow_sni_mismatch => "network.allow_sni_mismatch";
+        /// Let a TLS client encrypt the server's name (ECH), as browsers do; kennel then cannot compare it.
+        allow_ech => "network.allow_ech";
+        /// Whether the sandbox's certificate is shown in the system's certificate bundles too, for programs that read no
+        /// variable.
+        system_bundles => "network.system_bundles";
+        /// Refuse to start if a home folder, or a folder above one, is writable.
+        refuse_home => "files.refuse_home";
+        /// Give package managers and compilers writable caches: layers above the host's, kept for each project.
+        caches => "files.caches";
+        /// Whether the host's `/run` is visible inside; most of the host's daemons listen there.
+        host_run => "files.host_run";
+        /// With listed reads: whether the minimal system set (`/usr`, `/bin`, `/lib*`, parts of `/etc`) is added.
+        system_files => "files.system";
+        /// Run without protections this host cannot enforce; the result lists them.
+        best_effort => "best_effort";
+    }
+
     choices! {
         /// Which network the sandbox uses.
         network_mode(mode: NetworkMode) => network.mode = mode;
         /// Whether commands can create unix sockets, and whether they can connect to listed sockets or to all of the
         /// host's daemons.
         unix_sockets(sockets: UnixSockets) => network.unix_sockets = sockets;
-        /// Let a TLS or HTTP client name a different host than the one it connected to.
-        allow_sni_mismatch(yes: bool) => network.allow_sni_mismatch = yes;
-        /// Let a TLS client encrypt the server's name (ECH), as browsers do; kennel then cannot compare it.
-        allow_ech(yes: bool) => network.allow_ech = yes;
-        /// Whether the sandbox's certificate is shown in the system's certificate bundles too, for programs that read no
-        /// variable.
-        system_bundles(yes: bool) => network.system_bundles = yes;
         /// How much the gateway may be used.
         gateway_budget(budget: Budget) => gateway.budget = budget;
         /// Whether the gateway's log holds what was asked and answered.
@@ -214,19 +250,15 @@ impl SandboxBuilder {
         /// Which parts of git repositories in writable folders stay read-only. Git on the host would run their hooks
         /// and more.
         git(level: GitLevel) => files.git = level;
-        /// Keep shell start-up files and editor and agent settings read-only in writable folders.
+        /// Keep names that shells, editors and agents obey read-only in writable folders, at every depth.
         protect_dotfiles(yes: bool) => files.protect_dotfiles = yes;
-        /// Refuse to start if a home folder, or a folder above one, is writable.
-        refuse_home(yes: bool) => files.refuse_home = yes;
         /// What happens when the host replaces a denied path while a command runs: the new file is protected as the
         /// old one was, or the sandbox is killed.
         on_replace(action: OnReplace) => files.on_replace = action;
         /// Which `/tmp` commands see: a fresh one, or the host's under the usual file rules.
         tmp(mode: TmpMode) => files.tmp = mode;
-        /// Whether the host's `/run` is visible inside; most of the host's daemons listen there.
-        host_run(yes: bool) => files.host_run = yes;
-        /// With listed reads: whether the minimal system set (`/usr`, `/bin`, `/lib*`, parts of `/etc`) is added.
-        system_files(yes: bool) => files.system = yes;
+        /// Which home commands see: a fresh one that shows what toolchains need, or the host's under the usual file rules.
+        home(mode: HomeMode) => files.home = mode;
         /// Pass on only the caller's basic variables.
         clear_env(clear: bool) => environment.clear = clear;
         /// Whether variables of the caller's that look like secrets stay outside. By default they do with an allow list of
@@ -244,12 +276,18 @@ impl SandboxBuilder {
     /// ```
     #[must_use]
     pub fn setting(self, key: &str, value: impl AsRef<OsStr>) -> Self {
-        self.say(key, value.as_ref(), key)
+        match keys::find(key) {
+            Some(row) => self.say(row, value.as_ref(), key),
+            // It says which name was probably meant.
+            None => self.add(key, OsStr::new("/"), |settings, base, origin| {
+                Ok(settings.say(key, value.as_ref(), base, origin)?)
+            }),
+        }
     }
 
     /// Starts from a profile: `judge` for a stranger's program, `agent` for a coding agent (or `claude`, `codex` and
     /// others for one of these), `build` for a build step, `data` for looking at data. Other settings override those of
-    /// the profile, and lists grow. Its relative paths are relative to
+    /// the profile, and lists grow. With a second call both hold; where they contradict each other, `build` says so. Its relative paths are relative to
     /// [`working_dir`](SandboxBuilder::working_dir), else to the working directory at the time of this call.
     ///
     /// Other names are the user's own profiles, `kennel/profiles/NAME.toml` in the configuration folder
@@ -263,7 +301,7 @@ impl SandboxBuilder {
     /// ```
     #[must_use]
     pub fn profile(mut self, name: &str) -> Self {
-        self.settings.profile = Some(stated(name.to_owned(), "profile"));
+        self.settings.profiles.push(stated(name.to_owned(), "profile"));
         match std::env::current_dir() {
             Ok(folder) => self.profile_folder = Some(folder),
             Err(error) => self.mistaken("profile", &error),
@@ -303,14 +341,7 @@ impl SandboxBuilder {
     pub fn users<I: IntoIterator<Item: AsRef<str>>>(self, users: I) -> Self {
         users
             .into_iter()
-            .fold(self, |builder, user| builder.say("process.users", user.as_ref().as_ref(), "users"))
-    }
-
-    /// Run without protections this host cannot enforce; the result lists them.
-    #[must_use]
-    pub fn best_effort(mut self, yes: bool) -> Self {
-        self.settings.best_effort = Some(stated(yes, "best_effort"));
-        self
+            .fold(self, |builder, user| builder.say(named!("process.users"), user.as_ref().as_ref(), "users"))
     }
 
     /// Count resource usage even without a limit, if that requires no more than a cgroup of the sandbox's own.
@@ -388,7 +419,7 @@ impl SandboxBuilder {
     /// [`Child::published`](crate::Child::published) returns.
     #[must_use]
     pub fn publish(self, host: u16, inside: u16) -> Self {
-        self.say("network.publish", format!("{host}:{inside}").as_ref(), "publish")
+        self.say(named!("network.publish"), format!("{host}:{inside}").as_ref(), "publish")
     }
 
     /// The proxy that the gate connects through, such as `http://proxy.example.com:3128`, or `none`; and the hosts
@@ -432,31 +463,29 @@ impl SandboxBuilder {
             Some(folder) => Homes::of_this_process().base(folder),
             None => Base::default(),
         };
-        let merged = merge_with(Sources::flags(base, self.settings), &profiles::of_this_process())
-            .map_err(|error| SandboxError::ConfigValidation(Cause::of(error)))?;
+        let merged = merge_with(
+            Sources::flags(base, self.settings),
+            &profiles::of_this_process(),
+            &mirrors::of_this_process(),
+        )
+        .map_err(|error| SandboxError::ConfigValidation(Cause::of(error)))?;
         Ok((merged.policy, self.extras))
     }
 
-    fn say(self, key: &str, text: &OsStr, method: &str) -> Self {
-        let of_paths = keys::find(key).is_some_and(|key| {
-            matches!(
-                key.kind,
-                Kind::Paths(..)
-                    | Kind::Folder(_)
-                    | Kind::Mounts(_)
-                    | Kind::Tmpfs(_)
-                    | Kind::Files(_)
-                    | Kind::File(_)
-            )
-        });
+    fn say(self, key: &Key, text: &OsStr, method: &str) -> Self {
         // The source of a secret may be a path, behind its name.
         let source = split_once(text, b':').map(|(_, source)| source);
-        let path = match keys::find(key).map(|key| &key.kind) {
-            Some(Kind::Secrets(_)) => source.unwrap_or(OsStr::new("/")),
-            _ if of_paths => text,
+        let path = match key.kind {
+            Kind::Secrets(_) => source.unwrap_or(OsStr::new("/")),
+            Kind::Paths(..)
+            | Kind::Folder(_)
+            | Kind::Mounts(_)
+            | Kind::Tmpfs(_)
+            | Kind::Files(_)
+            | Kind::File(_) => text,
             _ => OsStr::new("/"),
         };
-        self.add(method, path, |settings, base, origin| Ok(settings.say(key, text, base, origin)?))
+        self.add(method, path, |settings, base, origin| Ok(key.kind.state(settings, text, base, origin)?))
     }
 
     /// Says something of which `path` is relative to this moment.
@@ -506,6 +535,96 @@ fn base_of(text: &OsStr) -> std::result::Result<Base, Mistake> {
     let homes = if speaks_of_home(text) { Homes::of_this_process() } else { Homes::default() };
     let folder = if Path::new(text).has_root() { "/".into() } else { std::env::current_dir()? };
     Ok(homes.base(folder))
+}
+
+impl Sandbox {
+    /// Returns a builder for a sandbox.
+    #[must_use]
+    pub fn builder() -> SandboxBuilder {
+        SandboxBuilder::default()
+    }
+
+    /// A sandbox with this configuration.
+    ///
+    /// # Errors
+    /// As [`SandboxBuilder::build`].
+    pub fn with_config(config: SandboxConfig) -> Result<Sandbox> {
+        SandboxBuilder::from(config).build()
+    }
+
+    /// A sandbox configured by a settings file, such as a `kennel.toml`. Relative paths in it are relative to its own
+    /// folder. The caller trusts it: unlike a file that the command line finds in the working directory, it can
+    /// loosen the defaults.
+    ///
+    /// # Errors
+    /// [`SandboxError::ConfigValidation`] when it cannot be read or is
+    /// invalid.
+    pub fn from_settings(file: impl AsRef<Path>) -> Result<Sandbox> {
+        SandboxBuilder::from_settings(file)?.build()
+    }
+
+    /// The same for text, TOML or JSON. Relative paths in it are relative to the working directory.
+    ///
+    /// ```
+    /// let sandbox = kennel::Sandbox::from_settings_text("[limits]\ntimeout = \"10s\"\n[files]\ndeny_read = [\"/srv\"]\n")?;
+    /// assert!(sandbox.run("true", &[])?.success());
+    /// # Ok::<(), kennel::SandboxError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Sandbox::from_settings`].
+    pub fn from_settings_text(text: &str) -> Result<Sandbox> {
+        SandboxBuilder::from_settings_text(text)?.build()
+    }
+}
+
+impl SandboxBuilder {
+    /// Starts from a settings file; other settings override those of the file, and lists grow. See
+    /// [`Sandbox::from_settings`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_settings(file: impl AsRef<Path>) -> Result<SandboxBuilder> {
+        let (settings, base) = settings_file::settings(file.as_ref())?;
+        Ok(SandboxBuilder::of(settings, base.folder))
+    }
+
+    /// The same for text. See [`Sandbox::from_settings_text`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_settings_text(text: &str) -> Result<SandboxBuilder> {
+        let (settings, base) = settings_file::settings_text(text)?;
+        Ok(SandboxBuilder::of(settings, base.folder))
+    }
+}
+
+impl From<SandboxConfig> for SandboxBuilder {
+    fn from(config: SandboxConfig) -> SandboxBuilder {
+        /// Says what there is to say.
+        fn say<T>(
+            builder: SandboxBuilder,
+            value: Option<T>,
+            say: fn(SandboxBuilder, T) -> SandboxBuilder,
+        ) -> SandboxBuilder {
+            match value {
+                Some(value) => say(builder, value),
+                None => builder,
+            }
+        }
+        let mut builder = SandboxBuilder::default().seccomp_profile(config.seccomp_profile);
+        // None is what holds as long as no host is allowed.
+        let mode = Some(config.network_mode).filter(|mode| *mode != NetworkMode::None);
+        builder = say(builder, mode, SandboxBuilder::network_mode);
+        builder = say(builder, config.memory_limit, SandboxBuilder::memory_limit);
+        builder = say(builder, config.cpu_limit, SandboxBuilder::cpu_limit);
+        builder = say(builder, config.wall_time_limit, SandboxBuilder::wall_time_limit);
+        builder = say(builder, config.max_pids, SandboxBuilder::max_pids);
+        builder = say(builder, config.max_open_files, SandboxBuilder::max_open_files);
+        builder = say(builder, config.working_dir, SandboxBuilder::working_dir);
+        builder = config.mounts.into_iter().fold(builder, SandboxBuilder::mount);
+        config.env_vars.into_iter().fold(builder, |builder, (name, value)| builder.env(name, value))
+    }
 }
 
 #[cfg(test)]

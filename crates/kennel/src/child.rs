@@ -23,11 +23,11 @@ pub struct Child {
     pub stderr: Option<PipeReader>,
     /// The caller's side of the command's terminal, if it has one.
     pub terminal: Option<Terminal>,
-    inner: Inner,
+    inner: ChildState,
 }
 
 /// The supervisor thread, and what the caller can query while the command runs.
-struct Inner {
+struct ChildState {
     supervisor: SupervisorThread,
     init: u32,
     signaller: Signaller,
@@ -37,7 +37,7 @@ struct Inner {
     published: Vec<Published>,
 }
 
-impl std::fmt::Debug for Inner {
+impl std::fmt::Debug for ChildState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Inner").field("init", &self.init).finish_non_exhaustive()
     }
@@ -55,7 +55,7 @@ impl Child {
             stdout,
             stderr,
             terminal,
-            inner: Inner { supervisor, init, signaller, meter, gateway, network, published },
+            inner: ChildState { supervisor, init, signaller, meter, gateway, network, published },
         })
     }
 

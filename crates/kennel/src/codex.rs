@@ -14,7 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use kennel_policy::codex::{ATTRIBUTION, Invocation, Surroundings, USAGE, command_line, manage};
+use kennel_policy::codex::{ATTRIBUTION, CodexContext, Invocation, USAGE, command_line, manage};
 use kennel_policy::printed::show_lines;
 
 use crate::job::{Environment, InheritedMemory, Job};
@@ -33,8 +33,7 @@ pub fn run_main() -> ! {
     let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     let code = if threads == 1 {
         let environment = std::env::vars_os().map(|(name, value)| (name.into(), value.into())).collect();
-        // SAFETY: no memory is named, so none is wiped.
-        unsafe { main(std::env::args_os().skip(1), environment, None) }
+        main(std::env::args_os().skip(1), environment, None)
     } else {
         say("cannot make a sandbox: run_main has to be called before any thread is started");
         NO_SANDBOX
@@ -44,10 +43,7 @@ pub fn run_main() -> ! {
 
 /// Does what the words ask for and returns the exit code. With `memory` PID 1 is a clone of this process, without it a
 /// program of its own.
-///
-/// # Safety
-/// As for [`Job::clone_this_process`], if there is `memory`.
-pub unsafe fn main(
+pub fn main(
     words: impl Iterator<Item = OsString>,
     environment: Environment,
     memory: Option<InheritedMemory>,
@@ -62,7 +58,7 @@ pub unsafe fn main(
                 |name| variable(&environment, name).map(PathBuf::from).filter(|path| path.is_absolute());
             let (tmpdir, home) = (absolute("TMPDIR"), absolute("HOME"));
             let cwd = start(command_folder.as_deref().unwrap_or(&policy_folder), home.as_deref());
-            let mut policy = permissions.policy(&Surroundings { policy_folder, tmpdir, home });
+            let mut policy = permissions.policy(&CodexContext { policy_folder, tmpdir, home });
             policy.environment.unset.push(ATTRIBUTION.into());
             let variables = environment.iter().map(|(name, value)| (&**name, &**value));
             if let Some(managed) = managed
@@ -80,10 +76,8 @@ pub unsafe fn main(
     };
     let (policy, command, cwd) = run;
     let mut job = Job { environment, cwd, alone: true, ..Job::bare(policy.into(), command) };
-    if let Some(memory) = memory {
-        // SAFETY: the caller's promises.
-        unsafe { job.clone_this_process(memory) };
-    }
+    job.hooks.warn = Some(|warning| say(&format!("warning: {warning}")));
+    job.clone_this_process(memory);
     match job.run() {
         Ok(outcome) => {
             let handed_back = &outcome.handed_back;

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kennel_policy::pattern::PathPattern;
-use kennel_policy::policy::{EnvironmentBase, EnvironmentPolicy, Missing, Origin, PathRule, SearchScope};
+use kennel_policy::policy::{
+    EnvironmentBase, EnvironmentPolicy, Missing, Origin, PathRule, Policy, SearchScope,
+};
 use kennel_policy::settings::{ValueError, name, variable};
 
+use crate::backend::{Backend, Native};
 use crate::job::{Hooks, Job, Streams};
-use crate::{Child, ExecutionResult, Pool, Result, Sandbox, SandboxError, Session, Stdio};
+use crate::{Child, ExecutionResult, Result, Sandbox, SandboxError, Stdio};
 
 /// A command to run in a sandbox of its own, created by [`Sandbox::command`], or in a session, created by
-/// [`Session::command`].
+/// [`Session::command`](crate::Session::command).
 ///
 /// ```
 /// let sandbox = kennel::Sandbox::builder().build()?;
@@ -23,7 +26,7 @@ use crate::{Child, ExecutionResult, Pool, Result, Sandbox, SandboxError, Session
 /// ```
 #[derive(Debug)]
 pub struct Command<'s> {
-    place: Place<'s>,
+    place: CommandPlace<'s>,
     words: Vec<OsString>,
     clear: bool,
     /// Changes to variables, in order; `None` removes one.
@@ -38,14 +41,25 @@ pub struct Command<'s> {
 }
 
 /// Where a command runs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Place<'s> {
+#[derive(Clone, Copy)]
+pub(crate) enum CommandPlace<'s> {
     /// In a fresh sandbox.
     Sandbox(&'s Sandbox),
-    /// In one that was prepared for it.
-    Pool(&'s Pool),
-    /// Beside the others of a session.
-    Session(&'s Session),
+    /// In one like this that was prepared for it.
+    Pool(&'s Sandbox, &'s <Native as Backend>::Pool),
+    /// Beside the others of a session with this policy.
+    Session(&'s Arc<Policy>, &'s Arc<<Native as Backend>::Session>),
+}
+
+impl std::fmt::Debug for CommandPlace<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not the policy: its variables may hold secrets.
+        f.write_str(match self {
+            CommandPlace::Sandbox(_) => "Sandbox",
+            CommandPlace::Pool(..) => "Pool",
+            CommandPlace::Session(..) => "Session",
+        })
+    }
 }
 
 /// Variables and their values, which may be secrets.
@@ -69,7 +83,7 @@ impl std::fmt::Debug for Input {
 }
 
 impl<'s> Command<'s> {
-    pub(crate) fn new(place: Place<'s>, program: &OsStr) -> Command<'s> {
+    pub(crate) fn new(place: CommandPlace<'s>, program: &OsStr) -> Command<'s> {
         Command {
             place,
             words: vec![program.to_owned()],
@@ -269,9 +283,9 @@ impl<'s> Command<'s> {
 
     fn job(&self, streams: Streams) -> Result<Job> {
         let (policy, extras) = match self.place {
-            Place::Sandbox(Sandbox { policy, extras, .. }) => (policy, Some(extras)),
-            Place::Pool(pool) => (&pool.sandbox().policy, Some(&pool.sandbox().extras)),
-            Place::Session(session) => (session.policy(), None),
+            CommandPlace::Sandbox(Sandbox { policy, extras, .. })
+            | CommandPlace::Pool(Sandbox { policy, extras, .. }, _) => (policy, Some(extras)),
+            CommandPlace::Session(policy, _) => (policy, None),
         };
         let mut policy = Arc::clone(policy);
         if self.clear {
@@ -291,7 +305,7 @@ impl<'s> Command<'s> {
         }
         let mut folder = self.folder.as_ref().map(std::path::absolute).transpose()?;
         if let Some(workspace) = &self.workspace {
-            if let Place::Session(_) = self.place {
+            if let CommandPlace::Session(..) = self.place {
                 let why = "workspace: the folders of a session are those that it started with\nhelp: list it for the sandbox of the session";
                 return Err(SandboxError::ConfigValidation(why.into()));
             }
@@ -302,27 +316,90 @@ impl<'s> Command<'s> {
                 follow_link: true,
                 lenient: false,
                 without_exceptions: false,
+                of_profile: false,
                 look: SearchScope::Everywhere,
                 origin: Origin("workspace".into()),
             });
             folder.get_or_insert(workspace);
         }
-        if let (Some(folder), Place::Sandbox(_) | Place::Pool(_)) = (&folder, self.place) {
+        if let (Some(folder), CommandPlace::Sandbox(_) | CommandPlace::Pool(..)) = (&folder, self.place) {
             Arc::make_mut(&mut policy).process.workdir = Some(folder.clone());
         }
         let mut job = Job::new(policy, self.words.clone());
         job.streams = streams;
         match self.place {
-            Place::Session(session) => {
-                (job.session, job.workdir) = (Some(Arc::clone(session.native())), folder);
+            CommandPlace::Session(_, session) => {
+                (job.session, job.workdir) = (Some(Arc::clone(session)), folder);
             }
-            Place::Pool(pool) => job.pool = Some(pool.native()),
-            Place::Sandbox(_) => {}
+            CommandPlace::Pool(_, pool) => job.pool = Some(pool.clone()),
+            CommandPlace::Sandbox(_) => {}
         }
         if let Some(extras) = extras {
             job.hooks = Hooks { count: extras.count_usage, ask: extras.ask.clone(), ..Hooks::default() };
         }
         Ok(job)
+    }
+}
+
+impl Sandbox {
+    /// Prepares a command, as with [`std::process::Command`].
+    ///
+    /// ```
+    /// let sandbox = kennel::Sandbox::builder().build()?;
+    /// let result = sandbox.command("tr").args(["a-z", "A-Z"]).input("shout").output()?;
+    /// assert_eq!(result.stdout, "SHOUT");
+    /// # Ok::<(), kennel::SandboxError>(())
+    /// ```
+    #[must_use]
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command<'_> {
+        Command::new(CommandPlace::Sandbox(self), program.as_ref())
+    }
+
+    /// Runs a command to its end and captures its output. It reads an empty standard input.
+    ///
+    /// # Errors
+    /// When the sandbox cannot be set up or the command cannot be executed. A command that fails is not an error: see
+    /// [`ExecutionResult::exit_code`].
+    pub fn run(&self, command: &str, args: &[&str]) -> Result<ExecutionResult> {
+        self.command(command).args(args).output()
+    }
+
+    /// The same with input for the command.
+    ///
+    /// ```
+    /// let sandbox = kennel::Sandbox::builder().build()?;
+    /// let result = sandbox.run_with_input("tr", &["a-z", "A-Z"], b"shout")?;
+    /// assert_eq!(result.stdout, "SHOUT");
+    /// # Ok::<(), kennel::SandboxError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Sandbox::run`].
+    pub fn run_with_input(&self, command: &str, args: &[&str], input: &[u8]) -> Result<ExecutionResult> {
+        self.command(command).args(args).input(input).output()
+    }
+
+    /// Starts a command and returns at once, with its standard streams as pipes.
+    ///
+    /// ```
+    /// use std::io::{Read, Write};
+    ///
+    /// let sandbox = kennel::Sandbox::builder().build()?;
+    /// let mut child = sandbox.spawn("cat", &[])?;
+    /// child.take_stdin().unwrap().write_all(b"there and back")?;
+    /// let mut text = String::new();
+    /// child.take_stdout().unwrap().read_to_string(&mut text)?;
+    /// assert_eq!(text, "there and back");
+    /// assert!(child.wait()?.success());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Sandbox::run`].
+    pub fn spawn(&self, command: &str, args: &[&str]) -> Result<Child> {
+        let mut command = self.command(command);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(args).spawn()
     }
 }
 

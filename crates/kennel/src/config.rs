@@ -1,5 +1,5 @@
-//! A sandbox's configuration as plain data: the few settings that most programs use. [`SandboxBuilder`] has all of
-//! them.
+//! A sandbox's configuration as plain data: the few settings that most programs use. [`SandboxBuilder`](crate::SandboxBuilder) has all
+//! of them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,8 +7,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kennel_policy::policy::{MountAccess, NetworkMode, Policy, SeccompProfile};
-
-use crate::SandboxBuilder;
 
 /// Whether a mount can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +40,7 @@ impl MountPoint {
     }
 }
 
-/// The main settings of a sandbox, as plain data. Convert it to a [`SandboxBuilder`] to set more;
+/// The main settings of a sandbox, as plain data. Convert it to a [`SandboxBuilder`](crate::SandboxBuilder) to set more;
 /// [`Sandbox::config`](crate::Sandbox::config) shows a sandbox as one.
 ///
 /// ```
@@ -121,33 +119,5 @@ impl SandboxConfig {
             working_dir: policy.process.workdir.clone(),
             seccomp_profile: policy.process.seccomp,
         }
-    }
-}
-
-impl From<SandboxConfig> for SandboxBuilder {
-    fn from(config: SandboxConfig) -> SandboxBuilder {
-        /// Says what there is to say.
-        fn say<T>(
-            builder: SandboxBuilder,
-            value: Option<T>,
-            say: fn(SandboxBuilder, T) -> SandboxBuilder,
-        ) -> SandboxBuilder {
-            match value {
-                Some(value) => say(builder, value),
-                None => builder,
-            }
-        }
-        let mut builder = SandboxBuilder::default().seccomp_profile(config.seccomp_profile);
-        // None is what holds as long as no host is allowed.
-        let mode = Some(config.network_mode).filter(|mode| *mode != NetworkMode::None);
-        builder = say(builder, mode, SandboxBuilder::network_mode);
-        builder = say(builder, config.memory_limit, SandboxBuilder::memory_limit);
-        builder = say(builder, config.cpu_limit, SandboxBuilder::cpu_limit);
-        builder = say(builder, config.wall_time_limit, SandboxBuilder::wall_time_limit);
-        builder = say(builder, config.max_pids, SandboxBuilder::max_pids);
-        builder = say(builder, config.max_open_files, SandboxBuilder::max_open_files);
-        builder = say(builder, config.working_dir, SandboxBuilder::working_dir);
-        builder = config.mounts.into_iter().fold(builder, SandboxBuilder::mount);
-        config.env_vars.into_iter().fold(builder, |builder, (name, value)| builder.env(name, value))
     }
 }

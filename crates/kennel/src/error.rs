@@ -28,7 +28,7 @@ pub enum SandboxError {
         /// What the system said.
         reason: String,
     },
-    /// macOS: the profile was refused. Not made before there is a backend for macOS.
+    /// macOS: the profile was refused.
     SandboxProfile(Cause),
     /// A step of setting up the sandbox failed.
     Setup(Cause),
@@ -205,7 +205,7 @@ impl From<kennel_linux::sandbox::Error> for SandboxError {
                 let text = kennel_policy::printed::show_lines(&format!("{command}: {why}"));
                 SandboxError::PermissionDenied(Cause { text, source: Some(Arc::new(source)) })
             }
-            Error::Start(_) | Error::Network(_) | Error::Secrets(_) => SandboxError::Setup(Cause::of(error)),
+            Error::Start(_) | Error::Network(_) => SandboxError::Setup(Cause::of(error)),
             Error::System { doing, source } => {
                 SandboxError::Io(std::io::Error::new(source.kind(), format!("{doing}: {source}")))
             }

@@ -19,19 +19,16 @@
 
 mod backend;
 mod builder;
+pub mod caches;
 mod child;
 pub mod codex;
 mod command;
 mod config;
-#[cfg_attr(
-    not(all(any(target_os = "linux", target_os = "macos", windows), feature = "network")),
-    expect(dead_code, reason = "what is said to a gate, where there is none")
-)]
-mod control;
 mod error;
 mod executor;
+mod handle;
 pub mod home;
-pub mod job;
+pub mod mirrors;
 mod network;
 #[cfg(test)]
 mod pages;
@@ -53,25 +50,29 @@ mod supervisor_thread;
 pub mod tokio;
 mod zygote;
 
+pub use backend::job;
 pub use builder::SandboxBuilder;
 pub use child::Child;
 pub use command::Command;
 pub use config::{MountPoint, Permission, SandboxConfig};
-pub use control::{AskAboutHosts, ControlFault, ControlLines, HostAnswer, HostQuestion, NetworkControl};
 pub use error::{Cause, SandboxError};
 pub use executor::{NativeExecutor, PlatformExecutor};
 pub use kennel_policy as policy;
 pub use kennel_policy::gateway::{Api, Budget};
 pub use kennel_policy::outcome::{
-    self, Ended, Mended, NetworkDecision, Program, SetAside, Usage, Violation, What,
+    self, Change, Changed, Ended, Mended, NetworkDecision, Program, SetAside, Usage, Violation, What,
 };
 pub use kennel_policy::policy::{
-    GitLevel, NetworkMode, OnReplace, Policy, Precedence, ReadModel, RootFsWrite, SeccompProfile,
+    GitLevel, HomeMode, NetworkMode, OnReplace, Policy, Precedence, ReadModel, RootFsWrite, SeccompProfile,
     SecretVariables, TmpMode, UnixSockets,
 };
 pub use kennel_policy::secrets::{SecretMode, SecretSource, SwapIn};
 pub use kennel_policy::settings::{KeySource, ProviderEntry, SecretEntry};
 pub use network::Published;
+use network::control;
+pub use network::control::{
+    AskAboutHosts, ControlFault, ControlLines, HostAnswer, HostQuestion, NetworkControl,
+};
 pub use pool::Pool;
 pub use pty::Terminal;
 pub use result::ExecutionResult;

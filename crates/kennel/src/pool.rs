@@ -4,11 +4,8 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kennel_policy::policy::Policy;
-
-use crate::backend::{Backend, Native};
-use crate::builder::Extras;
-use crate::command::Place;
+use crate::backend::{Backend, Native, PoolKind};
+use crate::command::CommandPlace;
 use crate::{Command, ExecutionResult, Result, Sandbox, SandboxError, Zygote};
 
 /// Sandboxes that wait for their commands, made by [`Zygote::pool`]. A command that is handed to the pool starts about as
@@ -36,20 +33,6 @@ use crate::{Command, ExecutionResult, Result, Sandbox, SandboxError, Zygote};
 pub struct Pool {
     sandbox: Arc<Sandbox>,
     native: <Native as Backend>::Pool,
-}
-
-/// What a pool is for.
-#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux's backend asks"))]
-pub(crate) struct PoolKind {
-    /// What its sandboxes allow.
-    pub(crate) policy: Arc<Policy>,
-    pub(crate) extras: Extras,
-    /// How many wait at most.
-    pub(crate) size: usize,
-    /// Whether commands come with folders of their own.
-    pub(crate) workspaces: bool,
-    /// How long one may wait for its command.
-    pub(crate) longest_wait: Duration,
 }
 
 /// How long a sandbox waits for its command before another takes its place.
@@ -107,7 +90,8 @@ impl Zygote {
         }
         let kind = PoolKind {
             policy: Arc::clone(&sandbox.policy),
-            extras: sandbox.extras.clone(),
+            ask: sandbox.extras.ask.clone(),
+            count_usage: sandbox.extras.count_usage,
             size,
             workspaces,
             longest_wait: LONGEST_WAIT,
@@ -121,7 +105,7 @@ impl Pool {
     /// Prepares a command, as [`Sandbox::command`] does.
     #[must_use]
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command<'_> {
-        Command::new(Place::Pool(self), program.as_ref())
+        Command::new(CommandPlace::Pool(&self.sandbox, &self.native), program.as_ref())
     }
 
     /// Runs a command to its end and captures its output. It reads an empty standard input.
@@ -136,13 +120,5 @@ impl Pool {
     #[must_use]
     pub fn ready(&self) -> usize {
         Native::pool_ready(&self.native)
-    }
-
-    pub(crate) fn sandbox(&self) -> &Sandbox {
-        &self.sandbox
-    }
-
-    pub(crate) fn native(&self) -> <Native as Backend>::Pool {
-        self.native.clone()
     }
 }

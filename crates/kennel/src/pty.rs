@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 
-use crate::stdio::Handle;
+use crate::handle::Handle;
 
 /// The caller's side of a command's terminal: what is written here is typed there, and what is read here is shown there. Made
 /// by [`Command::terminal`](crate::Command::terminal).

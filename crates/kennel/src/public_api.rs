@@ -11,7 +11,8 @@ fn public(file: &Path) -> String {
     for line in source.lines() {
         let code = line.split(" //").next().unwrap_or_default();
         let text = code.trim();
-        if text.starts_with("#[cfg(test)]") {
+        // Of the file, and not of something within it.
+        if line.starts_with("#[cfg(test)]") {
             break;
         }
         if text.is_empty() || text.starts_with("//") || text.starts_with("#[") {
@@ -66,8 +67,9 @@ fn what_is_public_is_listed() {
     sources(&crates.join("kennel/src"), &mut files);
     sources(&crates.join("kennel-policy/src/outcome"), &mut files);
     files.push(crates.join("kennel-policy/src/outcome.rs"));
-    // What these make public is listed where it is used.
-    files.retain(|file| !file.starts_with(crates.join("kennel/src/backend")));
+    // What these make public is listed where it is used, but for a module that the library shows as it is.
+    let backend = crates.join("kennel/src/backend");
+    files.retain(|file| !file.starts_with(&backend) || *file == backend.join("job.rs"));
     files.sort();
     let mut list = String::new();
     for file in files {

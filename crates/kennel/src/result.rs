@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kennel_policy::outcome::{Ended, GatewayUse, NetworkDecision, Outcome, SetAside, Violation};
+use kennel_policy::outcome::{Changed, Ended, GatewayUse, NetworkDecision, Outcome, SetAside, Violation};
 
 /// The result of a run.
 #[derive(Clone, Debug)]
@@ -56,17 +56,23 @@ pub struct ExecutionResult {
     pub network: Vec<NetworkDecision>,
     /// What was used of the model gateway, by provider and model.
     pub gateway: GatewayUse,
-    /// Without a network: whether something inside tried to reach one. Only checked when the command failed.
+    /// Without a network: whether something inside tried to reach one. In a session only checked when the
+    /// command failed.
     pub tried_network: bool,
     /// Attempts at denied paths that do not exist.
     pub violations: Vec<Violation>,
     /// What the command left that git on the host would have run, and that was set aside: see
     /// [`SandboxBuilder::git`](crate::SandboxBuilder::git). What could not be set aside has an error, and is still there.
     pub set_aside: Vec<SetAside>,
+    /// Instructions of agents and files of tools that the command made, changed or removed: see
+    /// [`SandboxBuilder::protect_dotfiles`](crate::SandboxBuilder::protect_dotfiles).
+    pub changed: Vec<Changed>,
     /// A denied path was created despite the guard, and the sandbox was killed; `violations` says which.
     pub killed_by_broken_rule: bool,
     /// What this host could not enforce (only with best effort).
     pub not_enforced: Vec<String>,
+    /// What the policy does not mean here, without that being an error: an expression that matches nothing in a secret, say.
+    pub warnings: Vec<String>,
     /// Why output did not arrive where it was to go, if it did not: a full disk behind a file, say.
     pub stream_failure: Option<String>,
 }
@@ -111,9 +117,11 @@ impl ExecutionResult {
             oom_kills: outcome.oom_kills,
             output_truncated: outcome.output_truncated,
             not_enforced: outcome.not_enforced,
+            warnings: outcome.warnings,
             stream_failure: outcome.stream_failure,
             violations: outcome.violations.list,
             set_aside: outcome.handed_back.list,
+            changed: outcome.handed_back.changed,
             network: outcome.network.decisions,
             gateway: outcome.gateway,
             tried_network: outcome.tried_network,

@@ -2,9 +2,10 @@
 
 use std::io::{PipeReader, PipeWriter};
 
-use kennel_policy::outcome::{GatewayUse, Outcome};
+use kennel_policy::outcome::{Ended, GatewayUse, Outcome};
 
 use crate::backend::{Attend, Backend, GatewayMeter, Native, Signaller};
+use crate::job::{Job, PlannedStep};
 use crate::network::Published;
 use crate::stdio::{Handle, Pipes};
 use crate::{NetworkControl, Result, SandboxError, Terminal, Usage};
@@ -32,6 +33,46 @@ pub struct Running {
     /// Whether the system has failed this process, so that there is no outcome to come.
     failed: bool,
     pipes: Pipes,
+}
+
+impl Job {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When the sandbox could not be set up or the command not be executed; nothing is left then.
+    pub fn start(self) -> Result<Running> {
+        Native::start(self).map(Running::new)
+    }
+
+    /// Starts it and waits for its end. Output that did not arrive where it was to go is an error, unless there is worse to
+    /// tell.
+    ///
+    /// # Errors
+    /// As [`Job::start`], and [`SandboxError::Io`] for such output.
+    pub fn run(self) -> Result<Outcome> {
+        let outcome = self.start()?.wait()?;
+        match &outcome.stream_failure {
+            Some(why) if outcome.ended != Ended::RuleBroken => {
+                Err(SandboxError::Io(std::io::Error::other(why.clone())))
+            }
+            _ => Ok(outcome),
+        }
+    }
+
+    /// The steps that [`Job::start`] would perform, in their order. Nothing is made for it: no port is bound and no process
+    /// started.
+    ///
+    /// # Errors
+    /// When the policy does not fit this host.
+    pub fn plan(self) -> Result<Vec<PlannedStep>> {
+        let work = kennel_policy::gate_work::of(&self.policy).into_iter();
+        let work = work.map(|work| PlannedStep { step: work.what, reason: work.origin.0 });
+        // Where the gate reads no requests, the policy was refused, or what is not enforced is said elsewhere.
+        let work: Vec<PlannedStep> = if cfg!(unix) { work.collect() } else { Vec::new() };
+        let mut steps = Native::plan(self)?;
+        steps.extend(work);
+        Ok(steps)
+    }
 }
 
 impl Running {

@@ -8,7 +8,7 @@ use kennel_policy::outcome::{GatewayUse, Outcome};
 use kennel_policy::policy::Policy;
 
 use crate::backend::{Backend, GatewayMeter, Lasting, Native};
-use crate::command::Place;
+use crate::command::CommandPlace;
 use crate::job::{Hooks, Job};
 use crate::network::Published;
 use crate::supervisor_thread::SupervisorThread;
@@ -126,14 +126,6 @@ impl Session {
         Ok(Session { native: Arc::new(native), policy, supervisor, init, meter, gateway, network, published })
     }
 
-    pub(crate) fn native(&self) -> &Arc<<Native as Backend>::Session> {
-        &self.native
-    }
-
-    pub(crate) fn policy(&self) -> &Arc<Policy> {
-        &self.policy
-    }
-
     /// Prepares a command in the session. A time limit of the sandbox is each command's; its other limits hold for all of them
     /// together. [`Command::current_dir`] is a folder inside.
     ///
@@ -152,7 +144,7 @@ impl Session {
     /// ```
     #[must_use]
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command<'_> {
-        Command::new(Place::Session(self), program.as_ref())
+        Command::new(CommandPlace::Session(&self.policy, &self.native), program.as_ref())
     }
 
     /// Runs a command to its end and captures its output. It reads an empty standard input.

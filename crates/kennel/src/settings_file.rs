@@ -11,7 +11,7 @@ use crate::home::Homes;
 use crate::{Result, SandboxError};
 
 /// A little over what the parsers accept, so that they can say that a file is too large.
-const MOST_BYTES: u64 = (1 << 20) + 1;
+const MAX_BYTES: u64 = (1 << 20) + 1;
 
 /// The bytes of a settings file; `None` when it is not there.
 ///
@@ -30,7 +30,7 @@ pub fn bytes(path: &Path) -> io::Result<Option<Vec<u8>>> {
         return Err(io::Error::other("not a regular file"));
     }
     let mut text = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut text)?;
+    file.take(MAX_BYTES).read_to_end(&mut text)?;
     Ok(Some(text))
 }
 

@@ -4,11 +4,7 @@ use std::fs::File;
 use std::io;
 
 use crate::Terminal;
-
-#[cfg(unix)]
-pub(crate) use std::os::fd::OwnedFd as Handle;
-#[cfg(windows)]
-pub(crate) use std::os::windows::io::OwnedHandle as Handle;
+pub(crate) use crate::handle::Handle;
 
 /// Where one of the three standard streams of a command leads, as [`std::process::Stdio`].
 ///

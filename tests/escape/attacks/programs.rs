@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, OsString};
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
@@ -18,8 +18,14 @@ pub fn status_of(words: &[OsString]) -> i32 {
         .env(kennel_tests::role::VARIABLE, "wait")
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    print!("{}", std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap());
+    // The call returns when the program has the descriptors of its own, which is before it has its user and its memory.
+    let status = kennel_tests::eventually("the program is executed", || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap_or_default();
+        let is_executed = size.trim().trim_end_matches(" kB").parse::<u64>().map_or(true, |size| size > 64);
+        is_executed.then_some(status)
+    });
+    print!("{status}");
     drop(writer);
     // It may have another user's number by now; its end of the pipe tells it to end.
     let _ = child.kill();
@@ -60,6 +66,7 @@ pub fn from_memory(words: &[OsString]) -> i32 {
 /// Leaves a process behind, in a session of its own and without a parent, that holds standard output open.
 pub fn daemon(words: &[OsString]) -> i32 {
     let seconds: u64 = words[0].to_str().unwrap().parse().unwrap();
+    let (mut is_there, there) = std::io::pipe().unwrap();
     // SAFETY: a single thread; each child goes on alone.
     unsafe {
         if libc::fork() == 0 {
@@ -70,11 +77,13 @@ pub fn daemon(words: &[OsString]) -> i32 {
                 }
                 println!("daemon");
                 let _ = std::io::stdout().flush();
+                drop(there);
                 std::thread::sleep(Duration::from_secs(seconds));
             }
             libc::_exit(0);
         }
     }
-    std::thread::sleep(Duration::from_millis(100));
+    drop(there);
+    let _ = is_there.read(&mut [0]);
     0
 }

@@ -6,8 +6,9 @@ use super::{Attack, fails};
 const MAKE: &str = "git init -q evil && git -C evil commit -q --allow-empty -m x && ";
 
 macro_rules! attacks {
-    ($(fn $name:ident(): $before:expr, $inside:expr;)*) => {
-        $(#[test]
+    ($($(#[$about:meta])* fn $name:ident(): $before:expr, $inside:expr;)*) => {
+        $($(#[$about])*
+        #[test]
         fn $name() {
             fails(&Attack { name: stringify!($name), before: $before, inside: $inside });
         })*
@@ -32,6 +33,7 @@ attacks! {
         evil("git add evil 2>/dev/null; git commit -qm link; git -C evil config core.fsmonitor 'RUN;false'");
     fn a_repository_in_a_subfolder_runs_nothing(): "",
         evil("git -C evil config core.fsmonitor 'RUN;false'");
+    #[kennel_claim::claim("handed-back/git-disguised-repositories")]
     fn a_bare_repository_in_a_subfolder_runs_nothing(): "",
         "mkdir -p a/b/objects a/b/refs; cd a/b; echo ref: refs/heads/main > HEAD
          printf '[core]\\nrepositoryformatversion=0\\nbare=false\\nworktree=.\\nfsmonitor=RUN;false\\n' > config";
@@ -39,14 +41,17 @@ attacks! {
     // What a configuration can name.
     fn an_included_file_runs_nothing(): "",
         evil("git -C evil config include.path ../../x; printf '[core]\\nfsmonitor=RUN;false\\n' > x");
+    #[kennel_claim::claim("handed-back/git-runs-nothing-of-the-sandbox")]
     fn a_conditionally_included_file_runs_nothing(): "",
         evil("git -C evil config 'includeIf.onbranch:**.path' ../../x; printf '[core]\\nfsmonitor=RUN;false\\n' > x");
+    #[kennel_claim::claim("handed-back/git-runs-nothing-of-the-sandbox")]
     fn a_folder_of_hooks_elsewhere_runs_nothing(): "",
         evil("git -C evil config core.hooksPath ../h; mkdir h; printf '#!/bin/sh\\nRUN\\n' > h/post-commit; chmod +x h/post-commit");
     fn a_hook_runs_nothing(): "",
         evil("mkdir -p evil/.git/hooks; printf '#!/bin/sh\\nRUN\\n' > evil/.git/hooks/post-index-change; chmod +x evil/.git/hooks/post-index-change");
     fn a_filter_runs_nothing(): "",
         evil("cd evil; git config filter.x.clean 'RUN; cat'; echo '* filter=x' > .gitattributes; echo 1 > f");
+    #[kennel_claim::claim("handed-back/git-runs-nothing-of-the-sandbox")]
     fn a_filter_process_runs_nothing(): "",
         evil("cd evil; git config filter.x.process 'RUN'; echo '* filter=x' > .gitattributes; echo 1 > f");
     fn a_filter_that_smudges_runs_nothing(): "",
@@ -55,6 +60,7 @@ attacks! {
         evil("cd evil; echo 1 > f; git add f; git commit -qm f; echo 2 > f; git config diff.external 'RUN;:'");
     fn a_diff_driver_runs_nothing(): "",
         evil("cd evil; echo 1 > f; git add f; git commit -qm f; echo 2 > f; echo 'f diff=x' > .gitattributes; git config diff.x.command 'RUN;:'");
+    #[kennel_claim::claim("handed-back/git-runs-nothing-of-the-sandbox")]
     fn a_text_conversion_runs_nothing(): "",
         evil("cd evil; echo 1 > f; git add f; git commit -qm f; echo 2 > f; echo 'f diff=x' > .gitattributes; git config diff.x.textconv 'RUN; cat'");
     fn a_signing_program_runs_nothing(): "",
@@ -67,6 +73,7 @@ attacks! {
         evil("git -C evil config alias.st '!RUN'");
     fn a_pager_runs_nothing(): "git config --global --replace-all alias.st '-p status'",
         evil("git -C evil config core.pager 'RUN; cat'; git -C evil config pager.status true; git -C evil config pager.st 'RUN; cat'; git -C evil config alias.st '!RUN'");
+    #[kennel_claim::claim("handed-back/git-runs-nothing-of-the-sandbox")]
     fn a_fetch_of_missing_objects_by_ssh_runs_nothing(): "",
         evil("cd evil; echo 1 > f; git add f; git commit -qm f; git config core.repositoryFormatVersion 1; git config extensions.partialClone o
              git config remote.o.url ssh://x/y; git config remote.o.promisor true; git config core.sshCommand 'RUN;false'; rm -rf .git/objects/??");

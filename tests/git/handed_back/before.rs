@@ -49,6 +49,7 @@ attacks! {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/git-runs-nothing-of-the-sandbox")]
 fn settings_that_name_programs_do_not_stay_where_the_configuration_is_open() {
     let ways: &[(&str, &str)] = &[
         ("by git", "git config core.fsmonitor 'RUN;false'"),

@@ -5,8 +5,9 @@ use super::{Attack, OFF, WAYS, Way, World, fails, works};
 const MAKE: &str = "git init -q evil && git -C evil commit -q --allow-empty -m x && git -C evil config core.fsmonitor 'RUN;false'; ";
 
 macro_rules! attacks {
-    ($(fn $name:ident(): $before:expr, $inside:expr;)*) => {
-        $(#[test]
+    ($($(#[$about:meta])* fn $name:ident(): $before:expr, $inside:expr;)*) => {
+        $($(#[$about])*
+        #[test]
         fn $name() {
             fails(&Attack { name: stringify!($name), before: $before, inside: $inside });
         })*
@@ -29,6 +30,7 @@ attacks! {
         evil("mkdir s; mv evil/.git x; echo \"gitdir: $PWD/x\" > s/.git");
     fn a_link_runs_nothing(): "",
         evil("mkdir s; mv evil/.git x; ln -s ../x s/.git");
+    #[kennel_claim::claim("handed-back/git-disguised-repositories")]
     fn a_link_to_a_pointer_runs_nothing(): "",
         evil("mkdir s; mv evil/.git x; echo 'gitdir: ../x' > p; ln -s ../p s/.git");
     fn a_renamed_folder_runs_nothing(): "",
@@ -37,6 +39,7 @@ attacks! {
         evil("cd evil/.git; rm HEAD; ln -s refs/heads/main HEAD");
 
     // Worktrees and submodules.
+    #[kennel_claim::claim("handed-back/git-disguised-repositories")]
     fn a_worktree_whose_repository_is_another_runs_nothing(): "",
         evil("git worktree add -q t 2>/dev/null; mkdir -p .git/worktrees/t; echo ../../../evil/.git > .git/worktrees/t/commondir");
     fn a_worktree_of_a_folder_that_is_no_repository_runs_nothing(): "",
@@ -44,6 +47,7 @@ attacks! {
              echo ../.. > x/worktrees/y/commondir; echo 'gitdir: ../x/worktrees/y' > t/.git; rm -rf evil");
     fn a_repository_that_says_its_settings_are_elsewhere_runs_nothing(): "",
         evil("git init -q s; mv evil/.git x; echo ../../x > s/.git/commondir");
+    #[kennel_claim::claim("handed-back/git-disguised-repositories")]
     fn a_submodule_in_its_place_runs_nothing(): "",
         evil("mkdir -p .git/modules || mkdir -p m; mv evil/.git .git/modules/evil || mv evil/.git m/evil
              echo 'gitdir: ../.git/modules/evil' > evil/.git; git add evil; git commit -qm link");
@@ -57,6 +61,7 @@ attacks! {
     fn a_repository_in_anothers_own_folder_writes_no_hooks(): "",
         "git init -q evil; cd evil; mkdir hooks; printf '#!/bin/sh\\nRUN\\n' > hooks/post-commit; chmod +x hooks/post-commit
          git add .; git commit -qm e; rm -r hooks; echo 'gitdir: ../evil/.git' > ../.git/.git";
+    #[kennel_claim::claim("handed-back/git-disguised-repositories")]
     fn a_repository_moved_into_anothers_own_folder_writes_no_hooks(): "",
         "git init -q evil; cd evil; mkdir hooks; printf '#!/bin/sh\\nRUN\\n' > hooks/post-commit; chmod +x hooks/post-commit
          git add .; git commit -qm e; rm -r hooks; mv .git ../.git/.git";
@@ -68,6 +73,7 @@ attacks! {
     // Hard to get at.
     fn a_repository_in_a_folder_without_rights_runs_nothing(): "",
         evil("chmod 555 evil evil/.git");
+    #[kennel_claim::claim("handed-back/git-search-skips-nothing")]
     fn a_repository_in_a_folder_that_cannot_be_listed_runs_nothing(): "",
         evil("mkdir d; mv evil d/; chmod 311 d");
     fn a_repository_among_thousands_runs_nothing(): "",
@@ -88,6 +94,7 @@ fn a_gitlink_three_hundred_folders_down_runs_nothing() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/git-disguised-repositories")]
 fn what_one_run_prepares_and_the_next_completes_runs_nothing() {
     let hooks = "mkdir .githooks; printf '#!/bin/sh\\n' > .githooks/post-commit; chmod +x .githooks/post-commit; git config core.hooksPath .githooks";
     let cases = [
@@ -208,6 +215,7 @@ fn a_folder_that_takes_one_spelling_for_another_hides_nothing() {
 }
 
 #[test]
+#[kennel_claim::claim("handed-back/git-search-skips-nothing")]
 fn folders_in_each_other_beyond_what_a_path_can_name_are_gone_through() {
     let Some(world) = World::new() else { return };
     if kennel_tests::program("python3").is_none() {
@@ -227,6 +235,7 @@ fn folders_in_each_other_beyond_what_a_path_can_name_are_gone_through() {
 /// Hooks are moved aside before anybody has looked into them: a repository in the hooks of another is found all the same,
 /// and in the hooks of that one, and so on. Where that has no end, nothing is said to be safe.
 #[test]
+#[kennel_claim::claim("handed-back/git-disguised-repositories", "handed-back/git-search-skips-nothing")]
 fn repositories_in_the_hooks_of_each_other_run_nothing() {
     let nest = |count: u32| -> &'static str {
         evil(&format!(

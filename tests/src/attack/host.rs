@@ -120,6 +120,22 @@ impl<'h> Host<'h> {
                 self.ledger.rename(path, op.word(1), &writable, now());
                 Ok(())
             }
+            "over" => {
+                let ((from, name), (to, new)) = (self.folder_of(path)?, self.folder_of(op.word(1))?);
+                rustix::fs::renameat(&from, &name, &to, &new)?;
+                let writable = self.writable_below(path);
+                self.ledger.remove(op.word(1), now());
+                self.ledger.rename(path, op.word(1), &writable, now());
+                Ok(())
+            }
+            "move" => {
+                let ((from, name), (to, new)) = (self.folder_of(path)?, self.folder_of(op.word(1))?);
+                rustix::fs::renameat_with(&from, &name, &to, &new, RenameFlags::NOREPLACE)?;
+                let writable = self.writable_below(path);
+                self.ledger.rename(path, op.word(1), &writable, now());
+                self.ledger.moved.push((path.to_owned(), op.word(1).to_owned()));
+                Ok(())
+            }
             "swap" => {
                 let ((one, name), (two, other)) = (self.folder_of(path)?, self.folder_of(op.word(1))?);
                 rustix::fs::renameat_with(&one, &name, &two, &other, RenameFlags::EXCHANGE)?;
@@ -135,6 +151,10 @@ impl<'h> Host<'h> {
                 let (folder, name) = self.folder_of(op.word(1))?;
                 rustix::fs::renameat(rustix::fs::CWD, &stage, &folder, &name)?;
                 self.enter(op.word(1));
+                Ok(())
+            }
+            "gitlook" => {
+                self.git_look(path);
                 Ok(())
             }
             "chmod" => {
@@ -171,6 +191,10 @@ impl<'h> Host<'h> {
             }
             "open" => self.probe(path),
             "flock" => self.probe_lock(path),
+            "needs" => {
+                self.needs(path);
+                Ok(())
+            }
             "neighbour" => {
                 self.neighbour();
                 Ok(())
@@ -289,6 +313,20 @@ impl<'h> Host<'h> {
         Ok(())
     }
 
+    /// Looks at a repository as any prompt of a shell does.
+    fn git_look(&mut self, path: &str) {
+        let marks = self.area.at("marks");
+        for words in [&["status"][..], &["log", "-1"], &["branch", "-a"]] {
+            let place = word::place(&self.area.top(), path);
+            let _ = git(&place).arg("--no-optional-locks").args(words).status();
+        }
+        if std::fs::read_dir(&marks).is_ok_and(|mut marks| marks.next().is_some()) {
+            let what = "`git status` on the host ran a program that the sandbox wrote, while that ran";
+            self.findings.push(Finding::new("executed", path, what));
+            snapshot::clear(&marks);
+        }
+    }
+
     fn git_config(&mut self, path: &str) -> Result<(), Errno> {
         let folder = self.open(path, OFlags::PATH | OFlags::DIRECTORY)?;
         let place = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
@@ -321,6 +359,19 @@ impl<'h> Host<'h> {
             ));
         }
         Ok(())
+    }
+
+    /// What an ordinary program needs one of, where it could be had before, and another sandbox.
+    fn needs(&mut self, what: &str) {
+        let could = crate::hog::HOST_HAS.contains(&what);
+        if let Err(said) = if could { crate::hog::need(what) } else { Ok(()) } {
+            self.findings.push(Finding::new(
+                "hindered",
+                what,
+                &format!("the host's own program failed: {said}"),
+            ));
+        }
+        self.neighbour();
     }
 
     /// Another sandbox of the same user's, with a guard, which must start whatever the first one does.

@@ -38,6 +38,8 @@ pub struct Ledger {
     pub changes: BTreeMap<String, u64>,
     /// Names that the host made where there was none at the beginning: kennel may take them away if they are denied.
     pub made: BTreeSet<String>,
+    /// Folders that the host moved, and where to: the rules about what is in them go along.
+    pub moved: Vec<(String, String)>,
 }
 
 impl Ledger {
@@ -202,6 +204,18 @@ impl Ledger {
             self.names.insert(name, expected);
         }
         self.touched(to);
+    }
+
+    /// The name that something had before the folders above it were moved.
+    #[must_use]
+    pub fn original(&self, path: &str) -> String {
+        let mut path = path.to_owned();
+        for (from, to) in self.moved.iter().rev() {
+            if is_within(&path, to) {
+                path = format!("{from}{}", &path[to.len()..]);
+            }
+        }
+        path
     }
 
     /// Whether the host made a name, or something above it, where there was nothing at the beginning.

@@ -55,6 +55,8 @@ pub struct Model {
     held: BTreeSet<String>,
     listed: bool,
     any_deny_of_writing_wins: bool,
+    /// Whether of the folder `home` only what rules allow is there.
+    private_home: bool,
 }
 
 impl Model {
@@ -62,6 +64,10 @@ impl Model {
     #[must_use]
     pub fn may_read(&self, path: &str) -> bool {
         let tie_is_allowed = self.any_deny_of_writing_wins;
+        if self.is_of_private_home(path) {
+            let mounted = self.mounts.iter().any(|(source, _)| is_within(path, source));
+            return mounted && !self.covered(path, List::DenyRead);
+        }
         self.nearest(path, List::AllowRead, List::DenyRead, tie_is_allowed).unwrap_or_else(|| {
             let shown = self.mounts.iter().any(|(source, _)| is_within(path, source));
             !self.listed || shown || self.covered(path, List::AllowWrite)
@@ -92,6 +98,14 @@ impl Model {
     #[must_use]
     pub fn names(&self, path: &str) -> bool {
         self.rules.iter().any(|(_, rule)| rule == path)
+    }
+
+    /// Whether it is in a home that is private, and in nothing of it that a rule allows.
+    fn is_of_private_home(&self, path: &str) -> bool {
+        let opened = |above: &str| self.has(List::AllowRead, above) || self.has(List::AllowWrite, above);
+        self.private_home
+            && is_within(path, "home")
+            && !upwards(path).take_while(|above| is_within(above, "home")).any(opened)
     }
 
     fn nearest(&self, path: &str, allow: List, deny: List, tie_is_allowed: bool) -> Option<bool> {
@@ -136,6 +150,7 @@ impl Model {
         let mut model = Model {
             listed: run.flag("--reads") == Some("listed"),
             any_deny_of_writing_wins: run.flag("--precedence") == Some("deny-write"),
+            private_home: matches!(run.flag("--profile"), Some("agent" | "build")),
             ..Model::default()
         };
         let lists = [
@@ -147,8 +162,10 @@ impl Model {
         let cwd = if run.cwd.is_empty() { "." } else { &run.cwd };
         let agent = run.flag("--profile") == Some("agent");
         let works_here = agent || run.flag("--profile") == Some("build");
-        let home =
-            SECRETS_OF_A_HOME.iter().filter(|_| agent).map(|name| (List::DenyRead, join("home", name)));
+        // What a flag shows by the very same name is shown.
+        let hides = |path: &String| run.all("--allow-read").all(|shown| shown.trim_end_matches('/') != path);
+        let home = SECRETS_OF_A_HOME.iter().filter(|_| agent).map(|name| join("home", name));
+        let home = home.filter(hides).map(|path| (List::DenyRead, path));
         let by_profile = home.chain(works_here.then(|| (List::AllowWrite, cwd.to_owned())));
         let said = lists.iter().flat_map(|(flag, list)| run.all(flag).map(|path| (*list, path.to_owned())));
         let said: Vec<(List, String)> = said.chain(by_profile).collect();
@@ -216,7 +233,38 @@ impl Model {
         let level =
             run.flag("--git").unwrap_or(if works_here { "hooks-and-config-read-only" } else { "off" });
         model.kept = kept_for_git(level, tree);
+        model.share_with_worktrees(level, tree);
         model
+    }
+}
+
+impl Model {
+    /// What commits in a worktree write in its repository: a worktree `wt` of `main` is the only one that histories have.
+    fn share_with_worktrees(&mut self, level: &str, tree: &Snapshot) {
+        const SHARED: &[&str] = &[
+            "objects",
+            "refs",
+            "logs/refs",
+            "rr-cache",
+            "packed-refs",
+            "packed-refs.lock",
+            "packed-refs.new",
+            "shallow",
+            "shallow.lock",
+            "worktrees/wt",
+        ];
+        const KEPT: &[&str] =
+            &["worktrees/wt/commondir", "worktrees/wt/gitdir", "worktrees/wt/config.worktree"];
+        let opened = self.rules.contains(&(List::AllowWrite, "wt".into()));
+        if !opened
+            || !tree.contains_key("main/.git/worktrees/wt")
+            || matches!(level, "off" | "metadata-read-only")
+        {
+            return;
+        }
+        let own = |name: &&str| join("main/.git", name);
+        self.rules.extend(SHARED.iter().map(|name| (List::AllowWrite, own(name))));
+        self.kept.extend(KEPT.iter().map(own));
     }
 }
 

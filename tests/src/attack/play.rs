@@ -78,6 +78,9 @@ impl Session {
             }
             if promises_git(run) {
                 played.findings.extend(host_git(area, run, &model, &after));
+                if played.findings.is_empty() && is_raw(run) {
+                    played.findings.extend(all_of_git(area, run, nonce));
+                }
             }
             if !played.findings.is_empty() {
                 break;
@@ -147,6 +150,90 @@ fn host_git(area: &Area, run: &Run, model: &Model, after: &Snapshot) -> Vec<Find
         call(folders[0], words);
     }
     call(folders[0], &["checkout", "-q", "."]);
+    findings
+}
+
+/// Whether a run writes into repositories by other ways than git's.
+fn is_raw(run: &Run) -> bool {
+    let raw = |verb: &str| matches!(verb, "gitindex" | "symlink" | "link" | "put");
+    let mut ops = run.inside.iter().flatten().filter(|op| raw(&op.verb));
+    ops.any(|op| op.words.iter().any(|word| word.contains(".git/")))
+}
+
+/// What people type, each line for a repository as it was left by the ones before.
+const COMMANDS: &[&str] = &[
+    "checkout -q -f .",
+    "restore .",
+    "commit -q --allow-empty",
+    "tag -a v1",
+    "notes add",
+    "add -A",
+    "commit -q -m x",
+    "branch new2",
+    "checkout -q -b new3",
+    "stash",
+    "stash pop",
+    "merge -q main",
+    "fetch -q .",
+    "pull -q . main",
+    "rebase -q main",
+    "cherry-pick main",
+    "revert --no-edit HEAD",
+    "bisect start HEAD HEAD",
+    "bisect reset",
+    "worktree add -q trees",
+    "worktree prune",
+    "submodule --quiet update --init",
+    "sparse-checkout set sub",
+    "sparse-checkout disable",
+    "fsck --lost-found",
+    "pack-refs --all",
+    "branch -D new2",
+    "repack -q -a -d",
+    "commit-graph write --reachable",
+    "reflog expire --all --expire=now",
+    "gc -q",
+    "status",
+    "reset -q --hard",
+    "switch -q -f main",
+    "clean -q -f -d",
+    "status",
+];
+
+/// All of git's commands in every repository that a sandbox had to do with: they run nothing, and write nothing outside.
+fn all_of_git(area: &Area, run: &Run, nonce: u64) -> Vec<Finding> {
+    let (top, marks) = (area.top(), area.at("marks"));
+    let own = if run.cwd.is_empty() { "." } else { run.cwd.as_str() };
+    let nested = word::join(own, "n");
+    let folders = [own, nested.as_str(), "main"].into_iter().filter(|folder| {
+        let place = word::place(&top, folder);
+        place.join(".git").symlink_metadata().is_ok() || place.join("HEAD").exists()
+    });
+    let folders: Vec<&str> = folders.collect();
+    let before = snapshot::take(&top);
+    let mut findings = Vec::new();
+    for folder in &folders {
+        // From another one each time: some clear away what others act on.
+        let start = usize::try_from(nonce).unwrap_or(0) % COMMANDS.len();
+        for words in COMMANDS.iter().cycle().skip(start).take(COMMANDS.len()) {
+            let mut command = git(&word::place(&top, folder));
+            let _ = command.env("GIT_EDITOR", "true").args(words.split(' ')).status();
+            if has_entries(&marks) {
+                let what = format!("`git {words}` on the host ran a program that the sandbox wrote");
+                findings.push(Finding::new("executed", folder, &what));
+                snapshot::clear(&marks);
+            }
+        }
+    }
+    let after = snapshot::take(&top);
+    let is_own = |path: &str| folders.iter().chain([&own]).any(|folder| word::is_within(path, folder));
+    let changed = before.iter().filter(|(path, old)| {
+        !is_own(path) && after.get(*path).is_none_or(|new| new.content != old.content || new.kind != old.kind)
+    });
+    let new = after.keys().filter(|path| !before.contains_key(*path) && !is_own(path));
+    let changed = changed.map(|(path, _)| path).chain(new);
+    let what = "git on the host wrote it, by what the sandbox had left in a repository";
+    findings.extend(changed.map(|path| Finding::new("written", path, what)));
     findings
 }
 

@@ -37,9 +37,10 @@ const TREE: &[Verb] = &[
     ("link", 2, 2), // PATH TEXT
     ("hard", 2, 2), // PATH EXISTING
     ("fifo", 1, 1),
-    ("sock", 1, 1), // a daemon of the host's listens there
-    ("repo", 1, 1), // a git repository with a commit, in a folder
-    ("bind", 2, 2), // FROM ONTO: a second mount; root only
+    ("sock", 1, 1),     // a daemon of the host's listens there
+    ("repo", 1, 1),     // a git repository with a commit, in a folder
+    ("worktree", 2, 2), // PATH REPOSITORY: of a repository that is there
+    ("bind", 2, 2),     // FROM ONTO: a second mount; root only
 ];
 
 /// What the attacker can do. A path may be followed by `@WAY`: how it is given to the kernel.
@@ -102,7 +103,8 @@ const INSIDE: &[Verb] = &[
     ("mount", 2, 2),
     ("umount", 1, 1),
     ("unshare", 0, 0),
-    ("git", 2, 8), // FOLDER WORDS…
+    ("git", 2, 8),      // FOLDER WORDS…
+    ("gitindex", 2, 8), // FILE MODE:NAME…: an index, byte by byte
     // What belongs to all.
     ("cgroup", 0, 0),
     ("procs", 0, 0),
@@ -111,6 +113,7 @@ const INSIDE: &[Verb] = &[
     ("lease", 1, 1),
     ("flock", 1, 1),
     ("inotify", 1, 1),
+    ("hog", 1, 1), // all that it can of something of crate::hog
     // Ways out.
     ("tcp", 2, 2), // HOST PORT, or {port} for the host's listener
     ("udp", 2, 2),
@@ -130,6 +133,8 @@ const HOST: &[Verb] = &[
     ("remove", 1, 1),
     ("rename", 2, 2),
     ("swap", 2, 2),
+    ("over", 2, 2),   // what stands at the one name over what stands at the other
+    ("move", 2, 2),   // a folder, with the rules about what is in it
     ("linkto", 2, 2), // TEXT PATH: a link in its place
     ("chmod", 2, 2),
     ("touch", 1, 1),
@@ -137,8 +142,10 @@ const HOST: &[Verb] = &[
     ("sed", 1, 1),       // the real `sed -i`
     ("gitconfig", 1, 1), // the real `git config` in a folder
     ("gitinit", 1, 1),   // and `git init`
+    ("gitlook", 1, 1),   // `git status` and `log`, which must run nothing
     ("open", 1, 1),      // for writing, which must not be hindered
     ("flock", 1, 1),
+    ("needs", 1, 1),     // what a program of the host's needs of it, and another sandbox
     ("neighbour", 0, 0), // another sandbox of the same user, which must start
     ("also", 3, 3), // FLAG VALUE PATH: a second sandbox in the same tree, with one rule, that attacks a path
 ];

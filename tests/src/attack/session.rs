@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
@@ -20,7 +20,7 @@ use super::rng::Rng;
 use super::script::History;
 use super::shrink::Shrinker;
 use super::tree::Area;
-use crate::{am_root, kennel_bin, leftovers};
+use crate::{am_root, kennel_bin, leftovers, role};
 
 /// The longest time for shrinking one finding.
 const SHRINKING: Duration = Duration::from_secs(60);
@@ -62,9 +62,14 @@ impl Wanted {
     }
 }
 
-/// The whole program; returns its exit code.
+/// The role's name.
+pub const ROLE: &str = "attack_files";
+
+/// The role of the whole attack, and of each of its workers.
 #[must_use]
-pub fn main() -> i32 {
+pub fn main(_words: &[std::ffi::OsString]) -> i32 {
+    // SAFETY: nothing else runs in this process yet. Whatever is started from here is told its own role.
+    unsafe { std::env::remove_var(role::VARIABLE) };
     let done = match (std::env::var(WORKER), std::env::var_os("KENNEL_ATTACK_REPLAY")) {
         (Ok(which), _) => Wanted::read().and_then(|wanted| work(&wanted, &which)),
         (_, Some(file)) if !file.is_empty() => replay_file(Path::new(&file)),
@@ -86,10 +91,9 @@ fn lead(wanted: &Wanted) -> Result<bool, String> {
     let jobs = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 8);
     let jobs = std::env::var("KENNEL_ATTACK_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(jobs);
     println!("attack_files: seed {}, {jobs} workers, {} s", wanted.seed, wanted.time.as_secs());
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut workers = Vec::new();
     for index in 0..jobs {
-        let mut command = Command::new(&program);
+        let mut command = role::play(ROLE);
         // A secret among its arguments: no sandbox may see the host's processes.
         command.arg(Canaries::new(wanted.seed ^ index as u64).make().text());
         command.env(WORKER, format!("{index}/{jobs}")).env("KENNEL_ATTACK_SEED", wanted.seed.to_string());
@@ -185,6 +189,8 @@ fn work(wanted: &Wanted, which: &str) -> Result<bool, String> {
     let (first, step): (u64, u64) = (first.parse().unwrap_or(0), step.parse().unwrap_or(1));
     let (session, mut area) = prepare()?;
     let exclusion = Exclusion::open()?;
+    // Before anything takes of it.
+    std::sync::LazyLock::force(&crate::hog::HOST_HAS);
     let deadline = Instant::now() + wanted.time;
     let (mut histories, mut operations, mut found) = (0usize, 0usize, 0usize);
     let (mut started, mut runs) = (0usize, 0usize);
@@ -254,8 +260,11 @@ impl Exclusion {
     }
 
     fn hold(&self, history: &History) -> Result<Held<'_>, String> {
-        let greedy =
-            history.runs.iter().flat_map(|run| run.inside.iter().flatten()).any(|op| op.verb == "inotify");
+        let greedy = history
+            .runs
+            .iter()
+            .flat_map(|run| run.inside.iter().flatten())
+            .any(|op| ["inotify", "hog"].contains(&&*op.verb));
         let how = if greedy { FlockOperation::LockExclusive } else { FlockOperation::LockShared };
         rustix::fs::flock(&self.0, how).map_err(|error| format!("locking: {error}"))?;
         Ok(Held(&self.0))

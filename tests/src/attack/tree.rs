@@ -127,6 +127,14 @@ impl Area {
                 fs::create_dir_all(&place)?;
                 copy(&self.at("template"), &place)?;
             }
+            "worktree" => {
+                let repository = word::place(top, node.word(1));
+                let mut command = git(&repository);
+                let status = command.args(["worktree", "add", "-q"]).arg(&place).status()?;
+                if !status.success() {
+                    return Err(io::Error::other(format!("git worktree: {status}")));
+                }
+            }
             "bind" => {
                 let onto = word::place(top, node.word(1));
                 fs::create_dir_all(&onto)?;

@@ -7,7 +7,7 @@ pub const HEARS: i32 = 3;
 /// The descriptor by which it tells.
 pub const TELLS: i32 = 4;
 /// The most bytes of data in one record.
-pub const MOST_DATA: usize = 2048;
+pub const MAX_DATA: usize = 2048;
 const HEAD: usize = 28;
 
 /// What a record is about.
@@ -47,7 +47,7 @@ impl Record {
     /// As bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let data = &self.data[..self.data.len().min(MOST_DATA)];
+        let data = &self.data[..self.data.len().min(MAX_DATA)];
         let mut bytes = Vec::with_capacity(HEAD + data.len());
         bytes.extend(u32::try_from(HEAD + data.len()).unwrap_or(0).to_ne_bytes());
         bytes.extend([self.about as u8, self.actor]);
@@ -65,7 +65,7 @@ impl Record {
             bytes[at..at + N].try_into().expect("the length was checked")
         }
         let length = u32::from_ne_bytes(buffer.get(..4)?.try_into().ok()?) as usize;
-        if !(HEAD..=HEAD + MOST_DATA).contains(&length) {
+        if !(HEAD..=HEAD + MAX_DATA).contains(&length) {
             // Whoever writes here is ours; what is no record ends the reading.
             buffer.clear();
             return None;

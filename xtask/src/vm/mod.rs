@@ -31,7 +31,7 @@ use guest::{Guest, Job, Land};
 use guests::{TROUBLES, Trouble};
 use kernels::{Arch, KERNELS, Kernel};
 use machine::Machines;
-use suites::{CGROUPS, Quick, SUITES, Suite};
+use suites::{CGROUPS, Quick, SUITES, Suite, UNIT_TESTS};
 
 /// What was asked for.
 struct Choice {
@@ -305,8 +305,15 @@ fn job(choice: &Choice, suite: &Suite, who: &'static str) -> Option<Job> {
 
 /// How a program of tests is called.
 fn words(suite: &str, filters: &[&str]) -> Vec<String> {
-    let mut words = vec![format!("{}{suite}", guest::PROGRAMS)];
-    words.extend(filters.iter().map(|filter| (*filter).to_owned()));
+    let is_module = suite != UNIT_TESTS;
+    let program = if is_module { test::PROGRAM } else { suite };
+    let mut words = vec![format!("{}{program}", guest::PROGRAMS)];
+    let of_suite =
+        |filter: &&str| if is_module { format!("{suite}::{filter}") } else { (*filter).to_owned() };
+    words.extend(filters.iter().map(of_suite));
+    if filters.is_empty() && is_module {
+        words.push(of_suite(&""));
+    }
     words.extend(["--show-output", "--color=never", "--test-threads=2"].map(str::to_owned));
     words
 }
@@ -319,14 +326,14 @@ fn build(arch: Arch) -> Result<BTreeMap<String, PathBuf>, Failure> {
     } else {
         let mut command = cargo::cargo();
         command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
-        let packages = ["--package", "kennel-cli", "--package", "kennel-tests", "--package", "kennel-linux"];
+        let packages = ["--package", "kennel-cli", "--package", "kennel-linux"];
         let words = [&["build", "--target", arch.rust(), "--bins", "--tests"][..], &packages].concat();
         cargo::build_by(command, &words)?
     };
     let mut programs = BTreeMap::new();
     for program in built {
         let is_command = !program.has_tests && program.name == "kennel";
-        let is_suite = program.has_tests && (program.kind == "test" || program.name == "kennel_linux");
+        let is_suite = program.has_tests && (program.kind == "test" || program.name == UNIT_TESTS);
         if is_command || is_suite {
             programs.insert(program.name, program.path);
         }

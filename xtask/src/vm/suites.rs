@@ -3,10 +3,13 @@
 /// Who runs a job, which decides where a cgroup is to be had; `vm/init.sh` says how each is placed.
 pub type Who = &'static str;
 
-/// A program of tests.
+/// A program of unit tests, unlike all others, which are suites of one program.
+pub const UNIT_TESTS: &str = "kennel_linux";
+
+/// A suite.
 #[derive(Debug)]
 pub struct Suite {
-    /// Cargo's name of it.
+    /// Its module, or [`UNIT_TESTS`].
     pub name: &'static str,
     /// Which of its tests, by parts of their names; all, if there are none.
     pub filters: &'static [&'static str],
@@ -85,7 +88,7 @@ pub const SUITES: &[Suite] = &[
 /// On one kernel, in a machine of their own: where a cgroup is to be had, in every way.
 pub const CGROUPS: &[Suite] = &[
     Suite {
-        name: "kennel_linux",
+        name: UNIT_TESTS,
         filters: &["cgroup::"],
         by: &["root", "user", "crowded", "container", "stranger", "systemd"],
         quick: Quick::Everything,

@@ -23,9 +23,12 @@ fn main() -> std::process::ExitCode {
 fn pool() -> Result<(), Failure> {
     match caller::role() {
         Some(kind) => caller::serve(kind),
+        // A machine of many cores is lent for minutes: this part is what it can say more about than two cores.
+        None if std::env::args().any(|word| word == "--cores") => cores(),
         None => {
             starts()?;
             throughput()?;
+            cores()?;
             memory::idle()?;
             memory::five_hundred()
         }
@@ -113,22 +116,28 @@ fn starts() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Two workers without a pause.
-fn throughput() -> Result<(), Failure> {
+/// All ways, and two that have no library.
+fn ways_without_a_pause() -> Vec<(&'static str, Kind, &'static str)> {
     let mut all = ways();
     if programs::installed("unshare").is_some() {
         all.push(("unshare", Kind::Small, "unshare"));
     }
     all.push(("kennel run", Kind::Small, "kennel"));
+    all
+}
+
+/// What so many workers reach without a pause, for each way: runs per second, and milliseconds of the machine's processors
+/// per run. Medians of rounds in which the ways take turns.
+fn rates(workers: usize, rounds: usize, span: Duration) -> Result<(Vec<f64>, Vec<f64>), Failure> {
+    let all = ways_without_a_pause();
     let mut callers = Callers::default();
-    let (rounds, span) = if quick() { (3, Duration::from_millis(200)) } else { (15, Duration::from_secs(1)) };
     let mut rates = vec![Vec::new(); all.len()];
     let mut processor_times = vec![Vec::new(); all.len()];
     for round in 0..rounds {
         for turn in 0..all.len() {
             let way = (turn + round) % all.len();
             let (name, kind, order) = all[way];
-            let asked = callers.get(kind)?.orders()?.repeat(order, 2, span);
+            let asked = callers.get(kind)?.orders()?.repeat(order, workers, span);
             let (rate, processor_time) = asked.map_err(|error| format!("{name}: {error}"))?;
             rates[way].push(rate);
             processor_times[way].push(processor_time);
@@ -138,8 +147,14 @@ fn throughput() -> Result<(), Failure> {
         values.sort_by(f64::total_cmp);
         values[values.len() / 2]
     };
-    let rates: Vec<f64> = rates.iter_mut().map(median).collect();
-    let processor_times: Vec<f64> = processor_times.iter_mut().map(median).collect();
+    Ok((rates.iter_mut().map(median).collect(), processor_times.iter_mut().map(median).collect()))
+}
+
+/// Two workers without a pause.
+fn throughput() -> Result<(), Failure> {
+    let all = ways_without_a_pause();
+    let (rounds, span) = if quick() { (3, Duration::from_millis(200)) } else { (15, Duration::from_secs(1)) };
+    let (rates, processor_times) = rates(2, rounds, span)?;
     let rate = |name: &str| all.iter().position(|(own, ..)| *own == name).map(|at| rates[at]);
     let (plain, bwrap) = (rate("plain").unwrap_or(f64::NAN), rate("bwrap"));
     println!(
@@ -161,6 +176,44 @@ fn throughput() -> Result<(), Failure> {
                 print!("{}", table::goal_at_least(&format!("{name} × bwrap"), rate / bwrap, least));
             }
         }
+    }
+    println!();
+    Ok(())
+}
+
+/// How rates grow with the workers, on a machine that has cores for them.
+fn cores() -> Result<(), Failure> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if cores < 4 {
+        println!("SKIPPED: how rates grow with the cores: this machine has {cores}\n");
+        return Ok(());
+    }
+    let counts: Vec<usize> = [1, 2, 4, 8, 16, 32, 64].into_iter().filter(|count| *count <= cores).collect();
+    let (rounds, span) = if quick() { (1, Duration::from_millis(500)) } else { (3, Duration::from_secs(1)) };
+    let by_count = counts.iter().map(|count| Ok(rates(*count, rounds, span)?.0));
+    let by_count: Vec<Vec<f64>> = by_count.collect::<Result<_, Failure>>()?;
+    println!(
+        "`/bin/true` per second, by so many workers without a pause; {rounds} rounds of {span:?} each.\n"
+    );
+    let heads: Vec<String> = counts.iter().map(usize::to_string).collect();
+    println!("| | {} |\n|---|{}", heads.join(" | "), "---|".repeat(counts.len()));
+    let all = ways_without_a_pause();
+    for (way, (name, ..)) in all.iter().enumerate() {
+        let rates: Vec<String> = by_count.iter().map(|rates| format!("{:.0}", rates[way])).collect();
+        println!("| {name} | {} |", rates.join(" | "));
+    }
+    println!();
+    let at = |name: &str, count: usize| {
+        let way = all.iter().position(|(own, ..)| *own == name)?;
+        Some(by_count[counts.iter().position(|own| *own == count)?][way])
+    };
+    for (name, least) in [("kennel run", 2500.0), ("pooled", 5000.0)] {
+        if let Some(rate) = at(name, 16) {
+            print!("{}", table::goal_at_least(&format!("{name} by 16 workers, per second"), rate, least));
+        }
+    }
+    if let (Some(one), Some(eight)) = (at("kennel run", 1), at("kennel run", 8)) {
+        print!("{}", table::goal_at_least("kennel run, from 1 to 8 workers", eight / one, 6.0));
     }
     println!();
     Ok(())

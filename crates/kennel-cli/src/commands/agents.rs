@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use kennel_policy::merge::Merged;
 use kennel_policy::outcome::{Ended, Outcome};
-use kennel_policy::policy::{FilePolicy, Missing, Origin, PathRule};
+use kennel_policy::policy::{FilePolicy, HomeMode, Missing, Origin, PathRule};
 use kennel_policy::profiles;
 use kennel_policy::settings::{Base, Format, Provenance, parse};
 
@@ -19,7 +19,7 @@ use super::{policy, say};
 use crate::flags::RunArgs;
 
 /// A command that ends later than this did not fail because of where its state is.
-const EARLY: Duration = Duration::from_secs(15);
+pub const EARLY: Duration = Duration::from_secs(15);
 
 /// The agent that a command is, if it is one that has a profile and is not run with it. Names are compared, and
 /// nothing else: this costs a start-up nothing.
@@ -27,7 +27,7 @@ pub fn without_profile(args: &RunArgs, merged: &Merged) -> Option<&'static str> 
     let name = Path::new(args.command.first()?).file_name().and_then(OsStr::to_str)?;
     let agent = profiles::AGENTS.into_iter().find(|agent| *agent == name)?;
     // Whoever chose another profile knows why.
-    let generic = matches!(merged.profiles.first().map(String::as_str), None | Some("default" | "agent"));
+    let generic = merged.profiles.iter().all(|name| matches!(name.as_str(), "default" | "agent"));
     (generic && !args.quiet && std::io::stderr().is_terminal()).then_some(agent)
 }
 
@@ -36,16 +36,16 @@ pub fn suggest(agent: &str) {
     say(&format!("kennel: note: {agent} has a profile, with its state and its hosts: --profile {agent}"));
 }
 
-/// Says which of its folders an agent could not write that failed at once.
-pub fn explain(agent: &str, outcome: &Outcome, files: &FilePolicy) {
-    let Ended::Exited(code @ 1..) = outcome.ended else { return };
+/// Says which of its folders an agent could not write that failed at once, if there is one.
+pub fn explain(agent: &str, outcome: &Outcome, files: &FilePolicy) -> bool {
+    let Ended::Exited(code @ 1..) = outcome.ended else { return false };
     if outcome.wall_time > EARLY {
-        return;
+        return false;
     }
     let homes = policy::Lazy::default();
     let base = homes.base(Path::new("/"));
     let closed = closed(agent, files, &base);
-    let Some((_, first)) = closed.first() else { return };
+    let Some((_, first)) = closed.first() else { return false };
     let shown = |path: &Path| match base.home.as_deref().and_then(|home| path.strip_prefix(home).ok()) {
         Some(below) => format!("~/{}", below.display()),
         None => path.display().to_string(),
@@ -53,11 +53,12 @@ pub fn explain(agent: &str, outcome: &Outcome, files: &FilePolicy) {
     let same = closed.iter().filter(|(_, other)| other == first);
     let folders: Vec<String> = same.map(|(path, _)| shown(path)).collect();
     let (stands, help) = match first {
-        Closed::ReadOnly => {
+        Closed::ReadOnly | Closed::Private => {
             let flags = folders.join(" --allow-write ");
-            ("is read-only", format!("--profile {agent} opens it; so does --allow-write {flags}"))
+            let stands = if *first == Closed::Private { "is private and empty" } else { "is read-only" };
+            (stands, format!("--profile {agent} gives it one of its own; --allow-write {flags} opens yours"))
         }
-        Closed::Missing => ("does not exist", format!("--profile {agent} creates it")),
+        Closed::Missing => ("does not exist", format!("--profile {agent} gives it one of its own")),
         Closed::Hidden(rule) => ("is hidden", format!("drop the rule that hides it: {rule}")),
     };
     say(&format!(
@@ -65,12 +66,15 @@ pub fn explain(agent: &str, outcome: &Outcome, files: &FilePolicy) {
         outcome.wall_time.as_secs_f64(),
         folders.join(" and "),
     ));
+    true
 }
 
 /// How a folder stands that cannot be written.
 #[derive(Debug, PartialEq, Eq)]
 enum Closed {
     ReadOnly,
+    /// It is not there in a private home.
+    Private,
     /// It would be made in a folder that is read-only.
     Missing,
     /// By the rule that comes from there.
@@ -83,15 +87,14 @@ fn closed(agent: &str, files: &FilePolicy, base: &Base) -> Vec<(PathBuf, Closed)
     let Ok(profile) = parse(text.as_bytes(), Format::Toml, Provenance::Profile(agent), base) else {
         return Vec::new();
     };
-    let kept = |path: &Path| profile.files.deny_write.iter().any(|entry| entry.pattern.as_path() == path);
-    let state = profile.files.allow_write.iter().filter(|entry| entry.missing == Some(Missing::Create));
-    // What the profile only has made, and keeps read-only itself.
-    let state = state.map(|entry| entry.pattern.as_path()).filter(|path| !kept(path));
+    let state = profile.files.mounts.iter().filter(|mount| mount.missing == Missing::Create);
+    let state = state.map(|mount| mount.target.as_path());
     let closed = state.filter_map(|path| {
         let above = |rule: &&PathRule| path.ancestors().any(|above| rule.pattern.matches(above));
         let closed = match files.deny_read.iter().find(above) {
             Some(rule) => Closed::Hidden(rule.origin.clone()),
             None if files.allow_write.iter().any(|rule| above(&rule)) => return None,
+            None if path.is_dir() && files.home == HomeMode::Private => Closed::Private,
             None if path.is_dir() => Closed::ReadOnly,
             None => Closed::Missing,
         };
@@ -112,6 +115,7 @@ mod tests {
             follow_link: true,
             lenient: false,
             without_exceptions: false,
+            of_profile: false,
             look: Default::default(),
             origin: Origin("here".to_owned()),
         }

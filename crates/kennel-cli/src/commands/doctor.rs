@@ -4,12 +4,14 @@ use kennel::host::{self, State};
 use kennel_policy::printed::show_lines;
 use serde_json::json;
 
+use super::enable::finding;
 use super::{json_text, print};
 use crate::flags::advice::in_flags;
 
 /// Prints the findings. The exit code is 0 when `kennel run` works here, else 1.
 pub fn doctor(as_json: bool) -> i32 {
     let mut findings = host::findings();
+    findings.extend(finding());
     for finding in &mut findings {
         finding.detail = in_flags(&finding.detail);
         finding.remedy = finding.remedy.as_deref().map(in_flags);

@@ -34,7 +34,7 @@ const CLAUDE: Switch = Switch {
 };
 
 /// No settings of an agent's are longer.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// The command of a run; that of an agent under its own profile with the agent's own sandbox turned off. It is left on for whoever
 /// allows sandboxes in the sandbox, and where kennel may protect less than the agent's own would: with the host's network, and
@@ -100,7 +100,7 @@ fn turns_sandbox_on(path: &Path) -> bool {
         return false;
     }
     let mut text = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut text));
+    let read = std::fs::File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut text));
     let settings = read.ok().and_then(|_| serde_json::from_slice::<serde_json::Value>(&text).ok());
     settings.is_some_and(|settings| settings["sandbox"]["enabled"] == serde_json::Value::Bool(true))
 }

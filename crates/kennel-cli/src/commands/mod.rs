@@ -2,27 +2,45 @@
 
 mod agents;
 mod ask;
+mod bypass;
+mod caches;
+mod consent;
 mod doctor;
+mod enable;
 mod inner_sandbox;
+mod not_found;
 mod plan;
 mod policy;
+mod private_home;
 mod profiles;
+mod project;
+mod registries;
 mod report;
 mod run;
 mod run_as;
 mod secrets;
+mod shims;
+mod startup_files;
 mod stats;
+mod summary;
+mod trust;
 
 use std::io::Write;
 
 use kennel_policy::printed::{show_json, show_lines};
 
+pub use bypass::{bypass, shim};
+pub use caches::{cache_table, caches, clear_caches};
 pub use doctor::doctor;
+pub use enable::{disable, enable};
 pub use plan::plan;
 pub use profiles::{profile, profiles};
+pub use registries::registries;
 pub use run::run;
 pub use run_as::RunAs;
 pub use secrets::secrets;
+pub use shims::variables;
+pub use trust::trust;
 
 use crate::platform::write_error;
 

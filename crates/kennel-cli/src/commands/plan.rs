@@ -1,26 +1,30 @@
-//! `kennel plan`: what `kennel run` would do, step by step, and why.
+//! `kennel plan`: what `kennel run` would allow, and step by step what it would do, and why.
+
+use std::sync::Arc;
 
 use kennel::job::{Job, PlannedStep};
 use kennel_policy::printed::show_lines;
 use serde_json::json;
 
-use super::{FAILED, json_text, policy, print, say};
+use super::summary::summary;
+use super::{FAILED, json_text, policy, print, say, secrets, variables};
 use crate::flags::RunArgs;
 use crate::flags::advice::{noted, told};
-use crate::platform;
 
-/// Prints the plan.
+/// Prints the plan: what it means, or its steps.
 pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
-    let steps = policy::policy(args).and_then(|(merged, cwd)| {
-        for note in &merged.notes {
-            say(&format!("kennel: note: {}", noted(note)));
+    let planned = policy::policy(args).and_then(|(merged, cwd)| {
+        for note in noted(&merged.notes) {
+            say(&format!("kennel: note: {note}"));
         }
-        let mut job = Job::bare(merged.policy.into(), args.command.clone());
-        (job.environment, job.cwd) = (platform::variables(), cwd);
-        Ok(job.plan()?)
+        let policy = Arc::new(merged.policy);
+        let mut job = Job::bare(policy.clone(), args.command.clone());
+        (job.environment, job.cwd) = (variables(), cwd.clone());
+        // Also where the steps are not shown: what `run` would refuse is refused here.
+        Ok((job.plan()?, policy, cwd))
     });
-    let steps = match steps {
-        Ok(steps) => steps,
+    let (steps, policy, cwd) = match planned {
+        Ok(planned) => planned,
         Err(error) => {
             say(&format!("kennel: {}", told(&*error)));
             return FAILED;
@@ -31,7 +35,16 @@ pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
             steps.iter().map(|one| json!({ "step": one.step, "reason": one.reason })).collect();
         return print(&json_text(&json!({ "steps": steps })));
     }
-    print(&numbered(&steps))
+    if args.steps {
+        return print(&numbered(&steps));
+    }
+    let base = policy::Lazy::default().base(&cwd);
+    let text = summary(&policy, &base, &secrets::kept_outside(&policy));
+    print(&show_lines(&format!(
+        "{text}{:13}kennel plan --steps shows the {} steps, each with its rule\n",
+        "",
+        steps.len()
+    )))
 }
 
 /// Steps as text.

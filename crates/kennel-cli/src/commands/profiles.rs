@@ -7,13 +7,14 @@ use kennel_policy::nearest::nearest;
 use kennel_policy::policy::Origin;
 use kennel_policy::printed::show_lines;
 use kennel_policy::profiles::{self, OwnProfiles, summary};
+use kennel_policy::registries::NoMirrors;
 use kennel_policy::settings::{Base, Settings, Stated, profile_name};
 use serde_json::json;
 
 use super::{FAILED, json_text, policy, print, say};
 
 /// A profile that there is.
-struct Listed {
+struct ListedProfile {
     name: String,
     summary: String,
     /// The file of the user's own.
@@ -30,7 +31,7 @@ pub fn profiles(as_json: bool) -> i32 {
     let own = policy::user_profiles(&homes);
     let names = own.names();
     let built_in = profiles::NAMES.into_iter().filter(|name| !names.iter().any(|own| own == name));
-    let listed = built_in.map(|name| Listed {
+    let listed = built_in.map(|name| ListedProfile {
         name: name.to_owned(),
         summary: summary(profiles::text(name).unwrap_or_default()).to_owned(),
         file: None,
@@ -39,7 +40,7 @@ pub fn profiles(as_json: bool) -> i32 {
     });
     let base = homes.base(std::path::Path::new("/"));
     let mine = names.iter().filter_map(|name| of_user(name, &own, &base));
-    let listed: Vec<Listed> = listed.chain(mine).collect();
+    let listed: Vec<ListedProfile> = listed.chain(mine).collect();
     if as_json {
         let list: Vec<_> = listed
             .iter()
@@ -80,20 +81,20 @@ pub fn profiles(as_json: bool) -> i32 {
 }
 
 /// One of the user's own.
-fn of_user(name: &str, own: &dyn OwnProfiles, base: &Base) -> Option<Listed> {
+fn of_user(name: &str, own: &dyn OwnProfiles, base: &Base) -> Option<ListedProfile> {
     let (summary, file, error) = match own.find(name) {
         Ok(None) => return None,
         Ok(Some(found)) => {
             let text = String::from_utf8_lossy(&found.text);
             let stated = Stated { value: name.to_owned(), origin: Origin("kennel profiles".to_owned()) };
-            let flags = Settings { profile: Some(stated), ..Settings::default() };
-            let error = merge_with(Sources::flags(base.clone(), flags), own).err();
+            let flags = Settings { profiles: vec![stated], ..Settings::default() };
+            let error = merge_with(Sources::flags(base.clone(), flags), own, &NoMirrors).err();
             (summary(&text).to_owned(), found.file, error.map(|error| error.to_string()))
         }
         Err(error) => (String::new(), name.to_owned(), Some(error)),
     };
     let built_in = profiles::text(name).is_some();
-    Some(Listed { name: name.to_owned(), summary, file: Some(file), built_in, error })
+    Some(ListedProfile { name: name.to_owned(), summary, file: Some(file), built_in, error })
 }
 
 /// Prints one profile, as it can be copied to a file.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kennel::held::{HeldFile, HoldError};
 use kennel::outcome::{
-    Ended, GatewayUse, Mended, ModelCounts, ModelUse, NetworkDecision, Outcome, SetAside, Violation,
+    Changed, Ended, GatewayUse, Mended, ModelCounts, ModelUse, NetworkDecision, Outcome, SetAside, Violation,
 };
 use kennel_policy::policy::{MountAccess, Policy};
 use serde_json::{Value, json};
@@ -66,6 +66,8 @@ fn report(result: &kennel::Result<Outcome>, exit_code: i32) -> Value {
                 "violations_not_listed": outcome.violations.more,
                 "set_aside": outcome.handed_back.list.iter().map(set_aside).collect::<Vec<_>>(),
                 "set_aside_not_listed": outcome.handed_back.more,
+                "changed": outcome.handed_back.changed.iter().map(changed).collect::<Vec<_>>(),
+                "changed_not_listed": outcome.handed_back.changed_more,
                 "not_enforced": outcome.not_enforced,
                 "error": null,
             })
@@ -155,6 +157,16 @@ fn set_aside(found: &SetAside) -> Value {
         "moved_to": found.moved_to.as_deref().map(Path::to_string_lossy),
         "put_back": found.put_back(),
         "error": found.error.map(|error| io::Error::from_raw_os_error(error).to_string()),
+    })
+}
+
+fn changed(changed: &Changed) -> Value {
+    json!({
+        "path": changed.path.to_string_lossy(),
+        "by": changed.by,
+        "how": changed.how.word(),
+        "diff": changed.diff,
+        "lines_not_listed": changed.more,
     })
 }
 

@@ -8,10 +8,15 @@ use kennel::held::HeldFile;
 use kennel::job::{Hooks, Job, UsageSink};
 use kennel::outcome::{Ended, HandedBack, Outcome};
 use kennel::{ControlLines, Published, SandboxError, terminal};
-use kennel_policy::policy::{Limits, NetworkMode, Policy};
+use kennel_policy::domain::{HOST_ALIAS, HostPattern};
+use kennel_policy::merge::WithoutNetwork;
+use kennel_policy::policy::{Limits, NetworkMode, NetworkPolicy, Policy};
 
-use super::{FAILED, agents, ask, inner_sandbox, plan, policy, report, say, say_lines, secrets, stats};
-use crate::flags::advice::{noted, told};
+use super::{
+    FAILED, agents, ask, inner_sandbox, not_found, plan, policy, private_home, report, say, say_lines,
+    secrets, stats, variables,
+};
+use crate::flags::advice::{in_flags, noted, told};
 use crate::flags::{RunArgs, Stats};
 use crate::platform;
 
@@ -34,8 +39,9 @@ pub fn run(args: &RunArgs) -> i32 {
     };
     let fail = |message: &str| report_failure(file.as_ref(), message);
     if !args.quiet {
-        merged.notes.iter().for_each(|note| say(&format!("kennel: note: {}", noted(note))));
-        secrets::tell_withheld(&merged.policy.environment);
+        noted(&merged.notes).iter().for_each(|note| say(&format!("kennel: note: {note}")));
+        own_hosts(&merged.policy.network).iter().for_each(|note| say(note));
+        secrets::tell_withheld(&merged.policy);
     }
     let agent = agents::without_profile(args, &merged);
     agent.iter().for_each(|agent| agents::suggest(agent));
@@ -44,7 +50,7 @@ pub fn run(args: &RunArgs) -> i32 {
         Ok(control) => control,
         Err(error) => return fail(&error),
     };
-    if control.is_some() && merged.policy.network.mode != NetworkMode::AllowList {
+    if control.is_some() && !merged.policy.network.mode.is_gated() {
         return fail(
             "--control-fd: there are no rules to change\nhelp: add --net allow-list, or --allow-domain",
         );
@@ -61,8 +67,9 @@ pub fn run(args: &RunArgs) -> i32 {
     };
     let row = (args.stats == Some(Stats::Live)).then(stats::LiveRow::new).flatten();
     let policy = Arc::new(merged.policy);
+    let folder = cwd.clone();
     let mut job = Job::bare(policy.clone(), command);
-    (job.environment, job.cwd) = (platform::variables(), cwd);
+    (job.environment, job.cwd) = (variables(), cwd);
     job.hooks = Hooks {
         count: args.stats.is_some(),
         audience: row.map(|row| (Box::new(row) as Box<dyn UsageSink>, stats::EVERY)),
@@ -71,18 +78,20 @@ pub fn run(args: &RunArgs) -> i32 {
         control,
         ask,
         published: Some(tell_published),
+        warn: Some(tell_warning),
         advice: BY_FLAG,
     };
-    // SAFETY: no thread has been started, and the memory is this process's own.
-    unsafe { job.clone_this_process(platform::inherited()) };
+    job.clone_this_process(platform::inherited());
     let result = job.run();
     let code = match &result {
         Ok(outcome) => {
             if !args.quiet {
                 tell(outcome, &policy.limits);
-                agent.iter().for_each(|agent| agents::explain(agent, outcome, &policy.files));
+                if !agent.is_some_and(|agent| agents::explain(agent, outcome, &policy.files)) {
+                    private_home::remind(outcome, &policy.files);
+                }
                 if outcome.tried_network && policy.network.mode == NetworkMode::None {
-                    say("kennel: this sandbox has no network; to allow a host: --allow-domain HOST");
+                    say(&no_network(merged.without_network.as_ref()));
                 }
             } else if outcome.handed_back.unsafe_left {
                 // Quiet or not: git must not be run there.
@@ -93,7 +102,13 @@ pub fn run(args: &RunArgs) -> i32 {
             }
             outcome.exit_code()
         }
-        Err(error) => not_started(error),
+        Err(error) => {
+            let code = not_started(error);
+            if error.exit_code().is_some() {
+                not_found::explain(&args.command, &policy.files, &folder);
+            }
+            code
+        }
     };
     if let Some(file) = &file
         && let Err(error) = report::write(file, &result, code)
@@ -104,6 +119,37 @@ pub fn run(args: &RunArgs) -> i32 {
         end_like(outcome);
     }
     code
+}
+
+/// Says that there is no network, who said so, and what would allow a host there.
+fn no_network(said: Option<&WithoutNetwork>) -> String {
+    let (by, help) = match said {
+        None => (String::new(), "; to allow a host: --allow-domain HOST"),
+        Some(WithoutNetwork { origin, found: true }) => (format!(" ({origin})"), ""),
+        Some(WithoutNetwork { origin, .. }) => {
+            (format!(" ({origin})"), "; to allow a host: --net allow-list --allow-domain HOST")
+        }
+    };
+    format!("kennel: this sandbox has no network{by}{help}")
+}
+
+/// Notes about allowed hosts that mean the sandbox itself: for most programs inside they lead nowhere else.
+fn own_hosts(network: &NetworkPolicy) -> Vec<String> {
+    let is_own = |host: &HostPattern| match host {
+        HostPattern::Exact(name) => name == "localhost" || name.ends_with(".localhost"),
+        HostPattern::Ip(address) => address.is_loopback(),
+        _ => false,
+    };
+    let own = network.allow.iter().filter(|rule| network.mode.is_gated() && is_own(&rule.host));
+    own.map(|rule| {
+        let port = rule.port.map(|port| format!(":{port}")).unwrap_or_default();
+        format!(
+            "kennel: note: {rule} ({}) opens this host's loopback to programs that use the proxy; to all others it is the sandbox's \
+             own. By a name that all understand: --allow-domain {HOST_ALIAS}{port}",
+            rule.origin
+        )
+    })
+    .collect()
 }
 
 /// Says why there was no run, in the report too.
@@ -140,8 +186,7 @@ fn control_lines(typed: &OsStr) -> Result<ControlLines, String> {
     let wrong = || format!("--control-fd {}: not an open descriptor above 2", typed.display());
     let number: i32 =
         typed.to_str().and_then(|text| text.parse().ok()).filter(|fd| *fd > 2).ok_or_else(wrong)?;
-    // SAFETY: nothing of this process's uses it.
-    let fd = unsafe { platform::take_descriptor(number) }.map_err(|_| wrong())?;
+    let fd = platform::take_descriptor(number).map_err(|_| wrong())?;
     Ok(ControlLines::new(fd.into(), |fault| say(&format!("kennel: {fault}"))))
 }
 
@@ -150,13 +195,18 @@ fn tell_published(port: &Published) {
     say(&format!("kennel: port {} inside is port {} of this host's loopback", port.inside, port.host));
 }
 
+/// Says what the policy does not mean here.
+pub fn tell_warning(warning: &str) {
+    say(&format!("kennel: warning: {warning}"));
+}
+
 /// Says what limit was hit, and what its value was.
 fn explain(outcome: &Outcome, limits: &Limits) {
     for lack in &outcome.not_enforced {
         say(&format!("kennel: not enforced: {lack}"));
     }
     for violation in &outcome.violations.list {
-        say(&format!("kennel: {violation}"));
+        say(&format!("kennel: {}", in_flags(&violation.to_string())));
     }
     if outcome.violations.more > 0 {
         say(&format!(
@@ -213,6 +263,13 @@ fn tell_handed_back(handed_back: &HandedBack) {
     }
     if handed_back.more > 0 {
         say(&format!("kennel: {} more were set aside", handed_back.more));
+    }
+    for changed in &handed_back.changed {
+        say(&format!("kennel: {changed}"));
+    }
+    if handed_back.changed_more > 0 {
+        let more = counted(handed_back.changed_more, "more such file", "more such files");
+        say(&format!("kennel: the command changed {more}"));
     }
 }
 

@@ -8,7 +8,7 @@ use kennel::ControlLines;
 use kennel::job::Job;
 use kennel_policy::policy::Policy;
 
-use super::{FAILED, run};
+use super::{FAILED, run, variables};
 use crate::platform;
 
 /// A run under another name.
@@ -33,10 +33,10 @@ impl RunAs {
         let RunAs { policy, command, folder, control, advice, failed } = self;
         let policy = Arc::new(policy);
         let mut job = Job::bare(policy.clone(), command);
-        (job.environment, job.cwd) = (platform::variables(), folder);
+        (job.environment, job.cwd) = (variables(), folder);
         (job.hooks.control, job.hooks.advice) = (control, advice);
-        // SAFETY: no thread has been started, and the memory is this process's own.
-        unsafe { job.clone_this_process(platform::inherited()) };
+        job.hooks.warn = Some(run::tell_warning);
+        job.clone_this_process(platform::inherited());
         match job.run() {
             Ok(outcome) => {
                 run::tell(&outcome, &policy.limits);

@@ -4,7 +4,8 @@
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 
-use kennel_policy::policy::{EnvironmentBase, EnvironmentPolicy, SecretVariables};
+use kennel_policy::environment::leads_to_open_socket;
+use kennel_policy::policy::{EnvironmentBase, Policy, SecretVariables};
 use kennel_policy::secret_variables::{ANYWHERE, FORMS, NAMES, is_withheld};
 use kennel_policy::secrets::known;
 use serde_json::json;
@@ -14,20 +15,21 @@ use crate::flags::RunArgs;
 use crate::platform;
 
 /// The most names in one line.
-const MOST_SHOWN: usize = 8;
+const MAX_SHOWN: usize = 8;
 
 /// Lists them.
 pub fn secrets(as_json: bool) -> i32 {
     // What the user's own settings add or pass counts here too.
-    let environment = match policy::policy(&RunArgs::default()) {
-        Ok((merged, _)) => merged.policy.environment,
+    let mut policy = match policy::policy(&RunArgs::default()) {
+        Ok((merged, _)) => merged.policy,
         Err(error) => {
             say(&format!("kennel: {error}"));
             return FAILED;
         }
     };
-    let environment = EnvironmentPolicy { secrets: SecretVariables::Withhold, ..environment };
-    let found = withheld(&environment);
+    policy.environment.secrets = SecretVariables::Withhold;
+    let found = withheld(&policy);
+    let environment = policy.environment;
     if as_json {
         let forms: Vec<_> = FORMS
             .iter()
@@ -64,15 +66,11 @@ pub fn secrets(as_json: bool) -> i32 {
 }
 
 /// Says which variables stay outside, in one line.
-pub fn tell_withheld(environment: &EnvironmentPolicy) {
-    // Whoever clears the environment has named what is to pass.
-    if environment.secrets == SecretVariables::Pass || environment.base == EnvironmentBase::Clear {
-        return;
-    }
-    let names = withheld(environment);
+pub fn tell_withheld(policy: &Policy) {
+    let names = kept_outside(policy);
     let Some(first) = names.first() else { return };
-    let shown = names.iter().take(MOST_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let more = match names.len().saturating_sub(MOST_SHOWN) {
+    let shown = names.iter().take(MAX_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = match names.len().saturating_sub(MAX_SHOWN) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -85,11 +83,24 @@ pub fn tell_withheld(environment: &EnvironmentPolicy) {
     ));
 }
 
+/// The names of those that a policy keeps outside.
+pub fn kept_outside(policy: &Policy) -> Vec<String> {
+    let environment = &policy.environment;
+    // Whoever clears the environment has named what is to pass.
+    if environment.secrets == SecretVariables::Pass || environment.base == EnvironmentBase::Clear {
+        return Vec::new();
+    }
+    withheld(policy)
+}
+
 /// The names of the caller's variables that stay outside.
-fn withheld(environment: &EnvironmentPolicy) -> Vec<String> {
+fn withheld(policy: &Policy) -> Vec<String> {
+    let environment = &policy.environment;
     let variables = platform::variables();
     let stays = |name: &OsStr, value: &OsStr| {
-        !environment.unset.iter().any(|unset| unset == name) && is_withheld(environment, name, value)
+        !environment.unset.iter().any(|unset| unset == name)
+            && !leads_to_open_socket(policy, name, value)
+            && is_withheld(environment, name, value)
     };
     let names = variables.iter().filter(|(name, value)| stays(name, value));
     let mut names: Vec<String> = names.map(|(name, _)| name.to_string_lossy().into_owned()).collect();

@@ -147,6 +147,7 @@ mod tests {
             tried_network: false,
             handed_back: Default::default(),
             not_enforced: Vec::new(),
+            warnings: Vec::new(),
             network: Default::default(),
             gateway: Default::default(),
             stream_failure: None,

@@ -13,11 +13,13 @@ pub fn in_flags(text: &str) -> String {
     let mut text = text.to_owned();
     for flag in FLAGS {
         match flag.effect {
-            Effect::Says(key) => {
+            Effect::Says(setting) => {
+                let key = setting.name;
                 text = text.replace(&format!("`{key}`"), &format!("`--{}`", flag.name));
                 text = with_value(&text, key, flag.name);
             }
-            Effect::SaysWord(key, word) => {
+            Effect::SaysWord(setting, word) => {
+                let key = setting.name;
                 for said in [format!("`{key} = {word}`"), format!("`{key} = \"{word}\"`")] {
                     text = text.replace(&said, &format!("`--{}`", flag.name));
                 }
@@ -60,9 +62,20 @@ pub fn told(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// What a settings file said in vain, and how to have it heard.
-pub fn noted(note: &Note) -> String {
-    format!("{note}; pass --settings {} to trust it", note.file)
+/// What settings files said in vain, a line for each file, and how to have them heard.
+pub fn noted(notes: &[Note]) -> Vec<String> {
+    let mut files: Vec<&str> = notes.iter().map(|note| note.file.as_str()).collect();
+    files.dedup();
+    let line = |file: &str| {
+        let mut keys: Vec<&str> =
+            notes.iter().filter(|note| note.file == file).map(|note| note.key.as_str()).collect();
+        keys.dedup();
+        let keys = keys.join(", ");
+        format!(
+            "{file} was merely found and may only tighten; not applied: {keys}; to accept it: kennel trust {file}"
+        )
+    };
+    files.into_iter().map(line).collect()
 }
 
 #[cfg(test)]

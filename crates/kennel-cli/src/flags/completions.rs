@@ -30,8 +30,10 @@ fn runs_something(command: &Command) -> bool {
 fn operands(command: &Command) -> String {
     match command.name {
         "completions" => "bash zsh fish".to_owned(),
+        "caches" => "clear".to_owned(),
         "help" => names(),
         "profiles" => kennel_policy::profiles::NAMES.join(" "),
+        "enable" | "disable" | "bypass" | "shim" => kennel_policy::profiles::AGENTS.join(" "),
         _ => String::new(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::table::{COMMANDS, Command, FLAGS, Flag, SECTIONS, Scope};
+use super::table::{COMMANDS, Command, Effect, FLAGS, Flag, SECTIONS, Scope};
 
 const WIDTH: usize = 100;
 /// Where the explanations start.
@@ -31,7 +31,7 @@ fn overview() -> String {
     text.push_str(
         "\nExamples:\n  \
            kennel run -- ls                                  read anything, write nothing, no network\n  \
-           kennel run --profile agent -- my-agent            write only here, hide keys and tokens\n  \
+           kennel run --profile agent -- my-agent            write only here, close the home\n  \
            kennel run --profile claude -- claude             Claude Code, with its state and its hosts\n  \
            kennel run --allow-domain example.com -- curl …   reach one host\n  \
            kennel plan --profile judge -- ./a.out            show what would be done\n\n\
@@ -40,11 +40,9 @@ fn overview() -> String {
     text
 }
 
-fn of_command(command: &Command) -> String {
-    let mut text = format!("{}\n\nUsage: {}\n\n", command.help, usage(command));
-    for line in wrap(command.doc, WIDTH) {
-        let _ = writeln!(text, "{line}");
-    }
+/// The help of one command with every flag that it takes.
+pub fn all(command: &Command) -> String {
+    let mut text = start(command);
     for section in SECTIONS {
         let mut flags = command.flags().filter(|flag| flag.section == section).peekable();
         if flags.peek().is_some() {
@@ -53,6 +51,36 @@ fn of_command(command: &Command) -> String {
         for flag in flags {
             entry(&mut text, &left(flag), flag.help);
         }
+    }
+    text
+}
+
+/// The same with the flags that most people need, where there are many.
+fn of_command(command: &Command) -> String {
+    if !command.flags().any(|flag| flag.common) {
+        return all(command);
+    }
+    let mut text = start(command);
+    text.push_str("\nCommon flags:\n");
+    let common = |flag: &&Flag| {
+        flag.common || matches!(flag.effect, Effect::Help | Effect::HelpAll | Effect::Json | Effect::Steps)
+    };
+    for flag in SECTIONS
+        .iter()
+        .flat_map(|section| command.flags().filter(|flag| flag.section == *section))
+        .filter(common)
+    {
+        entry(&mut text, &left(flag), flag.help);
+    }
+    let _ =
+        writeln!(text, "\n`kennel {} --help-all` shows all {} flags.", command.name, command.flags().count());
+    text
+}
+
+fn start(command: &Command) -> String {
+    let mut text = format!("{}\n\nUsage: {}\n\n", command.help, usage(command));
+    for line in wrap(command.doc, WIDTH) {
+        let _ = writeln!(text, "{line}");
     }
     text
 }

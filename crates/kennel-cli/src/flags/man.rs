@@ -68,8 +68,8 @@ pub fn page() -> String {
         ),
         (
             "kennel.toml",
-            "Settings of the directory the command starts in, or kennel.json. They can only tighten: \
-             the author of that directory may be the one you want to confine.",
+            "Settings of the directory the command starts in and of those above it up to the repository's root, or kennel.json. \
+             They can only tighten: the author of that directory may be the one you want to confine. kennel trust accepts them.",
         ),
     ] {
         let _ = writeln!(page, ".TP\n.I {}", roff(file));

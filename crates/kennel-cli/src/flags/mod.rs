@@ -1,7 +1,7 @@
 //! The command line: what can be typed, and what was.
 //!
 //! [`table`] is the one home of every flag. The parser, `--help`, the man page and the completions of three shells
-//! are all made from it. There are two stages: [`parse`] finds out what was typed, without knowing where it runs;
+//! are all made from it. There are two stages: [`parse`](parse()) finds out what was typed, without knowing where it runs;
 //! [`RunArgs::settings`] finds out what that means there. `lexopt` splits the words; what they mean is looked up in the
 //! table, because start-up time is part of what kennel promises, and a few dozen flags in a static table take microseconds.
 
@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use kennel_policy::policy::Origin;
-use kennel_policy::settings::{Base, Settings, keys};
+use kennel_policy::settings::{Base, Settings};
 
 pub mod advice;
 pub mod completions;
@@ -23,6 +23,20 @@ mod tests;
 pub use parse::{UsageError, parse};
 use table::Effect;
 pub use table::{Command, Flag};
+
+/// What `kennel trust` is to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Trust files, after a question.
+    #[default]
+    Ask,
+    /// Trust files without one.
+    Give,
+    /// Trust them no longer.
+    Remove,
+    /// List what is trusted.
+    List,
+}
 
 /// What was asked for.
 #[derive(Debug)]
@@ -55,10 +69,62 @@ pub enum Invocation {
         /// Whether to print JSON.
         json: bool,
     },
+    /// `kennel registries`
+    Registries {
+        /// Whether to print JSON.
+        json: bool,
+    },
+    /// `kennel caches`
+    Caches {
+        /// Whether to print JSON.
+        json: bool,
+    },
+    /// `kennel caches --table`
+    CacheTable,
+    /// `kennel caches clear`
+    ClearCaches {
+        /// A path in the project; without one, that of the working directory.
+        project: Option<OsString>,
+        /// Whether to clear those of all projects.
+        all: bool,
+    },
     /// `kennel secrets`
     Secrets {
         /// Whether to print JSON.
         json: bool,
+    },
+    /// `kennel enable`
+    Enable {
+        /// What to enable; what is enabled is listed without.
+        names: Vec<String>,
+        /// Whether to write without a question.
+        yes: bool,
+    },
+    /// `kennel disable`
+    Disable {
+        /// What to disable; all without.
+        names: Vec<String>,
+    },
+    /// `kennel bypass`
+    Bypass {
+        /// The program's name.
+        name: OsString,
+        /// Its arguments.
+        words: Vec<OsString>,
+    },
+    /// `kennel shim`
+    Shim {
+        /// The program's name.
+        name: OsString,
+        /// Its arguments.
+        words: Vec<OsString>,
+    },
+    /// `kennel trust`
+    Trust {
+        /// What to do.
+        what: Trust,
+        /// A file or a folder; the working directory without.
+        path: Option<PathBuf>,
     },
     /// `kennel schema`
     Schema,
@@ -68,6 +134,8 @@ pub enum Invocation {
     Man,
     /// `kennel help`, or `--help` anywhere; of one command, or of all.
     Help(Option<&'static Command>),
+    /// `--help-all`
+    HelpAll(&'static Command),
     /// `kennel version`, or `--version`
     Version,
 }
@@ -113,6 +181,8 @@ pub struct RunArgs {
     pub quiet: bool,
     /// Say what is done.
     pub verbose: bool,
+    /// Show a plan's steps.
+    pub steps: bool,
     /// The command and its arguments; at least one word.
     pub command: Vec<OsString>,
 }
@@ -134,9 +204,9 @@ impl RunArgs {
         for (flag, value) in &self.typed {
             let origin = || Origin(format!("--{}", flag.name));
             let stated = match flag.effect {
-                Effect::Says(key) => state(&mut settings, key, value, base, origin()),
-                Effect::SaysWord(key, word) => {
-                    state(&mut settings, key, &OsString::from(word), base, origin())
+                Effect::Says(setting) => setting.key.kind.state(&mut settings, value, base, origin()),
+                Effect::SaysWord(setting, word) => {
+                    setting.key.kind.state(&mut settings, word.as_ref(), base, origin())
                 }
                 Effect::KeepFd => settings.keep_fd(value),
                 _ => Ok(()),
@@ -144,19 +214,5 @@ impl RunArgs {
             stated.map_err(|error| UsageError::value(self.of, flag, &error))?;
         }
         Ok(settings)
-    }
-}
-
-fn state(
-    settings: &mut Settings,
-    key: &str,
-    value: &std::ffi::OsStr,
-    base: &Base,
-    origin: Origin,
-) -> Result<(), kennel_policy::settings::ValueError> {
-    match keys::find(key) {
-        Some(key) => key.kind.state(settings, value, base, origin),
-        // A test holds that every flag's key exists.
-        None => Ok(()),
     }
 }

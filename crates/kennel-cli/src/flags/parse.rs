@@ -10,7 +10,7 @@ use kennel_policy::settings::ValueError;
 use lexopt::{Arg, Parser};
 
 use super::table::{COMMANDS, Command, Effect, FLAGS, Flag, Scope};
-use super::{Invocation, RunArgs, Shell, Stats};
+use super::{Invocation, RunArgs, Shell, Stats, Trust};
 
 /// A mistake on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,14 +56,30 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Us
     }
     let command = find_command(&first)?;
     let run = RunArgs { of: command.name, ..RunArgs::default() };
-    let mut typed = Typed { command, run, json: false, help: false };
+    let mut typed = Typed {
+        command,
+        run,
+        json: false,
+        table: false,
+        all: false,
+        yes: false,
+        trust: Trust::default(),
+        help: false,
+        help_all: false,
+    };
     if let "srt" | "codex-linux-sandbox" = command.name {
         return Ok(Invocation::FrontEnd { name: command.name, words: words.collect() });
+    }
+    if let "bypass" | "shim" = command.name {
+        return program(command, words);
     }
     let mut words = lexer(words);
     match command.name {
         "run" | "plan" => {
             typed.flags(&mut words)?;
+            if typed.help_all {
+                return Ok(Invocation::HelpAll(command));
+            }
             if typed.help {
                 return Ok(Invocation::Help(Some(command)));
             }
@@ -100,6 +116,49 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Us
                 }
             }))
         }
+        "caches" => {
+            let mut operands = typed.operands(&mut words, 2)?.into_iter();
+            if typed.help {
+                return Ok(Invocation::Help(Some(command)));
+            }
+            let (clear, project) = (operands.next(), operands.next());
+            let printed = usize::from(typed.json) + usize::from(typed.table);
+            match clear {
+                None if typed.all => {
+                    Err(typed.error("--all goes with clear; write kennel caches clear --all"))
+                }
+                None if printed > 1 => Err(typed.error("--table prints TOML; leave out --json")),
+                None if typed.table => Ok(Invocation::CacheTable),
+                None => Ok(Invocation::Caches { json: typed.json }),
+                Some(word) if word != "clear" => Err(typed
+                    .error(format!("unexpected argument `{}`; write clear to remove layers", show(&word)))),
+                Some(_) if printed > 0 => {
+                    Err(typed.error("clear prints nothing; leave out --json and --table"))
+                }
+                Some(_) if typed.all && project.is_some() => {
+                    Err(typed.error("--all means every project; leave out PROJECT"))
+                }
+                Some(_) => Ok(Invocation::ClearCaches { project, all: typed.all }),
+            }
+        }
+        "enable" | "disable" => {
+            let names = typed.operands(&mut words, usize::MAX)?;
+            let names = names.iter().map(|name| show(name)).collect();
+            Ok(match command.name {
+                _ if typed.help => Invocation::Help(Some(command)),
+                "enable" => Invocation::Enable { names, yes: typed.yes },
+                _ => Invocation::Disable { names },
+            })
+        }
+        "trust" => {
+            let path = typed.operand(&mut words)?.map(Into::into);
+            Ok(match typed.trust {
+                _ if typed.help => Invocation::Help(Some(command)),
+                Trust::List if path.is_some() => return Err(typed.error("--list takes no path")),
+                Trust::Ask if typed.yes => Invocation::Trust { what: Trust::Give, path },
+                what => Invocation::Trust { what, path },
+            })
+        }
         "profiles" => {
             let name = typed.operand(&mut words)?;
             if typed.help {
@@ -119,6 +178,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Us
             Ok(match other {
                 _ if typed.help => Invocation::Help(Some(command)),
                 "doctor" => Invocation::Doctor { json: typed.json },
+                "registries" => Invocation::Registries { json: typed.json },
                 "secrets" => Invocation::Secrets { json: typed.json },
                 "schema" => Invocation::Schema,
                 "man" => Invocation::Man,
@@ -126,6 +186,31 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Us
             })
         }
     }
+}
+
+/// A program's name and its arguments: what follows the name is not kennel's.
+fn program(
+    command: &'static Command,
+    mut words: impl Iterator<Item = OsString>,
+) -> Result<Invocation, UsageError> {
+    let name = words.next().ok_or_else(|| UsageError::new(command.name, "no program given"))?;
+    let shown = show(&name);
+    match shown.as_str() {
+        "--help" | "-h" => return Ok(Invocation::Help(Some(command))),
+        _ if shown.starts_with('-') => {
+            return Err(UsageError::new(command.name, format!("unknown flag {shown}")));
+        }
+        _ if name.is_empty() || shown.contains('/') => {
+            return Err(UsageError::new(command.name, format!("`{shown}` is not the name of a program")));
+        }
+        _ => {}
+    }
+    let words = words.collect();
+    Ok(if command.name == "bypass" {
+        Invocation::Bypass { name, words }
+    } else {
+        Invocation::Shim { name, words }
+    })
 }
 
 fn find_command(word: &OsStr) -> Result<&'static Command, UsageError> {
@@ -159,7 +244,12 @@ struct Typed {
     command: &'static Command,
     run: RunArgs,
     json: bool,
+    table: bool,
+    all: bool,
+    yes: bool,
+    trust: Trust,
     help: bool,
+    help_all: bool,
 }
 
 impl Typed {
@@ -195,14 +285,23 @@ impl Typed {
 
     /// Reads flags and at most one other word.
     fn operand(&mut self, words: &mut Parser) -> Result<Option<OsString>, UsageError> {
+        Ok(self.operands(words, 1)?.pop())
+    }
+
+    /// Reads flags and at most so many other words. What follows a word can still be flags: `kennel completions bash --help`.
+    fn operands(&mut self, words: &mut Parser, most: usize) -> Result<Vec<OsString>, UsageError> {
+        let mut found = Vec::new();
         self.flags(words)?;
-        let mut rest = std::mem::take(&mut self.run.command).into_iter();
-        let operand = rest.next();
-        // What follows the word can still be flags: `kennel completions bash --help`.
-        self.flags(&mut lexer(rest))?;
-        match self.run.command.first() {
-            Some(extra) => Err(self.error(format!("unexpected argument `{}`", show(extra)))),
-            None => Ok(operand),
+        loop {
+            let mut rest = std::mem::take(&mut self.run.command).into_iter();
+            match rest.next() {
+                None => return Ok(found),
+                Some(extra) if found.len() == most => {
+                    return Err(self.error(format!("unexpected argument `{}`", show(&extra))));
+                }
+                Some(word) => found.push(word),
+            }
+            self.flags(&mut lexer(rest))?;
         }
     }
 
@@ -253,7 +352,13 @@ impl Typed {
             Effect::Quiet => self.run.quiet = true,
             Effect::Verbose => self.run.verbose = true,
             Effect::Json => self.json = true,
+            Effect::Table => self.table = true,
+            Effect::All => self.all = true,
+            Effect::Steps => self.run.steps = true,
+            Effect::Yes => self.yes = true,
+            Effect::Trusted(what) => self.trust = what,
             Effect::Help => self.help = true,
+            Effect::HelpAll => self.help_all = true,
             // Not a flag of any command.
             Effect::Version => {}
         }

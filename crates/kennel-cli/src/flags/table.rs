@@ -1,7 +1,9 @@
 //! Every command and every flag, once.
 
+use super::Trust;
 use kennel_policy::profiles;
-use kennel_policy::settings::keys::{self, Kind};
+use kennel_policy::registries;
+use kennel_policy::settings::keys::{self, Key, Kind};
 
 /// One command of kennel.
 #[derive(Debug)]
@@ -23,8 +25,16 @@ pub struct Command {
 pub enum Scope {
     /// What says how to run a command.
     Run,
+    /// What `plan` shows.
+    Plan,
     /// `--json`
     Json,
+    /// What is about layers of caches.
+    Caches,
+    /// `--yes`
+    Yes,
+    /// What `trust` does.
+    Trust,
     /// `--help`
     Help,
     /// `--version`
@@ -50,6 +60,8 @@ pub struct Flag {
     pub section: &'static str,
     /// Whether each use adds to the ones before, instead of replacing them.
     pub repeatable: bool,
+    /// Whether it is one of the few that most people need.
+    pub common: bool,
     /// What it does, in one line.
     pub help: &'static str,
     /// What else there is to know.
@@ -60,9 +72,9 @@ pub struct Flag {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Says a setting, with the flag's value.
-    Says(&'static str),
+    Says(Setting),
     /// Says a setting, with this value.
-    SaysWord(&'static str, &'static str),
+    SaysWord(Setting, &'static str),
     /// Keeps a descriptor open.
     KeepFd,
     /// Adds a settings file.
@@ -79,12 +91,60 @@ pub enum Effect {
     Quiet,
     /// Says more.
     Verbose,
+    /// Prints the steps of a plan.
+    Steps,
     /// Prints JSON.
     Json,
+    /// Prints a table.
+    Table,
+    /// Means all of them.
+    All,
+    /// Agrees to what is shown.
+    Yes,
+    /// Says what `trust` does.
+    Trusted(Trust),
     /// Prints help.
     Help,
+    /// Prints help with every flag.
+    HelpAll,
     /// Prints the version.
     Version,
+}
+
+/// A setting that a flag says: a row of the table of keys.
+#[derive(Clone, Copy)]
+pub struct Setting {
+    /// Its full name.
+    pub name: &'static str,
+    /// Its row.
+    pub key: &'static Key,
+}
+
+impl PartialEq for Setting {
+    fn eq(&self, other: &Setting) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Setting {}
+
+impl std::fmt::Debug for Setting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// A name that is not in the table of keys does not compile.
+const fn setting(name: &'static str) -> Setting {
+    Setting { name, key: keys::named(name) }
+}
+
+const fn says(name: &'static str) -> Effect {
+    Effect::Says(setting(name))
+}
+
+const fn says_word(name: &'static str, word: &'static str) -> Effect {
+    Effect::SaysWord(setting(name), word)
 }
 
 /// What a shell can offer for a flag's value.
@@ -106,12 +166,13 @@ impl Flag {
     /// What a shell can offer for its value.
     pub fn offer(&self) -> Offer {
         match self.effect {
-            Effect::Says(key) => match keys::find(key).map(|key| &key.kind) {
-                Some(Kind::Choice(choices)) => Offer::Words(choices.words()),
-                Some(Kind::Profile(_)) => Offer::Words(profiles::NAMES.to_vec()),
-                Some(Kind::Paths(..) | Kind::Mounts(_) | Kind::Files(_) | Kind::File(_)) => Offer::Files,
-                Some(Kind::Folder(_)) => Offer::Folders,
-                Some(Kind::Names(_) | Kind::Secrets(_)) => Offer::Variables,
+            Effect::Says(setting) => match &setting.key.kind {
+                Kind::Choice(choices) => Offer::Words(choices.words()),
+                Kind::Profiles(_) => Offer::Words(profiles::NAMES.to_vec()),
+                Kind::Registries(_) => Offer::Words(registries::words().collect()),
+                Kind::Paths(..) | Kind::Mounts(_) | Kind::Files(_) | Kind::File(_) => Offer::Files,
+                Kind::Folder(_) => Offer::Folders,
+                Kind::Names(_) | Kind::Secrets(_) => Offer::Variables,
                 _ => Offer::Nothing,
             },
             Effect::SettingsFile | Effect::Report => Offer::Files,
@@ -145,16 +206,60 @@ pub static COMMANDS: &[Command] = &[
         name: "plan",
         usage: "[FLAGS] [--] COMMAND [ARGS…]",
         help: "Show what `run` would do, without doing it",
-        doc: "Prints, in order, the steps that `kennel run` would take with the same flags, and the rule behind each \
-              step.",
-        takes: &[Scope::Run, Scope::Json],
+        doc: "Prints in some ten lines what the command could write, read, reach and use with the same flags of `kennel run`, and \
+              which rules say so. With --steps, prints in order the steps that `kennel run` would take, and the rule behind each.",
+        takes: &[Scope::Run, Scope::Plan, Scope::Json],
+    },
+    Command {
+        name: "enable",
+        usage: "[--yes] [NAME…]",
+        help: "Have your shells run a program in its profile whenever you type its name",
+        doc: "Writes, for each NAME, a small script of that name to kennel/shims below $XDG_CONFIG_HOME or ~/.config, and a \
+              line that puts this folder first in PATH to the start-up file of your shell (bash, zsh, fish). Both are shown \
+              first. NAME is a profile that has a program, such as claude or codex, one of your own, or srt or \
+              codex-linux-sandbox, whose place kennel takes. An absolute path goes past the script, and so does kennel \
+              bypass. Without NAME, lists what is enabled.",
+        takes: &[Scope::Yes],
+    },
+    Command {
+        name: "disable",
+        usage: "[NAME…]",
+        help: "Undo `enable`, for some names or for all",
+        doc: "Removes the scripts of these names, or all of them. With the last one goes the line in the start-up files, \
+              which are left as they were.",
+        takes: &[],
+    },
+    Command {
+        name: "bypass",
+        usage: "NAME [ARGS…]",
+        help: "Run a program that is enabled without a sandbox",
+        doc: "Runs the program that PATH finds behind kennel's scripts, with no sandbox and nothing else of kennel's.",
+        takes: &[],
+    },
+    Command {
+        name: "shim",
+        usage: "NAME [ARGS…]",
+        help: "Run a program in its profile; what the scripts of `enable` call",
+        doc: "Does the same as kennel run --profile NAME -- NAME, or as kennel srt. Inside a sandbox of kennel's it runs the \
+              program itself.",
+        takes: &[],
+    },
+    Command {
+        name: "trust",
+        usage: "[--yes|--remove|--list] [PATH]",
+        help: "Accept a project's kennel.toml, as it is now",
+        doc: "Shows the settings files that are found for a command that starts here (or in the folder PATH, or the file PATH), \
+              says which of their settings would otherwise not be applied, and asks. From then on such a file counts as if \
+              --settings named it, until something in it changes. What is trusted is noted in kennel/trusted below \
+              $XDG_CONFIG_HOME or ~/.config, which no sandbox can write.",
+        takes: &[Scope::Trust, Scope::Yes],
     },
     Command {
         name: "srt",
         usage: "[-d] [-s FILE] [-c TEXT] [--control-fd N] [--] COMMAND [ARGUMENT]…",
         help: "Act like srt: accept its command line and its settings",
         doc: "Accepts the command line and the settings of Anthropic's sandbox runtime. kennel also does this when \
-              it is called by the name srt (a link is enough). docs/compat-srt.md lists the differences.",
+              it is called by the name srt (a link is enough). docs/compat.md lists the differences.",
         takes: &[],
     },
     Command {
@@ -162,7 +267,7 @@ pub static COMMANDS: &[Command] = &[
         usage: "--sandbox-policy-cwd DIR POLICY [--] COMMAND [ARGUMENT]…",
         help: "Act like Codex's sandbox helper: accept its command line and policies",
         doc: "Accepts the command line of every release line of codex-linux-sandbox. kennel also does this when it \
-              is called by that name (a link is enough). docs/compat-codex.md lists the differences.",
+              is called by that name (a link is enough). docs/compat.md lists the differences.",
         takes: &[],
     },
     Command {
@@ -181,6 +286,23 @@ pub static COMMANDS: &[Command] = &[
               in kennel/profiles below $XDG_CONFIG_HOME or ~/.config. With NAME, prints that profile as TOML, to be \
               copied and changed.",
         takes: &[Scope::Json],
+    },
+    Command {
+        name: "registries",
+        usage: "[--json]",
+        help: "List the registries and their hosts",
+        doc: "Lists the registries that --allow-registry accepts: who downloads from each, its hosts, which of them take uploads \
+              too, and those that your own settings name instead.",
+        takes: &[Scope::Json],
+    },
+    Command {
+        name: "caches",
+        usage: "[--json] [--table] [clear [PROJECT] [--all]]",
+        help: "List what sandboxes added to package caches, or remove it",
+        doc: "Lists the layers that sandboxes with --caches keep for each project, by size. `clear` removes those of the project \
+              around PROJECT, a path, or around the working directory. Layers that no run used for 30 days go away by \
+              themselves. A layer that a run holds is left.",
+        takes: &[Scope::Json, Scope::Caches],
     },
     Command {
         name: "secrets",
@@ -230,6 +352,7 @@ const RUN: Flag = Flag {
     scope: Scope::Run,
     section: "",
     repeatable: false,
+    common: false,
     help: "",
     doc: "",
 };
@@ -238,9 +361,10 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "allow-write",
         value: Some("PATH"),
-        effect: Effect::Says("files.allow_write"),
+        effect: says("files.allow_write"),
         section: "Files",
         repeatable: true,
+        common: true,
         help: "Let the command write PATH and everything below it",
         doc: "PATH is a path or a glob (* ? [a-z] within a name, ** for any number of folders); a leading ~ is the \
               home folder. A path that does not exist is an error.",
@@ -249,9 +373,10 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "deny-write",
         value: Some("PATH"),
-        effect: Effect::Says("files.deny_write"),
+        effect: says("files.deny_write"),
         section: "Files",
         repeatable: true,
+        common: true,
         help: "Keep PATH read-only inside a writable folder",
         doc: "The most specific rule for a path wins; at a tie, the deny rule wins.",
         ..RUN
@@ -259,7 +384,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "git",
         value: Some("LEVEL"),
-        effect: Effect::Says("files.git"),
+        effect: says("files.git"),
         section: "Files",
         help: "Protect the files that git on the host would run: metadata-read-only, \
                hooks-and-config-read-only, hooks-read-only or off",
@@ -273,7 +398,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "on-replace",
         value: Some("ACTION"),
-        effect: Effect::Says("files.on_replace"),
+        effect: says("files.on_replace"),
         section: "Files",
         help: "Choose what happens when the host replaces a denied path during the run: mend (protect the new file) \
                or end",
@@ -285,23 +410,23 @@ pub static FLAGS: &[Flag] = &[
     },
     Flag {
         name: "protect-dotfiles",
-        effect: Effect::SaysWord("files.protect_dotfiles", "true"),
+        effect: says_word("files.protect_dotfiles", "true"),
         section: "Files",
-        help: "Keep shell start-up files and editor and agent settings read-only in writable folders",
+        help: "Keep names that shells, editors and agents obey read-only in writable folders",
         doc: "Programs outside run the contents of such files as soon as a folder is opened or a shell starts. The \
               agent profile sets this.",
         ..RUN
     },
     Flag {
         name: "allow-dotfiles",
-        effect: Effect::SaysWord("files.protect_dotfiles", "false"),
+        effect: says_word("files.protect_dotfiles", "false"),
         section: "Files",
         help: "Let the command write such files even if a profile protects them",
         ..RUN
     },
     Flag {
         name: "refuse-home",
-        effect: Effect::SaysWord("files.refuse_home", "true"),
+        effect: says_word("files.refuse_home", "true"),
         section: "Files",
         help: "Refuse to start if a home folder, or a folder above one, is writable",
         doc: "The agent profile sets this.",
@@ -309,7 +434,7 @@ pub static FLAGS: &[Flag] = &[
     },
     Flag {
         name: "allow-home",
-        effect: Effect::SaysWord("files.refuse_home", "false"),
+        effect: says_word("files.refuse_home", "false"),
         section: "Files",
         help: "Start even if a home folder is writable",
         ..RUN
@@ -317,7 +442,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "precedence",
         value: Some("RULE"),
-        effect: Effect::Says("files.precedence"),
+        effect: says("files.precedence"),
         section: "Files",
         help: "Choose which rule for a path wins: specific or deny-write",
         doc: "With specific, the most specific rule wins. With deny-write, a --deny-write applies to everything \
@@ -328,9 +453,10 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "deny-read",
         value: Some("PATH"),
-        effect: Effect::Says("files.deny_read"),
+        effect: says("files.deny_read"),
         section: "Files",
         repeatable: true,
+        common: true,
         help: "Hide PATH and everything below it",
         doc: "Rules about writing do not override this; only a more specific --allow-read does.",
         ..RUN
@@ -338,9 +464,10 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "allow-read",
         value: Some("PATH"),
-        effect: Effect::Says("files.allow_read"),
+        effect: says("files.allow_read"),
         section: "Files",
         repeatable: true,
+        common: true,
         help: "Let the command read PATH inside a hidden folder",
         doc: "With --reads listed, use this flag to list the readable paths; a path that does not exist is then an \
               error. Otherwise it is skipped.",
@@ -349,7 +476,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "reads",
         value: Some("open|listed"),
-        effect: Effect::Says("files.reads"),
+        effect: says("files.reads"),
         section: "Files",
         help: "Reads not covered by a rule: allow all, or only listed paths",
         doc: "With listed, only the paths that --allow-read, --allow-write and --mount name exist inside, plus a \
@@ -358,7 +485,7 @@ pub static FLAGS: &[Flag] = &[
     },
     Flag {
         name: "no-system",
-        effect: Effect::SaysWord("files.system", "false"),
+        effect: says_word("files.system", "false"),
         section: "Files",
         help: "With --reads listed, leave out the minimal system set",
         ..RUN
@@ -366,7 +493,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "mount",
         value: Some("SRC:DST[:rw]"),
-        effect: Effect::Says("files.mounts"),
+        effect: says("files.mounts"),
         section: "Files",
         repeatable: true,
         help: "Show the host's SRC at DST inside, read-only unless :rw is given",
@@ -376,7 +503,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "tmpfs",
         value: Some("DST[:SIZE]"),
-        effect: Effect::Says("files.tmpfs"),
+        effect: says("files.tmpfs"),
         section: "Files",
         repeatable: true,
         help: "Put a fresh, writable, in-memory folder at DST",
@@ -385,7 +512,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "rootfs",
         value: Some("DIR"),
-        effect: Effect::Says("files.rootfs"),
+        effect: says("files.rootfs"),
         section: "Files",
         help: "Use DIR as the root inside, and show only listed paths of the host",
         doc: "Writes go to a layer in memory, which is thrown away at the end. Paths in allow rules are the host's and \
@@ -395,21 +522,49 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "rootfs-write",
         value: Some("layer|none"),
-        effect: Effect::Says("files.rootfs_write"),
+        effect: says("files.rootfs_write"),
         section: "Files",
         help: "With --rootfs: write to a temporary layer, or not at all",
         ..RUN
     },
     Flag {
         name: "host-tmp",
-        effect: Effect::SaysWord("files.tmp", "host"),
+        effect: says_word("files.tmp", "host"),
         section: "Files",
         help: "Use the host's /tmp, under the usual file rules, not a fresh one",
         ..RUN
     },
     Flag {
+        name: "caches",
+        effect: says_word("files.caches", "true"),
+        section: "Files",
+        help: "Give package managers and compilers writable caches, kept for each project",
+        doc: "The host's cache shows below and is never written; what the command adds goes to a layer in \
+              ~/.local/state/kennel/caches that only sandboxes of the same project see. Profile build and the agents' set this; \
+              `kennel caches` lists the layers, `kennel caches --table` the tools.",
+        ..RUN
+    },
+    Flag {
+        name: "no-caches",
+        effect: says_word("files.caches", "false"),
+        section: "Files",
+        help: "Leave the caches of package managers and compilers as the file rules say",
+        ..RUN
+    },
+    Flag {
+        name: "home",
+        value: Some("private|host"),
+        effect: says("files.home"),
+        section: "Files",
+        help: "Use a fresh home that shows what toolchains need, or the host's",
+        doc: "A private home is in memory and goes away with the sandbox. What --allow-read and --allow-write name in the host's \
+              shows in it, and what docs/profiles.md lists; `kennel plan` tells why each of these is there. Other users' homes \
+              are closed.",
+        ..RUN
+    },
+    Flag {
         name: "host-run",
-        effect: Effect::SaysWord("files.host_run", "true"),
+        effect: says_word("files.host_run", "true"),
         section: "Files",
         help: "Show the host's /run, where most of its daemons listen",
         ..RUN
@@ -417,7 +572,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "device",
         value: Some("PATH"),
-        effect: Effect::Says("files.devices"),
+        effect: says("files.devices"),
         section: "Files",
         repeatable: true,
         help: "Add a device from the host's /dev, such as /dev/kvm",
@@ -425,19 +580,22 @@ pub static FLAGS: &[Flag] = &[
     },
     Flag {
         name: "net",
-        value: Some("none|host|allow-list"),
-        effect: Effect::Says("network.mode"),
+        value: Some("none|allow-list|public|host"),
+        effect: says("network.mode"),
         section: "Network",
-        help: "Choose no network, the host's network, or only allowed hosts",
-        doc: "The default is none, or allow-list if --allow-domain is given.",
+        help: "Choose no network, only allowed hosts, the internet, or the host's network",
+        doc: "The default is none, or allow-list if --allow-domain or --allow-registry is given. With public every \
+              public address can be reached by any name, and never this host, its networks, private addresses or a cloud's \
+              metadata; --allow-domain and --deny-domain are exceptions.",
         ..RUN
     },
     Flag {
         name: "allow-domain",
         value: Some("HOST"),
-        effect: Effect::Says("network.allow"),
+        effect: says("network.allow"),
         section: "Network",
         repeatable: true,
+        common: true,
         help: "Let the command reach HOST",
         doc: "HOST is a name, *.suffix (which does not include the suffix itself), an address or a network such as \
               10.0.0.0/8; add :port to allow only that port. On a connection to a name, the gate carries TLS and \
@@ -448,9 +606,21 @@ pub static FLAGS: &[Flag] = &[
         ..RUN
     },
     Flag {
+        name: "allow-registry",
+        value: Some("NAME[,NAME…]"),
+        effect: says("network.allow_registries"),
+        section: "Network",
+        repeatable: true,
+        help: "Let the command download from a registry, such as npm,pypi",
+        doc: "Allows the hosts that downloads from it need, and no host that only takes uploads, with those that your own \
+              settings of its tools name instead (registry= in ~/.npmrc). `packages` means all package registries; \
+              `kennel registries` lists them and their hosts.",
+        ..RUN
+    },
+    Flag {
         name: "deny-domain",
         value: Some("HOST"),
-        effect: Effect::Says("network.deny"),
+        effect: says("network.deny"),
         section: "Network",
         repeatable: true,
         help: "Refuse HOST even if it is allowed; * means every host",
@@ -458,8 +628,9 @@ pub static FLAGS: &[Flag] = &[
     },
     Flag {
         name: "ask",
-        effect: Effect::SaysWord("network.ask", "true"),
+        effect: says_word("network.ask", "true"),
         section: "Network",
+        common: true,
         help: "Ask on the terminal about hosts that no rule covers",
         doc: "A host is refused if nobody answers within a minute, or if there is no terminal. Implies --net \
               allow-list.",
@@ -468,14 +639,14 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "ask-timeout",
         value: Some("TIME"),
-        effect: Effect::Says("network.ask_timeout"),
+        effect: says("network.ask_timeout"),
         section: "Network",
         help: "Refuse the host if --ask gets no answer within TIME",
         ..RUN
     },
     Flag {
         name: "allow-sni-mismatch",
-        effect: Effect::SaysWord("network.allow_sni_mismatch", "true"),
+        effect: says_word("network.allow_sni_mismatch", "true"),
         section: "Network",
         help: "Let TLS and HTTP name a different host than the one connected to",
         doc: "Many hosts share one address, and a server goes by the name it is given: an allowed host may then lead \
@@ -484,7 +655,7 @@ pub static FLAGS: &[Flag] = &[
     },
     Flag {
         name: "allow-ech",
-        effect: Effect::SaysWord("network.allow_ech", "true"),
+        effect: says_word("network.allow_ech", "true"),
         section: "Network",
         help: "Let TLS clients encrypt the server's name, as browsers do",
         doc: "With an encrypted ClientHello (ECH) kennel cannot compare the name with the host connected to. \
@@ -494,9 +665,10 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "publish",
         value: Some("[HOST:]INSIDE"),
-        effect: Effect::Says("network.publish"),
+        effect: says("network.publish"),
         section: "Network",
         repeatable: true,
+        common: true,
         help: "Publish the sandbox's port INSIDE as port HOST on the host's loopback",
         doc: "Every user of the host can connect to it at 127.0.0.1 and ::1; other machines cannot. HOST is the same \
               as INSIDE by default; 0 means any free port, which kennel then prints.",
@@ -505,7 +677,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "parent-proxy",
         value: Some("URL"),
-        effect: Effect::Says("network.parent_proxy"),
+        effect: says("network.parent_proxy"),
         section: "Network",
         help: "Connect through this HTTP proxy, instead of HTTP_PROXY and HTTPS_PROXY",
         doc: "Use none to ignore those variables. NO_PROXY, or network.no_proxy, names the hosts that are reached \
@@ -516,7 +688,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "no-proxy",
         value: Some("HOSTS"),
-        effect: Effect::Says("network.no_proxy"),
+        effect: says("network.no_proxy"),
         section: "Network",
         help: "Reach HOSTS without that proxy, instead of the hosts in NO_PROXY",
         doc: "A comma-separated list of names (each includes the names below it), addresses and networks, each with \
@@ -526,7 +698,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "http-proxy-port",
         value: Some("PORT"),
-        effect: Effect::Says("network.http_proxy_port"),
+        effect: says("network.http_proxy_port"),
         section: "Network",
         help: "Let the HTTP proxy at this port of the host's loopback decide",
         doc: "It takes kennel's place for programs that use the proxy variables; direct connections still follow \
@@ -536,7 +708,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "socks-proxy-port",
         value: Some("PORT"),
-        effect: Effect::Says("network.socks_proxy_port"),
+        effect: says("network.socks_proxy_port"),
         section: "Network",
         help: "Do the same with a SOCKS proxy",
         ..RUN
@@ -555,7 +727,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "unix-sockets",
         value: Some("none|listed|all"),
-        effect: Effect::Says("network.unix_sockets"),
+        effect: says("network.unix_sockets"),
         section: "Network",
         help: "Choose whether the command can create unix sockets",
         doc: "The host's daemons (Docker, D-Bus, ssh-agent) listen on unix sockets, and a read-only mount does not \
@@ -566,7 +738,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "allow-unix-socket",
         value: Some("PATH"),
-        effect: Effect::Says("network.allow_unix_sockets"),
+        effect: says("network.allow_unix_sockets"),
         section: "Network",
         repeatable: true,
         help: "Let the command connect to the host's unix socket PATH",
@@ -575,7 +747,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "terminate",
         value: Some("HOST"),
-        effect: Effect::Says("network.terminate"),
+        effect: says("network.terminate"),
         section: "Network",
         repeatable: true,
         help: "End TLS connections to HOST at the gate, which makes its own to the server",
@@ -587,7 +759,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "no-terminate",
         value: Some("HOST"),
-        effect: Effect::Says("network.no_terminate"),
+        effect: says("network.no_terminate"),
         section: "Network",
         repeatable: true,
         help: "Never end TLS connections to HOST at the gate",
@@ -597,7 +769,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "extra-ca",
         value: Some("FILE"),
-        effect: Effect::Says("network.extra_ca"),
+        effect: says("network.extra_ca"),
         section: "Network",
         repeatable: true,
         help: "Trust the certificates in FILE for servers, where TLS ends at the gate",
@@ -605,7 +777,7 @@ pub static FLAGS: &[Flag] = &[
     },
     Flag {
         name: "system-bundles",
-        effect: Effect::SaysWord("network.system_bundles", "true"),
+        effect: says_word("network.system_bundles", "true"),
         section: "Network",
         help: "Show the sandbox's certificate in the system's bundles inside too",
         doc: "For programs that read no variable, such as /etc/ssl/certs/ca-certificates.crt for libcurl and wget.",
@@ -614,9 +786,10 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "secret",
         value: Some("NAME[=FROM][@HOST,…]"),
-        effect: Effect::Says("secrets"),
+        effect: says("secrets"),
         section: "Secrets",
         repeatable: true,
+        common: true,
         help: "Let the command use a secret that it does not hold",
         doc: "The variable NAME inside holds a stand-in, and the gate puts the real value into requests to HOST. FROM says \
               where the real value comes from: env:NAME (the default), file:PATH, fd:N, command:PROGRAM or \
@@ -627,7 +800,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "gateway",
         value: Some("NAME,…"),
-        effect: Effect::Says("gateway.NAME"),
+        effect: says("gateway.NAME"),
         section: "Secrets",
         repeatable: true,
         help: "Lead clients of models to a gateway that puts the real key in, such as anthropic,openai",
@@ -640,7 +813,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "gateway-budget",
         value: Some("LIMIT=N,…"),
-        effect: Effect::Says("gateway.budget"),
+        effect: says("gateway.budget"),
         section: "Secrets",
         help: "Limit what the gateway may use: requests, tokens, input_tokens, output_tokens, bytes or cost",
         doc: "Such as requests=100,tokens=1000000. Then requests fail with the provider's own error for a limit, which \
@@ -650,7 +823,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "gateway-price",
         value: Some("MODEL=IN/OUT"),
-        effect: Effect::Says("gateway.prices"),
+        effect: says("gateway.prices"),
         section: "Secrets",
         repeatable: true,
         help: "Set what a million tokens of MODEL cost, in and out, such as 'claude-*=3/15'",
@@ -660,14 +833,14 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "gateway-log",
         value: Some("FILE"),
-        effect: Effect::Says("gateway.log"),
+        effect: says("gateway.log"),
         section: "Secrets",
         help: "Log requests to models to FILE, one line of JSON each, without their contents",
         ..RUN
     },
     Flag {
         name: "gateway-log-contents",
-        effect: Effect::SaysWord("gateway.log_contents", "true"),
+        effect: says_word("gateway.log_contents", "true"),
         section: "Secrets",
         help: "Log their contents too",
         ..RUN
@@ -675,8 +848,9 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "memory",
         value: Some("SIZE"),
-        effect: Effect::Says("limits.memory"),
+        effect: says("limits.memory"),
         section: "Limits",
+        common: true,
         help: "Limit the memory of everything inside together, such as 512M",
         doc: "A SIZE is in bytes, or has a suffix K, M, G or T (powers of 1024). Use unlimited to remove a limit \
               that a profile or a settings file sets.",
@@ -685,7 +859,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "swap",
         value: Some("SIZE"),
-        effect: Effect::Says("limits.swap"),
+        effect: says("limits.swap"),
         section: "Limits",
         help: "Allow this much swap on top of --memory; none by default",
         ..RUN
@@ -693,7 +867,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "cpus",
         value: Some("N"),
-        effect: Effect::Says("limits.cpus"),
+        effect: says("limits.cpus"),
         section: "Limits",
         help: "Limit CPU time to that of N CPUs; 1.5 is one and a half",
         ..RUN
@@ -701,8 +875,9 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "timeout",
         value: Some("TIME"),
-        effect: Effect::Says("limits.timeout"),
+        effect: says("limits.timeout"),
         section: "Limits",
+        common: true,
         help: "Kill everything inside after TIME, such as 30s or 1m30s",
         doc: "A TIME is in seconds, or has a suffix ms, s, m, h or d. kennel then exits with 124.",
         ..RUN
@@ -710,7 +885,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "cpu-time",
         value: Some("TIME"),
-        effect: Effect::Says("limits.cpu_time"),
+        effect: says("limits.cpu_time"),
         section: "Limits",
         help: "Limit the CPU time of each process",
         ..RUN
@@ -718,7 +893,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "pids",
         value: Some("N"),
-        effect: Effect::Says("limits.pids"),
+        effect: says("limits.pids"),
         section: "Limits",
         help: "Limit the number of processes and threads at once",
         ..RUN
@@ -726,7 +901,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "open-files",
         value: Some("N"),
-        effect: Effect::Says("limits.open_files"),
+        effect: says("limits.open_files"),
         section: "Limits",
         help: "Limit the open descriptors of each process",
         ..RUN
@@ -734,7 +909,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "file-size",
         value: Some("SIZE"),
-        effect: Effect::Says("limits.file_size"),
+        effect: says("limits.file_size"),
         section: "Limits",
         help: "Limit the size of each file that is written",
         ..RUN
@@ -742,7 +917,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "max-output",
         value: Some("SIZE"),
-        effect: Effect::Says("limits.output"),
+        effect: says("limits.output"),
         section: "Limits",
         help: "Limit the captured output of each stream",
         ..RUN
@@ -750,7 +925,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "tmp-size",
         value: Some("SIZE"),
-        effect: Effect::Says("limits.tmp_size"),
+        effect: says("limits.tmp_size"),
         section: "Limits",
         help: "Limit the size of the fresh /tmp and /dev/shm together",
         ..RUN
@@ -758,7 +933,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "env",
         value: Some("NAME=VALUE"),
-        effect: Effect::Says("environment.set"),
+        effect: says("environment.set"),
         section: "Environment",
         repeatable: true,
         help: "Set an environment variable",
@@ -768,16 +943,17 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "pass-env",
         value: Some("NAME"),
-        effect: Effect::Says("environment.pass"),
+        effect: says("environment.pass"),
         section: "Environment",
         repeatable: true,
+        common: true,
         help: "Pass a variable on even with --clear-env, or if it looks like a secret",
         ..RUN
     },
     Flag {
         name: "unset-env",
         value: Some("NAME"),
-        effect: Effect::Says("environment.unset"),
+        effect: says("environment.unset"),
         section: "Environment",
         repeatable: true,
         help: "Never pass a variable on",
@@ -785,7 +961,7 @@ pub static FLAGS: &[Flag] = &[
     },
     Flag {
         name: "clear-env",
-        effect: Effect::SaysWord("environment.clear", "true"),
+        effect: says_word("environment.clear", "true"),
         section: "Environment",
         help: "Pass on only PATH, HOME, USER, LANG, TERM and the like",
         ..RUN
@@ -793,7 +969,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "env-secrets",
         value: Some("withhold|pass"),
-        effect: Effect::Says("environment.secrets"),
+        effect: says("environment.secrets"),
         section: "Environment",
         help: "Keep variables that look like secrets outside, or pass them on",
         doc: "With an allow list of hosts and in profile agent they stay outside by default, but for those that --pass-env \
@@ -803,7 +979,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "secret-name",
         value: Some("NAME"),
-        effect: Effect::Says("environment.secret_names"),
+        effect: says("environment.secret_names"),
         section: "Environment",
         repeatable: true,
         help: "Take a variable for a secret; * stands for anything",
@@ -813,7 +989,7 @@ pub static FLAGS: &[Flag] = &[
         name: "workdir",
         short: Some('C'),
         value: Some("DIR"),
-        effect: Effect::Says("process.workdir"),
+        effect: says("process.workdir"),
         section: "Process",
         help: "Start the command in DIR",
         doc: "Relative paths in other flags are relative to the directory kennel was called in.",
@@ -822,7 +998,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "user",
         value: Some("self|root"),
-        effect: Effect::Says("process.user"),
+        effect: says("process.user"),
         section: "Process",
         help: "Run the command inside as the caller or as root",
         doc: "root is user 0 of the sandbox's own user namespace: it is the caller outside, and has no capabilities.",
@@ -831,7 +1007,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "users",
         value: Some("NAME,…"),
-        effect: Effect::Says("process.users"),
+        effect: says("process.users"),
         section: "Process",
         help: "Create several users inside, such as root,builder",
         doc: "Each is NAME, NAME:UID or NAME:UID:GID; root is 0, the others count from 1000. The first that is not root is the \
@@ -841,7 +1017,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "run-as",
         value: Some("NAME"),
-        effect: Effect::Says("process.run_as"),
+        effect: says("process.run_as"),
         section: "Process",
         help: "Start the command as this one of --users",
         ..RUN
@@ -849,7 +1025,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "hostname",
         value: Some("NAME"),
-        effect: Effect::Says("process.hostname"),
+        effect: says("process.hostname"),
         section: "Process",
         help: "Set the host name inside",
         ..RUN
@@ -857,14 +1033,14 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "seccomp",
         value: Some("PROFILE"),
-        effect: Effect::Says("process.seccomp"),
+        effect: says("process.seccomp"),
         section: "Process",
         help: "Restrict system calls: strict, default, permissive or none",
         ..RUN
     },
     Flag {
         name: "nested",
-        effect: Effect::SaysWord("process.nested", "true"),
+        effect: says_word("process.nested", "true"),
         section: "Process",
         help: "Let the command create sandboxes of its own: kennel, bwrap, a browser's",
         doc: "The command can create user, mount and other namespaces and mount in them. The sandbox's rules hold there: the \
@@ -884,12 +1060,15 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "profile",
         value: Some("NAME"),
-        effect: Effect::Says("profile"),
+        effect: says("profile"),
         section: "Settings",
+        common: true,
+        repeatable: true,
         help: "Start from a profile: default, judge, agent, build, data, claude, codex, gemini, opencode, aider, goose, \
                amp, or one of your own",
         doc: "kennel profiles lists them. A profile of your own is a file kennel/profiles/NAME.toml below \
-              $XDG_CONFIG_HOME or ~/.config; it comes before a built-in one of the same name.",
+              $XDG_CONFIG_HOME or ~/.config; it comes before a built-in one of the same name. Several \
+              add up; where they contradict each other, kennel says so and does not start.",
         ..RUN
     },
     Flag {
@@ -901,20 +1080,20 @@ pub static FLAGS: &[Flag] = &[
         repeatable: true,
         help: "Read settings from FILE, in TOML or JSON",
         doc: "Later files override earlier ones, and flags override files. kennel also reads a kennel.toml or \
-              kennel.json in the directory the command starts in, but that file can only tighten; name it here to \
-              trust it.",
+              kennel.json in the directory the command starts in and above it, up to the repository's root, but these can \
+              only tighten, unless kennel trust has accepted them or they are named here.",
         ..RUN
     },
     Flag {
         name: "no-settings",
         effect: Effect::NoSettings,
         section: "Settings",
-        help: "Ignore your own settings file and profiles, and the working directory's file",
+        help: "Ignore your own settings file and profiles, and files that are found",
         ..RUN
     },
     Flag {
         name: "best-effort",
-        effect: Effect::SaysWord("best_effort", "true"),
+        effect: says_word("best_effort", "true"),
         section: "Settings",
         help: "Run without protections this host cannot enforce, and list them",
         ..RUN
@@ -956,11 +1135,60 @@ pub static FLAGS: &[Flag] = &[
         ..RUN
     },
     Flag {
+        name: "steps",
+        effect: Effect::Steps,
+        scope: Scope::Plan,
+        section: "Output",
+        help: "Show each step, with its rule",
+        ..RUN
+    },
+    Flag {
         name: "json",
         effect: Effect::Json,
         scope: Scope::Json,
         section: "Output",
         help: "Print JSON",
+        ..RUN
+    },
+    Flag {
+        name: "table",
+        effect: Effect::Table,
+        scope: Scope::Caches,
+        section: "Output",
+        help: "Print which tools' caches have layers, as TOML",
+        ..RUN
+    },
+    Flag {
+        name: "all",
+        effect: Effect::All,
+        scope: Scope::Caches,
+        section: "Output",
+        help: "With clear: remove the layers of all projects",
+        ..RUN
+    },
+    Flag {
+        name: "list",
+        effect: Effect::Trusted(Trust::List),
+        scope: Scope::Trust,
+        section: "Output",
+        help: "List the settings files that you trust, and whether they have changed since",
+        ..RUN
+    },
+    Flag {
+        name: "remove",
+        effect: Effect::Trusted(Trust::Remove),
+        scope: Scope::Trust,
+        section: "Output",
+        help: "Trust these settings files no longer",
+        ..RUN
+    },
+    Flag {
+        name: "yes",
+        short: Some('y'),
+        effect: Effect::Yes,
+        scope: Scope::Yes,
+        section: "Output",
+        help: "Agree to what is shown, without a question",
         ..RUN
     },
     Flag {
@@ -972,6 +1200,7 @@ pub static FLAGS: &[Flag] = &[
         help: "Show this help",
         ..RUN
     },
+    Flag { name: "help-all", effect: Effect::HelpAll, section: "Output", help: "Show every flag", ..RUN },
     Flag {
         name: "version",
         short: Some('V'),

@@ -6,6 +6,7 @@ use kennel_policy::settings::keys;
 use super::table::{COMMANDS, FLAGS, SECTIONS, Scope};
 use super::*;
 
+mod documents;
 mod platforms;
 mod reference;
 
@@ -61,8 +62,8 @@ fn a_value_is_attached_or_follows() {
 fn every_flag_has_its_effect() {
     let args = run(
         "run --allow-write a --allow-write ~/b --deny-read=/c --allow-read d --deny-write /e --git hooks-read-only --on-replace end --protect-dotfiles --refuse-home --precedence deny-write --reads listed \
-                    --mount /s:/t:rw --tmpfs /u:1M --rootfs r --rootfs-write none --host-tmp --host-run --device /dev/kvm --no-system --net allow-list \
-                    --allow-domain x.com --deny-domain * --ask --ask-timeout 5s --allow-sni-mismatch --allow-ech --publish 80:81 \
+                    --mount /s:/t:rw --tmpfs /u:1M --rootfs r --rootfs-write none --host-tmp --home private --caches --host-run --device /dev/kvm --no-system --net allow-list \
+                    --allow-domain x.com --allow-registry npm,pypi --deny-domain * --ask --ask-timeout 5s --allow-sni-mismatch --allow-ech --publish 80:81 \
                     --parent-proxy p:1 --no-proxy q --http-proxy-port 1 --socks-proxy-port 2 --unix-sockets listed --allow-unix-socket /run/x --terminate * --no-terminate y.com --extra-ca c.pem --system-bundles \
                     --secret A=file:~/a@a.com --gateway anthropic,openai --gateway-budget requests=5,cost=1 --gateway-price m=1/2 --gateway-log g.log \
                     --gateway-log-contents --memory 1 --swap 0 --cpus 1.5 \
@@ -74,46 +75,23 @@ fn every_flag_has_its_effect() {
     let settings = args.settings(&base()).unwrap();
     for (name, key) in keys::all() {
         let mut said = settings.clone();
-        let is_said = match &key.kind {
-            keys::Kind::Bool(slot) => slot(&mut said).is_some(),
-            keys::Kind::Profile(slot) | keys::Kind::Hostname(slot) => slot(&mut said).is_some(),
-            keys::Kind::Folder(slot) => slot(&mut said).is_some(),
-            keys::Kind::Choice(choices) => choices.stated(&mut said).is_some(),
-            keys::Kind::Size(slot, _) => slot(&mut said).is_some(),
-            keys::Kind::Time(slot) => slot(&mut said).is_some(),
-            keys::Kind::Cpus(slot) => slot(&mut said).is_some(),
-            keys::Kind::Count(slot) => slot(&mut said).is_some(),
-            keys::Kind::Paths(list, _) => !list(&mut said).is_empty(),
-            keys::Kind::Hosts(list, _) => !list(&mut said).is_empty(),
-            keys::Kind::HostsAndRequests(hosts, _) => !hosts(&mut said).is_empty(),
-            keys::Kind::Files(list) => !list(&mut said).is_empty(),
-            keys::Kind::File(slot) => slot(&mut said).is_some(),
-            keys::Kind::Providers(list) => list(&mut said).len() == 2,
-            keys::Kind::Budget(slot) => slot(&mut said).is_some(),
-            keys::Kind::Prices(list) => !list(&mut said).is_empty(),
-            keys::Kind::Secrets(list) => !list(&mut said).is_empty(),
-            keys::Kind::Mounts(list) => !list(&mut said).is_empty(),
-            keys::Kind::Tmpfs(list) => !list(&mut said).is_empty(),
-            keys::Kind::Names(list) => !list(&mut said).is_empty(),
-            keys::Kind::Variables(list) => !list(&mut said).is_empty(),
-            keys::Kind::Text(slot) => slot(&mut said).is_some(),
-            keys::Kind::Proxy(slot) => slot(&mut said).is_some(),
-            keys::Kind::Port(slot) => slot(&mut said).is_some(),
-            keys::Kind::Ports(list) => !list(&mut said).is_empty(),
-            keys::Kind::Users(list) => !list(&mut said).is_empty(),
-        };
+        let is_said = key.kind.store(|store| store.is_stated(&mut said));
         assert!(is_said, "no flag says {name}");
     }
+    assert_eq!(settings.gateway.providers.len(), 2);
     assert_eq!(settings.files.allow_write[1].pattern.to_string(), "/home/me/b");
     let secret = &settings.secrets[0];
     assert_eq!(secret.from.as_ref().map(ToString::to_string).as_deref(), Some("file:/home/me/a"));
     assert_eq!((secret.origin.to_string().as_str(), secret.hosts.len()), ("--secret", 1));
     assert_eq!(settings.files.allow_write[1].origin.to_string(), "--allow-write");
+    let on = |name: &str| match &keys::find(name).unwrap().kind {
+        keys::Kind::Switch(switch) => switch.stated(&settings).unwrap().value,
+        _ => panic!("{name} is no switch"),
+    };
+    assert!(!on("files.system") && on("files.host_run") && on("best_effort"));
     assert_eq!(settings.files.reads.unwrap().value, ReadModel::Listed);
     assert_eq!(settings.files.tmp.unwrap().value, TmpMode::Host);
-    assert!(!settings.files.system.unwrap().value);
-    assert!(settings.files.host_run.unwrap().value && settings.environment.clear.unwrap().value);
-    assert!(settings.best_effort.unwrap().value);
+    assert!(settings.environment.clear.as_ref().unwrap().value);
     assert_eq!(settings.network.mode.unwrap().value, NetworkMode::AllowList);
     assert_eq!(settings.process.keep_fds, [5]);
     assert_eq!(args.settings_files, [PathBuf::from("one"), PathBuf::from("two")]);
@@ -231,37 +209,32 @@ fn the_table_is_sound() {
         assert!(SECTIONS.contains(&flag.section), "{}", flag.name);
         assert!(!flag.help.is_empty() && !flag.help.ends_with('.'), "{}", flag.name);
         assert!(flag.doc.is_empty() || flag.doc.ends_with('.'), "{}", flag.name);
-        let (key, takes_value) = match flag.effect {
-            Effect::Says(key) => (Some(key), true),
-            Effect::SaysWord(key, _) => (Some(key), false),
-            Effect::KeepFd | Effect::SettingsFile | Effect::Report | Effect::ControlFd => (None, true),
-            _ => (None, false),
-        };
-        assert_eq!(flag.value.is_some(), takes_value, "{}", flag.name);
-        assert!(
-            key.is_none_or(|key| keys::find(key).is_some()),
-            "{} says a key that is not there",
-            flag.name
+        let takes_value = matches!(
+            flag.effect,
+            Effect::Says(_) | Effect::KeepFd | Effect::SettingsFile | Effect::Report | Effect::ControlFd
         );
+        assert_eq!(flag.value.is_some(), takes_value, "{}", flag.name);
         let same =
             |other: &&Flag| other.name == flag.name || (flag.short.is_some() && other.short == flag.short);
         assert_eq!(FLAGS.iter().filter(same).count(), 1, "{}", flag.name);
         // A list grows with each flag, and nothing else does.
-        if let Effect::Says(key) = flag.effect {
+        if let Effect::Says(setting) = flag.effect {
             use keys::Kind::{
-                Files, Hosts, HostsAndRequests, Mounts, Names, Paths, Ports, Prices, Providers, Secrets,
-                Tmpfs, Variables,
+                Files, Hosts, HostsAndRequests, Mounts, Names, Paths, Ports, Prices, Profiles, Providers,
+                Registries, Secrets, Tmpfs, Variables,
             };
-            let kind = &keys::find(key).unwrap().kind;
+            let kind = &setting.key.kind;
             let grows = matches!(
                 kind,
                 Paths(..)
                     | Hosts(..)
                     | HostsAndRequests(..)
+                    | Registries(_)
                     | Files(_)
                     | Secrets(_)
                     | Providers(_)
                     | Prices(_)
+                    | Profiles(_)
                     | Mounts(_)
                     | Tmpfs(_)
                     | Names(_)
@@ -286,6 +259,10 @@ fn a_rule_about_requests_is_one_argument() {
 fn words_that_a_flag_shows_are_those_it_takes() {
     for flag in FLAGS {
         let (Some(value), table::Offer::Words(mut words)) = (flag.value, flag.offer()) else { continue };
+        // A command of its own lists them.
+        if flag.name == "allow-registry" {
+            continue;
+        }
         words.sort_unstable();
         let text = if value.contains('|') { value } else { flag.help };
         let mut shown: Vec<&str> = text
@@ -312,6 +289,10 @@ fn help_fits_a_hundred_columns() {
 #[test]
 fn help_is_as_agreed() {
     insta::assert_snapshot!("help", help::render(None));
+    for name in ["run", "plan"] {
+        let command = COMMANDS.iter().find(|command| command.name == name).unwrap();
+        insta::assert_snapshot!(format!("help-all-{name}"), help::all(command));
+    }
     for command in COMMANDS {
         insta::assert_snapshot!(format!("help-{}", command.name), help::render(Some(command)));
     }
@@ -381,7 +362,7 @@ fn bash_completes_commands_flags_and_values() {
     assert!(commands.contains(&"run".to_owned()));
     assert_eq!(complete("kennel do").unwrap(), ["doctor"]);
     assert_eq!(complete("kennel run --allow-w").unwrap(), ["--allow-write"]);
-    assert_eq!(complete("kennel run --net ").unwrap(), ["none", "allow-list", "host"]);
+    assert_eq!(complete("kennel run --net ").unwrap(), ["none", "allow-list", "public", "host"]);
     assert_eq!(complete("kennel run --net none --set").unwrap(), ["--settings"]);
     assert_eq!(complete("kennel run --profile ag").unwrap(), ["agent"]);
     assert_eq!(complete("kennel completions f").unwrap(), ["fish"]);

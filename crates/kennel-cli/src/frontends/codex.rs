@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 
+use crate::commands::variables;
 use crate::platform;
 
 /// Runs what the words ask for and returns the exit code.
 pub fn main(words: Vec<OsString>) -> i32 {
-    // SAFETY: no thread has been started, and the memory is this process's own.
-    unsafe { kennel::codex::main(words.into_iter(), platform::variables(), Some(platform::inherited())) }
+    kennel::codex::main(words.into_iter(), variables(), platform::inherited())
 }

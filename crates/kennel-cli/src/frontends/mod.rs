@@ -36,6 +36,11 @@ fn other(name: &str) -> Option<&'static FrontEnd> {
     OTHERS.iter().find(|front_end| front_end.name == name)
 }
 
+/// Their names.
+fn others() -> Vec<&'static str> {
+    OTHERS.iter().map(|front_end| front_end.name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use kennel::settings_file;
 use kennel::{ControlFault, ControlLines};
 use kennel_policy::domain::HostRule;
 use kennel_policy::settings::Base;
-use kennel_policy::srt::{SrtSettings, Surroundings, parse};
+use kennel_policy::srt::{SrtContext, SrtSettings, parse};
 use lexopt::{Arg, Parser};
 
 use crate::commands::{RunAs, print, say};
@@ -19,6 +19,10 @@ const LIKE: &str = "0.0.83";
 
 /// Where its temporary files are unless the caller says otherwise.
 const SHARED_TMP: &str = "/tmp/claude";
+
+/// srt's other program: its proxy by itself, which asks a program of its caller's about each request.
+const NO_PROXY: &str = "'srt proxy' (srt's proxy without a sandbox) is not supported; to run a program called proxy: \
+                        -c proxy, or by its path";
 
 const HELP: &str = "\
 Usage: srt [options] [command...]
@@ -34,7 +38,7 @@ Options:
   -h, --help             show this help
 
 The first word that is no option ends them; what follows is the command's. This is kennel, which reads srt's
-settings: see docs/compat-srt.md.
+settings: see docs/compat.md.
 ";
 
 /// What was typed.
@@ -91,6 +95,7 @@ fn typed(words: impl IntoIterator<Item = OsString>) -> Result<Typed, String> {
             Some(Arg::Long("control-fd")) => typed.control_fd = Some(value(&mut words, "--control-fd <fd>")?),
             Some(Arg::Short('h') | Arg::Long("help")) => typed.page = Some(Page::Help),
             Some(Arg::Short('V') | Arg::Long("version")) => typed.page = Some(Page::Version),
+            Some(Arg::Value(word)) if word == "proxy" && typed.text.is_none() => return Err(NO_PROXY.into()),
             Some(Arg::Value(word)) => {
                 typed.command.push(word);
                 typed.command.extend(words.raw_args().into_iter().flatten());
@@ -227,7 +232,7 @@ fn trusted(file: &Path, named: bool, base: &Base) -> Result<Option<SrtSettings>,
     }
 }
 
-fn surroundings(folder: PathBuf, home: Option<PathBuf>, settings_files: Vec<PathBuf>) -> Surroundings {
+fn surroundings(folder: PathBuf, home: Option<PathBuf>, settings_files: Vec<PathBuf>) -> SrtContext {
     let wanted = ["CLAUDE_CODE_TMPDIR", "CLAUDE_TMPDIR"].into_iter().find_map(said);
     let wanted_tmp = wanted.map(PathBuf::from);
     let shared_tmp = PathBuf::from(SHARED_TMP);
@@ -235,7 +240,7 @@ fn surroundings(folder: PathBuf, home: Option<PathBuf>, settings_files: Vec<Path
     let shared_tmp_exists = shared_tmp.symlink_metadata().is_ok_and(|data| data.is_dir());
     let count = variable("GIT_CONFIG_COUNT").and_then(|count| count.to_str()?.parse().ok());
     let git_config_count = count.unwrap_or(0);
-    Surroundings { folder, home, wanted_tmp, shared_tmp, shared_tmp_exists, settings_files, git_config_count }
+    SrtContext { folder, home, wanted_tmp, shared_tmp, shared_tmp_exists, settings_files, git_config_count }
 }
 
 /// The lines of a descriptor that whoever started us left open for them.
@@ -252,8 +257,7 @@ fn control_lines(typed: &OsStr, debugs: bool) -> Result<ControlLines, String> {
                  (0-2 are stdin, stdout and stderr)."
             )
         })?;
-    // SAFETY: nothing of this process's uses it.
-    let file = unsafe { take_descriptor(number) }.map_err(|error| {
+    let file = take_descriptor(number).map_err(|error| {
         format!(
             "--control-fd {number} is not usable: {error}. Refusing to run the command without the control channel it \
              asks for."
@@ -349,6 +353,16 @@ mod tests {
         let dashed = of(&["-d", "--", "-s", "x"]);
         assert!(dashed.debug && dashed.settings.is_none());
         assert_eq!(dashed.command, ["-s", "x"]);
+    }
+
+    #[test]
+    fn the_proxy_alone_is_no_command() {
+        for words in [&["proxy"][..], &["-d", "proxy", "--listen", "127.0.0.1:0"]] {
+            assert!(typed(words.iter().map(OsString::from)).unwrap_err().contains("not supported"));
+        }
+        assert_eq!(of(&["./proxy"]).command, ["./proxy"]);
+        assert_eq!(of(&["env", "proxy"]).command, ["env", "proxy"]);
+        assert_eq!(of(&["-c", "proxy"]).text.unwrap(), "proxy");
     }
 
     #[test]

@@ -4,16 +4,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::FromRawFd;
 
-pub use super::other::{arguments, environment, inherited, is_same_file, write_error};
+pub use super::other::{arguments, environment, inherited, is_same_file, may_gain_privileges, write_error};
 
-/// Takes over a descriptor that the caller left open to be read.
-///
-/// # Safety
-/// Nothing of this process's may use it.
+/// Takes over a descriptor that the caller left open to be read, under a number that was typed.
 ///
 /// # Errors
 /// When it is not open, or cannot be read.
-pub unsafe fn take_descriptor(number: i32) -> io::Result<File> {
+pub fn take_descriptor(number: i32) -> io::Result<File> {
     // SAFETY: asks about a number; one that is not open makes it fail.
     let flags = unsafe { libc::fcntl(number, libc::F_GETFL) };
     if flags == -1 {
@@ -27,7 +24,7 @@ pub unsafe fn take_descriptor(number: i32) -> io::Result<File> {
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, and the caller's promise.
+    // SAFETY: it is open, and was before this program started: nothing of this process's uses it.
     Ok(unsafe { File::from_raw_fd(number) })
 }
 

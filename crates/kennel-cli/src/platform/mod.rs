@@ -16,11 +16,16 @@ mod other;
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 use other as system;
 
+#[cfg(unix)]
+mod unix;
+
 use std::ffi::OsStr;
 
 use kennel::job::Environment;
 
 pub use system::*;
+#[cfg(unix)]
+pub use unix::*;
 
 /// The caller's variables for a job. None of the strings is copied.
 pub fn variables() -> Environment {
@@ -31,3 +36,11 @@ pub fn variables() -> Environment {
 pub fn variable(name: &str) -> Option<&'static OsStr> {
     environment().find(|(own, _)| *own == name).map(|(_, value)| value)
 }
+
+/// Whether this program runs in a sandbox of kennel's: the variable says so, and where the kernel can say it too, it must.
+pub fn is_inside() -> bool {
+    variable(MARK).is_some_and(|value| !value.is_empty()) && !may_gain_privileges()
+}
+
+/// The variable that is set in every sandbox of `kennel run`.
+pub const MARK: &str = "KENNEL";

@@ -2,9 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 #[cfg(not(target_os = "macos"))]
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::path::Path;
+#[cfg(not(unix))]
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use kennel::job::InheritedMemory;
@@ -22,19 +24,16 @@ pub fn environment() -> impl Iterator<Item = (&'static OsStr, &'static OsStr)> +
 }
 
 /// What a clone of this process would have to forget. There are no such clones here.
-pub fn inherited() -> InheritedMemory {
-    InheritedMemory
+pub fn inherited() -> Option<InheritedMemory> {
+    None
 }
 
 /// Takes over a descriptor that the caller left open to be read.
 ///
-/// # Safety
-/// Nothing of this process's may use it.
-///
 /// # Errors
 /// Always: programs are not started with such numbers everywhere, and nothing here could use what it says.
 #[cfg(not(target_os = "macos"))]
-pub unsafe fn take_descriptor(_: i32) -> io::Result<File> {
+pub fn take_descriptor(_: i32) -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -58,3 +57,59 @@ pub fn terminal_size() -> (u16, u16) {
 /// Ends this process by the signal that ended the command, where systems have such signals.
 #[cfg(not(target_os = "macos"))]
 pub fn die_of_terminal_signal(_: i32) {}
+
+/// Whether programs that this one executes can gain privileges: nothing here says so.
+pub fn may_gain_privileges() -> bool {
+    false
+}
+
+/// Has a program take the place of this one, or waits for it where nothing can.
+#[cfg(not(unix))]
+pub fn become_program(program: &Path, _: &OsStr, arguments: &[OsString]) -> io::Error {
+    match std::process::Command::new(program).args(arguments).status() {
+        Ok(status) => std::process::exit(status.code().unwrap_or(1)),
+        Err(error) => error,
+    }
+}
+
+/// Whether a file may be executed: its name says that here, and is not looked at.
+#[cfg(not(unix))]
+pub fn is_executable(data: &Metadata) -> bool {
+    data.is_file()
+}
+
+/// Whether a file has one name only.
+#[cfg(not(unix))]
+pub fn has_one_name(_: &Metadata) -> bool {
+    true
+}
+
+/// Writes a file.
+#[cfg(not(unix))]
+pub fn write_whole(path: &Path, contents: &[u8], _: Option<&Metadata>, _: u32) -> io::Result<()> {
+    std::fs::write(path, contents)
+}
+
+/// Whether a file or folder can be a stranger's work. Who owns it is not asked here, so it may be anybody's.
+#[cfg(not(unix))]
+pub fn is_strangers(_: &Metadata, _: u32) -> bool {
+    true
+}
+
+/// A path that was noted as its bytes.
+#[cfg(not(unix))]
+pub fn path_of(bytes: Vec<u8>) -> Option<PathBuf> {
+    String::from_utf8(bytes).ok().map(PathBuf::from)
+}
+
+/// The file system that a file is on.
+#[cfg(not(unix))]
+pub fn device(_: &Metadata) -> u64 {
+    0
+}
+
+/// Who runs this program.
+#[cfg(not(unix))]
+pub fn user() -> u32 {
+    0
+}

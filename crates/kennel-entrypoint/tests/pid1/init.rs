@@ -200,3 +200,32 @@ fn as_an_ordinary_process_it_reaps_orphans_too() {
     assert_eq!(lines.len(), 2, "{output:?}");
     assert_eq!(lines[0], lines[1], "{output:?}");
 }
+
+/// Interval timers survive an exec, and each of their signals ends a process that does not expect it.
+#[test]
+fn a_timer_of_whoever_started_the_container_does_not_end_the_agent() {
+    use std::os::unix::process::CommandExt;
+    let timers = [(libc::ITIMER_REAL, "ALRM"), (libc::ITIMER_VIRTUAL, "VTALRM"), (libc::ITIMER_PROF, "PROF")];
+    for (timer, signal) in timers {
+        let started = |program: &std::path::Path, words: &[&str]| {
+            let mut command = std::process::Command::new(program);
+            command.args(words).env("AGENT_WORKDIR", "/");
+            // SAFETY: a plain call between fork and exec.
+            unsafe {
+                command.pre_exec(move || {
+                    let time = libc::timeval { tv_sec: 0, tv_usec: 50_000 };
+                    let value = libc::itimerval { it_interval: time, it_value: time };
+                    libc::syscall(libc::SYS_setitimer, timer, &raw const value, 0);
+                    Ok(())
+                });
+            }
+            command.output().unwrap()
+        };
+        // It uses time of all three kinds.
+        let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done; echo done";
+        let outside = started(std::path::Path::new("/bin/sh"), &["-c", busy]);
+        assert!(!outside.status.success(), "SIG{signal} ends what does not expect it: {outside:?}");
+        let agent = started(&crate::binary::entrypoint(), &["sh", "-c", busy]);
+        assert_eq!(String::from_utf8_lossy(&agent.stdout), "done\n", "SIG{signal}: {agent:?}");
+    }
+}

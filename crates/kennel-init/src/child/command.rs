@@ -5,8 +5,8 @@
 
 use core::ffi::CStr;
 
-use super::clone::vfork_on_stack;
-use super::memory::Memory;
+use super::clone::vfork_here;
+use super::sys::memory::Memory;
 use super::sys::{self, Errno, Result};
 use super::tag;
 use super::terminal::{self, Terminal};
@@ -15,19 +15,23 @@ use super::wire::Reader;
 use crate::report::Report;
 
 const STACK: usize = 64 * 1024;
-const SIGKILL: usize = 9;
+const SIGKILL: i32 = 9;
 
 /// What the child of the clone needs, all of it built before.
 struct Launch<'a> {
     candidates: Reader<'a>,
     candidate_count: usize,
+    /// The command's name as it was typed.
+    name: &'a CStr,
     /// One free slot, then the arguments, then null: the slot is for `/bin/sh` when a script names no interpreter.
-    arguments: *mut *const u8,
-    environment: *const *const u8,
+    arguments: &'a mut [*const u8],
+    environment: &'a [*const u8],
     terminal: u8,
     /// The terminal, or -1.
     tty: i32,
     umask: u32,
+    /// The least that the soft limit on descriptors is set to, and the most that both are.
+    open_files: [u64; 2],
     /// Who it is, of several users.
     user: Option<UserFields>,
     /// Whether the child must die with init by itself, because no PID namespace does it.
@@ -59,6 +63,7 @@ pub(super) fn start(
     let reader = &mut part;
     reader.magic()?;
     let (stand, limit, silent) = (reader.u8()?, reader.u64()?, reader.u8()? != 0);
+    let open_files = [reader.u64()?, reader.u64()?];
     let tty = terminal.map_or(-1, Terminal::raw);
     keep_only(reader, [link, tty])?;
     let user = UserFields::read(reader)?;
@@ -68,13 +73,16 @@ pub(super) fn start(
     for _ in 0..candidate_count {
         reader.string()?;
     }
+    let mut words = *reader;
+    let name = if words.count()? > 0 { words.string()? } else { c"" };
     let arguments = pointers(reader, 1, memory)?;
     let environment = pointers(reader, 0, memory)?;
     let mut launch = Launch {
         candidates,
         candidate_count,
+        name,
         arguments,
-        environment: environment.cast_const(),
+        environment,
         terminal: match terminal {
             Some(_) => stand,
             // A session costs more than a group: the scheduler makes a group of tasks for each (autogroup).
@@ -83,6 +91,7 @@ pub(super) fn start(
         },
         tty,
         umask,
+        open_files,
         user,
         die_with_init: sys::getpid() != 1,
         failure: None,
@@ -92,9 +101,7 @@ pub(super) fn start(
     if !leads && !silent {
         sys::send(link, &Report::Starting.encode())?;
     }
-    // SAFETY: the stack is fresh; `become_command` never returns and keeps to raw calls; `launch` outlives the
-    // child's use of it, because CLONE_VFORK holds this thread until the exec or the exit.
-    let pid = unsafe { vfork_on_stack(stack.add(STACK), become_command, (&raw mut launch).cast()) }?;
+    let pid = vfork_here(stack, &mut launch, become_command)?;
     if user.is_some() {
         // The child has changed who this memory belongs to.
         users::keep_only_kill()?;
@@ -162,26 +169,17 @@ pub(super) fn close_between(first: u32, last: u32) -> Result<()> {
 }
 
 /// A null-terminated array of pointers to the strings that follow in `reader`, after `spare` free slots.
-fn pointers(reader: &mut Reader, spare: usize, memory: &Memory) -> Result<*mut *const u8> {
+fn pointers<'m>(reader: &mut Reader, spare: usize, memory: &'m Memory) -> Result<&'m mut [*const u8]> {
     let count = reader.count()?;
-    let array: *mut *const u8 = memory.take((count + spare + 1) * size_of::<usize>())?.cast();
-    for index in 0..count {
-        let string = reader.string()?;
-        // SAFETY: `array` has room for `spare + count + 1` pointers.
-        unsafe { *array.add(spare + index) = string.as_ptr().cast() };
+    let array = memory.take_pointers(count + spare)?;
+    for pointer in array.iter_mut().skip(spare).take(count) {
+        *pointer = reader.string()?.as_ptr().cast();
     }
-    // SAFETY: the same.
-    unsafe { *array.add(spare + count) = core::ptr::null() };
     Ok(array)
 }
 
 /// The child of the clone.
-///
-/// # Safety
-/// `argument` must point to a [`Launch`]; must run only in a child made by [`vfork_on_stack`].
-unsafe extern "C" fn become_command(argument: *mut u8) -> ! {
-    // SAFETY: the parent passes its `launch` and waits.
-    let launch = unsafe { &mut *argument.cast::<Launch>() };
+fn become_command(launch: &mut Launch) -> ! {
     match launch.terminal {
         tag::TERMINAL_DETACHED => drop(sys::setsid()),
         stand => {
@@ -192,36 +190,45 @@ unsafe extern "C" fn become_command(argument: *mut u8) -> ! {
         }
     }
     if launch.die_with_init {
-        const PR_SET_PDEATHSIG: usize = 1;
-        let _ = sys::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        let _ = sys::set_death_signal(SIGKILL);
     }
     let _ = sys::set_signal_mask(0);
     sys::umask(launch.umask);
+    let [least, most] = launch.open_files;
+    if most != u64::MAX
+        && let Err(errno) = limit_open_files(least, most)
+    {
+        launch.failure = Some((u32::MAX, errno));
+        sys::exit(127)
+    }
     if let Some(user) = &launch.user
         && let Err(errno) = user.become_it()
     {
         launch.failure = Some((u32::MAX, errno));
         sys::exit(127)
     }
-    // SAFETY: the arrays were built by `pointers`; the first argument slot is spare.
-    launch.failure = Some(unsafe { try_candidates(launch) });
+    launch.failure = Some(try_candidates(launch));
     sys::exit(127)
 }
 
+/// Where the policy names no number (`least` is 0), what is left to the sandbox is at most half of what the caller may have: how
+/// many descriptors are on their way is compared with that, too, and the caller's own programs are to have the other half. A
+/// limit that is small already stays.
+fn limit_open_files(least: u64, most: u64) -> Result<()> {
+    const SMALL: u64 = 1024;
+    let [soft, hard] = sys::get_limit(sys::NOFILE)?;
+    let most = if least == 0 { most.min((hard / 2).max(SMALL)) } else { most };
+    sys::set_limit(sys::NOFILE, soft.min(most).max(least), most)
+}
+
 /// Goes through the candidates as execvp does. Returns why none could be executed.
-///
-/// # Safety
-/// The pointer arrays of `launch` must be whole.
-unsafe fn try_candidates(launch: &Launch) -> (u32, Errno) {
+fn try_candidates(launch: &mut Launch) -> (u32, Errno) {
     let mut candidates = launch.candidates;
     let mut failure = (0, Errno::ENOENT);
-    // SAFETY: the command's name as it was typed stands behind the spare slot.
-    let name = unsafe { CStr::from_ptr((*launch.arguments.add(1)).cast()) };
-    let searched = !name.to_bytes().contains(&b'/');
+    let searched = !launch.name.to_bytes().contains(&b'/');
     for index in 0..launch.candidate_count {
         let Ok(path) = candidates.string() else { return (0, Errno::EPROTO) };
-        // SAFETY: the caller's promise.
-        let errno = unsafe { execute(path, launch) };
+        let errno = execute(path, launch);
         match errno {
             // The file is there: what is not is the interpreter that it names, or its dynamic linker.
             Errno::ENOENT if sys::exists(path) => failure = (index as u32, Errno::ELIBACC),
@@ -236,18 +243,14 @@ unsafe fn try_candidates(launch: &Launch) -> (u32, Errno) {
     failure
 }
 
-/// # Safety
-/// The pointer arrays of `launch` must be whole.
-unsafe fn execute(path: &CStr, launch: &Launch) -> Errno {
-    // SAFETY: slot 0 is spare, the arguments start at 1; both arrays end in null.
-    unsafe {
-        let errno = sys::execve(path, launch.arguments.add(1).cast_const(), launch.environment);
-        if errno == Errno::ENOEXEC {
-            // A script that names no interpreter is the shell's, as execvp and every shell have it.
-            *launch.arguments = c"sh".as_ptr().cast();
-            *launch.arguments.add(1) = path.as_ptr().cast();
-            return sys::execve(c"/bin/sh", launch.arguments.cast_const(), launch.environment);
-        }
-        errno
+fn execute(path: &CStr, launch: &mut Launch) -> Errno {
+    let errno = sys::execve(path, launch.arguments.get(1..).unwrap_or_default(), launch.environment);
+    if errno == Errno::ENOEXEC
+        && let [shell, script, ..] = &mut launch.arguments
+    {
+        // A script that names no interpreter is the shell's, as execvp and every shell have it.
+        (*shell, *script) = (c"sh".as_ptr().cast(), path.as_ptr().cast());
+        return sys::execve(c"/bin/sh", launch.arguments, launch.environment);
     }
+    errno
 }

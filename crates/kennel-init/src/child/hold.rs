@@ -8,16 +8,17 @@
 //! leaves, each generation when the one before stands, and continued the other way: a shell that runs while its jobs are
 //! stopped would find them so, and take the terminal from them.
 
+use super::sys::memory::List;
 use super::sys::{self, AT_FDCWD, Fd, Result, open};
 
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
 
 /// The most processes that are told apart; of more, all are continued.
-const MOST: usize = 32 << 10;
+const MAX: usize = 32 << 10;
 /// Of up to so many the generations are told apart, which takes the square of the number.
-const MOST_IN_ORDER: usize = 2048;
-const MOST_GENERATIONS: u32 = 64;
+const MAX_IN_ORDER: usize = 2048;
+const MAX_GENERATIONS: u32 = 64;
 /// How long all generations together have to come to a stand, in nanoseconds. Whoever waits for a disk takes longer, and is
 /// not waited for; and how often that is looked at.
 const TO_STAND: u64 = 100_000_000;
@@ -81,10 +82,10 @@ impl Hold {
                 return;
             };
             running.keep_if(|process| !process.stopped);
-            if running.list().is_empty() {
+            if running.0.is_empty() {
                 return;
             }
-            for process in running.list() {
+            for process in running.0.iter() {
                 let _ = sys::kill(process.pid, SIGSTOP);
             }
         }
@@ -107,20 +108,8 @@ impl Hold {
     }
 }
 
-/// Processes inside, in memory that is given back with the value.
-struct Table {
-    start: *mut Process,
-    count: usize,
-}
-
-const TABLE_BYTES: usize = MOST * size_of::<Process>();
-
-impl Drop for Table {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `of_everyone`, and nothing refers to it any more.
-        unsafe { sys::unmap((self.start as usize, self.start as usize + TABLE_BYTES)) };
-    }
-}
+/// Processes inside.
+struct Table(List<Process>);
 
 impl Table {
     /// All processes inside but this one; `None` where /proc is not the sandbox's own, or there are too many.
@@ -132,8 +121,7 @@ impl Table {
             return None;
         }
         let folder = sys::openat(AT_FDCWD, c"/proc", open::RDONLY | open::DIRECTORY).ok()?;
-        let start = sys::map_memory(TABLE_BYTES).ok()?.cast();
-        let mut table = Table { start, count: 0 };
+        let mut table = Table(List::with_room(MAX).ok()?);
         table.read(&folder).ok()?;
         if own != 1 {
             table.keep_descendants_of(own);
@@ -156,34 +144,19 @@ impl Table {
                 let name = &rest[19..length];
                 let name = &name[..name.iter().position(|byte| *byte == 0).unwrap_or(name.len())];
                 if let Some(process) = number(name).and_then(|pid| look(folder, name, pid)) {
-                    if self.count == MOST {
-                        return Err(sys::Errno::EINVAL);
-                    }
-                    // SAFETY: there is room for MOST.
-                    unsafe { self.start.add(self.count).write(process) };
-                    self.count += 1;
+                    self.0.push(process)?;
                 }
                 rest = &rest[length..];
             }
         }
     }
 
-    fn list(&self) -> &[Process] {
-        // SAFETY: `count` have been written.
-        unsafe { core::slice::from_raw_parts(self.start, self.count) }
-    }
-
-    fn list_mut(&mut self) -> &mut [Process] {
-        // SAFETY: as above, and borrowed from the only owner.
-        unsafe { core::slice::from_raw_parts_mut(self.start, self.count) }
-    }
-
     fn has(&self, pid: i32) -> bool {
-        self.list().iter().any(|process| process.pid == pid)
+        self.0.iter().any(|process| process.pid == pid)
     }
 
     fn keep_if(&mut self, mut keep: impl FnMut(&Process) -> bool) {
-        let list = self.list_mut();
+        let list = &mut self.0;
         let mut kept = 0;
         for at in 0..list.len() {
             let process = list[at];
@@ -192,20 +165,20 @@ impl Table {
                 kept += 1;
             }
         }
-        self.count = kept;
+        self.0.truncate(kept);
     }
 
     /// Leaves out whose line of parents does not lead to `top`.
     fn keep_descendants_of(&mut self, top: i32) {
-        for process in self.list_mut() {
+        for process in self.0.iter_mut() {
             process.generation = u32::from(process.pid == top);
         }
-        for generation in 1..MOST_GENERATIONS {
-            for at in 0..self.count {
-                let Process { parent, generation: known, .. } = self.list()[at];
+        for generation in 1..MAX_GENERATIONS {
+            for at in 0..self.0.len() {
+                let Process { parent, generation: known, .. } = self.0[at];
                 let of = |other: &Process| other.pid == parent && other.generation == generation;
-                if known == 0 && self.list().iter().any(of) {
-                    self.list_mut()[at].generation = generation + 1;
+                if known == 0 && self.0.iter().any(of) {
+                    self.0[at].generation = generation + 1;
                 }
             }
         }
@@ -214,19 +187,19 @@ impl Table {
 
     /// Finds out who descends from whom; returns how many generations there are.
     fn sort_generations(&mut self) -> u32 {
-        for process in self.list_mut() {
+        for process in self.0.iter_mut() {
             process.generation = 0;
         }
-        if self.count > MOST_IN_ORDER {
+        if self.0.len() > MAX_IN_ORDER {
             return 1;
         }
-        for generation in 0..MOST_GENERATIONS {
+        for generation in 0..MAX_GENERATIONS {
             let mut found = false;
-            for at in 0..self.count {
-                let Process { parent, generation: known, .. } = self.list()[at];
+            for at in 0..self.0.len() {
+                let Process { parent, generation: known, .. } = self.0[at];
                 let of = |other: &Process| other.pid == parent && other.generation == generation;
-                if known <= generation && self.list().iter().any(of) {
-                    self.list_mut()[at].generation = generation + 1;
+                if known <= generation && self.0.iter().any(of) {
+                    self.0[at].generation = generation + 1;
                     found = true;
                 }
             }
@@ -234,14 +207,14 @@ impl Table {
                 return generation + 1;
             }
         }
-        MOST_GENERATIONS + 1
+        MAX_GENERATIONS + 1
     }
 
     /// Stops all of them, parents before their children.
     fn stop_all(&mut self) {
         let deadline = sys::now().saturating_add(TO_STAND);
         for generation in 0..self.sort_generations() {
-            let those = self.list().iter().filter(|one| one.generation == generation && !one.stopped);
+            let those = self.0.iter().filter(|one| one.generation == generation && !one.stopped);
             for process in those.clone() {
                 let _ = sys::kill(process.pid, SIGSTOP);
             }
@@ -256,7 +229,7 @@ impl Table {
     /// Continues all of them, children before their parents.
     fn continue_all(&mut self) {
         for generation in (0..self.sort_generations()).rev() {
-            for process in self.list().iter().filter(|process| process.generation == generation) {
+            for process in self.0.iter().filter(|process| process.generation == generation) {
                 let _ = sys::kill(process.pid, SIGCONT);
             }
         }

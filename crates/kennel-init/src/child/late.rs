@@ -1,16 +1,16 @@
 //! What comes after the sandbox is ready: a further part with steps, and descriptors that were not there at birth.
 
 use super::files::Folder;
-use super::memory::Memory;
 use super::orders::Part;
-use super::sys::{self, Errno, Fd, MOST_FDS, Result};
+use super::sys::memory::Memory;
+use super::sys::{self, Errno, Fd, MAX_FDS, Result};
 use super::wire::Reader;
 use super::{Setup, begin};
 use crate::report::Report;
 
 impl<'a> Setup<'a> {
     /// Reports that everything so far is done, and waits for the part with the rest.
-    pub(super) fn await_part(&self, memory: &Memory) -> Result<Part> {
+    pub(super) fn await_part<'m>(&self, memory: &'m Memory) -> Result<Part<'m>> {
         sys::send(self.link, &Report::Ready.encode())?;
         Part::receive(self.link, memory)
     }
@@ -25,7 +25,7 @@ impl<'a> Setup<'a> {
         self.before += self.step_count;
         self.earlier = Some((self.part, self.step_count));
         self.step_count = begin(&mut reader).map_err(|errno| (done, errno))?;
-        (self.part, self.held) = (reader, core::ptr::null_mut());
+        (self.part, self.held) = (reader, None);
         for index in 0..self.step_count {
             self.index = index;
             let at = done + index as u32;
@@ -38,7 +38,7 @@ impl<'a> Setup<'a> {
     /// Takes descriptors from the link and puts them at the numbers that the step names. Whatever of this process's own has
     /// one of these numbers makes way.
     pub(super) fn take_descriptors(&mut self, fields: &mut Reader) -> Result<()> {
-        let mut numbers = [-1i32; MOST_FDS];
+        let mut numbers = [-1i32; MAX_FDS];
         let count = fields.count()?;
         let numbers = numbers.get_mut(..count).ok_or(Errno::EPROTO)?;
         for number in numbers.iter_mut() {
@@ -81,7 +81,7 @@ impl<'a> Setup<'a> {
 }
 
 /// One message with descriptors. The end of the link means that the controller is gone.
-fn receive(link: i32) -> Result<[Option<Fd>; MOST_FDS]> {
+fn receive(link: i32) -> Result<[Option<Fd>; MAX_FDS]> {
     let mut message = [0u8; 1];
     loop {
         match sys::recv_with_fds(link, &mut message) {

@@ -13,7 +13,6 @@ pub mod command;
 pub mod files;
 mod hold;
 mod late;
-mod memory;
 pub mod mend;
 pub mod mounts;
 pub mod network;
@@ -22,11 +21,13 @@ pub mod orders;
 mod outbound;
 pub mod owners;
 pub mod pair;
+mod proc;
 pub mod reaper;
 pub mod remount;
 pub mod restrict;
 mod rootfs;
 pub mod session;
+pub mod steps;
 mod streams;
 pub mod sys;
 pub mod tag;
@@ -37,52 +38,19 @@ pub mod zygote;
 
 use crate::report::Report;
 use hold::Hold;
-use memory::Memory;
 use network_helper::NetworkHelper;
 use reaper::Reaper;
+use steps::Tag;
+pub use sys::memory::InheritedMemory;
+use sys::memory::{List, Memory};
 use sys::{Errno, Fd, Result};
 use terminal::Terminal;
 use wire::Reader;
 
-/// Memory that PID 1 was born with and does not need: the caller's arguments, environment and heap.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct InheritedMemory {
-    /// Where the strings of the arguments and the environment lie.
-    pub strings: (usize, usize),
-    /// Where the heap lies, to be given back as a whole.
-    pub heap: (usize, usize),
-    /// Above which the C library has put what it allocated; 0 to leave it alone.
-    pub program_break: usize,
-}
-
-impl InheritedMemory {
-    /// Forgets all of it, before there is a command: it could read this process's arguments, because
-    /// /proc/1/cmdline asks no permission.
-    ///
-    /// # Safety
-    /// The ranges must belong to nobody who still runs in this process.
-    unsafe fn give_up(self) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            wipe(self.strings);
-            sys::unmap(self.heap);
-        }
-        if self.program_break != 0 {
-            // What the C library put in front of the mark may lie in the same page.
-            let page = self.program_break.next_multiple_of(4096);
-            // SAFETY: the caller's promise. A break that has not moved leaves nothing mapped there to wipe.
-            unsafe {
-                if sys::program_break() > self.program_break {
-                    wipe((self.program_break, page));
-                }
-            }
-            sys::brk(page);
-        }
-    }
-}
-
 /// How many folders of the host's a sandbox holds for late steps.
-pub const MOST_HELD: usize = 8;
+pub const MAX_HELD: usize = 8;
+/// The most folders that the helper which covers names takes hold of.
+pub const MAX_BASES: usize = 64;
 
 /// PID 1's view of the plan and what it has built so far.
 pub struct Setup<'a> {
@@ -100,10 +68,12 @@ pub struct Setup<'a> {
     store: Option<Fd>,
     /// The file system in memory that holds the layer of a root, until that root is there.
     layer: Option<Fd>,
+    /// The sandbox's own process file system, once it is there.
+    proc: Option<Fd>,
     /// The folder that the last step worked in; the next often works in the same.
     folder: files::Folder,
-    /// For each step, the tree it is to bind, where that was taken hold of early; 0 elsewhere. Null when none was.
-    held: *mut i32,
+    /// The trees that were taken hold of early: which step is to bind each, and its descriptor until then.
+    held: Option<List<(usize, i32)>>,
     /// The step being performed, counted within its part.
     index: usize,
     /// How many steps this value has performed in parts before this one.
@@ -117,7 +87,7 @@ pub struct Setup<'a> {
     /// Whether writable trees hold mounts that must stay read-only.
     one_by_one: bool,
     /// Folders of the host's that are covered, and from which late steps may bind.
-    host: [Option<(&'a core::ffi::CStr, Fd)>; MOST_HELD],
+    host: [Option<(&'a core::ffi::CStr, Fd)>; MAX_HELD],
     /// The steps of the part before this one, and how many.
     earlier: Option<(Reader<'a>, usize)>,
     /// All steps of this part, for what looks ahead.
@@ -132,10 +102,8 @@ pub struct Setup<'a> {
 /// first, which needs nothing of the disk, is mostly done. The third is the command, which the set-up does not depend on. A
 /// sandbox that is prepared ahead of its command gets a further part with steps in between.
 ///
-/// # Safety
-/// This must be a process of its own, with a single thread, that the caller has given up: it never returns. The
-/// ranges in `inherited` must belong to nobody who still runs here.
-pub unsafe fn run(link: i32, inherited: InheritedMemory) -> ! {
+/// This process, of a single thread, is given up: what the maker of `inherited` promised.
+pub fn run(link: i32, inherited: InheritedMemory) -> ! {
     const SIGCHLD: i32 = 17;
     // Blocked from the start: a signal that arrives during set-up waits for the reaper.
     let _ = sys::set_signal_mask(u64::MAX);
@@ -144,8 +112,7 @@ pub unsafe fn run(link: i32, inherited: InheritedMemory) -> ! {
     sys::default_action(SIGCHLD);
     // What is made during the set-up has the permissions that the plan says. The command has the caller's mask again.
     let umask = sys::umask(0);
-    // SAFETY: the caller's own promise.
-    unsafe { inherited.give_up() };
+    inherited.give_up();
     let memory = Memory::of_init();
     let opening = receive(link, 0, &memory);
     let mut steps = opening.reader();
@@ -153,39 +120,32 @@ pub unsafe fn run(link: i32, inherited: InheritedMemory) -> ! {
         Ok(count) => NetworkHelper::new(steps, count, link),
         Err(errno) => fail(link, 0, errno),
     };
-    // SAFETY: it stays where it is, because this function never returns.
-    unsafe { helper.begin() };
-    // The rest of the plan is on its way; what takes time and does not need it is done meanwhile.
-    (1..=sys::LAST_SIGNAL).for_each(sys::default_action);
-    if let Err((step, errno)) = helper.meanwhile() {
-        fail(link, step, errno);
-    }
-    let main = receive(link, helper.count(), &memory);
-    let mut late = None;
-    let performed = match perform(main.reader(), link, &helper, &memory, &mut late) {
-        Ok(performed) => performed,
-        Err((step, errno)) => fail(link, step, errno),
-    };
+    let (mut main, mut late) = (None, None);
+    let performed = helper.while_it_works(|| {
+        // The rest of the plan is on its way; what takes time and does not need it is done meanwhile.
+        (1..=sys::LAST_SIGNAL).for_each(sys::default_action);
+        let main = main.insert(receive(link, helper.count(), &memory));
+        match perform(main.reader(), link, &helper, &memory, &mut late) {
+            Ok(performed) => performed,
+            Err((step, errno)) => fail(link, step, errno),
+        }
+    });
     let link = performed.link;
     // Last, because a process that is not dumpable owns nothing in /proc any more. From here on neither ptrace nor
     // /proc/1/mem nor a core dump shows what PID 1 holds.
-    const PR_SET_DUMPABLE: usize = 4;
-    if let Err(errno) = sys::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) {
+    if let Err(errno) = sys::set_dumpable(false) {
         fail(link, performed.past, errno);
     }
     let own_network = helper.count() > 0 || performed.own_network;
     if let Some(layer) = &performed.session {
-        // SAFETY: neither is read any more.
-        unsafe {
-            opening.wipe();
-            main.wipe();
-        }
+        [Some(opening), main].into_iter().flatten().for_each(orders::Part::wipe);
         session::serve(link, layer.as_ref(), umask)
     }
     reaper::adopt_orphans();
     let (past, terminal) = (performed.past, performed.terminal);
     Leading { link, past, terminal, umask, own_network, leads: false, stays: false }
-        .lead(&memory, [Some(opening), Some(main), late])
+        .start(&memory, [Some(opening), main, late])
+        .serve()
 }
 
 /// A process that is about to start a command and to look after it: init, or the leader of a command of a session.
@@ -207,8 +167,8 @@ struct Leading {
 }
 
 impl Leading {
-    /// Takes the part with the command, starts it and stays until it ends. `parts` have been performed.
-    fn lead(self, memory: &Memory, parts: [Option<orders::Part>; 3]) -> ! {
+    /// Takes the part with the command and starts it; the reaper then stays until it ends. `parts` have been performed.
+    fn start(self, memory: &Memory, parts: [Option<orders::Part>; 3]) -> Reaper {
         let Leading { link, past, terminal, umask, own_network, leads, stays } = self;
         let last = receive(link, past, memory);
         let how = command::How { link, umask, leads, stays };
@@ -217,12 +177,9 @@ impl Leading {
                 Ok(started) => started,
                 Err(errno) => fail(link, past, errno),
             };
-        // SAFETY: nothing of the plan is used from here on, and the child that used it has executed its program.
-        unsafe {
-            parts.into_iter().flatten().for_each(|part| part.wipe());
-            last.wipe();
-            memory.give_back();
-        }
+        // Nothing of the plan is used from here on, and the child that used it has executed its program.
+        parts.into_iter().flatten().for_each(orders::Part::wipe);
+        last.wipe();
         let (used, hold) = (sys::Usage::default(), Hold::none());
         Reaper {
             command,
@@ -236,20 +193,15 @@ impl Leading {
             leads,
             used,
         }
-        .serve()
     }
 }
 
 /// [`run`] for a process whose id maps somebody else writes: it waits until they are.
-///
-/// # Safety
-/// As [`run`].
-pub unsafe fn run_when_mapped(link: i32, inherited: InheritedMemory) -> ! {
+pub fn run_when_mapped(link: i32, inherited: InheritedMemory) -> ! {
     if orders::await_go(link).is_err() {
         sys::exit(1);
     }
-    // SAFETY: the caller's own promise.
-    unsafe { run(link, inherited) }
+    run(link, inherited)
 }
 
 fn fail(link: i32, step: u32, Errno(errno): Errno) -> ! {
@@ -257,7 +209,7 @@ fn fail(link: i32, step: u32, Errno(errno): Errno) -> ! {
     sys::exit(1)
 }
 
-fn receive(link: i32, done: u32, memory: &Memory) -> orders::Part {
+fn receive<'m>(link: i32, done: u32, memory: &'m Memory) -> orders::Part<'m> {
     match orders::Part::receive(link, memory) {
         Ok(part) => part,
         Err(errno) => fail(link, done, errno),
@@ -286,12 +238,12 @@ struct Performed {
 
 /// Goes through the steps of the main part while `helper` takes care of the opening's, and through those of a late part, which
 /// is put into `late`. An error names the step.
-fn perform<'a>(
+fn perform<'a, 'm: 'a>(
     mut reader: Reader<'a>,
     link: i32,
     helper: &NetworkHelper,
-    memory: &Memory,
-    late: &'a mut Option<orders::Part>,
+    memory: &'m Memory,
+    late: &'a mut Option<orders::Part<'m>>,
 ) -> core::result::Result<Performed, (u32, Errno)> {
     let done = helper.count();
     let step_count = begin(&mut reader).map_err(|errno| (done, errno))?;
@@ -304,14 +256,14 @@ fn perform<'a>(
         setup.index = index;
         let at = done + index as u32;
         match reader.step() {
-            Ok((tag::ENTER_NETWORK, _)) => helper.enter()?,
-            Ok((tag::LATER, _)) => {
+            Ok((Tag::EnterNetwork, _)) => helper.enter()?,
+            Ok((Tag::Later, _)) => {
                 helper.entered().map_err(|errno| (at, errno))?;
                 let late = late.take().ok_or((at, Errno::EPROTO))?;
                 let part = setup.await_part(memory).map_err(|errno| (at, errno))?;
                 past = setup.perform_late(late.insert(part).reader(), past)?;
             }
-            Ok((tag::SESSION, mut fields)) => {
+            Ok((Tag::Session, mut fields)) => {
                 session = Some(session::layer(&mut fields, &setup.root).map_err(|errno| (at, errno))?);
             }
             Ok((tag, fields)) => setup.step(tag, fields).map_err(|errno| (at, errno))?,
@@ -335,15 +287,16 @@ impl<'a> Setup<'a> {
             masks: (0, 0),
             store: None,
             layer: None,
+            proc: None,
             folder: files::Folder::none(),
-            held: core::ptr::null_mut(),
+            held: None,
             index: 0,
             before: 0,
             terminal: None,
             own_network: false,
             remount: false,
             one_by_one: false,
-            host: [const { None }; MOST_HELD],
+            host: [const { None }; MAX_HELD],
             earlier: None,
             part,
             step_count,
@@ -360,72 +313,70 @@ impl<'a> Setup<'a> {
         Ok(())
     }
 
-    fn step(&mut self, tag: u8, mut fields: Reader<'a>) -> Result<()> {
+    fn step(&mut self, tag: Tag, mut fields: Reader<'a>) -> Result<()> {
         match tag {
-            tag::PRIVATE_MOUNTS => mounts::make_private(),
-            tag::HOST_ROOT => self.host_root(&mut fields),
-            tag::TMPFS_ROOT => self.tmpfs_root(&mut fields),
-            tag::LAYER => self.make_layer(&mut fields),
-            tag::LAYERED_ROOT => self.layered_root(&mut fields),
-            tag::BOUND_ROOT => self.bound_root(&mut fields),
-            tag::HAND_OVER_ROOT => self.hand_over_root(),
-            tag::FREEZE => self.freeze(&mut fields),
-            tag::TMPFS => self.tmpfs(&mut fields),
-            tag::BIND => self.bind(&mut fields),
-            tag::STORE => self.make_store(&mut fields),
-            tag::HAND_OVER_STORE => self.hand_over_store(),
-            tag::PRIVATE => self.private(&mut fields),
-            tag::MASK_DIR => self.mask(&mut fields, c"d"),
-            tag::MASK_FILE => self.mask(&mut fields, c"f"),
-            tag::COVER_FILE => self.cover_file(&mut fields),
-            tag::PROC => self.proc(&mut fields),
-            tag::DEVPTS => self.devpts(&mut fields),
-            tag::READ_ONLY => self.read_only(&mut fields),
-            tag::PIVOT_ROOT => self.pivot_root(),
-            tag::MAKE_DIR => self.make_dir(&mut fields),
-            tag::MAKE_FILE => self.make_file(&mut fields),
-            tag::SYMLINK => self.symlink(&mut fields),
-            tag::WRITE_FILE => self.write_file(&mut fields),
-            tag::HOSTNAME => sys::sethostname(fields.string()?.to_bytes()),
-            tag::SEAL_MOUNTS => self.seal(),
-            tag::TERMINAL | tag::DEVICE_STREAM | tag::INPUT_FILE => self.stream(tag, &mut fields),
-            tag::CHANGE_DIR => self.change_dir(&mut fields),
-            tag::LIMIT => restrict::limit(&mut fields),
-            tag::NAMESPACE_LIMIT => restrict::namespace_limit(&mut fields),
-            tag::OWN_KEYRING => sys::join_new_session_keyring(),
-            tag::OWN_CGROUPS => sys::unshare_cgroups(),
-            tag::AWAIT_CONTROLLER => orders::await_go(self.link),
-            tag::NO_NEW_PRIVILEGES => restrict::no_new_privileges(),
-            tag::LANDLOCK => restrict::landlock(&mut fields, self.root.raw()),
-            tag::DROP_CAPABILITIES => restrict::drop_capabilities(),
-            tag::ROOT_OWNS => {
+            Tag::PrivateMounts => mounts::make_private(),
+            Tag::HostRoot => self.host_root(&mut fields),
+            Tag::TmpfsRoot => self.tmpfs_root(&mut fields),
+            Tag::Layer => self.make_layer(&mut fields),
+            Tag::LayeredRoot => self.layered_root(&mut fields),
+            Tag::BoundRoot => self.bound_root(&mut fields),
+            Tag::HandOverRoot => self.hand_over_root(),
+            Tag::Freeze => self.freeze(&mut fields),
+            Tag::Tmpfs => self.tmpfs(&mut fields),
+            Tag::Bind => self.bind(&mut fields),
+            Tag::LayeredFolder => self.layered_folder(&mut fields),
+            Tag::Store => self.make_store(&mut fields),
+            Tag::HandOverStore => self.hand_over_store(),
+            Tag::Private => self.private(&mut fields),
+            Tag::MaskDir => self.mask(&mut fields, c"d"),
+            Tag::MaskFile => self.mask(&mut fields, c"f"),
+            Tag::CoverFile => self.cover_file(&mut fields),
+            Tag::Proc => self.proc(&mut fields),
+            Tag::ProcEntries => self.proc_entries(&mut fields),
+            Tag::Devpts => self.devpts(&mut fields),
+            Tag::ReadOnly => self.read_only(&mut fields),
+            Tag::PivotRoot => self.pivot_root(),
+            Tag::MakeDir => self.make_dir(&mut fields),
+            Tag::MakeFile => self.make_file(&mut fields),
+            Tag::Symlink => self.symlink(&mut fields),
+            Tag::WriteFile => self.write_file(&mut fields),
+            Tag::Hostname => sys::sethostname(fields.string()?.to_bytes()),
+            Tag::SealMounts => self.seal(),
+            Tag::Terminal | Tag::DeviceStream | Tag::InputFile => self.stream(tag, &mut fields),
+            Tag::ChangeDir => self.change_dir(&mut fields),
+            Tag::Limit => restrict::limit(&mut fields),
+            Tag::Share => restrict::share(&mut fields),
+            Tag::NamespaceLimit => self.namespace_limit(&mut fields),
+            Tag::OwnKeyring => sys::join_new_session_keyring(),
+            Tag::OwnCgroups => sys::unshare_cgroups(),
+            Tag::AwaitController => orders::await_go(self.link),
+            Tag::NoNewPrivileges => restrict::no_new_privileges(),
+            Tag::Landlock => restrict::landlock(&mut fields, self.root.raw()),
+            Tag::DropCapabilities => restrict::drop_capabilities(),
+            Tag::RootOwns => {
                 self.root_owns = true;
                 self.masks = (fields.u32()?, fields.u32()?);
                 Ok(())
             }
-            tag::HOME => self.home(&mut fields),
-            tag::NEST_USERS => self.nest(&mut fields),
-            tag::LIMIT_CAPABILITIES => users::limit_capabilities(&mut fields),
-            tag::FILTER => restrict::filter(&mut fields, self.link),
-            tag::BORN_IN_NETWORK => {
+            Tag::Home => self.home(&mut fields),
+            Tag::NestUsers => self.nest(&mut fields),
+            Tag::LimitCapabilities => users::limit_capabilities(&mut fields),
+            Tag::Filter => restrict::filter(&mut fields, self.link),
+            Tag::BornInNetwork => {
                 self.own_network = true;
                 Ok(())
             }
-            tag::HOLD_HOST => self.hold_host(&mut fields),
-            tag::TAKE_DESCRIPTORS => self.take_descriptors(&mut fields),
-            _ => Err(Errno::EPROTO),
+            Tag::HoldHost => self.hold_host(&mut fields),
+            Tag::TakeDescriptors => self.take_descriptors(&mut fields),
+            // The opening's, and those that `perform` looks at.
+            Tag::OwnNetwork
+            | Tag::EnterNetwork
+            | Tag::LoopbackUp
+            | Tag::Netlink
+            | Tag::Listen
+            | Tag::Later
+            | Tag::Session => Err(Errno::EPROTO),
         }
-    }
-}
-
-/// Wipes strings that PID 1 was cloned with, so that whoever takes it over finds none of the caller's secrets.
-///
-/// # Safety
-/// The range must be mapped, writable, and used by nobody in this process.
-unsafe fn wipe((start, end): (usize, usize)) {
-    if start != 0 && end > start {
-        // SAFETY: the caller says that these bytes are ours and unused. Volatile, so that the loop is not dropped
-        // as a store that nobody reads.
-        unsafe { (start..end).for_each(|at| core::ptr::write_volatile(at as *mut u8, 0)) };
     }
 }

@@ -3,9 +3,11 @@
 use core::ffi::CStr;
 
 use super::files::place;
+use super::steps::Tag;
+use super::sys::memory::List;
 use super::sys::{self, AT_FDCWD, Errno, Fd, Identity, Result, mount, open, resolve};
 use super::wire::Reader;
-use super::{MOST_HELD, Setup, remount, tag};
+use super::{MAX_HELD, Setup, remount, tag};
 use crate::report::Report;
 use crate::role::DescriptorRole;
 
@@ -132,27 +134,39 @@ impl<'a> Setup<'a> {
         let mut steps = self.part;
         for index in 0..self.step_count {
             let (step, mut fields) = steps.step()?;
-            if step != tag::BIND {
-                continue;
-            }
-            let (_, access) = (fields.string()?, fields.u8()?);
-            let mut last = fields;
-            let (_, _, early) = (last.string()?, last.identity()?, last.u8()? != 0);
-            if early {
-                if self.held.is_null() {
-                    self.held = sys::map_memory(self.step_count * size_of::<i32>())?.cast();
+            match step {
+                Tag::Bind => {
+                    let (_, access) = (fields.string()?, fields.u8()?);
+                    let mut last = fields;
+                    let (_, _, early) = (last.string()?, last.identity()?, last.u8()? != 0);
+                    if early {
+                        self.hold_source(index, &mut fields, access)?;
+                    }
                 }
-                let (tree, _) = self.source(&mut fields, access)?;
-                // SAFETY: `held` has room for one descriptor per step.
-                unsafe { *self.held.add(index) = tree.into_raw() };
+                Tag::LayeredFolder => {
+                    fields.string()?;
+                    self.hold_source(index, &mut fields, tag::ACCESS_READ)?;
+                    self.hold_source(index, &mut fields, tag::ACCESS_WRITE)?;
+                }
+                _ => {}
             }
         }
         Ok(())
     }
 
+    fn hold_source(&mut self, index: usize, fields: &mut Reader, access: u8) -> Result<()> {
+        let (tree, _) = self.source(fields, access)?;
+        let held = match &mut self.held {
+            Some(held) => held,
+            // A step has two at most.
+            none => none.insert(List::with_room(2 * self.step_count)?),
+        };
+        held.push((index, tree.into_raw()))
+    }
+
     /// A copy of the tree that a bind names, if it is still what the planner saw, and what was found there, unless that is
     /// covered by now.
-    fn source(&self, fields: &mut Reader, access: u8) -> Result<(Fd, Option<Fd>)> {
+    pub(super) fn source(&self, fields: &mut Reader, access: u8) -> Result<(Fd, Option<Fd>)> {
         let (source, expected) = (fields.string()?, fields.identity()?);
         let recursive = access != tag::ACCESS_DEVICE;
         if expected == Identity::default() {
@@ -169,13 +183,9 @@ impl<'a> Setup<'a> {
         Ok((tree, held.is_none().then_some(found)))
     }
 
-    fn held(&mut self) -> Option<Fd> {
-        if self.held.is_null() {
-            return None;
-        }
-        // SAFETY: `held` has room for one descriptor per step, and `index` is one.
-        let fd = unsafe { core::mem::take(&mut *self.held.add(self.index)) };
-        (fd != 0).then(|| Fd(fd))
+    pub(super) fn held(&mut self) -> Option<Fd> {
+        let (_, fd) = self.held.as_mut()?.iter_mut().find(|(index, fd)| *index == self.index && *fd >= 0)?;
+        Some(Fd(core::mem::replace(fd, -1)))
     }
 
     /// The copy may have been taken after the root became read-only. What the host itself has mounted read-only is
@@ -197,24 +207,15 @@ impl<'a> Setup<'a> {
         self.attach(&tree, target)
     }
 
-    /// Read-only as a whole: /proc/sys checks for user 0 of the host, not for capabilities, so that a sandbox
-    /// started by root could otherwise write core_pattern; and /proc/self/mem writes around page protections. Who makes
-    /// user namespaces has to write their maps there, though, and is then not root.
-    pub(super) fn proc(&mut self, fields: &mut Reader) -> Result<()> {
-        let (target, write) = (fields.string()?, fields.u8()? != 0);
-        let proc = sys::fsopen(c"proc")?;
-        let attributes = if write { SAFE } else { READ_ONLY };
-        let tree = sys::fsmount(&proc, attributes | mount::ATTR_NOEXEC)?;
-        self.attach(&tree, target)
-    }
-
     pub(super) fn devpts(&mut self, fields: &mut Reader) -> Result<()> {
         let devpts = sys::fsopen(c"devpts")?;
         sys::fsconfig_flag(&devpts, c"newinstance")?;
         sys::fsconfig_string(&devpts, c"ptmxmode", c"0666")?;
         sys::fsconfig_string(&devpts, c"mode", c"0620")?;
+        let (target, most) = (fields.string()?, fields.u32()?);
+        sys::fsconfig_string(&devpts, c"max", number(u64::from(most), 10, &mut [0; 24]))?;
         let tree = sys::fsmount(&devpts, mount::ATTR_NOSUID | mount::ATTR_NOEXEC)?;
-        self.attach(&tree, fields.string()?)
+        self.attach(&tree, target)
     }
 
     pub(super) fn read_only(&mut self, fields: &mut Reader) -> Result<()> {
@@ -281,7 +282,8 @@ impl<'a> Setup<'a> {
     /// All mounts stand; what only a remount can do is done now.
     pub(super) fn seal(&mut self) -> Result<()> {
         // Nothing binds from the host after this.
-        self.host = [const { None }; MOST_HELD];
+        self.host = [const { None }; MAX_HELD];
+        self.proc = None;
         if self.remount {
             remount::read_only(self.part, self.step_count)?;
         }

@@ -1,11 +1,11 @@
 //! The network steps: bring up the loopback, perform ready-made netlink batches, hand listeners to the controller.
 
 use super::network_helper::Made;
+use super::steps::Tag;
 use super::sys::{self, Errno, Fd, Result};
-use super::tag;
 use super::wire::Reader;
 use crate::report::Report;
-use crate::role::{DescriptorRole, SocketRole};
+use crate::role::DescriptorRole;
 
 const AF_INET: u32 = 2;
 const AF_NETLINK: u32 = 16;
@@ -19,15 +19,13 @@ pub(super) fn make(mut steps: Reader, count: usize, link: i32) -> Made {
     let mut socket: Option<Fd> = None;
     for index in 0..count {
         let step = steps.step().and_then(|(tag, mut fields)| match tag {
-            tag::OWN_NETWORK => {
+            Tag::OwnNetwork => {
                 own = true;
                 sys::unshare_network()
             }
-            tag::LOOPBACK_UP => any_socket().and_then(|fresh| loopback_up_by(socket.insert(fresh))),
-            tag::NETLINK => netlink(&mut fields),
-            tag::LISTEN => listen(&mut fields, link),
-            // PID 1 does that itself, meanwhile.
-            tag::NAMESPACE_LIMIT => Ok(()),
+            Tag::LoopbackUp => any_socket().and_then(|fresh| loopback_up_by(socket.insert(fresh))),
+            Tag::Netlink => netlink(&mut fields),
+            Tag::Listen => listen(&mut fields, link),
             _ => Err(Errno::EPROTO),
         });
         step.map_err(|errno| (index as u32, errno))?;
@@ -65,7 +63,7 @@ fn loopback_up_by(socket: &Fd) -> Result<()> {
     let mut request = [0u8; 40];
     request[..2].copy_from_slice(b"lo");
     request[16] = IFF_UP;
-    sys::ioctl(socket.raw(), SIOCSIFFLAGS, request.as_ptr() as usize).map(drop)
+    sys::ioctl_with(socket.raw(), SIOCSIFFLAGS, &request)
 }
 
 /// Sends a batch and reads its acknowledgements; the first that holds an error is the step's. What answers to the
@@ -110,7 +108,9 @@ fn listen(fields: &mut Reader, link: i32) -> Result<()> {
     if kind == SOCK_STREAM {
         sys::listen(&socket, 1024)?;
     }
-    let role = SocketRole::decode(fields.u32()?).ok_or(Errno::EPROTO)?;
-    let report = Report::Descriptor { role: DescriptorRole::Socket(role) };
+    let Some(role @ DescriptorRole::Socket(_)) = DescriptorRole::decode(fields.u32()?) else {
+        return Err(Errno::EPROTO);
+    };
+    let report = Report::Descriptor { role };
     sys::send_with_fd(link, &report.encode(), socket.raw())
 }

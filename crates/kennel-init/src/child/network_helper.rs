@@ -5,17 +5,15 @@
 //! The second process shares PID 1's memory and descriptors. It is gone before PID 1 gives up any power, so that it never
 //! runs beside a command, and neither limits nor filters have to take it into account.
 
-use core::cell::{Cell, UnsafeCell};
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use super::clone::{CloneArgs, flag, numbered_on_stack};
+use super::clone::{flag, while_beside};
 use super::network;
-use super::restrict;
 use super::sys::{self, Errno, Fd, Result};
-use super::tag;
 use super::wire::Reader;
 use crate::report::Report;
 
-const STACK: usize = 64 * 1024;
 /// Its number in the PID namespace. Left to the kernel it would be 2, which is what people expect the command to be; no
 /// namespace can be made too small for this one.
 const NUMBER: i32 = 299;
@@ -25,79 +23,50 @@ pub(super) type Made = core::result::Result<Option<Fd>, (u32, Errno)>;
 
 /// The opening, on its way.
 pub(super) struct NetworkHelper<'p> {
+    opening: Opening<'p>,
+    /// The process that performs it, until it has been waited for.
+    process: Cell<Option<i32>>,
+    entered: Cell<bool>,
+}
+
+/// What both processes share.
+struct Opening<'p> {
     steps: Reader<'p>,
     count: usize,
     link: i32,
-    /// The process that performs it, until it has been waited for.
-    process: Cell<Option<i32>>,
-    /// What came of it, written by that process. Until then it counts as failed: a process that was killed wrote nothing,
-    /// and its sandbox has no network to run in.
-    made: UnsafeCell<Made>,
-    entered: Cell<bool>,
+    /// What came of it, as a number. Until that is known it counts as failed: a process that was killed wrote nothing, and its
+    /// sandbox has no network to run in.
+    made: AtomicU64,
 }
 
 impl<'p> NetworkHelper<'p> {
     /// `steps` are the `count` steps of the opening.
     pub(super) fn new(steps: Reader<'p>, count: usize, link: i32) -> NetworkHelper<'p> {
-        NetworkHelper {
-            steps,
-            count,
-            link,
-            process: Cell::new(None),
-            made: UnsafeCell::new(Err((0, Errno::ECANCELED))),
-            entered: Cell::new(count == 0),
-        }
+        let made = AtomicU64::new(as_number(Err((0, Errno::ECANCELED))));
+        let opening = Opening { steps, count, link, made };
+        NetworkHelper { opening, process: Cell::new(None), entered: Cell::new(count == 0) }
     }
 
     /// How many steps there are.
     pub(super) fn count(&self) -> u32 {
-        self.count as u32
+        self.opening.count as u32
     }
 
-    /// Has a second process perform them. Where none can be had, or not with that number (before Linux 5.5, and in
-    /// containers that filter clone3), they are performed here and now.
-    ///
-    /// # Safety
-    /// This may not move until [`NetworkHelper::enter`] has returned.
-    pub(super) unsafe fn begin(&self) {
-        if self.count == 0 {
-            return;
+    /// Has a second process perform them while this one does `meanwhile`. Where none can be had, or not with that number (before
+    /// Linux 5.5, and in containers that filter clone3), they are performed before.
+    pub(super) fn while_it_works<R>(&self, meanwhile: impl FnOnce() -> R) -> R {
+        if self.opening.count == 0 {
+            return meanwhile();
         }
-        let started = sys::map_memory(STACK).and_then(|stack| {
-            let number = NUMBER;
-            let args = CloneArgs {
-                flags: flag::VM | flag::FS | flag::FILES,
-                stack: stack as u64,
-                stack_size: STACK as u64,
-                set_tid: &raw const number as u64,
-                set_tid_size: 1,
-                ..CloneArgs::default()
-            };
-            // SAFETY: the stack is fresh; `perform` never returns and keeps to raw calls; what it is handed stays where
-            // it is, as the caller promises, and the one field that it writes is not looked at before it has ended.
-            unsafe { numbered_on_stack(&args, perform, (&raw const *self).cast_mut().cast()) }
-        });
-        match started {
-            Ok(process) => self.process.set(Some(process)),
-            // SAFETY: nobody else has it.
-            Err(_) => unsafe { self.make() },
-        }
-        // A controller that is gone shows when the rest of the plan does not come.
-        let _ = sys::send(self.link, &Report::Begun.encode());
-    }
-
-    /// Performs here what has to do with this process rather than with a network. To be called after [`NetworkHelper::begin`], in the
-    /// time in which the rest of the plan is on its way; an error names the step.
-    pub(super) fn meanwhile(&self) -> core::result::Result<(), (u32, Errno)> {
-        let mut steps = self.steps;
-        for index in 0..self.count {
-            let step = steps.step().and_then(|(tag, mut fields)| match tag {
-                tag::NAMESPACE_LIMIT => restrict::namespace_limit(&mut fields),
-                _ => Ok(()),
-            });
-            step.map_err(|errno| (index as u32, errno))?;
-        }
-        Ok(())
+        while_beside(flag::FS | flag::FILES, (NUMBER, false), &self.opening, Opening::make, |started| {
+            match started {
+                Ok(process) => self.process.set(Some(process)),
+                Err(_) => self.opening.make(),
+            }
+            // A controller that is gone shows when the rest of the plan does not come.
+            let _ = sys::send(self.opening.link, &Report::Begun.encode());
+            meanwhile()
+        })
     }
 
     /// Waits for the opening and enters the network that it made; an error names the step.
@@ -105,14 +74,7 @@ impl<'p> NetworkHelper<'p> {
         if let Some(process) = self.process.take() {
             sys::wait_for(process).map_err(|errno| (0, errno))?;
         }
-        // SAFETY: the other process has ended. What is taken out is forgotten where it was. Volatile, because nothing in this
-        // process wrote it.
-        let made = unsafe {
-            let made = self.made.get().read_volatile();
-            self.made.get().write(Ok(None));
-            made
-        };
-        if let Some(network) = made? {
+        if let Some(network) = of_number(self.opening.made.swap(NOTHING, SeqCst))? {
             sys::enter_network(&network).map_err(|errno| (0, errno))?;
         }
         self.entered.set(true);
@@ -123,24 +85,32 @@ impl<'p> NetworkHelper<'p> {
     pub(super) fn entered(&self) -> Result<()> {
         if self.entered.get() { Ok(()) } else { Err(Errno::EPROTO) }
     }
+}
 
-    /// # Safety
-    /// Nobody else may look at what was made meanwhile.
-    unsafe fn make(&self) {
-        let made = network::make(self.steps, self.count, self.link);
-        // SAFETY: the caller's promise.
-        unsafe { self.made.get().write(made) };
+impl Opening<'_> {
+    fn make(&self) {
+        self.made.store(as_number(network::make(self.steps, self.count, self.link)), SeqCst);
     }
 }
 
-/// The second process.
-///
-/// # Safety
-/// `argument` must point to an [`NetworkHelper`] that outlives this process.
-unsafe extern "C" fn perform(argument: *mut u8) -> ! {
-    // SAFETY: the caller's promise; whoever waits for this process looks at what it made when it has ended.
-    unsafe { (*argument.cast::<NetworkHelper>()).make() };
-    sys::exit(0)
+const NOTHING: u64 = 0;
+const NETWORK: u64 = 1 << 62;
+const FAILURE: u64 = 1 << 63;
+
+/// A network is its descriptor, which both processes have; a failure is the step, and the error below it.
+fn as_number(made: Made) -> u64 {
+    match made {
+        Ok(None) => NOTHING,
+        Ok(Some(network)) => NETWORK | u64::from(network.into_raw().cast_unsigned()),
+        Err((step, Errno(errno))) => FAILURE | u64::from(step) << 16 | u64::from(errno as u16),
+    }
+}
+
+fn of_number(number: u64) -> Made {
+    if number & FAILURE != 0 {
+        return Err(((number >> 16) as u32, Errno(i32::from(number as u16))));
+    }
+    Ok((number & NETWORK != 0).then(|| Fd(number as i32)))
 }
 
 #[cfg(test)]
@@ -159,5 +129,15 @@ mod tests {
     fn without_steps_there_is_nothing_to_wait_for() {
         let helper = NetworkHelper::new(Reader::new(&[]), 0, -1);
         assert_eq!(helper.entered(), Ok(()));
+    }
+
+    #[test]
+    fn what_came_of_it_is_told_from_one_process_to_the_other() {
+        assert!(matches!(of_number(as_number(Ok(None))), Ok(None)));
+        let network = of_number(as_number(Ok(Some(Fd(-1)))));
+        assert_eq!(network.ok().flatten().map(Fd::into_raw), Some(-1));
+        for failure in [(0, Errno(1)), (u32::MAX, Errno::ECANCELED)] {
+            assert!(matches!(of_number(as_number(Err(failure))), Err(same) if same == failure));
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! Whether anything inside tried to reach a network that is not there, by the counts that the kernel keeps of the sandbox's
-//! own network. Read when the command has failed, and at no other time.
+//! own network. Read when the command has ended, and at no other time.
 //!
 //! A network with nothing but a loopback has no route to anywhere else: each connection, packet and look-up to another
 //! address ends there and is counted (`OutNoRoutes`). What stays on the loopback is not. A look-up by a name server on the
@@ -11,11 +11,11 @@ use core::ffi::CStr;
 use super::sys::{self, AT_FDCWD, open};
 
 /// Each of the files has less.
-const MOST: usize = 8192;
+const MAX: usize = 8192;
 
 /// Whether somebody tried.
 pub(super) fn tried() -> bool {
-    let mut buffer = [0; MOST];
+    let mut buffer = [0; MAX];
     let mut lookups = 0;
     // One line of names and one of numbers for each protocol, with the protocol in front of both.
     let v4 = read(c"/proc/self/net/snmp", &mut buffer);
@@ -32,7 +32,7 @@ pub(super) fn tried() -> bool {
 }
 
 /// As much of a file as there is room for; nothing where it cannot be read.
-fn read<'b>(path: &CStr, buffer: &'b mut [u8; MOST]) -> &'b [u8] {
+fn read<'b>(path: &CStr, buffer: &'b mut [u8; MAX]) -> &'b [u8] {
     // Whatever stands at that path, a FIFO included, does not hold this process up.
     let Ok(file) = sys::openat(AT_FDCWD, path, open::RDONLY | open::NONBLOCK | open::NOCTTY) else {
         return &[];

@@ -12,6 +12,7 @@
 use core::ffi::CStr;
 
 use super::clone::flag;
+use super::sys::memory::{List, map};
 use super::sys::{self, Errno, Fd, Ownership, POLLIN, PollFd, Result, UNCHANGED, open};
 use crate::report::{LENGTH, Order, Report};
 
@@ -22,14 +23,16 @@ const INIT: i32 = 1;
 const CALLS: i32 = 2;
 
 /// The most folders that can be written.
-const MOST_ROOTS: usize = 1024;
+const MAX_ROOTS: usize = 1024;
 /// How deep a tree is gone through. Memory that is not reached is not used.
-const MOST_LEVELS: usize = 65536;
+const MAX_LEVELS: usize = 65536;
 /// How long the whole may take.
-const PATIENCE: u64 = 120 * 1_000_000_000;
+const PATIENCE: u64 = 30 * 1_000_000_000;
 /// What the kernel shows for an id that has none inside.
 const NO_ID: u32 = 65534;
 const BUFFER: usize = 32 * 1024;
+/// The least that is read of a folder.
+const SMALL: usize = 512;
 
 /// Waits for the end of the sandbox and gives the caller what it left.
 pub fn run(link: i32) -> ! {
@@ -49,9 +52,8 @@ pub fn run(link: i32) -> ! {
 fn serve(link: i32) -> Result<u32> {
     sys::enter_namespace(USER_NAMESPACE, flag::NEWUSER)?;
     let began = clock();
-    let roots: *mut i32 = sys::map_memory(MOST_ROOTS * size_of::<i32>())?.cast();
-    let buffer = sys::map_memory(BUFFER)?;
-    let mut count = 0;
+    let mut roots = List::with_room(MAX_ROOTS)?;
+    let buffer = map(BUFFER)?;
     let mut calls = CALLS;
     // Until the controller says go or is gone.
     loop {
@@ -61,8 +63,6 @@ fn serve(link: i32) -> Result<u32> {
             other => other?,
         };
         if ready[1].revents != 0 {
-            // SAFETY: mapped, of this size, and borrowed only here.
-            let buffer = unsafe { core::slice::from_raw_parts_mut(buffer, BUFFER) };
             // A guard that is gone is not waited for: poll passes over a negative number.
             calls = if call(buffer).is_ok() { CALLS } else { -1 };
             continue;
@@ -76,22 +76,14 @@ fn serve(link: i32) -> Result<u32> {
             break;
         }
         for fd in fds.into_iter().flatten() {
-            if count == MOST_ROOTS {
-                return Err(Errno::EINVAL);
-            }
-            // SAFETY: there is room for as many.
-            unsafe { *roots.add(count) = fd.into_raw() };
-            count += 1;
+            roots.push(fd.into_raw())?;
         }
         sys::send(link, &Report::Begun.encode())?;
     }
     let mut init = [PollFd { fd: INIT, events: POLLIN, revents: 0 }];
     while let Err(Errno::EINTR) = sys::poll(&mut init) {}
     let mut walk = Walk::new(began)?;
-    for at in 0..count {
-        // SAFETY: as many have been written.
-        walk.root(unsafe { *roots.add(at) })?;
-    }
+    roots.iter().try_for_each(|root| walk.root(*root, buffer))?;
     Ok(walk.left)
 }
 
@@ -224,20 +216,18 @@ struct Walk {
     until: u64,
     /// How many could not be given to the caller.
     left: u32,
-    levels: *mut Level,
-    buffer: *mut u8,
+    levels: List<Level>,
 }
 
 impl Walk {
     fn new(began: i64) -> Result<Walk> {
         let [uid, gid] = sys::own_ids();
-        let levels = sys::map_memory(MOST_LEVELS * size_of::<Level>())?.cast();
-        let buffer = sys::map_memory(BUFFER)?;
-        Ok(Walk { uid, gid, began, until: sys::now() + PATIENCE, left: 0, levels, buffer })
+        let levels = List::with_room(MAX_LEVELS)?;
+        Ok(Walk { uid, gid, began, until: sys::now() + PATIENCE, left: 0, levels })
     }
 
     /// Goes through what can be written as a whole: a folder, or a file.
-    fn root(&mut self, root: i32) -> Result<()> {
+    fn root(&mut self, root: i32, buffer: &mut [u8]) -> Result<()> {
         let about = sys::ownership(root, c"")?;
         self.give(root, c"", &about);
         if !about.folder {
@@ -248,29 +238,22 @@ impl Walk {
             Ok(here) => here,
             Err(_) => return Ok(()),
         };
-        let (mut depth, mut about, mut offset) = (0, about, 0);
+        let (mut about, mut offset) = (about, 0);
         loop {
             if sys::now() > self.until {
                 return Err(Errno(110));
             }
-            match self.folder(&here, offset, about.device)? {
-                Some((below, below_about, next)) if depth < MOST_LEVELS => {
-                    // SAFETY: `levels` has room for as many.
-                    unsafe {
-                        *self.levels.add(depth) =
-                            Level { device: about.device, inode: about.inode, offset: next };
-                    }
-                    (depth, about, offset, here) = (depth + 1, below_about, 0, below);
+            match self.folder(&here, offset, about.device, buffer)? {
+                Some((below, below_about, next)) if self.levels.len() < MAX_LEVELS => {
+                    self.levels.push(Level { device: about.device, inode: about.inode, offset: next })?;
+                    (about, offset, here) = (below_about, 0, below);
                 }
                 Some((_, _, next)) => {
                     self.left = self.left.saturating_add(1);
                     offset = next;
                 }
-                None if depth == 0 => return Ok(()),
                 None => {
-                    depth -= 1;
-                    // SAFETY: written on the way down.
-                    let level = unsafe { *self.levels.add(depth) };
+                    let Some(level) = self.levels.pop() else { return Ok(()) };
                     here = sys::openat(here.raw(), c"..", flags)?;
                     about = sys::ownership(here.raw(), c"")?;
                     if (about.device, about.inode) != (level.device, level.inode) {
@@ -285,11 +268,23 @@ impl Walk {
 
     /// Goes through the entries of a folder from `offset` on, up to the next folder in it: returns that one, open, and where to
     /// read on.
-    fn folder(&mut self, here: &Fd, offset: u64, device: u64) -> Result<Option<(Fd, Ownership, u64)>> {
+    fn folder(
+        &mut self,
+        here: &Fd,
+        offset: u64,
+        device: u64,
+        buffer: &mut [u8],
+    ) -> Result<Option<(Fd, Ownership, u64)>> {
         sys::seek(here, offset)?;
+        // In a folder of folders little of what is read is used before the next begins, and the rest is read again. So reads begin
+        // small, with room for one name of any length, and grow.
+        let mut size = if offset == 0 { BUFFER } else { SMALL };
         loop {
-            // SAFETY: mapped, of this size, and borrowed only here.
-            let buffer = unsafe { core::slice::from_raw_parts_mut(self.buffer, BUFFER) };
+            if sys::now() > self.until {
+                return Err(Errno(110));
+            }
+            let buffer = buffer.get_mut(..size).unwrap_or_default();
+            size = (size * 4).min(BUFFER);
             let length = match sys::getdents(here, buffer) {
                 Ok(0) => return Ok(None),
                 Ok(length) => length,

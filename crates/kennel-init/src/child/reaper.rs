@@ -4,14 +4,13 @@
 use super::hold::Hold;
 use super::outbound;
 use super::session;
-use super::sys::{self, AT_FDCWD, ChildState, Errno, Fd, POLLIN, PollFd, Usage, open};
+use super::sys::{
+    self, AT_FDCWD, CLD_DUMPED, CLD_EXITED, CLD_KILLED, CLD_STOPPED, ChildState, Errno, Fd, POLLIN, PollFd,
+    Usage, open,
+};
 use super::terminal::Terminal;
 use crate::report::{LENGTH, Order, Report, Used};
 
-pub(super) const CLD_EXITED: i32 = 1;
-const CLD_KILLED: i32 = 2;
-const CLD_DUMPED: i32 = 3;
-pub(super) const CLD_STOPPED: i32 = 5;
 pub(super) const SIGKILL: i32 = 9;
 const SIGCHLD: i32 = 17;
 pub(super) const SIGCONT: i32 = 18;
@@ -175,8 +174,9 @@ impl Reaper {
             }
         }
         let report = report(self.used.report());
-        let failed = !matches!(report, Report::Exited { code: 0, .. });
-        if failed && self.own_network && outbound::tried() {
+        // Whatever the code: behind a shell or a pipe a failure of that kind is easily lost. In a session it may be another command's.
+        let asks = !self.leads || !matches!(report, Report::Exited { code: 0, .. });
+        if asks && self.own_network && outbound::tried() {
             let _ = sys::send(self.link, &Report::TriedNetwork.encode());
         }
         let _ = sys::send(self.link, &report.encode());

@@ -9,6 +9,7 @@
 
 use core::ffi::CStr;
 
+use super::steps::Tag;
 use super::sys::{self, AT_FDCWD, Errno, Result, mount, open};
 use super::tag;
 use super::wire::Reader;
@@ -51,10 +52,7 @@ pub(super) fn writable(steps: Reader, count: usize) -> Result<()> {
 
 /// Calls `act` with the path of every mount of this namespace, as bytes and as a string, and its options.
 fn each_mount(mut act: impl FnMut(&[u8], &CStr, &[u8]) -> Result<()>) -> Result<()> {
-    let memory = sys::map_memory(TABLE)?;
-    // SAFETY: fresh memory of that size, used by nobody else.
-    let buffer = unsafe { core::slice::from_raw_parts_mut(memory, TABLE) };
-    let table = read_table(buffer)?;
+    let table = read_table(sys::memory::map(TABLE)?)?;
     for line in table.split_mut(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let mut columns = line.splitn_mut(7, |byte| *byte == b' ').skip(4);
         let (Some(path), Some(options)) = (columns.next(), columns.next()) else { return Err(Errno::EPROTO) };
@@ -105,32 +103,34 @@ fn wanted(mut steps: Reader, count: usize, path: &[u8]) -> Result<Option<usize>>
     for _ in 0..count {
         let (step, mut fields) = steps.step()?;
         let target = match step {
-            tag::HOST_ROOT | tag::TMPFS_ROOT | tag::LAYERED_ROOT | tag::BOUND_ROOT => b"/".as_slice(),
-            tag::TMPFS
-            | tag::STORE
-            | tag::PRIVATE
-            | tag::PROC
-            | tag::DEVPTS
-            | tag::BIND
-            | tag::MASK_DIR
-            | tag::MASK_FILE
-            | tag::FREEZE
-            | tag::READ_ONLY => fields.string()?.to_bytes(),
+            Tag::HostRoot | Tag::TmpfsRoot | Tag::LayeredRoot | Tag::BoundRoot => b"/".as_slice(),
+            Tag::Tmpfs
+            | Tag::Store
+            | Tag::Private
+            | Tag::Proc
+            | Tag::Devpts
+            | Tag::Bind
+            | Tag::LayeredFolder
+            | Tag::MaskDir
+            | Tag::MaskFile
+            | Tag::Freeze
+            | Tag::ReadOnly => fields.string()?.to_bytes(),
             _ => continue,
         };
         // A mount of init's own is made read-only without what lies below it.
-        if !at_or_below(path, target) || (step == tag::READ_ONLY && path != target) {
+        if !at_or_below(path, target) || (step == Tag::ReadOnly && path != target) {
             continue;
         }
         found = match step {
-            tag::TMPFS_ROOT
-            | tag::LAYERED_ROOT
-            | tag::TMPFS
-            | tag::STORE
-            | tag::PRIVATE
-            | tag::PROC
-            | tag::DEVPTS => None,
-            tag::BIND | tag::HOST_ROOT => Some(match fields.u8()? {
+            Tag::TmpfsRoot
+            | Tag::LayeredRoot
+            | Tag::Tmpfs
+            | Tag::Store
+            | Tag::Private
+            | Tag::Proc
+            | Tag::Devpts => None,
+            Tag::LayeredFolder => Some(mount::MS_NOSUID | mount::MS_NODEV),
+            Tag::Bind | Tag::HostRoot => Some(match fields.u8()? {
                 tag::ACCESS_WRITE => mount::MS_NOSUID | mount::MS_NODEV,
                 tag::ACCESS_DEVICE => mount::MS_RDONLY | mount::MS_NOSUID | mount::MS_NOEXEC,
                 _ => READ,

@@ -1,16 +1,21 @@
 //! The steps that take powers away. Their order is the plan's; each can only narrow what is left.
 
-use core::ffi::CStr;
-
 use super::files::place;
-use super::mounts::number;
-use super::sys::{self, Errno, Result, open};
+use super::sys::{self, Errno, Result};
 use super::wire::Reader;
 use crate::report::Report;
 use crate::role::DescriptorRole;
 
 pub(super) fn limit(fields: &mut Reader) -> Result<()> {
     sys::set_limit(fields.u32()?, fields.u64()?, fields.u64()?)
+}
+
+/// Lowers a limit to the sandbox's share.
+pub(super) fn share(fields: &mut Reader) -> Result<()> {
+    let (resource, most, half) = (fields.u32()?, fields.u64()?, fields.u8()? != 0);
+    let [soft, hard] = sys::get_limit(resource)?;
+    let most = if half && hard != u64::MAX { most.min(hard / 2) } else { most };
+    if most == u64::MAX { Ok(()) } else { sys::set_limit(resource, soft.min(most), most) }
 }
 
 pub(super) fn no_new_privileges() -> Result<()> {
@@ -34,30 +39,6 @@ pub(super) fn landlock(fields: &mut Reader, root: i32) -> Result<()> {
         sys::landlock_allow_port(&rules, port as u16, access)?;
     }
     sys::landlock_restrict(rules.raw())
-}
-
-/// Lowers a limit of the user namespace that this process is in. A container may have made /proc/sys read-only, or hidden
-/// it: then the user's own limit has to do.
-pub(super) fn namespace_limit(fields: &mut Reader) -> Result<()> {
-    let (file, value, half_of) = (fields.string()?, fields.u64()?, fields.string()?);
-    let value = if half_of.is_empty() { value } else { number_in(half_of).map_or(value, |most| most / 2) };
-    let folder = sys::openat(sys::AT_FDCWD, c"/proc/sys/user", open::PATH | open::DIRECTORY);
-    let opened = folder.and_then(|folder| sys::openat(folder.raw(), file, open::WRONLY));
-    match opened {
-        Ok(opened) => sys::write_all(opened.raw(), number(value, 10, &mut [0; 24]).to_bytes()),
-        Err(Errno::ENOENT | Errno::EACCES | Errno::EROFS) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// The number that a file of the kernel's holds.
-fn number_in(path: &CStr) -> Option<u64> {
-    let file = sys::openat(sys::AT_FDCWD, path, open::RDONLY).ok()?;
-    let mut text = [0u8; 24];
-    let length = sys::read(file.raw(), &mut text).ok()?;
-    let digits = text.get(..length)?.trim_ascii_end();
-    let all = !digits.is_empty() && digits.len() < 20 && digits.iter().all(u8::is_ascii_digit);
-    all.then(|| digits.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')))
 }
 
 /// Empties every set. The bounding set goes first: it is what a program of user 0 would get its capabilities from.

@@ -1,13 +1,14 @@
-//! A folder of the host's as the root: with a layer in memory above it, or read-only.
+//! A folder of the host's with a layer above it: as the root, with a layer in memory, or elsewhere, with one that is kept. And one as
+//! the root that is read-only.
 //!
-//! The layer is an overlay whose upper folder lies in a file system of the sandbox's own. Nothing is made on the host's
+//! The layer of a root is an overlay whose upper folder lies in a file system of the sandbox's own. Nothing is made on the host's
 //! disk, so nothing has to be cleaned up: the kernel drops all of it with the mount namespace, whoever dies first.
 
-use super::Setup;
 use super::files::{Folder, place};
 use super::mounts::{READ_ONLY, SAFE, open_expected};
 use super::sys::{self, AT_FDCWD, Errno, Fd, Result, open, resolve};
 use super::wire::Reader;
+use super::{Setup, tag};
 use crate::report::Report;
 use crate::role::DescriptorRole;
 
@@ -15,6 +16,8 @@ use crate::role::DescriptorRole;
 const LOWER: &core::ffi::CStr = c"l";
 const UPPER: &core::ffi::CStr = c"u";
 const WORK: &core::ffi::CStr = c"w";
+/// And that of a layer that is kept, while its overlay is made.
+const KEPT: &core::ffi::CStr = c"k";
 
 impl Setup<'_> {
     /// Makes the layer. Until the root stands, what steps make is made in its upper folder: in the root itself it could not
@@ -76,6 +79,35 @@ impl Setup<'_> {
         Ok(())
     }
 
+    /// Mounts a folder of the host's with a kept layer above it. Where the kernel makes no overlay of the two, the layer's plain folder
+    /// stands there alone: never what is the upper folder of an overlay, whose attributes the sandbox could then write as it likes.
+    pub(super) fn layered_folder(&mut self, fields: &mut Reader) -> Result<()> {
+        let target = fields.string()?;
+        let (lower, layer) = match (self.held(), self.held()) {
+            (Some(lower), Some(layer)) => (lower, layer),
+            _ => (self.source(fields, tag::ACCESS_READ)?.0, self.source(fields, tag::ACCESS_WRITE)?.0),
+        };
+        // The overlay takes its folders by short paths, and none of a detached mount. Attached for so long only.
+        let stage = self.new_tmpfs(0, 0, 0o700)?;
+        for name in [LOWER, KEPT] {
+            sys::mkdirat(stage.raw(), name, 0o700)?;
+        }
+        sys::attach(stage.raw(), AT_FDCWD, c"/")?;
+        sys::attach(lower.raw(), stage.raw(), LOWER)?;
+        sys::attach(layer.raw(), stage.raw(), KEPT)?;
+        sys::fchdir(stage.raw())?;
+        let overlay = over_kept();
+        let tree = match overlay {
+            Ok(tree) => Ok(tree),
+            Err(_) => sys::clone_tree(layer.raw(), c"p", false),
+        };
+        sys::unmount_detached(c".")?;
+        sys::chdir(c"/")?;
+        let tree = tree?;
+        self.set_attributes(tree.raw(), SAFE, 0, false)?;
+        self.attach(&tree, target)
+    }
+
     /// Lets the controller watch over names in the layer, which the host's paths do not lead to.
     pub(super) fn hand_over_root(&self) -> Result<()> {
         let report = Report::Descriptor { role: DescriptorRole::Root };
@@ -95,4 +127,17 @@ impl Setup<'_> {
     fn new_root(&mut self, root: Fd) {
         (self.root, self.folder) = (root, Folder::none());
     }
+}
+
+/// The overlay of what is attached in the working directory.
+fn over_kept() -> Result<Fd> {
+    let overlay = sys::fsopen(c"overlay")?;
+    sys::fsconfig_string(&overlay, c"lowerdir", LOWER)?;
+    sys::fsconfig_string(&overlay, c"upperdir", c"k/u")?;
+    sys::fsconfig_string(&overlay, c"workdir", c"k/w")?;
+    sys::fsconfig_flag(&overlay, c"userxattr")?;
+    // With either of these the host could not change its cache between two runs.
+    sys::fsconfig_string(&overlay, c"index", c"off")?;
+    sys::fsconfig_string(&overlay, c"xino", c"off")?;
+    sys::fsmount(&overlay, SAFE)
 }

@@ -11,19 +11,16 @@
 //! earlier one started. So a command can kill a leader too. Nobody would look after that leader's command then, and the session
 //! ends. PID 1 itself cannot be killed from inside.
 
-use super::clone::beside_on_stack;
-use super::memory::Memory;
-use super::reaper::{self, CLD_EXITED, CLD_STOPPED, SIGCONT, SIGKILL};
-use super::sys::{self, ChildState, Errno, Fd, POLLIN, PollFd, Result, Usage};
+use super::clone::Room;
+use super::reaper::{self, SIGCONT, SIGKILL};
+use super::sys::memory::Memory;
+use super::sys::{self, CLD_EXITED, CLD_STOPPED, ChildState, Errno, Fd, POLLIN, PollFd, Result, Usage};
 use super::wire::Reader;
 use super::{Leading, Setup, fail, receive};
 use crate::report::{LENGTH, Order, Report};
 
 /// The most commands that run at the same time.
-const MOST_LEADERS: usize = 256;
-/// A leader's memory: its stack, and behind it what it receives.
-const STACK: usize = 64 * 1024;
-const STRETCH: usize = 512 * 1024;
+const MAX_LEADERS: usize = 256;
 /// What a leader exits with that could not end everything that its command started, because there is no /proc to find it by.
 pub(super) const LEFT_SOMETHING: i32 = 3;
 
@@ -38,19 +35,9 @@ pub(super) fn layer(fields: &mut Reader, root: &Fd) -> Result<Option<Fd>> {
     Ok(Some(rules))
 }
 
-/// A place for a leader.
-#[derive(Clone, Copy)]
-struct Slot {
-    /// The leader, while there is one.
-    pid: i32,
-    start: Start,
-}
-
 /// What a leader is started with.
 #[derive(Clone, Copy)]
 struct Start {
-    /// Its memory, once there is some: the next leader of the same place uses it again.
-    memory: usize,
     link: i32,
     /// The Landlock layer, or -1.
     layer: i32,
@@ -62,7 +49,10 @@ struct Start {
 /// PID 1 of a session.
 struct Session {
     link: i32,
-    slots: [Slot; MOST_LEADERS],
+    /// What each leader is started with, but for its link.
+    start: Start,
+    /// Places for leaders.
+    rooms: [Room; MAX_LEADERS],
     /// What all that ended have used. Leaders count with what they waited for.
     used: Usage,
 }
@@ -71,9 +61,9 @@ struct Session {
 pub(super) fn serve(link: i32, layer: Option<&Fd>, umask: u32) -> ! {
     // Away from the caller's, whose terminal /dev/tty would be.
     let stays = sys::setsid().is_ok();
-    let start = Start { memory: 0, link: -1, layer: layer.map_or(-1, Fd::raw), umask, stays };
-    let slots = [Slot { pid: 0, start }; MOST_LEADERS];
-    let mut session = Session { link, slots, used: Usage::default() };
+    let start = Start { link: -1, layer: layer.map_or(-1, Fd::raw), umask, stays };
+    let rooms = [Room::EMPTY; MAX_LEADERS];
+    let mut session = Session { link, start, rooms, used: Usage::default() };
     let Ok(signals) = sys::signalfd(u64::MAX) else { sys::exit(1) };
     if sys::send(link, &Report::Ready.encode()).is_err() {
         sys::exit(1);
@@ -128,23 +118,13 @@ impl Session {
     }
 
     fn try_start_leader(&mut self, link: &Fd) -> Result<()> {
-        if !self.slots.iter().any(|slot| slot.pid == 0 && slot.start.memory != 0) {
+        if !self.rooms.iter().any(|room| room.is_free() && room.is_mapped()) {
             // One that reported a moment ago may have ended.
             self.reap();
         }
         // Those at the front come first: they are the ones that have memory.
-        let free = self.slots.iter_mut().find(|slot| slot.pid == 0);
-        let Slot { pid, start } = free.ok_or(Errno::EAGAIN)?;
-        if start.memory == 0 {
-            start.memory = sys::map_memory(STACK + STRETCH)? as usize;
-        }
-        start.link = link.raw();
-        let stack_end = (start.memory + STACK) as *mut u8;
-        // SAFETY: the memory is this place's alone until its leader has been waited for; `lead` never returns and keeps to raw
-        // calls; what it is handed stays where it is, because PID 1 never leaves `serve`, and as it is, because the place is
-        // not free before that either.
-        *pid = unsafe { beside_on_stack(stack_end, lead, (&raw mut *start).cast()) }?;
-        Ok(())
+        let free = self.rooms.iter_mut().find(|room| room.is_free()).ok_or(Errno::EAGAIN)?;
+        free.start(Start { link: link.raw(), ..self.start }, lead)
     }
 
     /// Takes every child that changed state.
@@ -153,17 +133,17 @@ impl Session {
     }
 
     fn look_at(&mut self, child: &ChildState) {
-        let slot = self.slots.iter_mut().find(|slot| slot.pid == child.pid);
         if child.code == CLD_STOPPED {
             // A leader that stands still would neither keep the clock nor report. Somebody inside wants that.
-            if slot.is_some() {
+            if self.rooms.iter().any(|room| room.is_of(child.pid)) {
                 let _ = sys::kill(child.pid, SIGCONT);
             }
             return;
         }
         self.used.add(&child.usage);
-        let Some(slot) = slot else { return };
-        slot.pid = 0;
+        if !self.rooms.iter_mut().any(|room| room.is_left_by(child)) {
+            return;
+        }
         // 1 is what it exits with that has started no command, or ended everything before.
         if child.code != CLD_EXITED || child.status > 1 {
             // Its command may run on, and nobody looks after it.
@@ -190,19 +170,14 @@ impl Session {
 pub const NO_LEADER: u32 = u32::MAX - 1;
 
 /// A leader.
-///
-/// # Safety
-/// `argument` must point to a [`Start`] of its own.
-unsafe extern "C" fn lead(argument: *mut u8) -> ! {
-    // SAFETY: the caller's promise.
-    let Start { memory, link, layer, umask, stays } = unsafe { *argument.cast::<Start>() };
+fn lead(Start { link, layer, umask, stays }: Start, stretch: &'static mut [u8]) -> ! {
     if layer >= 0
         && let Err(errno) = sys::landlock_restrict(layer)
     {
         fail(link, NO_LEADER, errno);
     }
     reaper::adopt_orphans();
-    let memory = Memory::of_leader(memory + STACK, memory + STACK + STRETCH);
+    let memory = Memory::of_leader(stretch);
     let late = receive(link, 0, &memory);
     let performed = sys::openat(sys::AT_FDCWD, c"/", sys::open::PATH | sys::open::DIRECTORY)
         .map_err(|errno| (0, errno))
@@ -215,6 +190,8 @@ unsafe extern "C" fn lead(argument: *mut u8) -> ! {
         Ok(performed) => performed,
         Err((step, errno)) => fail(link, step, errno),
     };
-    Leading { link, past, terminal, umask, own_network: false, leads: true, stays }
-        .lead(&memory, [Some(late), None, None])
+    let leading = Leading { link, past, terminal, umask, own_network: false, leads: true, stays };
+    let reaper = leading.start(&memory, [Some(late), None, None]);
+    drop(memory);
+    reaper.serve()
 }

@@ -2,9 +2,10 @@
 //! the sandbox's. By one of them the mode, the times or the attributes of the host's file could be changed, or the file be
 //! opened again with more rights. So what the command gets is opened anew, inside.
 
+use super::Setup;
+use super::steps::Tag;
 use super::sys::{self, AT_FDCWD, Errno, Fd, Result, mount, open, resolve};
 use super::wire::Reader;
-use super::{Setup, tag};
 use crate::report::Report;
 use crate::role::DescriptorRole;
 
@@ -13,10 +14,10 @@ use crate::role::DescriptorRole;
 const PLACE: &core::ffi::CStr = c"stdin";
 
 impl Setup<'_> {
-    pub(super) fn stream(&mut self, tag: u8, fields: &mut Reader) -> Result<()> {
+    pub(super) fn stream(&mut self, tag: Tag, fields: &mut Reader) -> Result<()> {
         match tag {
-            tag::TERMINAL => self.terminal = Some(super::terminal::Terminal::open(fields, self.link)?),
-            tag::DEVICE_STREAM => self.device_stream(fields)?,
+            Tag::Terminal => self.terminal = Some(super::terminal::Terminal::open(fields, self.link)?),
+            Tag::DeviceStream => self.device_stream(fields)?,
             _ => self.input_file(fields)?,
         }
         Ok(())

@@ -47,13 +47,13 @@ impl Terminal {
         let flags = open::RDWR | open::NOCTTY | open::NONBLOCK;
         let other_side = sys::openat(AT_FDCWD, c"/dev/ptmx", flags)?;
         let unlocked = 0i32;
-        sys::ioctl(other_side.raw(), TIOCSPTLCK, &raw const unlocked as usize)?;
+        sys::ioctl_with(other_side.raw(), TIOCSPTLCK, &unlocked)?;
         let flags = open::RDWR | open::NOCTTY | open::CLOEXEC;
         let fd = sys::ioctl(other_side.raw(), TIOCGPTPEER, flags as usize).map(|fd| Fd(fd as i32))?;
         if modes.len() == MODES {
-            sys::ioctl(fd.raw(), TCSETS, modes.as_ptr() as usize)?;
+            sys::ioctl_with(fd.raw(), TCSETS, modes)?;
         }
-        sys::ioctl(fd.raw(), TIOCSWINSZ, size.as_ptr() as usize)?;
+        sys::ioctl_with(fd.raw(), TIOCSWINSZ, &size)?;
         sys::ioctl(fd.raw(), TIOCSCTTY, 0)?;
         for _ in 0..fields.count()? {
             sys::dup3(fd.raw(), fields.u32()?.cast_signed(), false)?;
@@ -91,10 +91,7 @@ impl Terminal {
     }
 
     fn group(&self) -> Option<i32> {
-        let mut group = 0i32;
-        sys::ioctl(self.fd.raw(), TIOCGPGRP, &raw mut group as usize).ok()?;
-        // SAFETY: a local value, which the kernel has written.
-        Some(unsafe { core::ptr::read_volatile(&raw const group) })
+        sys::ioctl_number(self.fd.raw(), TIOCGPGRP).ok()
     }
 }
 
@@ -104,7 +101,7 @@ fn own_group() -> i32 {
 }
 
 fn set_group(tty: i32, group: i32) -> Result<()> {
-    sys::ioctl(tty, TIOCSPGRP, &raw const group as usize).map(drop)
+    sys::ioctl_with(tty, TIOCSPGRP, &group)
 }
 
 /// Makes `group` the foreground process group. SIGTTOU is blocked here, so this works from the background too.

@@ -7,19 +7,15 @@
 
 use core::ffi::CStr;
 
-use super::clone::{CloneArgs, clone_on_stack, flag, numbered_on_stack};
+use super::clone::{flag, while_beside};
 use super::mounts::{READ_ONLY, number};
 use super::sys::{self, Errno, Result, mount, open};
 use super::wire::Reader;
 
-const STACK: usize = 16 * 1024;
 /// The number of the process that holds the new namespace while it gets its maps: as for the one that makes the network, not
 /// the one that people expect the command to have.
 const NUMBER: i32 = 298;
 const SIGKILL: i32 = 9;
-const PR_SET_PDEATHSIG: usize = 1;
-const PR_GET_PDEATHSIG: usize = 2;
-const PR_SET_DUMPABLE: usize = 4;
 const PR_CAPBSET_DROP: usize = 24;
 const KILL: u64 = 1 << 5;
 const SETPCAP: u64 = 1 << 8;
@@ -51,37 +47,19 @@ pub(super) fn nest(fields: &mut Reader) -> Result<()> {
     // The one at /proc can only be read, or is hidden. This one is nowhere.
     let proc = sys::fsmount(&sys::fsopen(c"proc")?, (READ_ONLY & !mount::ATTR_RDONLY) | mount::ATTR_NOEXEC)?;
     // What a process that is not dumpable has in /proc belongs to the host's root.
-    sys::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)?;
-    let process = born_below()?;
-    let entered = enter(process, proc.raw(), users, groups);
-    let _ = sys::kill(process, SIGKILL);
-    let _ = sys::wait_for(process);
-    entered?;
+    sys::set_dumpable(true)?;
+    // A process that does nothing.
+    while_beside(flag::NEWUSER, (NUMBER, true), &(), wait, |born| {
+        let process = born?;
+        let entered = enter(process, proc.raw(), users, groups);
+        let _ = sys::kill(process, SIGKILL);
+        let _ = sys::wait_for(process);
+        entered
+    })?;
     sys::unshare_mounts()
 }
 
-/// A process in a new user namespace that does nothing.
-fn born_below() -> Result<i32> {
-    let stack = sys::map_memory(STACK)?;
-    let number = NUMBER;
-    let plain = CloneArgs {
-        flags: flag::VM | flag::NEWUSER,
-        stack: stack as u64,
-        stack_size: STACK as u64,
-        ..CloneArgs::default()
-    };
-    let numbered = CloneArgs { set_tid: &raw const number as u64, set_tid_size: 1, ..plain };
-    // SAFETY: the stack is fresh and never used again; `wait` never returns, and makes one call over and over.
-    unsafe {
-        match numbered_on_stack(&numbered, wait, core::ptr::null_mut()) {
-            // Before 5.5, and where clone3 is filtered.
-            Err(_) => clone_on_stack(&plain, wait, core::ptr::null_mut()),
-            other => other,
-        }
-    }
-}
-
-unsafe extern "C" fn wait(_: *mut u8) -> ! {
+fn wait((): &()) {
     loop {
         let _ = sys::poll(&mut []);
     }
@@ -98,12 +76,9 @@ fn enter(process: i32, proc: i32, users: &CStr, groups: &CStr) -> Result<()> {
     }
     let namespace = sys::openat(proc, file_of(process, c"/ns/user", &mut path)?, open::RDONLY)?;
     // The change of credentials forgets the signal that ends this process with its controller.
-    let mut at_death = 0i32;
-    sys::prctl(PR_GET_PDEATHSIG, &raw mut at_death as usize, 0, 0, 0)?;
+    let at_death = sys::death_signal()?;
     sys::enter_namespace(namespace.raw(), flag::NEWUSER)?;
-    // SAFETY: a local value, which the kernel has written.
-    let at_death = unsafe { core::ptr::read_volatile(&raw const at_death) };
-    sys::prctl(PR_SET_PDEATHSIG, at_death as usize, 0, 0, 0).map(drop)
+    sys::set_death_signal(at_death)
 }
 
 fn file_of<'b>(process: i32, name: &CStr, path: &'b mut [u8; 48]) -> Result<&'b CStr> {
@@ -145,7 +120,7 @@ fn drop_bounding(left: u64) -> Result<()> {
 /// What is left to PID 1 when the command runs: ending and stopping what belongs to other users.
 pub(super) fn keep_only_kill() -> Result<()> {
     sys::capset(KILL, KILL, 0)?;
-    sys::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0).map(drop)
+    sys::set_dumpable(false)
 }
 
 /// Who a command is.

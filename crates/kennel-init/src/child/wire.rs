@@ -2,6 +2,7 @@
 
 use core::ffi::CStr;
 
+use super::steps::Tag;
 use super::sys::{Errno, Identity, Result};
 use super::tag;
 
@@ -66,8 +67,8 @@ impl<'a> Reader<'a> {
     }
 
     /// A step: its tag, and a reader of its fields. This reader moves on to the next.
-    pub fn step(&mut self) -> Result<(u8, Reader<'a>)> {
+    pub fn step(&mut self) -> Result<(Tag, Reader<'a>)> {
         let mut fields = Reader(self.bytes()?);
-        Ok((fields.u8()?, fields))
+        Ok((Tag::of(fields.u8()?).ok_or(Errno::EPROTO)?, fields))
     }
 }

@@ -13,8 +13,8 @@
 
 mod networks;
 
-use super::clone::{CloneArgs, clone_copy, flag};
-use super::sys::{self, Errno, Fd, MOST_FDS, Result};
+use super::clone::{clone_copy, flag};
+use super::sys::{self, Errno, Fd, MAX_FDS, Result};
 use super::{InheritedMemory, run as run_init, users};
 use crate::report::{ID_MAPS, Report};
 use networks::Networks;
@@ -29,11 +29,13 @@ pub const ANSWER_LENGTH: usize = 12;
 const CLONE: u8 = 1;
 const GIVE_BACK: u8 = 2;
 
-/// A message that has no answer: the network with this number is not needed any more.
+/// A message that has no answer: the network with this number is not needed any more. `untouched` says that nobody had a socket
+/// in it.
 #[must_use]
-pub fn give_back(network: u32) -> [u8; REQUEST_LENGTH] {
+pub fn give_back(network: u32, untouched: bool) -> [u8; REQUEST_LENGTH] {
     let mut bytes = [0; REQUEST_LENGTH];
     bytes[8] = GIVE_BACK;
+    bytes[9] = u8::from(untouched);
     bytes[12..16].copy_from_slice(&network.to_le_bytes());
     bytes
 }
@@ -85,7 +87,7 @@ impl Request {
     }
 }
 
-/// The answer. With the first travels the descriptor of the process.
+/// The answer. With the first travels the descriptor of the process, if it can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It has been cloned.
@@ -130,7 +132,7 @@ impl Answer {
 }
 
 /// Serves requests until the controller closes its end of `link`.
-pub fn run(link: i32) -> ! {
+pub fn run(link: i32, this: InheritedMemory) -> ! {
     let _ = sys::set_signal_mask(u64::MAX);
     // What the caller had open without thinking of it would be open in every sandbox's init.
     let _ = super::command::close_between(3, (link - 1).cast_unsigned());
@@ -141,10 +143,11 @@ pub fn run(link: i32) -> ! {
         let mut message = [0; REQUEST_LENGTH];
         match sys::recv_with_fds(link, &mut message) {
             Ok((REQUEST_LENGTH, _)) if message[8] == GIVE_BACK => {
-                networks.take_back(u32::from_le_bytes([message[12], message[13], message[14], message[15]]));
+                let number = u32::from_le_bytes([message[12], message[13], message[14], message[15]]);
+                networks.take_back(number, message[9] != 0);
             }
             Ok((REQUEST_LENGTH, fds)) if message[8] == CLONE => {
-                let cloned = serve(link, &Request::decode(&message), fds, &mut networks);
+                let cloned = serve(link, &Request::decode(&message), fds, &mut networks, this);
                 answer(link, cloned);
             }
             Ok((0, _)) => sys::exit(0),
@@ -159,48 +162,43 @@ pub fn run(link: i32) -> ! {
 fn serve(
     link: i32,
     request: &Request,
-    fds: [Option<Fd>; MOST_FDS],
+    fds: [Option<Fd>; MAX_FDS],
     networks: &mut Networks,
+    this: InheritedMemory,
 ) -> Result<(i32, Fd, u32)> {
     let [Some(init_link), Some(input), Some(output), Some(errors), cgroup, ..] = fds else {
         return Err(Errno::EPROTO);
     };
     let network = if request.network { Some(networks.enter_one()?) } else { None };
-    let mut pidfd: i32 = -1;
-    let mut args = CloneArgs {
-        flags: request.namespaces | flag::PIDFD | flag::PARENT,
-        pidfd: &raw mut pidfd as u64,
-        ..CloneArgs::default()
-    };
     let cgroup = cgroup.filter(|_| request.cgroup);
-    if let Some(cgroup) = &cgroup {
-        args.flags |= flag::INTO_CGROUP;
-        args.cgroup = u64::from(cgroup.raw().cast_unsigned());
-    }
     let streams = [input.raw(), output.raw(), errors.raw()];
-    // SAFETY: this process has a single thread.
-    match unsafe { clone_copy(&args) }? {
-        0 => become_init(link, init_link.raw(), streams, request),
-        pid => {
-            let pidfd = Fd(pidfd);
+    match clone_copy(request.namespaces | flag::PARENT, cgroup.as_ref().map(Fd::raw), &this)? {
+        None => become_init(link, init_link.raw(), streams, request, this),
+        Some((pid, pidfd)) => {
             let network = network.map_or(0, |network| networks.lend(network, &pidfd));
             Ok((pid, pidfd, network))
         }
     }
 }
 
-/// Should the controller be gone, the next request does not come.
+/// Where the kernel passes on no descriptor, because too many of the user's are on their way, the answer goes without: the
+/// process is the controller's child, and the controller can open it. An answer that cannot be sent at all ends the zygote,
+/// because somebody waits for it: of the end of the link the controller is told.
 fn answer(link: i32, cloned: Result<(i32, Fd, u32)>) {
-    let _ = match cloned {
+    let sent = match cloned {
         Ok((pid, pidfd, network)) => {
-            sys::send_with_fd(link, &Answer::Cloned { pid, network }.encode(), pidfd.raw())
+            let answer = Answer::Cloned { pid, network }.encode();
+            sys::send_with_fd(link, &answer, pidfd.raw()).or_else(|_| sys::send(link, &answer).map(drop))
         }
         Err(Errno(errno)) => sys::send(link, &Answer::Refused(errno).encode()).map(drop),
     };
+    if sent.is_err() {
+        sys::exit(1);
+    }
 }
 
 /// The child: PID 1 of a sandbox.
-fn become_init(link: i32, own_link: i32, streams: [i32; 3], request: &Request) -> ! {
+fn become_init(link: i32, own_link: i32, streams: [i32; 3], request: &Request, this: InheritedMemory) -> ! {
     for (number, stream) in (0..).zip(streams) {
         let _ = sys::dup3(stream, number, false);
     }
@@ -214,8 +212,7 @@ fn become_init(link: i32, own_link: i32, streams: [i32; 3], request: &Request) -
         let _ = sys::send(link, &Report::Failed { step: ID_MAPS, errno }.encode());
         sys::exit(1);
     }
-    // SAFETY: a process of its own with a single thread, whose memory was the zygote's: nobody's.
-    unsafe { run_init(link, InheritedMemory::default()) }
+    run_init(link, this)
 }
 
 fn write_maps(request: &Request) -> Result<()> {

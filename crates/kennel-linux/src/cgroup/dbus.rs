@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use kennel_policy::printed::show;
 
 /// The longest message that is read. Replies and signals of systemd's manager have a few hundred bytes.
-const MOST: usize = 128 * 1024;
+const MAX: usize = 128 * 1024;
 
 /// How many signals are kept while a reply is awaited.
 const SIGNALS: usize = 64;
@@ -299,7 +299,7 @@ fn frame(head: &[u8]) -> io::Result<(usize, usize)> {
         .ok_or_else(|| bad("a message without a header"))?;
     let start = (16usize.saturating_add(fields as usize)).next_multiple_of(8);
     let total = start.saturating_add(body as usize);
-    if total > MOST { Err(bad("a message that is too long")) } else { Ok((start, total)) }
+    if total > MAX { Err(bad("a message that is too long")) } else { Ok((start, total)) }
 }
 
 impl Message {

@@ -121,6 +121,30 @@ impl CgroupError {
         }
     }
 
+    /// What best effort would do instead, as a line of its own; nothing where the limit itself is the mistake.
+    pub fn or_best_effort(&self) -> String {
+        let all = [
+            (Controller::Memory, "memory is limited for each process by itself"),
+            (Controller::Pids, "the number of processes by a limit of the user's"),
+            (Controller::Cpu, "CPUs are not limited"),
+        ];
+        let missing = self.missing();
+        let instead: Vec<&str> = all
+            .iter()
+            .filter(|(controller, _)| missing.contains(*controller))
+            .map(|(_, what)| *what)
+            .collect();
+        match self {
+            Self::Missing(_) if !instead.is_empty() => {
+                format!("\nor use `best_effort`: then {}, and the outcome says so", instead.join(", "))
+            }
+            Self::NoPlace { .. } | Self::Scope { .. } => {
+                "\nor use `best_effort`, and the outcome lists what was not limited".to_owned()
+            }
+            _ => String::new(),
+        }
+    }
+
     /// What the user can do about it, in one line for each different remedy.
     pub fn help(&self) -> String {
         match self {

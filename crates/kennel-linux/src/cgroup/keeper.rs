@@ -11,12 +11,13 @@
 
 use std::ffi::{c_int, c_void};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open, waitpid};
 
-use crate::signal_mask::SignalsBlocked;
+use crate::sys::files::numbered;
+use crate::sys::signals::SignalsBlocked;
 
 /// What one system call needs, with room to spare.
 const STACK: usize = 32 * 1024;
@@ -59,23 +60,17 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         let _ = kill_process(self.pid, Signal::KILL);
         // It was started without a signal to its parent, so that no handler for children of the caller's
-        // hears of it; __WALL is what waits for such a one. SAFETY: waits for a child of this process, which
-        // nobody else can have reaped without asking for it by name.
-        while unsafe { libc::waitpid(self.pid.as_raw_nonzero().get(), std::ptr::null_mut(), libc::__WALL) }
-            < 0
-        {
-            if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-                break;
-            }
-        }
+        // hears of it; __WALL is what waits for such a one. Nobody else can have reaped it without asking for it by name.
+        let all = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
+        while matches!(waitpid(Some(self.pid), all), Err(rustix::io::Errno::INTR)) {}
     }
 }
 
 /// What the keeper does. It shares the memory of a thread that goes on meanwhile, `errno` included: only
 /// calls that write neither, which are rustix's own.
 extern "C" fn keep(controller: *mut c_void) -> c_int {
-    // SAFETY: the descriptor is the controller's and stays open as long as the keeper lives.
-    let controller = unsafe { BorrowedFd::borrow_raw(controller as usize as c_int) };
+    // It stays open as long as the keeper lives.
+    let Some(controller) = numbered(controller as usize as c_int) else { return 0 };
     loop {
         match poll(&mut [PollFd::from_borrowed_fd(controller, PollFlags::IN)], None) {
             Err(rustix::io::Errno::INTR) => {}

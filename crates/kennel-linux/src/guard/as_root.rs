@@ -10,6 +10,7 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kennel_init::child::owners::{Argument, Call, Reply};
@@ -20,6 +21,7 @@ use rustix::io::Errno;
 use super::caller::Caller;
 use crate::clock::timespec;
 use crate::link;
+use crate::sys::files::statx_in;
 
 /// The kernel's number for the working directory.
 const AT_FDCWD: u64 = libc::AT_FDCWD as i64 as u64;
@@ -28,28 +30,37 @@ const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Du
 
 thread_local! {
     /// The helper of the sandbox that this thread guards, if that has several users.
-    static HELPER: RefCell<Helper> = const { RefCell::new(Helper::None) };
+    static HELPER: RefCell<SharedHelper> = RefCell::new(SharedHelper::default());
 }
 
+/// The helper of a sandbox, for all threads that guard it.
+#[derive(Clone, Debug, Default)]
+pub struct SharedHelper(Option<Arc<Mutex<Helper>>>);
+
 /// Who makes the calls that the caller may not.
+#[derive(Debug)]
 enum Helper {
-    /// Nobody has to: there is one user.
-    None,
     /// The one behind this link.
     At(OwnedFd),
-    /// There are several users, and the helper did not answer in time. What it says later would be taken for the answer to
-    /// another call.
+    /// It did not answer in time. What it says later would be taken for the answer to another call.
     Lost,
 }
 
-/// Has this thread's calls go on by the helper behind this link.
-pub fn use_helper(link: Option<OwnedFd>) {
-    HELPER.set(link.map_or(Helper::None, Helper::At));
+impl SharedHelper {
+    /// The one behind this link; nobody has to help where there is one user.
+    pub fn new(link: Option<OwnedFd>) -> SharedHelper {
+        SharedHelper(link.map(|link| Arc::new(Mutex::new(Helper::At(link)))))
+    }
+}
+
+/// Has this thread's calls go on by this helper.
+pub fn use_helper(helper: SharedHelper) {
+    HELPER.set(helper);
 }
 
 /// Whether there are several users.
 fn several_users() -> bool {
-    HELPER.with_borrow(|helper| !matches!(helper, Helper::None))
+    HELPER.with_borrow(|helper| helper.0.is_some())
 }
 
 /// A call with these arguments, and zeros behind them.
@@ -66,8 +77,10 @@ fn by_helper(
     fds: &[BorrowedFd],
     data: &mut [u8],
 ) -> Result<(i64, Option<OwnedFd>), Errno> {
-    HELPER.with_borrow_mut(|helper| {
-        let Helper::At(link) = helper else { return Err(refused) };
+    HELPER.with_borrow(|helper| {
+        let Some(helper) = &helper.0 else { return Err(refused) };
+        let mut helper = helper.lock().unwrap_or_else(PoisonError::into_inner);
+        let Helper::At(link) = &*helper else { return Err(refused) };
         match ask(link, call, fds, data) {
             Some((returned, fd)) if returned >= 0 => Ok((returned, fd)),
             Some((errno, _)) => Err(Errno::from_raw_os_error(i32::try_from(-errno).unwrap_or(libc::EIO))),
@@ -176,8 +189,7 @@ pub fn statx(folder: impl AsFd, path: &CStr, flags: AtFlags, wanted: StatxFlags)
             let call =
                 call(libc::SYS_statx, false, &[Descriptor(0), Offset(size as u64), flags, wanted, Offset(0)]);
             by_helper(refused, &call, &[folder.as_fd()], &mut data)?;
-            // SAFETY: as many bytes as the structure has, which is numbers alone and need not be aligned to be read so.
-            Ok(unsafe { std::ptr::read_unaligned(data.as_ptr().cast()) })
+            statx_in(&data).ok_or(Errno::IO)
         }
         other => other,
     }
@@ -282,13 +294,13 @@ mod tests {
         let (ours, helpers) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .expect("a pair");
-        use_helper(Some(ours));
+        use_helper(SharedHelper::new(Some(ours)));
         let stat = call(libc::SYS_statx, false, &[]);
         assert_eq!(by_helper(Errno::ACCESS, &stat, &[], &mut []).err(), Some(Errno::ACCESS));
         // Now it says of the first call that it went well. Nobody may be there to hear it.
         let _ = send(&helpers, &0i64.to_ne_bytes(), SendFlags::NOSIGNAL);
         assert_eq!(by_helper(Errno::ACCESS, &stat, &[], &mut []).err(), Some(Errno::ACCESS));
         assert!(several_users(), "and nobody changes anything for others from then on");
-        use_helper(None);
+        use_helper(SharedHelper::default());
     }
 }

@@ -4,14 +4,14 @@
 //! done about that.
 
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
-
-use super::listener::last_error;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
 use super::as_root;
+use crate::sys::processes::read_memory;
 
 /// The longest path that the kernel takes, with its NUL.
 pub const PATH_MAX: usize = 4096;
@@ -46,11 +46,7 @@ impl Caller {
 
     /// Reads what can be read of `buffer.len()` bytes at `address`, which lie within one page.
     fn read_within_page(self, address: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
-        let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-        let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: buffer.len() };
-        // SAFETY: the local part is the buffer; the remote address is only a number here.
-        let read = unsafe { libc::process_vm_readv(self.tid.cast_signed(), &local, 1, &remote, 1, 0) };
-        usize::try_from(read).map_err(|_| last_error())
+        read_memory(self.tid, address, buffer)
     }
 
     /// Reads exactly `buffer.len()` bytes.
@@ -134,13 +130,12 @@ impl Caller {
     pub fn descriptor(self, number: i32) -> Result<OwnedFd, Errno> {
         // Linux 6.9; before, a process can be named only as a whole, whose threads share their descriptors but for rare
         // exceptions.
-        const PIDFD_THREAD: libc::c_long = libc::O_EXCL as libc::c_long;
+        const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL.cast_unsigned());
         let thread = match pidfd_open(self.tid, PIDFD_THREAD) {
-            Err(Errno::INVAL) => pidfd_open(self.group()?, 0),
+            Err(Errno::INVAL) => pidfd_open(self.group()?, PidfdFlags::empty()),
             other => other,
         }?;
-        // SAFETY: takes numbers only, and returns a fresh descriptor.
-        unsafe { new_descriptor(libc::syscall(libc::SYS_pidfd_getfd, thread.as_raw_fd(), number, 0)) }
+        rustix::process::pidfd_getfd(thread, number, PidfdGetfdFlags::empty())
     }
 
     /// The number of the process that the thread belongs to.
@@ -162,19 +157,9 @@ impl Caller {
     }
 }
 
-fn pidfd_open(pid: u32, flags: libc::c_long) -> Result<OwnedFd, Errno> {
-    // SAFETY: takes numbers only, and returns a fresh descriptor.
-    unsafe { new_descriptor(libc::syscall(libc::SYS_pidfd_open, pid, flags)) }
-}
-
-/// # Safety
-/// `returned` must be what a system call that makes a descriptor has just returned.
-unsafe fn new_descriptor(returned: libc::c_long) -> Result<OwnedFd, Errno> {
-    match i32::try_from(returned) {
-        // SAFETY: the caller's promise.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(last_error()),
-    }
+fn pidfd_open(pid: u32, flags: PidfdFlags) -> Result<OwnedFd, Errno> {
+    let pid = Pid::from_raw(pid.cast_signed()).ok_or(Errno::SRCH)?;
+    rustix::process::pidfd_open(pid, flags)
 }
 
 fn open_path(path: &str) -> Result<OwnedFd, Errno> {

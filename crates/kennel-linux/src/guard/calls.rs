@@ -46,6 +46,8 @@ pub enum Call {
         /// The flags of renameat2(2).
         flags: u32,
     },
+    /// The removal of a name that is no folder's.
+    Unlink(PathArgument),
     /// The question of a sandbox inside this one, whether nothing can be made at a path: see [`crate::guard::outer`].
     Ask(PathArgument),
     /// `bind`, of whatever family.
@@ -54,6 +56,8 @@ pub enum Call {
     Connect(Address),
     /// `socket` of the unix family, of this type.
     Socket(i32),
+    /// A socket in a network that was lent: it goes on, and the network is not lent again.
+    NetworkSocket,
     /// `listen` on this socket, of whatever family.
     Listen(i32),
     /// `chmod` and its kin, with a set-uid or set-gid bit.
@@ -129,11 +133,13 @@ impl Call {
             libc::SYS_mkdirat | libc::SYS_mknodat => Call::Make(at(0, 1)),
             libc::SYS_linkat => Call::Link { from: at(0, 1), to: at(2, 3) },
             libc::SYS_symlinkat => Call::Symlink(at(1, 2)),
+            libc::SYS_unlinkat => Call::Unlink(at(0, 1)),
             libc::SYS_renameat => Call::Rename { from: at(0, 1), to: at(2, 3), flags: 0 },
             libc::SYS_renameat2 if a[4] as u32 == outer::ASK => Call::Ask(at(2, 3)),
             libc::SYS_renameat2 => Call::Rename { from: at(0, 1), to: at(2, 3), flags: a[4] as u32 },
             libc::SYS_bind => Call::Bind(address()),
             libc::SYS_connect => Call::Connect(address()),
+            libc::SYS_socket if a[0] as i32 != libc::AF_UNIX => Call::NetworkSocket,
             libc::SYS_socket => Call::Socket(a[1] as i32),
             libc::SYS_listen => Call::Listen(a[0] as i32),
             libc::SYS_socketpair => Call::Pair(PairCall {
@@ -164,6 +170,8 @@ impl Call {
             #[cfg(target_arch = "x86_64")]
             libc::SYS_link => Call::Link { from: here(0), to: here(1) },
             #[cfg(target_arch = "x86_64")]
+            libc::SYS_unlink => Call::Unlink(here(0)),
+            #[cfg(target_arch = "x86_64")]
             libc::SYS_rename => Call::Rename { from: here(0), to: here(1), flags: 0 },
             _ => {
                 let _ = here;
@@ -179,8 +187,10 @@ impl Call {
         !matches!(
             self,
             Call::Ask(_)
+                | Call::Unlink(_)
                 | Call::Connect(_)
                 | Call::Socket(_)
+                | Call::NetworkSocket
                 | Call::Listen(_)
                 | Call::Chmod { .. }
                 | Call::Lock(_)
@@ -196,10 +206,11 @@ impl Call {
             Call::Make(_) => "mkdir or mknod",
             Call::Symlink(_) | Call::Link { .. } => "link or symlink",
             Call::Rename { .. } => "rename",
+            Call::Unlink(_) => "unlink",
             Call::Ask(_) => "question",
             Call::Bind(_) => "bind",
             Call::Connect(_) => "connect",
-            Call::Socket(_) => "socket",
+            Call::Socket(_) | Call::NetworkSocket => "socket",
             Call::Listen(_) => "listen",
             Call::Chmod { .. } => "chmod",
             Call::Lock(_) => "lock",

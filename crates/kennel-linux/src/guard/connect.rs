@@ -20,11 +20,12 @@ use rustix::net::{AddressFamily, sockopt};
 
 use super::caller::Caller;
 use super::calls::Address;
-use super::listener::{Answer, Listener, Notification, last_error};
+use super::listener::{Answer, Listener, Notification};
 use super::own::{self, OwnSockets};
 use super::walk::{self, Start};
 use super::watch::{is_born_since, now};
 use crate::resolve::guard_rules::{AllowedSocket, Sockets};
+use crate::sys::files::connect;
 
 /// What became of a call.
 #[derive(Debug)]
@@ -77,7 +78,7 @@ enum Peer {
 }
 
 /// A sandbox could have any number of threads connect.
-const MOST_WAITING: usize = 128;
+const MAX_WAITING: usize = 128;
 /// How often a call that waits is looked after.
 pub const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -173,7 +174,7 @@ impl Connector {
                 return answer(done);
             }
         };
-        if self.waiting.len() >= MOST_WAITING {
+        if self.waiting.len() >= MAX_WAITING {
             blocking_again(&socket);
             return refuse(Errno::AGAIN);
         }
@@ -345,13 +346,6 @@ impl Peer {
             }
         }
     }
-}
-
-fn connect(socket: &OwnedFd, address: &[u8]) -> Result<(), Errno> {
-    let length = address.len() as libc::socklen_t;
-    // SAFETY: the kernel reads `length` bytes of the address.
-    let returned = unsafe { libc::connect(socket.as_raw_fd(), address.as_ptr().cast(), length) };
-    if returned == 0 { Ok(()) } else { Err(last_error()) }
 }
 
 /// Takes back what [`Connector::start`] did to a caller's socket.

@@ -29,6 +29,16 @@ pub fn filter_rules(rules: &Rules) -> Additions {
         add(libc::SYS_openat, creating(2));
         add(libc::SYS_ioctl, subvolumes());
     }
+    if !rules.repositories.is_empty() {
+        #[cfg(target_arch = "x86_64")]
+        add(libc::SYS_unlink, Rule::Always(FilterAction::Notify));
+        let folders = Test::AnyBit { argument: 2, bits: libc::AT_REMOVEDIR.cast_unsigned() };
+        let rule = Rule::When(vec![(folders, FilterAction::Allow)], FilterAction::Notify);
+        add(libc::SYS_unlinkat, rule);
+        for (call, _) in crate::seccomp::power::CHMOD.iter().filter(|(call, _)| *call != libc::SYS_fchmod) {
+            add(*call, Rule::Always(FilterAction::Notify));
+        }
+    }
     if rules.sockets.is_some() {
         add(libc::SYS_connect, Rule::Always(FilterAction::Notify));
         add(libc::SYS_listen, Rule::Always(FilterAction::Notify));

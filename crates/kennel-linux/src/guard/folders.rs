@@ -17,12 +17,14 @@ use super::as_root;
 use super::protected_paths::odd;
 
 /// Who wants to hear of a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subscriber {
     /// The guarded path with this number, at which nothing is to come into being.
     Absent(usize),
     /// The covered name with this number, at which the host may put something else.
     Covered(usize),
+    /// The held folder with this number, which the host may move.
+    Base(usize),
 }
 
 /// A name in a watched folder.
@@ -52,15 +54,6 @@ pub struct FolderWatch {
     users: HashMap<i32, Vec<(Vec<u8>, Subscriber)>>,
     places: HashMap<Subscriber, Vec<Place>>,
     since: Instant,
-}
-
-impl std::hash::Hash for Subscriber {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        match self {
-            Subscriber::Absent(number) => (0, number).hash(state),
-            Subscriber::Covered(number) => (1, number).hash(state),
-        }
-    }
 }
 
 impl FolderWatch {
@@ -109,11 +102,11 @@ impl FolderWatch {
     /// Reads what happened.
     pub fn happened(&mut self) -> Happened {
         // A sandbox that makes files as fast as they can be read about must not keep the guard here.
-        const MOST_EVENTS: usize = 4096;
+        const MAX_EVENTS: usize = 4096;
         let mut subscribers = BTreeSet::new();
         let mut buffer = [MaybeUninit::uninit(); 8192];
         let mut reader = Reader::new(inotify_of(&self.inotify), &mut buffer);
-        for _ in 0..MOST_EVENTS {
+        for _ in 0..MAX_EVENTS {
             let event = match reader.next() {
                 Ok(event) => event,
                 Err(Errno::INTR) => continue,

@@ -3,6 +3,7 @@
 //! The last component of its path decides for almost all calls; only what bears a protected name, or may be a symlink
 //! to one, is resolved.
 
+use std::borrow::Cow;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -11,13 +12,14 @@ use super::as_root;
 use super::caller::{Caller, PATH_MAX, Unreadable};
 use super::calls::{Address, Call, Flags, PathArgument};
 use super::listener::{Listener, Notification};
+use super::obeyed::Obeyed;
 use super::protected_paths::{Guarded, How, ProtectedPaths};
 use super::walk::{self, Spot, Start};
 use super::{locks, modes, rewrite};
 use crate::resolve::guard_rules::Protected;
 
 /// The guard's decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling<'a> {
     /// The call goes on.
     Continue,
@@ -28,7 +30,7 @@ pub enum Ruling<'a> {
         /// With this.
         errno: i32,
         /// Because of this protected path; `None` when the caller could not be looked into.
-        protected: Option<&'a Protected>,
+        protected: Option<Cow<'a, Protected>>,
     },
 }
 
@@ -57,6 +59,7 @@ impl From<Errno> for Ruling<'_> {
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::EXIST | Errno::NAMETOOLONG => {
                 Ruling::Continue
             }
+            walk::TOO_FAR => Ruling::refuse(libc::ELOOP),
             _ => Ruling::refuse(libc::EACCES),
         }
     }
@@ -72,22 +75,30 @@ pub struct Grounds<'a> {
     pub standing: &'a ProtectedPaths,
     /// Files over which something is moved that may be the same.
     pub rewritten: &'a ProtectedPaths,
+    /// Names that are not to be made anywhere.
+    pub obeyed: Option<&'a Obeyed>,
 }
 
 impl<'a> Grounds<'a> {
     fn are_empty(&self) -> bool {
-        [self.absent, self.standing, self.rewritten].iter().all(|ground| ground.paths().is_empty())
+        let paths = [self.absent, self.standing, self.rewritten];
+        paths.iter().all(|ground| ground.paths().is_empty()) && self.obeyed.is_none()
     }
 
     fn concerns(&self, name: &[u8], fresh: bool) -> bool {
-        self.absent.concerns(name, fresh) || self.standing.concerns(name, fresh)
+        let by_paths = self.absent.concerns(name, fresh) || self.standing.concerns(name, fresh);
+        by_paths || self.obeyed.is_some_and(|obeyed| obeyed.concerns(name))
     }
 
     /// The path that making `spot` would break.
-    fn breaks(&self, spot: &Spot, how: How) -> Result<Option<&'a Guarded>, Errno> {
-        match self.absent.made(spot, how)? {
-            None => self.uncovered(spot, how),
-            some => Ok(some),
+    fn breaks(&self, spot: &Spot, how: How) -> Result<Option<Cow<'a, Protected>>, Errno> {
+        let path = match self.absent.made(spot, how)? {
+            None => self.uncovered(spot, how)?,
+            some => some,
+        };
+        match (path, self.obeyed) {
+            (None, Some(obeyed)) => Ok(obeyed.made(spot, how)?.map(Cow::Owned)),
+            (path, _) => Ok(path.map(|path| Cow::Borrowed(&path.protected))),
         }
     }
 
@@ -95,7 +106,7 @@ impl<'a> Grounds<'a> {
     /// stands, the kernel refuses by itself what changes it, and nothing else.
     fn uncovered(&self, spot: &Spot, how: How) -> Result<Option<&'a Guarded>, Errno> {
         match self.standing.made(spot, how)? {
-            Some(guarded) if !walk::is_mount_root(spot)? => Ok(Some(guarded)),
+            Some(guarded) if !walk::is_covered(spot)? => Ok(Some(guarded)),
             _ => Ok(None),
         }
     }
@@ -134,10 +145,12 @@ impl<'a> Judge<'a> {
             Call::Link { from, to } => self.link(caller, from, to),
             Call::Rename { from, to, flags } => self.rename(caller, notification.id, (from, to), flags),
             Call::Bind(address) => self.bind(caller, address),
+            // Mounts keep what must not be removed.
+            Call::Unlink(_) => Ok(Ruling::Continue),
             Call::Socket(kind) => Ok(socket(kind)),
             // Never goes on: see `connect`.
             Call::Connect(_) => Ok(Ruling::refuse(libc::EACCES)),
-            Call::Listen(_) => Ok(Ruling::Continue),
+            Call::Listen(_) | Call::NetworkSocket => Ok(Ruling::Continue),
             Call::Chmod { of, mode } => {
                 modes::set(caller, self.listener, notification.id, of, mode, &mut self.first)
             }
@@ -248,7 +261,7 @@ impl<'a> Judge<'a> {
         {
             let old = walk::spot(caller, from.start(), old, false)?;
             if let Some(taken) = self.grounds.uncovered(&old, How::Fresh)? {
-                return Ok(refuse(Some(taken)));
+                return Ok(refuse(Some(Cow::Borrowed(&taken.protected))));
             }
         }
         self.name(caller, to, How::Link)
@@ -280,7 +293,8 @@ impl<'a> Judge<'a> {
         let source = standing(&old)?;
         let mut broken = self.grounds.breaks(&new, How::Moved(&source))?;
         if broken.is_none() && takes {
-            broken = self.grounds.uncovered(&old, How::Fresh)?;
+            let taken = self.grounds.uncovered(&old, How::Fresh)?;
+            broken = taken.map(|taken| Cow::Borrowed(&taken.protected));
         }
         if broken.is_none() && exchange {
             broken = self.grounds.breaks(&old, How::Moved(&standing(&new)?))?;
@@ -299,7 +313,7 @@ impl<'a> Judge<'a> {
             rewrite::remove(&old)?;
             return Ok(Ruling::Done);
         }
-        Ok(refuse(kept))
+        Ok(refuse(kept.map(|kept| Cow::Borrowed(&kept.protected))))
     }
 
     fn bind(&mut self, caller: Caller, address: Address) -> Result<Ruling<'a>, Ruling<'a>> {
@@ -362,9 +376,9 @@ fn socket(kind: i32) -> Ruling<'static> {
 }
 
 /// The same error that a program gets for a protected path that exists: it is on a read-only mount.
-fn refuse(path: Option<&Guarded>) -> Ruling<'_> {
+fn refuse(path: Option<Cow<'_, Protected>>) -> Ruling<'_> {
     let refusal = |path| Ruling::Refuse { errno: libc::EROFS, protected: Some(path) };
-    path.map_or(Ruling::Continue, |path| refusal(&path.protected))
+    path.map_or(Ruling::Continue, refusal)
 }
 
 /// What stands at a spot.

@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 
+use crate::sys::files;
+
 /// A call that waits.
 pub type Notification = libc::seccomp_notif;
 
@@ -19,6 +21,8 @@ pub enum Answer {
     Refuse(i32),
     /// It has been made on the caller's behalf, and succeeds.
     Done,
+    /// The same for a call that returns this number.
+    Returns(i32),
 }
 
 /// The listening end of a filter.
@@ -29,38 +33,25 @@ impl Listener {
     /// Takes over the descriptor that seccomp(2) returned for `SECCOMP_FILTER_FLAG_NEW_LISTENER`.
     #[must_use]
     pub fn new(fd: OwnedFd) -> Listener {
-        const SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: u64 = 1;
-        // From Linux 6.6 on: the caller and the guard hand one CPU to each other instead of waking another one up,
-        // which makes a call five times cheaper. An older kernel refuses, and is slower.
-        // SAFETY: for this request the argument is the flags themselves.
-        let _ = unsafe {
-            libc::ioctl(
-                fd.as_raw_fd(),
-                libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS,
-                SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP,
-            )
-        };
+        let _ = files::wake_on_same_cpu(&fd);
         Listener(fd)
     }
 
     /// The call that waits. `NOENT` when its thread was killed or interrupted in the meantime. To be called when the
     /// descriptor is readable: otherwise it waits.
     pub fn receive(&self) -> Result<Notification, Errno> {
-        // SAFETY: a structure of numbers; the kernel insists on zeros.
-        let mut notification: Notification = unsafe { std::mem::zeroed() };
-        self.request(libc::SECCOMP_IOCTL_NOTIF_RECV, (&raw mut notification).cast())?;
-        Ok(notification)
+        files::receive_notification(&self.0)
     }
 
     /// Answers. `NOENT` when nobody waits for it any more, which changes nothing.
     pub fn answer(&self, id: u64, answer: Answer) -> Result<(), Errno> {
-        let (error, flags) = match answer {
-            Answer::Continue => (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
-            Answer::Refuse(errno) => (-errno, 0),
-            Answer::Done => (0, 0),
+        let (val, error, flags) = match answer {
+            Answer::Continue => (0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
+            Answer::Refuse(errno) => (0, -errno, 0),
+            Answer::Done => (0, 0, 0),
+            Answer::Returns(number) => (number.into(), 0, 0),
         };
-        let mut response = libc::seccomp_notif_resp { id, val: 0, error, flags };
-        self.request(libc::SECCOMP_IOCTL_NOTIF_SEND, (&raw mut response).cast())
+        files::answer_notification(&self.0, libc::seccomp_notif_resp { id, val, error, flags })
     }
 
     /// Gives the caller a copy of a descriptor, and returns the number that it has there (Linux 5.9).
@@ -70,30 +61,16 @@ impl Listener {
     pub fn hand_over(&self, id: u64, fd: &OwnedFd, close_on_exec: bool) -> Result<i32, Errno> {
         let newfd_flags = if close_on_exec { libc::O_CLOEXEC.cast_unsigned() } else { 0 };
         let srcfd = fd.as_raw_fd().cast_unsigned();
-        let mut added = libc::seccomp_notif_addfd { id, flags: 0, srcfd, newfd: 0, newfd_flags };
-        // SAFETY: the request reads the structure, and returns a number of the caller's.
-        let number =
-            unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw mut added) };
-        if number < 0 { Err(last_error()) } else { Ok(number) }
+        let added = libc::seccomp_notif_addfd { id, flags: 0, srcfd, newfd: 0, newfd_flags };
+        files::add_descriptor(&self.0, added)
     }
 
     /// Whether the call still waits. If it does, its thread has lived all the time since, and its number in /proc has
     /// not been given to another.
     #[must_use]
     pub fn still_waits(&self, id: u64) -> bool {
-        let mut id = id;
-        self.request(libc::SECCOMP_IOCTL_NOTIF_ID_VALID, (&raw mut id).cast()).is_ok()
+        files::notification_waits(&self.0, id)
     }
-
-    fn request(&self, request: libc::Ioctl, argument: *mut libc::c_void) -> Result<(), Errno> {
-        // SAFETY: each caller passes the structure that its request reads and writes.
-        let returned = unsafe { libc::ioctl(self.0.as_raw_fd(), request, argument) };
-        if returned < 0 { Err(last_error()) } else { Ok(()) }
-    }
-}
-
-pub(super) fn last_error() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 impl AsFd for Listener {

@@ -8,8 +8,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use kennel_init::encode::encode_coverings;
-use kennel_init::plan::Covering;
+use kennel_init::encode::{encode_bases, encode_coverings};
+use kennel_init::plan::{Base, Covering};
 use kennel_init::report::Report;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
@@ -43,6 +43,17 @@ impl Namespaces {
     }
 }
 
+/// A name that is covered.
+#[derive(Clone, Copy, Debug)]
+pub struct CoveredNow {
+    /// Its place in the request.
+    pub index: usize,
+    /// The mount that covers it.
+    pub mount: u64,
+    /// Whether it was not, before.
+    pub again: bool,
+}
+
 /// The helper that covers names. It runs for as long as this value lives.
 #[derive(Debug)]
 pub struct Mender(launch::Init);
@@ -59,17 +70,32 @@ impl Mender {
             .map_err(|error| io::Error::other(error.to_string()))
     }
 
-    /// Covers the names that are not covered; returns which these were.
+    /// Has it take hold of folders; returns which of them show inside. The first request.
+    ///
+    /// # Errors
+    /// When the helper is gone.
+    pub fn hold(&self, bases: &[Base]) -> io::Result<Vec<usize>> {
+        let held = self.ask(&encode_bases(bases))?;
+        Ok(held.into_iter().map(|covered| covered.index).collect())
+    }
+
+    /// Covers the names that are not covered; returns what covers each that stands there.
     ///
     /// # Errors
     /// When one could not be covered, or the helper is gone.
-    pub fn cover(&self, coverings: &[Covering]) -> io::Result<Vec<usize>> {
-        link::send_part(&self.0.link, &encode_coverings(coverings))?;
+    pub fn cover(&self, coverings: &[Covering]) -> io::Result<Vec<CoveredNow>> {
+        self.ask(&encode_coverings(coverings))
+    }
+
+    fn ask(&self, request: &[u8]) -> io::Result<Vec<CoveredNow>> {
+        link::send_part(&self.0.link, request)?;
         let mut covered = Vec::new();
         loop {
             self.wait()?;
             match link::receive(&self.0.link, RecvFlags::DONTWAIT)? {
-                Received::Report(Some(Report::Covered { index }), _) => covered.push(index as usize),
+                Received::Report(Some(Report::Covered { index, mount, again }), _) => {
+                    covered.push(CoveredNow { index: index as usize, mount, again });
+                }
                 Received::Report(Some(Report::Mended), _) => return Ok(covered),
                 Received::Report(Some(Report::Failed { errno, .. }), _) => {
                     return Err(io::Error::from_raw_os_error(errno));

@@ -73,5 +73,6 @@ fn target(caller: Caller, path: PathArgument, text: &[u8], follow: bool) -> Resu
 
 /// The caller hears what the kernel would have said.
 fn refused(error: Errno) -> Ruling<'static> {
+    let error = if error == walk::TOO_FAR { Errno::LOOP } else { error };
     Ruling::refuse(error.raw_os_error())
 }

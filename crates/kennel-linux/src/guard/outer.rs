@@ -16,7 +16,8 @@ pub const ASK: u32 = libc::RENAME_NOREPLACE | libc::RENAME_EXCHANGE;
 #[must_use]
 pub fn suffices(rules: &Rules) -> bool {
     rules.asks() != Asks::Must
-        || (rules.sockets.is_none()
+        // With none of the host's listed, no socket can be made then.
+        || (rules.sockets.as_ref().is_none_or(|sockets| sockets.allowed.is_empty())
             && rules.in_root.is_empty()
             && rules.absent_by_policy().all(|absent| keeps_absent(&absent.path())))
 }

@@ -5,18 +5,18 @@
 //! file that this socket is bound to. The file is held from then on, so that its number is given to no other; and since
 //! a socket's file is made by the bind and never bound again, nobody else can come to listen there.
 
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use kennel_init::plan::Identity;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, sockopt};
 
 use super::caller::Caller;
-use super::listener::last_error;
 use super::walk;
+use crate::sys::files::{file_of_socket, network_of_socket};
 
 /// A sandbox could listen on any number, and each takes a descriptor.
-const MOST: usize = 256;
+const MAX: usize = 256;
 
 /// The files of these sockets.
 #[derive(Debug, Default)]
@@ -35,11 +35,11 @@ impl OwnSockets {
         if self.hold(identity) {
             return;
         }
-        if self.0.len() >= MOST {
+        if self.0.len() >= MAX {
             // What has no name any more nobody can connect to.
             self.0.retain(|(file, _)| rustix::fs::fstat(file).is_ok_and(|stat| stat.st_nlink > 0));
         }
-        if self.0.len() < MOST {
+        if self.0.len() < MAX {
             self.0.push((file, identity));
         }
     }
@@ -52,13 +52,12 @@ impl OwnSockets {
 /// What keeps the guard from looking: the call goes on, and nothing is remembered.
 pub fn own_file(caller: Caller, number: i32) -> Result<Option<OwnedFd>, Errno> {
     // Linux 4.11.
-    const SIOCUNIXFILE: libc::Ioctl = 0x89e0;
     let socket = caller.descriptor(number)?;
     if sockopt::socket_domain(&socket)? != AddressFamily::UNIX || !is_of_the_callers_network(caller, &socket)?
     {
         return Ok(None);
     }
-    match opened(&socket, SIOCUNIXFILE) {
+    match file_of_socket(&socket) {
         Ok(file) => Ok(Some(file)),
         // An abstract name, or none.
         Err(Errno::NOENT) => Ok(None),
@@ -71,21 +70,9 @@ pub fn own_file(caller: Caller, number: i32) -> Result<Option<OwnedFd>, Errno> {
 /// # Errors
 /// What keeps the guard from looking: a socket of a network that this process has no power over is another's.
 pub fn is_of_the_callers_network(caller: Caller, socket: &OwnedFd) -> Result<bool, Errno> {
-    const SIOCGSKNS: libc::Ioctl = 0x894c;
     // Asks for CAP_NET_ADMIN over that network, which the owner of the sandbox's user namespace has.
-    let network = namespace(&opened(socket, SIOCGSKNS)?)?;
+    let network = namespace(&network_of_socket(socket)?)?;
     Ok(network == namespace(&caller.network()?)? && network != namespace(&own_network()?)?)
-}
-
-/// Asks a socket for a descriptor.
-fn opened(socket: &OwnedFd, request: libc::Ioctl) -> Result<OwnedFd, Errno> {
-    // SAFETY: these requests take no argument.
-    let returned = unsafe { libc::ioctl(socket.as_raw_fd(), request) };
-    if returned < 0 {
-        return Err(last_error());
-    }
-    // SAFETY: they return a fresh descriptor.
-    Ok(unsafe { OwnedFd::from_raw_fd(returned) })
 }
 
 fn namespace(fd: &OwnedFd) -> Result<Identity, Errno> {

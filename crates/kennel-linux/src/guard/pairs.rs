@@ -7,7 +7,7 @@
 //! it is asked for; and that the end of one side is an end of file for the other.
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ use super::{as_root, own, walk};
 use crate::clock::timespec;
 use crate::launch;
 use crate::link::{self, Received};
+use crate::sys::files::owner_of_namespace;
 
 /// How long the helper that makes a pair has.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -100,18 +101,6 @@ fn write(memory: &File, address: u64, numbers: [i32; 2]) -> Result<(), Errno> {
     memory.write_all_at(&bytes, address).map_err(|_| Errno::FAULT)
 }
 
-/// The user namespace that a network belongs to. The caller's own may be one below, with several users.
-fn owner(network: &OwnedFd) -> Result<OwnedFd, Errno> {
-    const NS_GET_USERNS: u64 = 0xb701;
-    // SAFETY: the request takes no argument and returns a descriptor, closed at exec.
-    let fd = unsafe { libc::ioctl(network.as_raw_fd(), NS_GET_USERNS as _) };
-    if fd < 0 {
-        return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO));
-    }
-    // SAFETY: the kernel has just made it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 /// A pair in the caller's network.
 fn sockets(caller: Caller) -> Result<[OwnedFd; 2], Errno> {
     let network = caller.network()?;
@@ -119,7 +108,8 @@ fn sockets(caller: Caller) -> Result<[OwnedFd; 2], Errno> {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         return rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None).map(|(a, b)| [a, b]);
     }
-    let users = owner(&network)?;
+    // The caller's own may be one below, with several users.
+    let users = owner_of_namespace(&network)?;
     let helper = launch::exec::pair_maker(users.as_fd(), network.as_fd()).map_err(|_| Errno::AGAIN)?;
     let pair = received(&helper.link);
     helper.end();

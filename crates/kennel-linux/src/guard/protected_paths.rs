@@ -113,6 +113,11 @@ impl ProtectedPaths {
         self.guarded.push(Guarded { protected: protected.clone(), rest, anchor });
     }
 
+    /// The folders that the paths start from.
+    pub fn anchors(&self) -> impl Iterator<Item = (&Arc<Anchor>, &Arc<OwnedFd>)> {
+        self.guarded.iter().map(|guarded| (&guarded.protected.anchor, &guarded.anchor))
+    }
+
     /// The paths.
     #[must_use]
     pub fn paths(&self) -> &[Guarded] {
@@ -337,13 +342,13 @@ fn leads_on(source: &OwnedFd, rest: &[std::ffi::OsString]) -> Result<bool, Errno
 
 /// Spellings that some file system takes for another: Unicode folding drops and replaces characters, and `~` makes
 /// the short names of FAT.
-pub(super) fn odd(name: &[u8]) -> bool {
+pub(crate) fn odd(name: &[u8]) -> bool {
     !name.is_ascii() || name.contains(&b'~')
 }
 
 /// Whether `.GIT` is `.git` in this folder: by the file system's nature, or because the folder is marked so (ext4, f2fs
 /// and tmpfs can).
-fn folds(folder: BorrowedFd) -> Result<bool, Errno> {
+pub(crate) fn folds(folder: BorrowedFd) -> Result<bool, Errno> {
     const FOLDING: &[u64] = &[
         0x4d44,      // FAT
         0x2011_bab0, // exFAT

@@ -17,7 +17,7 @@ use super::as_root;
 use super::walk::{self, Spot};
 
 /// More than any configuration.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Whether `old` is the lock of `new`, in the same folder, and says the same.
 pub fn changes_nothing(old: &Spot, new: &Spot) -> Result<bool, Errno> {
@@ -46,7 +46,7 @@ fn text(spot: &Spot) -> Result<Option<Vec<u8>>, Errno> {
         return Ok(None);
     }
     let mut text = Vec::new();
-    let read = file.take(MOST_BYTES + 1).read_to_end(&mut text);
+    let read = file.take(MAX_BYTES + 1).read_to_end(&mut text);
     read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    Ok((text.len() as u64 <= MOST_BYTES).then_some(text))
+    Ok((text.len() as u64 <= MAX_BYTES).then_some(text))
 }

@@ -9,7 +9,7 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use kennel_init::plan::Identity;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::as_root;
@@ -25,7 +25,14 @@ pub struct Spot {
 }
 
 /// More symlinks than this in one path is a loop, to the kernel too.
-const MOST_LINKS: u32 = 40;
+const MAX_LINKS: u32 = 40;
+
+/// More steps than this are taken for no path, through all its links: some two milliseconds. Forty links, each of a thousand
+/// times `d/..`, would keep the guard for a fifth of a second, and all other calls of the sandbox with it.
+const MAX_STEPS: u32 = 512;
+
+/// What is said of a path that takes more. The kernel would follow it, so the call must not go on.
+pub const TOO_FAR: Errno = Errno::OVERFLOW;
 
 /// Splits a path into the way to its last component and that component. `None` when the last one names no entry of a
 /// folder: then nothing can be made there.
@@ -55,7 +62,7 @@ pub struct Start {
 /// the guard from looking.
 pub fn spot(caller: Caller, start: Start, path: &[u8], follow: bool) -> Result<Spot, Errno> {
     let (way, name) = split(path).ok_or(Errno::EXIST)?;
-    let mut view = View { caller, start, root: None, links: 0 };
+    let mut view = View::new(caller, start);
     let from = if path.starts_with(b"/") { view.root()? } else { caller.folder(start.folder)? };
     let mut folder = view.walk(from, way)?;
     let mut name = name.to_vec();
@@ -73,6 +80,7 @@ pub fn spot(caller: Caller, start: Start, path: &[u8], follow: bool) -> Result<S
             return Err(Errno::EXIST);
         }
         view.count_link()?;
+        view.steps += 1;
         let (way, last) = split(&target).ok_or(Errno::EXIST)?;
         let from = if target.starts_with(b"/") { view.root()? } else { folder };
         folder = view.walk(from, way)?;
@@ -90,7 +98,7 @@ pub fn target(caller: Caller, start: Start, path: &[u8], follow: bool) -> Result
     }
     let Some((way, name)) = split(path) else {
         // The path of a folder itself: `.`, `..`, `/`.
-        let mut view = View { caller, start, root: None, links: 0 };
+        let mut view = View::new(caller, start);
         let from = if path.starts_with(b"/") { view.root()? } else { caller.folder(start.folder)? };
         return view.walk(from, path);
     };
@@ -98,7 +106,7 @@ pub fn target(caller: Caller, start: Start, path: &[u8], follow: bool) -> Result
         Ok(spot) => open(&spot.folder, &spot.name),
         // What a link of /proc leads to, it leads everyone to.
         Err(Errno::EXIST) if follow => {
-            let mut view = View { caller, start, root: None, links: 0 };
+            let mut view = View::new(caller, start);
             let from = if path.starts_with(b"/") { view.root()? } else { caller.folder(start.folder)? };
             let folder = view.walk(from, way)?;
             if !is_proc(folder.as_fd())? {
@@ -135,9 +143,14 @@ struct View {
     start: Start,
     root: Option<OwnedFd>,
     links: u32,
+    steps: u32,
 }
 
 impl View {
+    fn new(caller: Caller, start: Start) -> View {
+        View { caller, start, root: None, links: 0, steps: 0 }
+    }
+
     fn root(&mut self) -> Result<OwnedFd, Errno> {
         let root = match self.root.take() {
             Some(root) => root,
@@ -151,7 +164,7 @@ impl View {
 
     fn count_link(&mut self) -> Result<(), Errno> {
         self.links += 1;
-        if self.links > MOST_LINKS { Err(Errno::LOOP) } else { Ok(()) }
+        if self.links > MAX_LINKS { Err(Errno::LOOP) } else { Ok(()) }
     }
 
     /// The folder that `way` leads to.
@@ -173,9 +186,10 @@ impl View {
     }
 
     fn walk_by_steps(&mut self, from: OwnedFd, way: &[u8]) -> Result<OwnedFd, Errno> {
-        let mut left: VecDeque<Vec<u8>> = components(way).collect();
+        let mut left: VecDeque<Vec<u8>> = self.few(way)?.into();
         let mut at = from;
         while let Some(component) = left.pop_front() {
+            self.steps += 1;
             if component == b".." {
                 let root = self.root()?;
                 if place(at.as_fd())? != place(root.as_fd())? {
@@ -201,18 +215,28 @@ impl View {
                     if target.starts_with(b"/") {
                         at = self.root()?;
                     }
-                    for part in components(&target).collect::<Vec<_>>().into_iter().rev() {
+                    for part in self.few(&target)?.into_iter().rev() {
                         left.push_front(part);
                     }
-                    // The kernel takes no longer path from a user, and a link's text has the same limit.
-                    if left.len() > 4096 * 2 {
-                        return Err(Errno::NAMETOOLONG);
+                    if left.len() > self.steps_left() {
+                        return Err(TOO_FAR);
                     }
                 }
                 _ => return Err(Errno::NOTDIR),
             }
         }
         Ok(at)
+    }
+
+    /// The components of a path, if these are not too many steps.
+    fn few(&self, path: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
+        let most = self.steps_left();
+        let components: Vec<Vec<u8>> = components(path).take(most + 1).collect();
+        if components.len() > most { Err(TOO_FAR) } else { Ok(components) }
+    }
+
+    fn steps_left(&self) -> usize {
+        MAX_STEPS.saturating_sub(self.steps) as usize
     }
 
     /// `/proc/self` leads whoever asks to itself: asked by the guard, nowhere.
@@ -255,19 +279,35 @@ pub(super) fn identity_of(stat: &rustix::fs::Statx) -> Identity {
     }
 }
 
-/// Whether a mount stands at `spot`, as the caller sees it. Before Linux 5.8 nothing tells; what exists then counts as
-/// covered.
-pub(super) fn is_mount_root(spot: &Spot) -> Result<bool, Errno> {
+/// Whether a mount that shows nothing of the host's stands at `spot`, as the caller sees it: one that nobody can write to, or
+/// a file system in memory. Any other that can be written only holds something in its place, and was moved here. Before
+/// Linux 5.8 nothing tells; what exists then counts as covered.
+pub(super) fn is_covered(spot: &Spot) -> Result<bool, Errno> {
     const STATX_ATTR_MOUNT_ROOT: u64 = 0x2000;
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
-    match as_root::statx(&spot.folder, &c_string(&spot.name)?, flags, StatxFlags::TYPE) {
-        Ok(stat) => {
-            let told = stat.stx_attributes_mask.bits() & STATX_ATTR_MOUNT_ROOT != 0;
-            Ok(!told || stat.stx_attributes.bits() & STATX_ATTR_MOUNT_ROOT != 0)
-        }
-        Err(Errno::NOENT) => Ok(false),
-        Err(error) => Err(error),
+    let found = match open(&spot.folder, &spot.name) {
+        Ok(found) => found,
+        Err(Errno::NOENT) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(&found, c"", flags, StatxFlags::TYPE)?;
+    if stat.stx_attributes_mask.bits() & STATX_ATTR_MOUNT_ROOT == 0 {
+        return Ok(true);
     }
+    if stat.stx_attributes.bits() & STATX_ATTR_MOUNT_ROOT == 0 {
+        return Ok(false);
+    }
+    if rustix::fs::fstatvfs(&found)?.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        return Ok(true);
+    }
+    // What is held in its place is of the same file system as the folder around it, which may be in memory too.
+    let around = rustix::fs::statx(&spot.folder, c"", flags, StatxFlags::TYPE)?;
+    Ok(is_in_memory(found.as_fd())? && identity_of(&stat).device != identity_of(&around).device)
+}
+
+fn is_in_memory(fd: BorrowedFd) -> Result<bool, Errno> {
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    Ok(rustix::fs::fstatfs(fd)?.f_type as u64 == TMPFS_MAGIC)
 }
 
 /// Which file this is, and on which mount: `..` stops only where both are the root's.

@@ -6,9 +6,9 @@
 //! The watches are placed when the sandbox makes its first name: before, none can have appeared by its doing. What stands at
 //! a name that is to be hidden by then is the host's: it is covered instead ([`super::covered`]), and stays.
 //!
-//! What appeared may hold something that somebody needs: a folder of the user's that was renamed, or one that the user
-//! made at this very moment outside. So only what is empty or was born during the run is removed; all else is moved
-//! aside, to a name beside it that nobody can have taken in advance.
+//! What appeared may hold something that somebody needs: a folder of the user's that was renamed, or a file that the user
+//! makes at this very moment outside, and is still to write. So it is moved aside, to a name beside it that nobody can have
+//! taken in advance; and only what is empty there, and open nowhere, is removed.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr, OsString};
@@ -17,7 +17,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kennel_policy::outcome::Mended;
-use rustix::fs::{AtFlags, FileType, RenameFlags, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::as_root;
@@ -26,11 +26,11 @@ use super::permission::with_permission;
 use super::protected_paths::{Folders, Guarded, ProtectedPaths, open_folder};
 use super::walk;
 use crate::held::beside;
+use crate::sys::files::lease;
 
 /// The watch over absent names.
 #[derive(Debug)]
 pub struct AbsentWatch {
-    started: Duration,
     begun: bool,
     /// What the host had put at protected paths before the sandbox made its first name.
     hosts: BTreeMap<usize, Standing>,
@@ -40,10 +40,10 @@ pub struct AbsentWatch {
 type Standing = (u32, u32, u64, (i64, u32));
 
 impl AbsentWatch {
-    /// Gets ready to watch. What is born from now on counts as made during the run.
+    /// Gets ready to watch.
     #[must_use]
     pub fn of_a_run_that_starts() -> AbsentWatch {
-        AbsentWatch { started: now(), begun: false, hosts: BTreeMap::new() }
+        AbsentWatch { begun: false, hosts: BTreeMap::new() }
     }
 
     /// Whether the watches have been placed.
@@ -141,24 +141,40 @@ impl AbsentWatch {
     }
 
     fn clear_once(&self, folder: BorrowedFd, name: &CStr) -> Result<Mended, Errno> {
-        let wanted = StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::NLINK | StatxFlags::BTIME;
-        let stat = as_root::statx(folder, name, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
-        let removed = match FileType::from_raw_mode(stat.stx_mode.into()) {
+        let stat = as_root::statx(folder, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE)?;
+        if FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Directory {
             // Succeeds only on an empty one.
-            FileType::Directory => as_root::unlinkat(folder, name, AtFlags::REMOVEDIR),
-            FileType::RegularFile
-                if stat.stx_size > 0 && stat.stx_nlink == 1 && !is_born_since(&stat, self.started) =>
-            {
-                Err(Errno::NOTEMPTY)
+            match as_root::unlinkat(folder, name, AtFlags::REMOVEDIR) {
+                Ok(()) => return Ok(Mended::Removed),
+                Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+                Err(error) => return Err(error),
             }
-            _ => as_root::unlinkat(folder, name, AtFlags::empty()),
-        };
-        match removed {
-            Ok(()) => Ok(Mended::Removed),
-            Err(Errno::NOTEMPTY | Errno::EXIST) => move_aside(folder, name).map(Mended::MovedAside),
-            Err(error) => Err(error),
         }
+        let aside = move_aside(folder, name)?;
+        if is_nothing(folder, &aside) && as_root::unlinkat(folder, &aside, AtFlags::empty()).is_ok() {
+            return Ok(Mended::Removed);
+        }
+        Ok(Mended::MovedAside(OsString::from_vec(aside.into_bytes())))
     }
+}
+
+/// Whether what was moved aside is an empty file that nobody has open, and so nobody is about to write to: by the name that
+/// it had it can no longer be opened.
+fn is_nothing(folder: BorrowedFd, aside: &CStr) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let is_empty_file = |file: BorrowedFd| {
+        rustix::fs::fstat(file).is_ok_and(|stat| {
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            kind == FileType::RegularFile && stat.st_size == 0 && stat.st_nlink == 1
+        })
+    };
+    // Not what would do something when it is opened.
+    let Ok(found) = walk::open(&folder, aside.to_bytes()) else { return false };
+    if !is_empty_file(found.as_fd()) {
+        return false;
+    }
+    let Ok(file) = rustix::fs::openat(folder, aside, flags, Mode::empty()) else { return false };
+    lease(&file).is_ok() && is_empty_file(file.as_fd())
 }
 
 /// What stands at a name; `None` also where a file system does not tell all of it.
@@ -206,18 +222,18 @@ pub(super) fn now() -> Duration {
 }
 
 /// Renames to a free name beside.
-fn move_aside(folder: BorrowedFd, name: &CStr) -> Result<OsString, Errno> {
+fn move_aside(folder: BorrowedFd, name: &CStr) -> Result<CString, Errno> {
     loop {
         let aside = beside(OsStr::from_bytes(name.to_bytes()), "refused-by-kennel");
         let aside = aside.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         let aside = CString::new(aside.into_vec()).map_err(|_| Errno::INVAL)?;
         match as_root::rename_in(folder, name, &aside, RenameFlags::NOREPLACE) {
-            Ok(()) => return Ok(OsString::from_vec(aside.into_bytes())),
+            Ok(()) => return Ok(aside),
             Err(Errno::EXIST) => {}
             // A file system that cannot promise it; nobody has the name all the same.
             Err(Errno::INVAL) => {
                 as_root::rename_in(folder, name, &aside, RenameFlags::empty())?;
-                return Ok(OsString::from_vec(aside.into_bytes()));
+                return Ok(aside);
             }
             Err(error) => return Err(error),
         }

@@ -60,7 +60,7 @@ pub fn move_entry(entry: &Entry, what: What) -> Option<SetAside> {
 }
 
 /// Renames `name` beside, and tells its new name.
-fn move_aside(folder: BorrowedFd, name: &CStr) -> Result<OsString, Errno> {
+pub fn move_aside(folder: BorrowedFd, name: &CStr) -> Result<OsString, Errno> {
     with_rights(folder, || {
         // Of 64 bits by chance none is there already.
         for _ in 0..4 {

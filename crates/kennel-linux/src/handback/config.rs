@@ -7,7 +7,7 @@
 use super::keys;
 
 /// More than any real configuration has.
-pub const MOST_BYTES: usize = 1 << 20;
+pub const MAX_BYTES: usize = 1 << 20;
 
 /// What a configuration is found to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ struct Line<'a> {
 
 /// `None` for what goes beyond the plain form.
 fn read(text: &[u8]) -> Option<Vec<Line<'_>>> {
-    if text.len() > MOST_BYTES {
+    if text.len() > MAX_BYTES {
         return None;
     }
     let mut section: Option<(String, Option<Vec<u8>>)> = None;
@@ -321,7 +321,7 @@ mod tests {
         ] {
             assert_eq!(judged(text), Judgement::Unreadable, "{text:?}");
         }
-        assert_eq!(judge(&vec![b'\n'; MOST_BYTES + 1], None, |_| true), Judgement::Unreadable);
+        assert_eq!(judge(&vec![b'\n'; MAX_BYTES + 1], None, |_| true), Judgement::Unreadable);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::repository::{Judge, Read, Repository, name, read};
 use super::signs::kind_and_identity;
 
 /// As many entries of a folder of hooks are looked at; one with more is nobody's.
-const MOST_HOOKS: usize = 1024;
+const MAX_HOOKS: usize = 1024;
 /// Where git's own template of a repository is, which may hold hooks of the administrator's.
 const TEMPLATES: &[&str] = &["/usr/share/git-core/templates", "/usr/local/share/git-core/templates"];
 
@@ -36,7 +36,7 @@ impl Judge<'_> {
         };
         let mut buffer = Vec::with_capacity(8 << 10);
         let mut entries = RawDir::new(&hooks, buffer.spare_capacity_mut());
-        let mut left = MOST_HOOKS;
+        let mut left = MAX_HOOKS;
         while let Some(entry) = entries.next() {
             let Ok(entry) = entry else { return Some("(hooks cannot be read)".to_owned()) };
             let hook = entry.file_name();
@@ -55,15 +55,15 @@ impl Judge<'_> {
 
     /// Whether a hook is one that the caller's own git copies into every new repository.
     fn is_a_template(&self, hooks: BorrowedFd, hook: &CStr) -> bool {
-        const MOST_BYTES: usize = 1 << 20;
-        let Read::Text(text) = read(hooks, hook, MOST_BYTES) else { return false };
+        const MAX_BYTES: usize = 1 << 20;
+        let Read::Text(text) = read(hooks, hook, MAX_BYTES) else { return false };
         let personal = self.handback.personal.templates.as_deref();
         let folders = TEMPLATES.iter().map(Path::new).chain(personal);
         // One that the sandbox could write is nobody's.
         let mut own = folders.filter(|folder| !self.roots.iter().any(|root| folder.starts_with(&root.path)));
         own.any(|folder| {
             let path = folder.join("hooks").join(name(hook.to_bytes()));
-            let template = crate::resolve::folder::read(rustix::fs::CWD, &path, MOST_BYTES);
+            let template = crate::resolve::folder::read(rustix::fs::CWD, &path, MAX_BYTES);
             template.is_some_and(|template| template == text)
         })
     }

@@ -56,7 +56,6 @@ const PLAIN: &[(&str, &[&str], Value)] = &[
             "quotepath",
             "repositoryformatversion",
             "safecrlf",
-            "sharedrepository",
             "sparsecheckout",
             "sparsecheckoutcone",
             "splitindex",

@@ -5,27 +5,38 @@
 //! and neither can be told from what a hostile one makes while it is being made. So when nothing inside is left alive,
 //! and before anybody is told that the run is over, the controller looks through what could be written, and takes away
 //! what would make git run something: the settings of a configuration that are not known to be harmless ([`config`]),
-//! hooks, and pointers and links that lead elsewhere (`repository`, `hooks`, `work_tree`). Nothing is deleted. What is taken away stands
+//! hooks, pointers and links that lead elsewhere (`repository`, `hooks`, `work_tree`), and whatever git itself does not
+//! make in a repository's own folder ([`shape`]). Nothing is deleted. What is taken away stands
 //! beside, under a name that nobody can guess (`aside`), and the caller is told of it.
 //!
 //! The controller trusts no path here. It holds the folders since before the command started, and goes down from these
 //! by descriptors, without following a link (`walk`).
 
 mod aside;
+mod before;
+mod budget;
 mod clock;
 pub mod config;
 mod hooks;
 mod keys;
+mod linked;
+mod lock;
+mod names;
 mod place;
 mod repository;
+pub mod shape;
 mod signs;
+#[cfg(test)]
+mod tests;
 mod walk;
 mod work_tree;
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use kennel_init::plan::Identity;
 use kennel_policy::policy::GitLevel;
@@ -34,11 +45,14 @@ use rustix::io::Errno;
 
 use crate::resolve::guard_rules::Anchor;
 use crate::resolve::known::Handback;
+use before::Before;
+use budget::Budget;
+pub use budget::Hurry;
 use clock::Clock;
 pub use kennel_policy::outcome::{HandedBack, SetAside, What};
 
 /// As many folders are held; of more than these the path and the identity are remembered.
-const MOST_HELD: usize = 128;
+const MAX_HELD: usize = 128;
 
 /// A folder that could be written, held since before the command started.
 #[derive(Debug)]
@@ -74,7 +88,10 @@ fn open_root(path: &Path, expected: Identity) -> Result<OwnedFd, Errno> {
 pub struct LastLook {
     handback: Arc<Handback>,
     roots: Vec<Held>,
+    /// What stood in the repositories that were there.
+    before: HashMap<PathBuf, Before>,
     clock: Clock,
+    hurry: Vec<Hurry>,
 }
 
 impl LastLook {
@@ -84,25 +101,53 @@ impl LastLook {
     /// When one is not what it was when the policy was resolved.
     pub fn new(handback: &Arc<Handback>) -> Result<LastLook, (PathBuf, io::Error)> {
         let hold = |(index, root): (usize, &Anchor)| {
-            Held::new(root, index < MOST_HELD).map_err(|error| (root.path.clone(), error.into()))
+            Held::new(root, index < MAX_HELD).map_err(|error| (root.path.clone(), error.into()))
         };
         let roots = handback.roots.iter().enumerate().map(hold).collect::<Result<_, _>>()?;
-        Ok(LastLook { handback: Arc::clone(handback), roots, clock: Clock::start() })
+        let clock = Clock::start();
+        Ok(LastLook {
+            handback: Arc::clone(handback),
+            roots,
+            before: before::all(handback),
+            clock,
+            hurry: Vec::new(),
+        })
     }
 
-    /// Looks, now that nothing inside is left. `names_were_made` is false only if the sandbox is known to have made no
+    /// Hurries when one of these is told to it.
+    pub fn heed(&mut self, hurry: impl IntoIterator<Item = Hurry>) {
+        self.hurry.extend(hurry);
+    }
+
+    /// Looks, now that nothing inside is left. The run has to be over at the `deadline`, and is `late` when it should have
+    /// been. `names_were_made` is false only if the sandbox is known to have made no
     /// name at all: then there is no new repository, and what was there before was kept but for the configurations that
     /// a level leaves open.
     #[must_use]
-    pub fn look(self, names_were_made: bool) -> HandedBack {
+    pub fn look(self, names_were_made: bool, deadline: Option<Instant>, late: bool) -> HandedBack {
         let mut handed_back = HandedBack::default();
-        let judge = repository::Judge { handback: &self.handback, roots: &self.roots };
+        let since = self.clock.before_the_start();
+        let budget = Budget::new(self.hurry, deadline, late);
+        let judge = repository::Judge {
+            handback: &self.handback,
+            roots: &self.roots,
+            before: &self.before,
+            since,
+            budget: &budget,
+        };
+        let names = self.handback.names.as_ref().map(|names| names::Names::new(names, &self.roots));
         if names_were_made {
-            walk::look_through(&judge, self.clock.before_the_start())
-                .into_iter()
-                .for_each(|found| handed_back.add(found));
-        } else if self.handback.level == GitLevel::HooksReadOnly {
-            judge.configurations(&mut |found| handed_back.add(found));
+            walk::look_through(&judge, names.as_ref()).into_iter().for_each(|found| handed_back.add(found));
+        } else {
+            let mut told = Vec::new();
+            judge.in_place(&mut told);
+            told.into_iter().for_each(|found| handed_back.add(found));
+            if self.handback.level == GitLevel::HooksReadOnly {
+                judge.configurations(&mut |found| handed_back.add(found));
+            }
+        }
+        if let Some(names) = names {
+            names.finish(&mut handed_back);
         }
         handed_back.list.sort_by(|one, other| one.path.cmp(&other.path));
         handed_back

@@ -9,7 +9,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::Held;
-use super::aside::c_name;
+use super::aside::{Unlocked, c_name};
 
 /// What a path leads to.
 #[derive(Debug)]
@@ -48,7 +48,9 @@ pub fn meant(base: &Path, text: &[u8]) -> Option<PathBuf> {
     let mut path = if text.first() == Some(&b'/') { PathBuf::from("/") } else { base.to_path_buf() };
     let text = text.strip_prefix(b"/").unwrap_or(text);
     let mut goes_up = text.len() < 4096 && path.as_os_str() == base.as_os_str();
-    let sound = !text.is_empty() && text.len() < 4096 && !text.contains(&0);
+    // Deeper than this leads nothing that git makes, and to look at each folder on the way takes its time.
+    let slashes = text.iter().filter(|byte| **byte == b'/').count();
+    let sound = slashes < 256 && !text.is_empty() && text.len() < 4096 && !text.contains(&0);
     for name in sound.then_some(text)?.split(|byte| *byte == b'/') {
         match name {
             b".." if goes_up => {
@@ -91,6 +93,11 @@ fn look(root: &Held, rest: &Path) -> Result<Beneath, Errno> {
         let itself = match rustix::fs::openat(&at.itself, &c_name, flags, Mode::empty()) {
             Ok(itself) => itself,
             Err(Errno::NOENT) => return Ok(Beneath::Missing),
+            // A folder that was opened to be looked at, and shut again.
+            Err(Errno::ACCESS) => {
+                let _unlocked = Unlocked::new(at.itself.as_fd())?.ok_or(Errno::ACCESS)?;
+                rustix::fs::openat(&at.itself, &c_name, flags, Mode::empty())?
+            }
             Err(error) => return Err(error),
         };
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&itself)?.st_mode);
@@ -121,8 +128,8 @@ pub fn may_exist(path: &Path) -> bool {
 /// much to compare, makes them differ.
 #[must_use]
 pub fn is_part_of(one: &Entry, other: &Entry) -> bool {
-    const MOST_FILES: usize = 256;
-    let mut left = MOST_FILES;
+    const MAX_FILES: usize = 256;
+    let mut left = MAX_FILES;
     compare(one.itself.as_fd(), other.itself.as_fd(), &mut left, 8).unwrap_or(false)
 }
 
@@ -132,7 +139,7 @@ fn compare(
     left: &mut usize,
     depth: usize,
 ) -> Result<bool, Errno> {
-    const MOST_BYTES: usize = 1 << 20;
+    const MAX_BYTES: usize = 1 << 20;
     let kind = |fd| Ok::<_, Errno>(FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode));
     if *left == 0 || depth == 0 || kind(one)? != kind(other)? {
         return Ok(false);
@@ -140,8 +147,8 @@ fn compare(
     *left -= 1;
     match kind(one)? {
         FileType::RegularFile => {
-            let [one, other] = [one, other].map(|fd| read_itself(fd, MOST_BYTES));
-            Ok(one.is_some_and(|one| one.len() < MOST_BYTES && other == Some(one)))
+            let [one, other] = [one, other].map(|fd| read_itself(fd, MAX_BYTES));
+            Ok(one.is_some_and(|one| one.len() < MAX_BYTES && other == Some(one)))
         }
         FileType::Directory => {
             let folder = super::open_folder(one, c".")?;

@@ -7,30 +7,50 @@
 //!
 //! In a repository that was there before the run, what is as it was is its owner's. All else has to be harmless.
 
-use std::ffi::{CStr, OsStr};
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kennel_policy::policy::GitLevel;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::aside::{part_aside, set_aside};
+use super::before::Before;
+use super::budget::Budget;
 use super::config::{self, Judgement};
+use super::lock::lock_away;
 use super::place::{Beneath, beneath};
+use super::shape::Shaper;
 use super::signs::{Signs, kind};
 use super::{Held, SetAside, What, open_folder};
 use crate::resolve::git::pointer;
 use crate::resolve::known::{Handback, Known, KnownFolder};
 
 /// The longest file of attributes that is read.
-const MOST_ATTRIBUTES: usize = 256 << 10;
+const MAX_ATTRIBUTES: usize = 256 << 10;
 
 /// What is known, to judge by.
 pub struct Judge<'a> {
     pub handback: &'a Handback,
-    pub roots: &'a [Held],
+    pub(super) roots: &'a [Held],
+    /// What stood in the repositories before the run.
+    pub before: &'a HashMap<PathBuf, Before>,
+    /// A point of time before the run.
+    pub since: Option<Duration>,
+    /// How much there may be to it.
+    pub budget: &'a Budget,
+}
+
+/// What there is to go on with in a folder.
+pub struct Judged {
+    /// Whether it is in a repository's own folder, or one.
+    pub inside: bool,
+    /// The folders in it that have to be gone through, where these are not all.
+    pub only: Option<Vec<CString>>,
 }
 
 /// A repository's own folder that is judged.
@@ -42,7 +62,7 @@ pub(super) struct Repository<'a> {
     pub(super) known: Option<&'a KnownFolder>,
     /// Whether its parts are git's own without a doubt. Elsewhere a folder `hooks` may be a project's, and what made a
     /// repository of it is its `HEAD`.
-    of_git: bool,
+    pub(super) of_git: bool,
 }
 
 impl Judge<'_> {
@@ -77,19 +97,27 @@ impl Judge<'_> {
         in_git: bool,
         signs: Signs,
         told: &mut Vec<SetAside>,
-    ) -> bool {
+    ) -> Judged {
+        if self.handback.level == GitLevel::Off {
+            return Judged { inside: false, only: None };
+        }
         let signs = signs.sure(folder);
+        let mut only = None;
         let called_so = path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"));
         let mut inside = in_git || called_so;
         if called_so || signs.of_a_repository() {
             let known = match self.known(path) {
-                Some(Known::Whole | Known::Opened | Known::Unanswering) => return true,
+                Some(Known::Whole | Known::Opened | Known::Unanswering) => {
+                    return Judged { inside: true, only };
+                }
                 Some(Known::Folder(known)) => Some(&**known),
                 _ => None,
             };
             let ends_so = path.as_os_str().as_bytes().ends_with(b".git");
             let of_git = known.is_some() || inside || ends_so;
-            inside |= self.repository(&Repository { folder, path, signs, known, of_git }, told);
+            let (still, further) = self.repository(&Repository { folder, path, signs, known, of_git }, told);
+            inside |= still;
+            only = further;
             if called_so && in_git && known.is_none() && signs.head {
                 told.push(set_aside(folder, path, c"HEAD", What::InRepository));
             }
@@ -101,11 +129,12 @@ impl Judge<'_> {
         if let Some(kind) = signs.dot_git {
             self.dot_git(folder, path, inside, kind, told);
         }
-        inside
+        Judged { inside, only }
     }
 
-    /// Judges the parts of a repository's own folder. Returns whether it is one still.
-    fn repository(&self, repository: &Repository, told: &mut Vec<SetAside>) -> bool {
+    /// Judges the parts of a repository's own folder. Returns whether it is one still, and the folders in it that have to
+    /// be gone through.
+    fn repository(&self, repository: &Repository, told: &mut Vec<SetAside>) -> (bool, Option<Vec<CString>>) {
         let Repository { folder, path, signs, known, of_git } = *repository;
         let mut found: Vec<(&CStr, What, Option<Vec<u8>>)> = Vec::new();
         if let Some(what) = self.leads_on(repository) {
@@ -128,12 +157,17 @@ impl Judge<'_> {
             if attributes(repository).is_some() {
                 found.push((c"info", What::Attributes, None));
             }
+            let first = found.into_iter().next().map(|(_, what, _)| what).or_else(|| {
+                let mut shaper = Shaper::new(self, repository, told);
+                let judged = shaper.judge();
+                shaper.doubt.or_else(|| judged.err().map(|_| What::Unseen))
+            });
             // Of a folder that only looks like a repository nothing is touched but what makes it look so.
-            let Some((_, what, _)) = found.into_iter().next() else { return true };
+            let Some(what) = first else { return (true, None) };
             let done = set_aside(folder, path, c"HEAD", What::Head(Box::new(what)));
             let still = done.error.is_some();
             told.push(done);
-            return still;
+            return (still, None);
         }
         for (name, what, rest) in found {
             told.push(part_aside(folder, path, name, rest.as_deref(), what));
@@ -145,7 +179,15 @@ impl Judge<'_> {
             });
         }
         self.work_tree(repository, told);
-        true
+        let mut shaper = Shaper::new(self, repository, told);
+        let judged = shaper.judge();
+        let further = shaper.further;
+        if judged.is_err() {
+            let is_root = self.roots.iter().any(|root| root.path == path);
+            told.push(lock_away(folder, path, is_root));
+            return (true, Some(Vec::new()));
+        }
+        (true, Some(further))
     }
 
     /// A `commondir` says that hooks and configuration are elsewhere. Only a worktree's own folder has one, in its
@@ -155,7 +197,7 @@ impl Judge<'_> {
         if !signs.commondir {
             return None;
         }
-        match read(folder, c"commondir", pointer::MOST_BYTES) {
+        match read(folder, c"commondir", pointer::MAX_BYTES) {
             Read::Missing => return None,
             _ if known.is_some_and(|known| known.leads_on || known.is_open("commondir")) => return None,
             Read::Text(text) if pointer::bare_path(&text) == Some(Path::new("../..")) => {}
@@ -177,7 +219,7 @@ impl Judge<'_> {
         name: &CStr,
         before: Option<&Option<Vec<u8>>>,
     ) -> Option<(What, Option<Vec<u8>>)> {
-        let text = match read(repository.folder, name, config::MOST_BYTES) {
+        let text = match read(repository.folder, name, config::MAX_BYTES) {
             Read::Missing => return None,
             Read::Text(text) => text,
             Read::Odd if before.is_some_and(Option::is_some) => {
@@ -191,6 +233,21 @@ impl Judge<'_> {
             Judgement::Harmless => None,
             Judgement::Names { settings, rest } => Some((What::Settings(settings), Some(rest))),
             Judgement::Unreadable => Some((What::Configuration, before.map(<[u8]>::to_vec))),
+        }
+    }
+
+    /// Judges what can have changed in the repositories that were there without a new name: what was written in place.
+    pub fn in_place(&self, told: &mut Vec<SetAside>) {
+        for (path, known) in &self.handback.known {
+            let Known::Folder(known) = known else { continue };
+            if self.handback.level == GitLevel::MetadataReadOnly || self.handback.level == GitLevel::Off {
+                return;
+            }
+            let Beneath::Found(entry) = beneath(self.roots, path) else { continue };
+            let folder = entry.itself.as_fd();
+            let signs = Signs::of_known(known.leads_on);
+            let repository = Repository { folder, path, signs, known: Some(known), of_git: true };
+            Shaper::new(self, &repository, told).in_place();
         }
     }
 
@@ -232,7 +289,7 @@ fn attributes(repository: &Repository) -> Option<(Option<rustix::fd::OwnedFd>, &
         _ => return None,
     }
     let info = open_folder(folder, c"info").ok()?;
-    let harmless = match read(info.as_fd(), c"attributes", MOST_ATTRIBUTES) {
+    let harmless = match read(info.as_fd(), c"attributes", MAX_ATTRIBUTES) {
         Read::Missing => true,
         Read::Odd => false,
         Read::Text(text) => !names_a_driver(&text),
@@ -252,22 +309,32 @@ fn names_a_driver(text: &[u8]) -> bool {
 
 /// What a file in a repository's own folder holds.
 #[derive(Debug)]
-pub(super) enum Read {
+pub(super) enum Read<T = Vec<u8>> {
     Missing,
-    Text(Vec<u8>),
+    Text(T),
     /// A link, no regular file, too long, or it cannot be read.
     Odd,
 }
 
 pub(super) fn read(folder: BorrowedFd, name: &CStr, most: usize) -> Read {
+    let mut text = Vec::new();
+    match read_into(folder, name, most, &mut text) {
+        Read::Text(()) => Read::Text(text),
+        Read::Missing => Read::Missing,
+        Read::Odd => Read::Odd,
+    }
+}
+
+/// The same into a buffer.
+pub(super) fn read_into(folder: BorrowedFd, name: &CStr, most: usize, text: &mut Vec<u8>) -> Read<()> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(folder, name, flags, Mode::empty()) {
         Ok(file) => file,
         Err(Errno::NOENT) => return Read::Missing,
         Err(_) => return Read::Odd,
     };
-    match crate::resolve::folder::read_open(&file, most) {
-        Some(text) if text.len() <= most => Read::Text(text),
+    match crate::resolve::folder::read_open_into(&file, most, text) {
+        Some(()) if text.len() <= most => Read::Text(()),
         _ => Read::Odd,
     }
 }

@@ -54,6 +54,11 @@ impl Signs {
         Signs { ask: true, ..Signs::default() }.sure(folder)
     }
 
+    /// Those of a repository that was there before.
+    pub(super) fn of_known(leads_on: bool) -> Signs {
+        Signs { commondir: leads_on, ..Signs::default() }
+    }
+
     /// Has the folder be asked.
     pub fn ask(&mut self) {
         self.ask = true;

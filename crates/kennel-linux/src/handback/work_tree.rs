@@ -42,7 +42,7 @@ impl Judge<'_> {
             }
             (Some(FileType::Symlink), _) => away(What::Pointer, told),
             (Some(FileType::RegularFile), known) => {
-                let text = read(folder, c".git", pointer::MOST_BYTES);
+                let text = read(folder, c".git", pointer::MAX_BYTES);
                 let mut same = false;
                 if let (Some(Known::Pointer { text: before, leads_to_one }), Read::Text(text)) =
                     (known, &text)
@@ -67,7 +67,7 @@ impl Judge<'_> {
     }
 
     /// Where a pointer leads.
-    fn pointer(&self, top: &Path, text: &Read) -> Target {
+    pub(super) fn pointer(&self, top: &Path, text: &Read) -> Target {
         let Read::Text(text) = text else { return Target::Elsewhere };
         // Git reads up to the first NUL, and takes what it finds.
         let Some(target) = pointer::gitdir(text) else {
@@ -150,7 +150,7 @@ impl Judge<'_> {
         match beneath(self.roots, &tree) {
             Beneath::Missing => true,
             Beneath::Found(entry) if entry.kind == FileType::Directory => {
-                match read(entry.itself.as_fd(), c".git", pointer::MOST_BYTES) {
+                match read(entry.itself.as_fd(), c".git", pointer::MAX_BYTES) {
                     Read::Missing => is_empty(&entry),
                     text => {
                         matches!(self.pointer(&tree, &text), Target::Repository(back) if back == repository)
@@ -220,7 +220,7 @@ fn is_module(repository: &Path) -> bool {
 }
 
 /// Where a pointer leads.
-enum Target {
+pub(super) enum Target {
     /// To a folder within what is looked through, which is judged for itself.
     Repository(PathBuf),
     /// To nothing: git says so and stops.

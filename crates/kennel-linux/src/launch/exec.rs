@@ -5,15 +5,15 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
-use kennel_init::child::clone::{CloneArgs, clone_on_stack, flag};
-use kennel_init::child::sys;
+use kennel_init::child::clone::{self, flag};
+use kennel_init::child::sys::{self, memory::Mapping};
 use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::signal_mask::SignalsBlocked;
+use crate::sys::files::owned;
+use crate::sys::signals::SignalsBlocked;
 
 use super::vfork_child::{self, Failure, Orders};
 use super::{IdMaps, Init, Launch, LaunchError, link, raw};
@@ -105,30 +105,19 @@ fn start(
         ],
         failure: None,
     };
-    let stack = Stack::new()?;
-    let mut pidfd: i32 = -1;
-    let mut args = CloneArgs {
-        flags: launch.namespaces | flag::PIDFD | flag::VM | flag::VFORK,
-        pidfd: &raw mut pidfd as u64,
-        // No exit signal, so that a failed launch disturbs nobody. The exec gives init one: a wait loop of the
-        // caller's may take it, which `reap` allows for.
-        stack: stack.0 as u64,
-        stack_size: STACK as u64,
-        ..CloneArgs::default()
-    };
-    if let Some(cgroup) = &launch.cgroup {
-        args.flags |= flag::INTO_CGROUP;
-        args.cgroup = u64::from(raw(cgroup).cast_unsigned());
-    }
+    let from_errno = |sys::Errno(errno)| io::Error::from_raw_os_error(errno);
+    let mut stack = Mapping::new(STACK).map_err(from_errno)?;
+    let cgroup = launch.cgroup.as_ref().map(raw);
     // A handler of the caller's that ran in the child would run in the caller's memory.
     let blocked = SignalsBlocked::new();
-    // SAFETY: a fresh stack; `run` never returns and keeps to raw calls; `orders` outlives the child's use of it.
-    let cloned = unsafe { clone_on_stack(&args, vfork_child::run, (&raw mut orders).cast()) };
+    // No exit signal, so that a failed launch disturbs nobody. The exec gives init one: a wait loop of the caller's may take
+    // it, which `reap` allows for.
+    // SAFETY: `run` keeps to raw calls.
+    let cloned =
+        unsafe { clone::vfork(launch.namespaces, cgroup, &mut stack, &mut orders, vfork_child::run) };
     drop(blocked);
-    let from_errno = |sys::Errno(errno)| io::Error::from_raw_os_error(errno);
-    let pid = cloned.map_err(|errno| LaunchError::Clone(from_errno(errno)))?;
-    // SAFETY: the kernel has just put a fresh descriptor there.
-    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    let (pid, pidfd) = cloned.map_err(|errno| LaunchError::Clone(from_errno(errno)))?;
+    let pidfd = owned(pidfd);
     let namespaced = launch.namespaces & flag::NEWPID != 0;
     let init = Init { pid, pidfd, link: ours, namespaced, network: None };
     drop(theirs);
@@ -166,29 +155,4 @@ fn program() -> io::Result<BorrowedFd<'static>> {
     let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(&file, seals)?;
     Ok(PROGRAM.get_or_init(|| file).as_fd())
-}
-
-/// Memory for the child's stack; returned when the child has left it.
-struct Stack(*mut std::ffi::c_void);
-
-impl Stack {
-    fn new() -> io::Result<Stack> {
-        // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let start = unsafe {
-            rustix::mm::mmap_anonymous(
-                std::ptr::null_mut(),
-                STACK,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | MapFlags::STACK,
-            )?
-        };
-        Ok(Stack(start))
-    }
-}
-
-impl Drop for Stack {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `new`; the child has executed or exited, so nobody stands on it.
-        let _ = unsafe { rustix::mm::munmap(self.0, STACK) };
-    }
 }

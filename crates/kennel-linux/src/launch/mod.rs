@@ -72,19 +72,6 @@ pub enum LaunchError {
     Prepare(#[from] io::Error),
 }
 
-impl LaunchError {
-    /// Whether this says that namespaces are denied here, as opposed to something having run out.
-    #[must_use]
-    pub fn denied(&self) -> bool {
-        let (LaunchError::Clone(error) | LaunchError::IdMaps(error)) = self else { return false };
-        matches!(
-            error.raw_os_error(),
-            // ENOSPC: user.max_user_namespaces is 0. EINVAL, ENOSYS: built without, or clone3 filtered.
-            Some(libc::EPERM | libc::EACCES | libc::ENOSPC | libc::EUSERS | libc::EINVAL | libc::ENOSYS)
-        )
-    }
-}
-
 /// What both ways need.
 pub struct Launch<'a> {
     /// clone3's namespace flags.

@@ -32,13 +32,7 @@ pub(super) enum Failure {
 }
 
 /// The child's whole life.
-///
-/// # Safety
-/// `orders` must point to [`Orders`] that stay in place until the exec or the exit; only for
-/// `clone_on_stack`.
-pub(super) unsafe extern "C" fn run(orders: *mut u8) -> ! {
-    // SAFETY: the launcher passes its own orders and is suspended meanwhile.
-    let orders = unsafe { &mut *orders.cast::<Orders>() };
+pub(super) fn run(orders: &mut Orders) -> ! {
     if let Some(ids) = orders.ids
         && let Err(errno) = ids.write().and_then(|written| keep_capabilities(!written))
     {
@@ -49,11 +43,7 @@ pub(super) unsafe extern "C" fn run(orders: *mut u8) -> ! {
         let _ = sys::setpgid(0, 0);
     }
     let errno = match arrange(orders) {
-        Ok(program) => {
-            let environment = [core::ptr::null::<u8>()];
-            // SAFETY: both arrays end in null; the strings are the launcher's.
-            unsafe { sys::execveat(program, orders.arguments.as_ptr(), environment.as_ptr()) }
-        }
+        Ok(program) => sys::execveat(program, &orders.arguments, &[core::ptr::null()]),
         Err(errno) => errno,
     };
     orders.failure = Some(Failure::Exec(errno));

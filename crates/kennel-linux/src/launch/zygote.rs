@@ -6,16 +6,19 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use kennel_init::child::clone::flag;
 use kennel_init::child::zygote::{ANSWER_LENGTH, Answer, MAP_LENGTH, Request, give_back};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
+use rustix::thread::{CapabilitySets, SecureComputingMode};
 
 use super::{Init, Launch, LaunchError, exec, link};
 
@@ -23,6 +26,8 @@ use super::{Init, Launch, LaunchError, exec, link};
 #[derive(Debug)]
 pub struct Zygote {
     caller: CallerIdentity,
+    /// The number of the one that lends nothing, to look at.
+    pid: AtomicI32,
     /// Requests are made one after the other.
     process: Mutex<Option<Init>>,
     /// One that lends networks. It lives in a user namespace of its own, which has power over these networks and maps no user
@@ -31,13 +36,21 @@ pub struct Zygote {
 }
 
 /// A network with a loopback and nothing else that a zygote has lent, and takes back when this is dropped: when the sandbox has
-/// ended, whose it was.
+/// ended, whose it was. Unless it is known that nobody has had a socket in it, it is thrown away then.
 #[derive(Debug)]
 pub struct LentNetwork {
+    untouched: bool,
     number: u32,
     zygote: Weak<Zygote>,
     /// Which process has lent it.
     lender: i32,
+}
+
+impl LentNetwork {
+    /// All that could have made a socket in it has ended, and none was asked for.
+    pub fn nobody_touched_it(&mut self) {
+        self.untouched = true;
+    }
 }
 
 impl Drop for LentNetwork {
@@ -50,7 +63,7 @@ impl Drop for LentNetwork {
         if let Some(lender) = lender.as_ref().filter(|lender| lender.pid == self.lender) {
             // Should there be no room for the message, the network is not used again.
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            let _ = rustix::net::send(&lender.link, &give_back(self.number), flags);
+            let _ = rustix::net::send(&lender.link, &give_back(self.number, self.untouched), flags);
         }
     }
 }
@@ -63,22 +76,23 @@ static CURRENT: Mutex<Weak<Zygote>> = Mutex::new(Weak::new());
 /// When there is no process to be had.
 pub fn start() -> Result<Arc<Zygote>, LaunchError> {
     let mut current = locked(&CURRENT);
-    if let Some(zygote) = current.upgrade().filter(|zygote| zygote.serves_this_process()) {
+    if let Some(zygote) = current.upgrade().filter(|zygote| zygote.serves_this_thread()) {
         return Ok(zygote);
     }
     let caller = CallerIdentity::of_this_process()?;
-    let process = Mutex::new(Some(exec::zygote()?));
-    let zygote = Arc::new(Zygote { caller, process, lender: Mutex::new(None) });
+    let process = start_process()?;
+    let pid = AtomicI32::new(process.pid);
+    let zygote =
+        Arc::new(Zygote { caller, pid, process: Mutex::new(Some(process)), lender: Mutex::new(None) });
     *current = Arc::downgrade(&zygote);
     Ok(zygote)
 }
 
-/// The one that runs, if it can stand in for this process: not after a fork, nor for a process that has become somebody
-/// else or gone elsewhere since.
+/// The one that runs, if it can stand in for this thread.
 #[must_use]
 pub fn current() -> Option<Arc<Zygote>> {
     let zygote = locked(&CURRENT).upgrade()?;
-    zygote.serves_this_process().then_some(zygote)
+    zygote.serves_this_thread().then_some(zygote)
 }
 
 /// What a process shares with its zygote for as long as the zygote can make sandboxes for it.
@@ -87,8 +101,37 @@ struct CallerIdentity {
     pid: u32,
     user: u32,
     group: u32,
-    /// The mount namespace, and `/` in it.
-    places: [(u64, u64); 2],
+    /// The mount and the user namespace, and `/`.
+    places: [(u64, u64); 3],
+    /// What this thread has been deprived of.
+    confinement: Confinement,
+}
+
+/// What a thread has taken from itself, as far as the kernel tells it. Its Landlock domain the kernel does not tell; see
+/// [`Zygote::is_outside`].
+#[derive(Debug, PartialEq, Eq)]
+struct Confinement {
+    no_new_privileges: bool,
+    /// How many seccomp filters it has, or that it may not ask.
+    filters: Option<u32>,
+    capabilities: CapabilitySets,
+}
+
+impl Confinement {
+    fn of_this_thread() -> io::Result<Confinement> {
+        let has_filter = rustix::thread::secure_computing_mode() != Ok(SecureComputingMode::Disabled);
+        Ok(Confinement {
+            no_new_privileges: rustix::thread::no_new_privs()?,
+            filters: if has_filter { filters() } else { Some(0) },
+            capabilities: rustix::thread::capabilities(None)?,
+        })
+    }
+}
+
+/// How many seccomp filters this thread has. A line of Linux 5.9.
+fn filters() -> Option<u32> {
+    let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"))?.trim().parse().ok()
 }
 
 impl CallerIdentity {
@@ -98,14 +141,27 @@ impl CallerIdentity {
             pid: std::process::id(),
             user: rustix::process::geteuid().as_raw(),
             group: rustix::process::getegid().as_raw(),
-            places: [place("/proc/thread-self/ns/mnt")?, place("/")?],
+            places: [place("/proc/thread-self/ns/mnt")?, place("/proc/thread-self/ns/user")?, place("/")?],
+            confinement: Confinement::of_this_thread()?,
         })
     }
 }
 
 impl Zygote {
-    fn serves_this_process(&self) -> bool {
-        CallerIdentity::of_this_process().is_ok_and(|own| own == self.caller)
+    /// Whether it can stand in for the thread that asks: not after a fork, nor for one that has become somebody else, gone
+    /// elsewhere or confined itself since.
+    #[must_use]
+    pub fn serves_this_thread(&self) -> bool {
+        CallerIdentity::of_this_process().is_ok_and(|own| own == self.caller) && !self.is_outside()
+    }
+
+    /// Whether the zygote is outside of what this thread may look into. A thread that enters a Landlock domain of its own may not
+    /// trace, nor see the program of, a process that is not in it: the zygote was started before. (One that was confined
+    /// already when it started the zygote has handed its domain down.) A zygote that is dead is outside of nothing, and the next is
+    /// this thread's child, in its domain.
+    fn is_outside(&self) -> bool {
+        let exe = format!("/proc/{}/exe", self.pid.load(Ordering::Relaxed));
+        matches!(rustix::fs::readlink(exe, Vec::new()), Err(Errno::ACCESS | Errno::PERM))
     }
 
     /// The numbers of its processes, for whoever watches them.
@@ -131,7 +187,6 @@ impl Zygote {
         streams: [BorrowedFd; 3],
     ) -> Result<Init, LaunchError> {
         let mut process = locked(if launch.network { &self.lender } else { &self.process });
-        let (ours, theirs) = link()?;
         // Several users are mapped by others; [`Zygote::serves`] says so.
         let (user, group) = launch.ids.texts().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
         let request = Request {
@@ -142,30 +197,45 @@ impl Zygote {
             group: padded(group)?,
         };
         let [input, output, errors] = streams;
-        let mut fds = vec![theirs.as_fd(), input, output, errors];
-        fds.extend(launch.cgroup);
-        let answered = match process.as_ref().map(|process| ask(&process.link, &request, &fds)) {
+        // With a link of its own each time: one that was cloned for an answer that did not come ends when its link does.
+        let ask = |zygote: &Init| -> io::Result<_> {
+            let (ours, theirs) = link()?;
+            let mut fds = vec![theirs.as_fd(), input, output, errors];
+            fds.extend(launch.cgroup);
+            Ok((ask(&zygote.link, &request, &fds)?, ours))
+        };
+        let ((answer, pidfd), ours) = match process.as_ref().map(ask) {
             Some(Ok(answered)) => answered,
-            // It has died, or was killed: whatever it was asked last, nobody has heard of.
+            // It is not the zygote's fault.
+            Some(Err(error)) if error.kind() == io::ErrorKind::QuotaExceeded => return Err(error.into()),
+            // It has died, was killed or stands still: whatever it was asked last, nobody has heard of.
             Some(Err(_)) | None => {
                 if let Some(dead) = process.take() {
                     end(dead);
                 }
-                let fresh = process.insert(exec::zygote()?);
-                ask(&fresh.link, &request, &fds)?
+                let fresh = process.insert(start_process()?);
+                if !launch.network {
+                    self.pid.store(fresh.pid, Ordering::Relaxed);
+                }
+                ask(fresh)?
             }
         };
-        match answered {
-            (Answer::Cloned { pid, network }, Some(pidfd)) => {
+        match answer {
+            Answer::Cloned { pid, network } => {
+                let pidfd = pidfd.map_or_else(|| child(pid), Ok)?;
                 let lender = process.as_ref().map_or(0, |process| process.pid);
                 // Not one that is dropped here, under the lock that its end takes.
-                let lent = || LentNetwork { number: network, zygote: Arc::downgrade(self), lender };
+                let lent = || LentNetwork {
+                    untouched: false,
+                    number: network,
+                    zygote: Arc::downgrade(self),
+                    lender,
+                };
                 let network = (network != 0).then(lent);
                 let namespaced = launch.namespaces & flag::NEWPID != 0;
                 Ok(Init { pid, pidfd, link: ours, namespaced, network })
             }
-            (Answer::Cloned { .. }, None) => Err(LaunchError::Prepare(io::ErrorKind::InvalidData.into())),
-            (Answer::Refused(errno), _) => Err(LaunchError::Clone(io::Error::from_raw_os_error(errno))),
+            Answer::Refused(errno) => Err(LaunchError::Clone(io::Error::from_raw_os_error(errno))),
         }
     }
 }
@@ -181,6 +251,31 @@ impl Drop for Zygote {
             }
         }
     }
+}
+
+/// Nobody waits for a zygote without an end: one that neither takes a request nor answers for so long is replaced.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+
+fn start_process() -> Result<Init, LaunchError> {
+    use rustix::net::sockopt::{Timeout, set_socket_timeout};
+    let process = exec::zygote()?;
+    for way in [Timeout::Send, Timeout::Recv] {
+        set_socket_timeout(&process.link, way, Some(ANSWERS_WITHIN)).map_err(io::Error::from)?;
+    }
+    Ok(process)
+}
+
+/// A descriptor for a child of this process. Where the system waits for children by itself, because nobody else does, another
+/// process may have the number by now: that is nobody's child here.
+fn child(pid: i32) -> io::Result<OwnedFd> {
+    use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
+    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+    waitid(
+        WaitId::PidFd(pidfd.as_fd()),
+        WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT,
+    )?;
+    Ok(pidfd)
 }
 
 /// Ends a zygote. The end of its link tells it to; one that stands still is killed, by whoever still may.
@@ -209,7 +304,7 @@ fn ask(link: &OwnedFd, request: &Request, fds: &[BorrowedFd]) -> io::Result<(Ans
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let request = request.encode();
-    retry_on_intr(|| sendmsg(link, &[io::IoSlice::new(&request)], &mut control, SendFlags::NOSIGNAL))?;
+    crate::link::passing(|| sendmsg(link, &[io::IoSlice::new(&request)], &mut control, SendFlags::NOSIGNAL))?;
     let mut message = [0; ANSWER_LENGTH];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -66,7 +66,7 @@ pub(super) fn make(steps: &mut Steps, caller: &Caller, early: bool) {
         steps.add(Step::Symlink { path: inside(name), points_to }, reason);
     }
     steps.add(Step::MakeDir { path: inside("pts"), mode: 0o755 }, reason);
-    steps.add(Step::Devpts { target: inside("pts") }, reason);
+    steps.add(Step::Devpts { target: inside("pts"), most: crate::shared::TERMINALS }, reason);
     steps.add(Step::MakeDir { path: inside("shm"), mode: 0o755 }, reason);
     steps.add(Step::Private { target: inside("shm"), name: c"shm".into(), mode: 0o1777 }, reason);
 }

@@ -5,24 +5,23 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use kennel_init::plan::{Access, Step};
+use kennel_policy::policy::UNSAID_TMP_BYTES;
 
-use super::{Basis, PlanError, Steps, Tier, c_path, devices, users};
+use super::{Basis, PlanError, Steps, c_path, devices, procfs, users};
 use crate::additions::{OwnFile, own_folder};
 use crate::landlock::{Abi, Place, Right};
-use crate::resolve::{Kind, OWN_DEVICES, Point, Resolved, Source, State, Zone};
+use crate::resolve::{Kind, OWN_DEVICES, Point, Resolved, Source, State, WrittenFile, Zone};
 
-/// What the private /tmp and /dev/shm hold unless the policy says otherwise.
-const SCRATCH_BYTES: u64 = 2 << 30;
-/// And how many files.
+/// How many files the private /tmp and /dev/shm hold.
 const SCRATCH_INODES: u64 = 256 << 10;
 /// A tree that only holds mount points.
 const SKELETON_BYTES: u64 = 16 << 20;
 
 /// Adds the mount steps; returns what Landlock is to allow on top.
 pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, PlanError> {
-    let Basis { policy, resolved, caller, tier, .. } = *basis;
+    let Basis { policy, resolved, caller, .. } = *basis;
     let points = &resolved.points;
-    let scratch = policy.limits.tmp_size.unwrap_or(SCRATCH_BYTES);
+    let scratch = policy.limits.tmp_size.unwrap_or(UNSAID_TMP_BYTES);
     steps.add(Step::PrivateMounts, "every sandbox");
     users::root_owns(steps, basis);
     let own_root = root(steps, resolved, scratch)?;
@@ -57,7 +56,9 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
             continue;
         }
         let made_anew = above.last().is_some_and(|last| last.is_made_anew());
-        let on_host = above.last().is_some_and(|last| matches!(last.state, State::Host { .. }));
+        let on_host = above.last().is_some_and(|last| {
+            matches!(last.state, State::Host { .. } | State::Cache { lower: Some(_), .. })
+        });
         let target = c_path(&point.path)?;
         let stand = |kind: Kind, steps: &mut Steps| {
             if made_anew {
@@ -81,7 +82,7 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
                     .iter()
                     .any(|above| matches!(above.state, State::Host { write: true, .. } | State::Layer(_)));
                 if *write && !inherits {
-                    places.push(place(&point.path, source.kind, Right::Write)?);
+                    places.push(place(&point.path, source.kind, right_to_write(resolved, source))?);
                 }
             }
             State::Device(source) => {
@@ -93,18 +94,38 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
                     devices::device(steps, c_path(&source.path)?, target, source.identity, !own_root, reason);
                 }
             }
+            State::Cache { lower, layer } => {
+                stand(Kind::Folder, steps);
+                match lower {
+                    Some(lower) => {
+                        let step = Step::LayeredFolder {
+                            target,
+                            source: c_path(&lower.path)?,
+                            identity: lower.identity,
+                            layer: c_path(&layer.path)?,
+                            layer_identity: layer.identity,
+                        };
+                        steps.add(step, &point.reason);
+                    }
+                    None => bind(steps, layer, target, Access::Write, true, &point.reason)?,
+                }
+                places.push(place(&point.path, Kind::Folder, Right::Write)?);
+            }
             State::Frozen { .. } => steps.add(Step::Freeze { target }, &point.reason),
             State::Masked { file } => {
                 stand(Kind::File, steps);
-                let contents = basis.additions.masked(file).to_vec();
-                steps.add(Step::CoverFile { target, contents }, &point.reason);
+                let step = match basis.additions.masked(file) {
+                    Some(contents) => Step::CoverFile { target, contents: contents.to_vec() },
+                    None => Step::MaskFile { target },
+                };
+                steps.add(step, &point.reason);
             }
             // Only the root itself is one.
             State::Layer(_) => continue,
             // Until all mounts are made, init looks them up there.
             State::Hidden { .. } if point.path == Path::new("/proc") => {
                 stand(Kind::Folder, steps);
-                proc(steps, resolved, tier, Zone::Proc.reason());
+                procfs::make(steps, basis, Zone::Proc.reason());
                 hidden_last = Some((target, &point.reason));
             }
             State::Hidden { kind: Kind::File } if on_host || !absent_from_dev(point) => {
@@ -126,7 +147,10 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
                 }
                 let (size, mode) = match zone {
                     Zone::Proc => {
-                        proc(steps, resolved, tier, &point.reason);
+                        procfs::make(steps, basis, &point.reason);
+                        if procfs::can_be_written(basis) {
+                            places.push(place(&point.path, Kind::Folder, Right::Write)?);
+                        }
                         above.push(point);
                         continue;
                     }
@@ -150,6 +174,22 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
                         above.push(point);
                         continue;
                     }
+                    Zone::Home | Zone::Closed { .. } => {
+                        let closed = *zone != Zone::Home;
+                        if closed && !shows_something(points, index) {
+                            steps.add(Step::MaskDir { target }, &point.reason);
+                        } else {
+                            let name = super::c_string(format!("home-{index}").as_ref(), "a folder")?;
+                            let mode = if closed { 0o755 } else { 0o700 };
+                            steps.add(Step::Private { target: target.clone(), name, mode }, &point.reason);
+                            match closed {
+                                true => sealed.push((target, &point.reason)),
+                                false => places.push(place(&point.path, Kind::Folder, Right::Write)?),
+                            }
+                        }
+                        above.push(point);
+                        continue;
+                    }
                     Zone::Memory { size } => (size.unwrap_or(scratch), 0o1777),
                     Zone::Rebuilt | Zone::Root => (SKELETON_BYTES, 0o755),
                 };
@@ -170,9 +210,9 @@ pub(super) fn mounts(steps: &mut Steps, basis: &Basis) -> Result<Vec<Place>, Pla
         let (target, contents) = (c_path(path)?, contents.as_bytes().to_vec());
         steps.add(Step::CoverFile { target, contents }, "the network gate resolves names");
     }
-    for (path, contents) in &resolved.written {
+    for WrittenFile { path, contents, mode, reason } in &resolved.written {
         let (path, contents) = (c_path(path)?, contents.clone());
-        steps.add(Step::WriteFile { path, contents, mode: 0o444 }, Zone::Sys.reason());
+        steps.add(Step::WriteFile { path, contents, mode: *mode }, reason);
     }
     own_files(steps, basis)?;
     users::files(steps, basis, &mut places)?;
@@ -258,24 +298,6 @@ fn own_files(steps: &mut Steps, basis: &Basis) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn proc(steps: &mut Steps, resolved: &Resolved, tier: Tier, reason: &str) {
-    let target = c"/proc".to_owned();
-    match tier {
-        Tier::HostProc => {
-            let (source, identity) = (target.clone(), kennel_init::plan::Identity::default());
-            let step = Step::Bind { source, identity, target, access: Access::Read, early: false };
-            steps.add(step, "best effort: the host's /proc");
-        }
-        _ => steps.add(Step::Proc { target, write: resolved.nested }, reason),
-    }
-    for target in &resolved.kernel_state {
-        steps.add(
-            Step::MaskFile { target: target.clone() },
-            "sandboxes may not see the state of the host's kernel",
-        );
-    }
-}
-
 fn bind(
     steps: &mut Steps,
     source: &Source,
@@ -331,7 +353,12 @@ fn links(steps: &mut Steps, resolved: &Resolved) -> Result<(), PlanError> {
             .ancestors()
             .skip(1)
             .find_map(|above| resolved.points.binary_search_by(|point| point.path.as_path().cmp(above)).ok());
-        let anew = nearest.is_some_and(|index| resolved.points[index].is_made_anew());
+        let anew = nearest.is_some_and(|index| match resolved.points[index].state {
+            // In one that shows nothing there is no place for a link, and nothing that it could lead to.
+            State::Hidden { .. } => shows_something(&resolved.points, index),
+            State::Fresh(_) => true,
+            _ => false,
+        });
         if anew && made.insert(path) {
             let step = Step::Symlink { path: c_path(path)?, points_to: c_path(points_to)? };
             steps.add(step, "a link on the way to what is listed");
@@ -342,6 +369,11 @@ fn links(steps: &mut Steps, resolved: &Resolved) -> Result<(), PlanError> {
 
 fn place(path: &Path, kind: Kind, right: Right) -> Result<Place, PlanError> {
     Ok(Place { path: c_path(path)?, folder: kind == Kind::Folder, right })
+}
+
+/// What may be done in a place that can be written.
+fn right_to_write(resolved: &Resolved, source: &Source) -> Right {
+    if resolved.without_links.contains(&source.path) { Right::Files } else { Right::Write }
 }
 
 /// Without namespaces: what Landlock alone can express, or an error for what it cannot. It only ever adds rights
@@ -377,9 +409,11 @@ pub(super) fn landlock_only(basis: &Basis) -> Result<Vec<Place>, PlanError> {
                 return Err(PlanError::NotWithLandlock { rule });
             }
             State::Host { source, .. } if source.path != point.path => return cannot(),
-            State::Layer(_) | State::Frozen { .. } | State::Masked { .. } => return cannot(),
+            State::Layer(_) | State::Cache { .. } | State::Frozen { .. } | State::Masked { .. } => {
+                return cannot();
+            }
             State::Host { source, write } => {
-                let right = if *write { Right::Write } else { Right::Read };
+                let right = if *write { right_to_write(resolved, source) } else { Right::Read };
                 let above = resolved.points.iter().any(|other| {
                     point.path != other.path
                         && point.path.starts_with(&other.path)
@@ -400,7 +434,9 @@ pub(super) fn landlock_only(basis: &Basis) -> Result<Vec<Place>, PlanError> {
                 }
             }
             State::Device(source) => places.push(place(&point.path, source.kind, Right::Devices)?),
-            State::Fresh(Zone::Memory { .. } | Zone::Rebuilt) => return cannot(),
+            State::Fresh(Zone::Memory { .. } | Zone::Rebuilt | Zone::Home | Zone::Closed { .. }) => {
+                return cannot();
+            }
             State::Fresh(_) => {}
         }
     }

@@ -9,11 +9,52 @@ use std::ffi::CStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::{Planned, Step};
+use kennel_init::child::sys::MAX_FDS;
+
+use super::{Caller, PlanError, Planned, Step, Steps, devices, working_directory};
+
+/// What is left of the set-up of a job, after what has been performed of another's; `None` if that does not belong to it, or
+/// what is left cannot be bound any more.
+#[must_use]
+pub fn left_of_job(performed: &[Planned], job: &[Planned]) -> Option<Vec<Planned>> {
+    let is_held = |planned: &&Planned| matches!(planned.step, Step::HoldHost { .. });
+    let is_own = |planned: &&Planned| {
+        !matches!(planned.step, Step::HoldHost { .. } | Step::EnterNetwork | Step::Later)
+    };
+    let done: Vec<Planned> = performed.iter().filter(is_own).cloned().collect();
+    let held: Vec<Planned> = performed.iter().filter(is_held).cloned().collect();
+    let anew = done.iter().any(|planned| matches!(planned.step, Step::TmpfsRoot { .. }));
+    steps_left(&done, job).filter(|left| can_be_bound(left, &held, anew))
+}
+
+/// All that comes late: what is left of the set-up, the descriptors of these numbers, the streams that are the sandbox's own, and
+/// where the command starts.
+///
+/// # Errors
+/// When a name cannot be passed to the kernel.
+pub fn late_part(
+    left: Vec<Planned>,
+    numbers: &[u32],
+    caller: &Caller,
+    workdir: Option<&Path>,
+) -> Result<Vec<Planned>, PlanError> {
+    let mut steps = left;
+    for some in numbers.chunks(MAX_FDS) {
+        let reason = "the command's streams, and the descriptors that it keeps".to_owned();
+        steps.push(Planned { step: Step::TakeDescriptors { numbers: some.to_vec() }, reason });
+    }
+    let mut own = Steps(steps);
+    devices::streams(&mut own, caller);
+    devices::terminal(&mut own, caller);
+    if let Some(path) = workdir {
+        own.0.push(working_directory(path)?);
+    }
+    Ok(own.0)
+}
 
 /// How many steps of a set-up can be performed before the job is known: all that come before the mounts are sealed.
 #[must_use]
-pub fn steps_ahead(steps: &[Planned]) -> usize {
+pub(super) fn steps_ahead(steps: &[Planned]) -> usize {
     let seals = |planned: &Planned| {
         matches!(planned.step, Step::ReadOnly { .. } | Step::PivotRoot | Step::SealMounts)
     };
@@ -23,7 +64,7 @@ pub fn steps_ahead(steps: &[Planned]) -> usize {
 /// The folders of the host's that these steps cover, and from which a late step may bind. Where the root is made anew the host's
 /// tree is there until the end.
 #[must_use]
-pub fn covered_folders(steps: &[Planned]) -> Vec<Planned> {
+pub(super) fn covered_folders(steps: &[Planned]) -> Vec<Planned> {
     if !steps.iter().any(|planned| matches!(planned.step, Step::HostRoot { .. })) {
         return Vec::new();
     }
@@ -38,27 +79,29 @@ pub fn covered_folders(steps: &[Planned]) -> Vec<Planned> {
         step: Step::HoldHost { path: path.clone() },
         reason: reason.to_owned(),
     };
-    covered.filter(own).take(kennel_init::child::MOST_HELD).map(step).collect()
+    covered.filter(own).take(kennel_init::child::MAX_HELD).map(step).collect()
 }
 
 /// Whether all that is left can be bound, with these folders held: what else is covered cannot be reached any more.
-#[must_use]
-pub fn can_be_bound(left: &[Planned], held: &[Planned], root_anew: bool) -> bool {
-    left.iter().all(|planned| match &planned.step {
-        Step::Bind { source, early: true, .. } if !root_anew => held.iter().any(|held| match &held.step {
+fn can_be_bound(left: &[Planned], held: &[Planned], root_anew: bool) -> bool {
+    let is_held = |source: &CStr| {
+        held.iter().any(|held| match &held.step {
             Step::HoldHost { path } => {
                 let rest = source.to_bytes().strip_prefix(path.to_bytes());
                 rest.is_some_and(|rest| rest.starts_with(b"/"))
             }
             _ => false,
-        }),
+        })
+    };
+    left.iter().all(|planned| match &planned.step {
+        Step::Bind { source, early: true, .. } if !root_anew => is_held(source),
+        Step::LayeredFolder { source, layer, .. } if !root_anew => is_held(source) && is_held(layer),
         _ => true,
     })
 }
 
 /// What is left of `job` after `done`; `None` if what was done does not belong to it.
-#[must_use]
-pub fn steps_left(done: &[Planned], job: &[Planned]) -> Option<Vec<Planned>> {
+fn steps_left(done: &[Planned], job: &[Planned]) -> Option<Vec<Planned>> {
     let (mounts, rest) = job.split_at(steps_ahead(job));
     let mut done_rest = done.iter();
     let mut next = done_rest.next();
@@ -86,13 +129,14 @@ pub fn steps_left(done: &[Planned], job: &[Planned]) -> Option<Vec<Planned>> {
 fn place(step: &Step) -> Option<&Path> {
     let path: &CStr = match step {
         Step::Bind { target, .. }
+        | Step::LayeredFolder { target, .. }
         | Step::Tmpfs { target, .. }
         | Step::Private { target, .. }
         | Step::MaskDir { target }
         | Step::MaskFile { target }
         | Step::CoverFile { target, .. }
-        | Step::Proc { target, .. }
-        | Step::Devpts { target } => target,
+        | Step::Proc { target }
+        | Step::Devpts { target, .. } => target,
         Step::MakeDir { path, .. }
         | Step::MakeFile { path }
         | Step::Symlink { path, .. }

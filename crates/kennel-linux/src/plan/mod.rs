@@ -1,9 +1,13 @@
 //! From what a policy means to the exact steps: pure, so that a test compares plans and `kennel plan` prints them.
 
 mod devices;
+pub mod end;
 mod files;
 pub mod late;
+pub mod need;
 mod no_network;
+mod procfs;
+mod shares;
 mod users;
 
 use std::ffi::{CString, OsStr, OsString};
@@ -13,6 +17,7 @@ use std::path::{Path, PathBuf};
 pub use kennel_init::plan::Plan;
 use kennel_init::plan::{Command, Identity, Planned, Step, Terminal};
 use kennel_policy::policy::{NetworkMode, NoNetwork, Policy, SeccompProfile, UnixSockets};
+use rustix::process::Resource;
 
 use crate::additions::Additions;
 use crate::guard;
@@ -116,31 +121,7 @@ pub fn opening(policy: &Policy, tier: Tier, network: Option<&NetworkPlan>) -> Ve
     if let Some(network) = network {
         doors(&mut steps, network);
     }
-    // In the time in which the rest of the plan is made; without a network it is part of that.
-    if !steps.0.is_empty() {
-        namespace_limits(&mut steps);
-    }
     steps.0
-}
-
-/// What all inside together may have of what the kernel counts for each user, by the names of the kernel's files: half of
-/// it, so that one sandbox does not use up what others of the same user need.
-fn namespace_limits(steps: &mut Steps) {
-    const REASON: &str = "other programs of the same user need some too";
-    // The kernel's default is 128.
-    let instances = Step::NamespaceLimit {
-        file: c"max_inotify_instances".into(),
-        value: 64,
-        half_of: CString::default(),
-    };
-    // Where nobody says, half of what kernels before 5.11 give.
-    let watches = Step::NamespaceLimit {
-        file: c"max_inotify_watches".into(),
-        value: 4096,
-        half_of: c"/proc/sys/fs/inotify/max_user_watches".into(),
-    };
-    steps.add(instances, REASON);
-    steps.add(watches, REASON);
 }
 
 /// All that the set-up depends on.
@@ -179,9 +160,6 @@ pub struct Basis<'a> {
 pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
     let Basis { policy, resolved, abi, tier, .. } = *basis;
     let mut steps = Steps::default();
-    if tier != Tier::LandlockOnly && !opened {
-        namespace_limits(&mut steps);
-    }
     let places = match tier {
         Tier::Full | Tier::HostProc => files::mounts(&mut steps, basis)?,
         Tier::LandlockOnly => files::landlock_only(basis)?,
@@ -192,6 +170,7 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
     devices::terminal(&mut steps, basis.caller);
     steps.0.push(working_directory(resolved.workdir.as_deref().unwrap_or(Path::new("/")))?);
     limits(&mut steps, policy, basis.rlimits);
+    shares::limits(&mut steps, tier);
     if basis.born_in_network {
         steps.add(Step::BornInNetwork, "a network of the sandbox's own");
     }
@@ -232,21 +211,26 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
         Some(_) => users::capabilities(&mut steps),
         None => steps.add(Step::DropCapabilities, "every sandbox"),
     }
+    // Where the guard cannot say which sockets are the sandbox's own, and none of the host's is listed, there are none at all.
+    let own_only = resolved.guard.sockets.as_ref().is_some_and(|sockets| sockets.allowed.is_empty());
+    let no_guard = !basis.asks || (tier == Tier::LandlockOnly && policy.network.mode.is_gated());
+    let unix_sockets = if own_only && no_guard { UnixSockets::None } else { policy.network.unix_sockets };
     let must_ask = resolved.guard.asks() != guard::Asks::No;
     let asks = basis.asks && (must_ask || policy.process.seccomp != SeccompProfile::None);
     let wish = seccomp::FilterSpec {
         nested_namespaces: nested,
         profile: policy.process.seccomp,
-        unix_sockets: policy.network.unix_sockets,
+        unix_sockets,
         inet_sockets: match (tier, policy.network.mode) {
             (Tier::Full | Tier::HostProc, _) | (_, NetworkMode::Host) => seccomp::Inet::All,
-            (Tier::LandlockOnly, NetworkMode::AllowList) => seccomp::Inet::Tcp,
+            (Tier::LandlockOnly, NetworkMode::AllowList | NetworkMode::Public) => seccomp::Inet::Tcp,
             (Tier::LandlockOnly, NetworkMode::None) => seccomp::Inet::None,
         },
         writes_host: resolved.writes_host(),
         keeps_attributes: tier == Tier::LandlockOnly && !resolved.writes_host(),
         asks,
         several_users: basis.users.is_some(),
+        watches_network: basis.born_in_network,
     };
     let guarded = if asks { guard::filter_rules(&resolved.guard) } else { seccomp::Additions::default() };
     if let Some(program) = seccomp::filter(&wish, &guarded) {
@@ -264,17 +248,8 @@ pub fn set_up(opened: bool, basis: &Basis) -> Result<Vec<Planned>, PlanError> {
 ///
 /// # Errors
 /// When the path cannot be passed to the kernel.
-pub fn working_directory(path: &Path) -> Result<Planned, PlanError> {
+fn working_directory(path: &Path) -> Result<Planned, PlanError> {
     Ok(Planned { step: Step::ChangeDir { path: c_path(path)? }, reason: "the working directory".to_owned() })
-}
-
-/// The steps for streams that are the sandbox's own, where it stands already.
-#[must_use]
-pub fn late_streams(caller: &Caller) -> Vec<Planned> {
-    let mut steps = Steps::default();
-    devices::streams(&mut steps, caller);
-    devices::terminal(&mut steps, caller);
-    steps.0
 }
 
 /// Without a network of its own, an allow list leaves the proxy's port and no other. Landlock knows TCP since Linux 6.7.
@@ -292,11 +267,11 @@ fn proxy_only(
     if !policy.network.relays.is_empty() {
         return Err(not_here("a proxy of the host's as the only way out"));
     }
-    if policy.network.mode != NetworkMode::AllowList {
+    if !policy.network.mode.is_gated() {
         return Ok(None);
     }
     // The guard connects on the command's behalf, and Landlock does not hold the guard.
-    if policy.network.unix_sockets == UnixSockets::Listed {
+    if policy.network.unix_sockets == UnixSockets::Listed && !policy.network.allow_unix_sockets.is_empty() {
         return Err(not_here("listed unix sockets together with an allow list of hosts"));
     }
     let shared = network.and_then(|network| network.shared.as_ref());
@@ -314,13 +289,10 @@ fn doors(steps: &mut Steps, network: &NetworkPlan) {
         steps.add(Step::Netlink { protocol: batch.protocol, messages, acknowledgements }, reason);
     }
     for listener in &network.listeners {
-        const SOL_SOCKET: u32 = 1;
-        const SO_REUSEADDR: u32 = 2;
-        const IPPROTO_IPV6: u32 = 41;
-        const IPV6_V6ONLY: u32 = 26;
-        let mut options = vec![[SOL_SOCKET, SO_REUSEADDR, 1]];
+        let on = |level: i32, name: i32| [level.cast_unsigned(), name.cast_unsigned(), 1];
+        let mut options = vec![on(libc::SOL_SOCKET, libc::SO_REUSEADDR)];
         let family = if listener.address.is_ipv6() {
-            options.push([IPPROTO_IPV6, IPV6_V6ONLY, 1]);
+            options.push(on(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY));
             libc::AF_INET6
         } else {
             libc::AF_INET
@@ -331,30 +303,24 @@ fn doors(steps: &mut Steps, network: &NetworkPlan) {
             kind: kind.cast_unsigned(),
             address: listener.raw_address(),
             options,
-            role: listener.role,
+            role: listener.role.encode(),
         };
         steps.add(step, reason);
     }
 }
 
 fn limits(steps: &mut Steps, policy: &Policy, rlimits: &[(u32, u64)]) {
-    const RLIMIT_FSIZE: u32 = 1;
-    const RLIMIT_CORE: u32 = 4;
-    const RLIMIT_NOFILE: u32 = 7;
     let mut limit = |resource, value: u64, hard: u64, reason| {
         steps.add(Step::Limit { resource, soft: value, hard }, reason);
     };
     // For a core pattern that is a pipe the kernel does not look at a limit of 0: its program would be started, as root,
     // outside of all limits. A limit of 1 means none there, and is too small for a file.
-    limit(RLIMIT_CORE, 1, 1, "every sandbox: no core dumps");
+    limit(Resource::Core as u32, 1, 1, "every sandbox: no core dumps");
     for (resource, value) in rlimits {
         limit(*resource, *value, *value, "best effort: for each process, because no cgroup is available");
     }
-    if let Some(count) = policy.limits.open_files {
-        limit(RLIMIT_NOFILE, count.into(), count.into(), "limits.open_files");
-    }
     if let Some(bytes) = policy.limits.file_size {
-        limit(RLIMIT_FSIZE, bytes, bytes, "limits.file_size");
+        limit(Resource::Fsize as u32, bytes, bytes, "limits.file_size");
     }
     steps.0.extend(cpu_limit(policy));
 }
@@ -370,12 +336,7 @@ pub fn cpu_limit(policy: &Policy) -> Option<Planned> {
 }
 
 /// The kernel's number of the limit on CPU time.
-const RLIMIT_CPU: u32 = 0;
-
-/// Takes the limit on CPU time out of a set-up: PID 1 of a session would use it up for all of its commands.
-pub fn without_cpu_limit(steps: &mut Vec<Planned>) {
-    steps.retain(|planned| !matches!(planned.step, Step::Limit { resource: RLIMIT_CPU, .. }));
-}
+const RLIMIT_CPU: u32 = Resource::Cpu as u32;
 
 /// What is started at the end: these words with these variables.
 ///
@@ -408,6 +369,7 @@ pub fn command(
         time_limit: policy.limits.wall_time,
         keep: policy.process.keep_fds.iter().filter_map(|fd| i32::try_from(*fd).ok()).collect(),
         user: users::command(&policy.process),
+        open_files: shares::open_files(policy),
         starts_silently: false,
     })
 }

@@ -14,7 +14,7 @@ use crate::users::{UserMaps, Which};
 const REASON: &str = "process.users";
 
 /// What the root of several users can do. Each is for files and processes of users inside; none is about mounts, the network,
-/// devices or the kernel, which belong to another user namespace anyway. docs/users.md has the list with reasons, and what is
+/// devices or the kernel, which belong to another user namespace anyway. docs/isolation.md has the list with reasons, and what is
 /// not in it.
 const ROOT: u64 = {
     const CHOWN: u64 = 1 << 0;

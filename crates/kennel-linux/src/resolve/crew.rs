@@ -14,7 +14,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 /// How long the caller works alone. To start and to join a thread takes some 0.1 ms.
 pub const ALONE: Duration = Duration::from_micros(300);
 /// As many threads at most; more would mostly wait for each other in the kernel.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 const STACK: usize = 512 << 10;
 /// How often the caller steps aside for the others, so that they get to leave its processor.
 const YIELDS: usize = 64;
@@ -60,7 +60,7 @@ pub fn work_alone_for<T: Send, R: Send>(
         help()
     };
     thread::scope(|scope| {
-        let others = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS) - 1;
+        let others = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS) - 1;
         let spawn = |_| thread::Builder::new().stack_size(STACK).spawn_scoped(scope, help_elsewhere).ok();
         // Where no thread can be had, the caller does it all.
         let others: Vec<_> = (0..others).map_while(spawn).collect();

@@ -6,16 +6,17 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use kennel_resolve::disk::{HolderFolder, Lookup};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 
-use super::locate::{self, Below, Location, locate};
+use super::locate::{self, FoundAgain, Location, locate};
 
 /// The names of a folder are remembered if they take no more than this.
-const MOST_NAMES: usize = 8 << 10;
+const MAX_NAMES: usize = 8 << 10;
 /// As many are open at a time.
-const MOST_OPEN: usize = 4;
+const MAX_OPEN: usize = 4;
 
 /// The folder.
 #[derive(Debug)]
@@ -58,22 +59,22 @@ impl Folder {
     }
 
     /// What stands at a name in it, which is not followed if it is a link.
-    fn look(&self, name: &OsStr) -> io::Result<Below> {
+    fn look(&self, name: &OsStr) -> io::Result<FoundAgain> {
         if !self.may_hold(name) {
-            return Ok(Below::Gone);
+            return Ok(FoundAgain::Gone);
         }
         let quiet = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
         let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::NLINK;
         let stat = match rustix::fs::statx(&self.fd, name, quiet, wanted) {
             Ok(stat) => stat,
-            Err(Errno::NOENT) => return Ok(Below::Gone),
-            Err(Errno::ACCESS) => return Ok(Below::Forbidden),
+            Err(Errno::NOENT) => return Ok(FoundAgain::Gone),
+            Err(Errno::ACCESS) => return Ok(FoundAgain::Forbidden),
             Err(error) => return Err(error.into()),
         };
         let path = self.path.join(name);
         Ok(match FileType::from_raw_mode(u32::from(stat.stx_mode)) {
-            FileType::Symlink => Below::Link(path),
-            kind => Below::Found(locate::found(path, kind, &stat)),
+            FileType::Symlink => FoundAgain::Link(path),
+            kind => FoundAgain::Found(locate::found(path, kind, &stat)),
         })
     }
 }
@@ -87,12 +88,12 @@ fn open_straight(path: &Path, flags: OFlags) -> Option<OwnedFd> {
 }
 
 fn names(folder: &OwnedFd) -> Option<Vec<u8>> {
-    let mut buffer = Vec::with_capacity(MOST_NAMES);
+    let mut buffer = Vec::with_capacity(MAX_NAMES);
     let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
     let mut names = Vec::new();
     while let Some(entry) = entries.next() {
         names.extend_from_slice(entry.ok()?.file_name().to_bytes_with_nul());
-        if names.len() > MOST_NAMES {
+        if names.len() > MAX_NAMES {
             return None;
         }
     }
@@ -107,44 +108,30 @@ pub fn read(folder: impl AsFd, path: &Path, most: usize) -> Option<Vec<u8>> {
 
 /// The same of a file that is open.
 pub fn read_open(file: &OwnedFd, most: usize) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    read_open_into(file, most, &mut text)?;
+    Some(text)
+}
+
+/// The same into a buffer, in the place of what is in it.
+pub fn read_open_into(file: &OwnedFd, most: usize, text: &mut Vec<u8>) -> Option<()> {
+    text.clear();
     let stat = rustix::fs::fstat(file).ok()?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return None;
     }
     // With room for one byte more than the file has, the end is seen without another call.
     let size = usize::try_from(stat.st_size).unwrap_or(most).min(most);
-    let mut text = Vec::with_capacity(size + 1);
+    text.reserve_exact(size + 1);
     while text.len() <= most {
         text.reserve(1);
         let room = text.capacity() - text.len();
-        let count = rustix::io::read(file, rustix::buffer::spare_capacity(&mut text)).ok()?;
+        let count = rustix::io::read(file, rustix::buffer::spare_capacity(text)).ok()?;
         if count < room {
             break;
         }
     }
-    Some(text)
-}
-
-/// What was found at a path.
-#[derive(Debug)]
-pub struct Lookup {
-    /// What is there.
-    pub location: Location,
-    /// Whether the last component is a link, which led there.
-    pub link: bool,
-    /// The folder that holds the last component.
-    pub holder: Holder,
-}
-
-/// The folder that holds the last component of a path.
-#[derive(Debug)]
-pub enum Holder {
-    /// There is none.
-    Missing,
-    /// The one that the path says: no symlink leads there.
-    Straight,
-    /// Another one, and its path without symlinks.
-    At(PathBuf),
+    Some(())
 }
 
 /// The folders in which names were asked for lately; the next is mostly in one of them.
@@ -154,7 +141,7 @@ pub struct OpenFolders(Vec<Folder>);
 impl OpenFolders {
     /// One more, in place of the one that was opened first.
     fn add(&mut self, folder: Folder) {
-        if self.0.len() == MOST_OPEN {
+        if self.0.len() == MAX_OPEN {
             self.0.remove(0);
         }
         self.0.push(folder);
@@ -189,20 +176,20 @@ impl OpenFolders {
     /// Looks at a path.
     pub fn look(&mut self, path: &Path) -> io::Result<Lookup> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Ok(Lookup { location: locate(path)?, link: false, holder: Holder::Missing });
+            return Ok(Lookup { location: locate(path)?, link: false, holder: HolderFolder::Missing });
         };
         let opened = if self.of(parent).is_none() { Folder::open(parent)? } else { None };
         let Some(folder) = opened.as_ref().or_else(|| self.of(parent)) else {
-            return Ok(Lookup { location: locate(path)?, link: false, holder: Holder::Missing });
+            return Ok(Lookup { location: locate(path)?, link: false, holder: HolderFolder::Missing });
         };
         let (location, link) = match folder.look(name)? {
-            Below::Found(found) => (Location::Found(found), false),
-            Below::Gone => (Location::Missing(folder.path.join(name)), false),
-            Below::Forbidden => (Location::Forbidden, false),
-            Below::Link(_) => (locate(path)?, true),
+            FoundAgain::Found(found) => (Location::Found(found), false),
+            FoundAgain::Gone => (Location::Missing(folder.path.join(name)), false),
+            FoundAgain::Forbidden => (Location::Forbidden, false),
+            FoundAgain::Link(_) => (locate(path)?, true),
         };
         let straight = folder.path.as_os_str() == parent.as_os_str();
-        let holder = if straight { Holder::Straight } else { Holder::At(folder.path.clone()) };
+        let holder = if straight { HolderFolder::Straight } else { HolderFolder::At(folder.path.clone()) };
         opened.into_iter().for_each(|folder| self.add(folder));
         Ok(Lookup { location, link, holder })
     }

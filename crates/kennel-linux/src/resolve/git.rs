@@ -1,20 +1,24 @@
-//! Git repositories on this disk: what [`kennel_policy::git`] asks of it.
+//! Git repositories on this disk: what [`kennel_resolve::git`] asks of it.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use kennel_init::plan::Identity;
-use kennel_policy::git::{EntryKind, GitDisk, Seen, Standing};
-pub use kennel_policy::git::{Personal, Place, Request, config, names, pointer, wishes};
+use kennel_resolve::disk::Lookup;
+use kennel_resolve::git::{EntryKind, GitDisk, Seen, Standing};
+pub use kennel_resolve::git::{
+    Personal, Place, Request, SharedRepository, config, names, pointer, shared, wishes,
+};
 
-use super::folder::{Lookup, OpenFolders};
+use super::folder::OpenFolders;
+use super::locate::identity;
 use super::{Kind, Location};
 
 /// What repositories on this disk ask for.
-pub type RepoProtection = kennel_policy::git::RepoProtection<OpenFolders>;
+pub type RepoProtection = kennel_resolve::git::RepoProtection<OpenFolders>;
 /// A path that has to stay as it is, and what stands there.
-pub type Keep = kennel_policy::git::Keep<Lookup>;
+pub type Keep = kennel_resolve::git::Keep<Lookup>;
 
 impl GitDisk for OpenFolders {
     type Identity = Identity;
@@ -27,9 +31,9 @@ impl GitDisk for OpenFolders {
     fn seen(Lookup { location, link, .. }: &Lookup) -> Seen<Identity> {
         let standing = match location {
             Location::Found(found) => Some(Standing {
-                identity: found.identity,
+                identity: identity(found),
                 is_file: found.kind == Kind::File,
-                links: found.links.into(),
+                links: found.links,
             }),
             _ => None,
         };
@@ -97,9 +101,10 @@ pub fn personal() -> Personal {
         folder.map(|folder| folder.join("git/config")),
         home.as_ref().map(|home| home.join(".gitconfig")),
     ];
-    kennel_policy::git::personal(&OpenFolders::default(), files.into_iter().flatten())
+    kennel_resolve::git::personal(&OpenFolders::default(), files.into_iter().flatten())
 }
 
-fn absolute(name: &str) -> Option<PathBuf> {
+/// What a variable says, if that is an absolute path.
+pub(super) fn absolute(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }

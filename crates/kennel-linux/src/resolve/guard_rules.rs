@@ -62,8 +62,26 @@ pub struct CoveredName {
     pub mounted: Option<(PathBuf, PathBuf)>,
     /// How it is covered.
     pub cover: Cover,
+    /// What shows there by a mount that was planned; `None` where kennel's own shows, or nothing was planned.
+    pub planned: Option<Identity>,
+    /// Whether the path is one that was written with links or `..`, and leads to another, which may lie anywhere.
+    pub leads: bool,
+    /// What it led to, where another rule shows that all the same.
+    pub shown: Option<Identity>,
     /// The rule behind it, in the user's words.
     pub rule: Reason,
+}
+
+/// Where the host's files show inside at their own paths, and whether they can be written there: the paths at which that changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShownInside(pub HashMap<PathBuf, Option<bool>>);
+
+impl ShownInside {
+    /// Whether what stands at a path can be written; `None` where it is not the host's.
+    #[must_use]
+    pub fn writable(&self, path: &Path) -> Option<bool> {
+        path.ancestors().find_map(|above| self.0.get(above)).copied().unwrap_or(Some(false))
+    }
 }
 
 /// Whether the filter has to ask the guard.
@@ -89,14 +107,34 @@ pub struct Rules {
     /// All names that mounts hide, keep or hold in their places, and absent ones that are to be hidden when the host
     /// makes them.
     pub covered: Vec<CoveredName>,
+    /// What shows inside at the host's own paths, where a covered name leads elsewhere.
+    pub shown: ShownInside,
     /// What happens when the host replaces one.
     pub on_replace: OnReplace,
     /// Files that are kept by mounts, and that programs write anew by moving another over them.
     pub rewritten: Vec<Protected>,
+    /// Repositories of worktrees: git writes files in their folders, which the guard makes for it.
+    pub repositories: Vec<Anchor>,
     /// Which unix sockets can be connected to, where they are listed.
     pub sockets: Option<Sockets>,
     /// Whether the guard is to hear of every name that is made, whatever it is.
     pub hears_names: bool,
+    /// The names that programs obey, where they are kept at every depth.
+    pub obeyed: Option<ObeyedAnywhere>,
+}
+
+/// Names that programs obey ([`kennel_policy::dotfiles`]) are not made in folders of the host's that were there before the
+/// run. In those that a run makes they may come into being, as a clone's do, and are judged at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObeyedAnywhere {
+    /// Folders that a rule opens by their names: what they are called does not count.
+    pub opened: Vec<Identity>,
+    /// Folders inside that are kept for sandboxes: no program on the host goes by these.
+    pub own: Vec<PathBuf>,
+    /// The devices of all file systems that the host has mounted: what is on others is the sandbox's own.
+    pub host_devices: Vec<u64>,
+    /// The rule behind it, in the user's words.
+    pub rule: Reason,
 }
 
 /// The unix sockets that can be connected to.
@@ -174,6 +212,8 @@ impl Rules {
             || !self.in_root.is_empty()
             || !self.rewritten.is_empty()
             || !self.standing.is_empty()
+            || !self.repositories.is_empty()
+            || self.obeyed.is_some()
     }
 }
 

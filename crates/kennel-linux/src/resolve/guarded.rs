@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use kennel_init::plan::Identity;
 use kennel_policy::policy::{Missing, PathRule, Policy, UnixSockets};
+use kennel_resolve::error::{ResolveError, system_error};
 use rustix::fs::FileType;
 
-use super::error::{ResolveError, system_error};
-use super::guard_rules::{AllowedSocket, Anchor, Finding, Rules, Sockets};
-use super::locate::{self, Below, locate, locate_below, locate_link};
+use super::guard_rules::{AllowedSocket, Anchor, Finding, Rules, ShownInside, Sockets};
+use super::locate::{self, FoundAgain, locate, locate_below, locate_link};
 use super::names::Names;
 use super::path_rules::{List, Resolver, UnmountableRule};
 use super::special::number;
@@ -38,7 +38,7 @@ impl<'a> Resolver<'a> {
                 continue;
             }
             let found = locate_link(path).map_err(system_error(rule, path))?;
-            let source = Source { path: path.clone(), kind: Kind::Link, identity: found.identity };
+            let source = Source { path: path.clone(), kind: Kind::Link, identity: locate::identity(&found) };
             let state = State::Host { source, write: false };
             points.push(Point {
                 path: path.clone(),
@@ -105,7 +105,7 @@ impl<'a> Resolver<'a> {
                 let ((rule, pattern), path) = (&placed[index], path);
                 let reason = describe(rule);
                 let found = locate_below(pattern.literal_prefix(), &path);
-                if let Below::Found(found) = found.map_err(system_error(&reason, &path))?
+                if let FoundAgain::Found(found) = found.map_err(system_error(&reason, &path))?
                     && is_socket(&found.path)
                 {
                     listed.push(self.shown(found, reason));
@@ -116,7 +116,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn shown(&mut self, found: Found, rule: String) -> Listed {
-        let (path, identity) = (found.path.clone(), Some(found.identity));
+        let (path, identity) = (found.path.clone(), Some(locate::identity(&found)));
         self.say(List::AllowRead, found, rule.clone());
         Listed { path, identity, rule }
     }
@@ -149,9 +149,10 @@ impl<'a> Resolver<'a> {
         let absent: Vec<&UnmountableRule> = self.loose.iter().filter(|loose| !loose.link).collect();
         let Names { mut covered, mut standing } = self.names(points);
         if absent.is_empty()
-            && self.shared.is_empty()
+            && self.system.shared.is_empty()
             && covered.is_empty()
             && self.rewritten.is_empty()
+            && self.shared_repositories.is_empty()
             && listed.is_none()
         {
             return Ok(Rules::default());
@@ -170,15 +171,21 @@ impl<'a> Resolver<'a> {
             .map(|loose| Finding { path: loose.path.clone(), rule: loose.rule.clone() })
             .collect();
         // As where a mount is gone for the moment: nothing is to be made, and what others make ends nothing.
-        standing.extend(self.shared.iter().filter(|shared| writable.can_be_made(&shared.path)).cloned());
+        standing
+            .extend(self.system.shared.iter().filter(|shared| writable.can_be_made(&shared.path)).cloned());
         let rewritten: Vec<Finding> =
             self.rewritten.iter().filter(|file| writable.keeps(&file.path)).cloned().collect();
         let anchors = writable.anchors();
         let mut rules = Rules::new(&findings, &anchors)
             .with_rewritten(&rewritten, &anchors)
             .with_standing(&standing, &anchors);
+        if covered.iter().any(|name| name.leads) {
+            rules.shown = shown_inside(points);
+        }
         (rules.covered, rules.on_replace) = (covered, self.files.on_replace);
         rules.in_root = in_root;
+        let is_shared = |shared: &&Anchor| !writable.can_be_made(&shared.path.join("packed-refs"));
+        rules.repositories = self.shared_repositories.iter().filter(is_shared).cloned().collect();
         rules.sockets = listed.map(|listed| Sockets {
             allowed: listed
                 .into_iter()
@@ -191,6 +198,15 @@ impl<'a> Resolver<'a> {
         });
         Ok(rules)
     }
+}
+
+/// What shows inside at the host's own paths.
+fn shown_inside(points: &[Point]) -> ShownInside {
+    let writable = |point: &Point| match &point.state {
+        State::Host { source, write } if source.path == point.path => Some(*write),
+        _ => None,
+    };
+    ShownInside(points.iter().map(|point| (point.path.clone(), writable(point))).collect())
 }
 
 /// The folders of the host's that show writable inside.
@@ -259,7 +275,7 @@ fn describe(rule: &PathRule) -> String {
 /// The devices of everything that the host has mounted now. A file system in memory that shows inside and is none of these
 /// is the sandbox's own. By their type alone they could not be told apart: a devtmpfs is one in memory as well, and so may
 /// the host's root be.
-fn devices(table: &[u8]) -> Vec<u64> {
+pub(super) fn devices(table: &[u8]) -> Vec<u64> {
     let mut devices: Vec<u64> = mounts::mounts(table).map(|mount| number(&mount)).collect();
     devices.sort_unstable();
     devices.dedup();

@@ -4,38 +4,32 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use kennel_policy::policy::{GitLevel, KeptIn, KeptNames, Precedence, ReadModel, SearchScope};
+use kennel_policy::policy::{GitLevel, Missing, Precedence, Reach, ReadModel, SearchScope};
+use kennel_resolve::error::{ResolveError, system_error};
 
-use super::error::{ResolveError, system_error};
-use super::folder::{Holder, Lookup, OpenFolders};
-use super::git::{self, Keep, Personal, Place, RepoProtection, Request};
-use super::guard_rules::{Anchor, Finding};
-use super::known::{Handback, Known};
-use super::locate::locate_plain;
-use super::path_rules::{List, PathAccess, Resolver, UnmountableRule, shown};
-use super::walk::Kept;
-use super::{Found, Location, Reason, crew, locate};
+use super::created::{self, MissingFolders};
+use super::folder::OpenFolders;
+use super::git::shared::Change;
+use super::git::{self, Keep, Personal, Place, RepoProtection, Request, SharedRepository};
+use super::guard_rules::{Anchor, Finding, ObeyedAnywhere};
+use super::known::{Handback, Known, ObeyedNames};
+use super::locate::{identity, locate_plain};
+use super::path_rules::{List, PathAccess, Resolver, shown};
+use super::told::remembered;
+use super::{Found, Kind, Location, crew, locate};
 
 /// As many repositories are read in one go, by one thread.
 const TOGETHER: usize = 16;
 
-/// The folder that the last path was in, and whether it can be written: the next is mostly in the same.
-type LastHolder = Option<(PathBuf, bool)>;
-
 impl Resolver<'_> {
-    /// The names that are kept, and the folders, by their paths without links.
-    pub(super) fn kept_names(&self) -> Option<Kept> {
-        let KeptNames { folders, names, depth, origin } = self.files.kept_names.clone()?;
-        let folders = match folders {
-            KeptIn::Start => BTreeSet::from([self.workdir.clone().unwrap_or_else(|| self.cwd.to_path_buf())]),
-            KeptIn::WriteRoots => self.writable_folders(),
-        };
-        Some(Kept { folders, names, depth, origin })
-    }
-
-    /// Keeps names as they are, those of the first folders whether they are there or not.
-    pub(super) fn keep_names(&mut self, found: &[PathBuf]) -> Result<(), ResolveError> {
-        let Some(kept) = self.kept_names() else { return Ok(()) };
+    /// Keeps names as they are, those of the first folders whether they are there or not. Returns what is looked for at
+    /// the end of the run, where new ones may come into being.
+    pub(super) fn keep_names(
+        &mut self,
+        found: &[PathBuf],
+        told: &[PathBuf],
+    ) -> Result<Option<ObeyedNames>, ResolveError> {
+        let Some(kept) = self.kept_names() else { return Ok(None) };
         let roots = self.writable_folders();
         let in_folder =
             |folder: &PathBuf| kept.names.iter().map(|name| folder.join(name)).collect::<Vec<_>>();
@@ -46,7 +40,21 @@ impl Resolver<'_> {
             let looked = folders.look(path).map_err(system_error(&rule, path))?;
             self.keep(path, rule.into(), looked, &roots, &mut last)?;
         }
-        Ok(())
+        if kept.reach != Reach::Everywhere {
+            return Ok(None);
+        }
+        let there = found.iter().chain(own.iter().filter(|path| path.symlink_metadata().is_ok()));
+        // What is hidden the sandbox did not write, and what it holds is not for a report.
+        let is_hidden = |path: &&PathBuf| matches!(self.verdict(path), PathAccess::Hidden(_));
+        let (hidden, told): (Vec<&PathBuf>, Vec<&PathBuf>) = told.iter().partition(is_hidden);
+        let there = there.chain(hidden);
+        Ok(Some(ObeyedNames {
+            opened: kept.folders,
+            own: self.sandboxes_own(),
+            known: there.cloned().collect(),
+            told: remembered(&told),
+            rule: format!("a name that programs obey ({})", kept.origin).into(),
+        }))
     }
 
     /// Keeps what git on the host would run as it is. Returns what has to be looked through when the run is over.
@@ -60,10 +68,10 @@ impl Resolver<'_> {
         // Under the other precedence a name opens nothing.
         let named =
             if self.files.precedence == Precedence::Specific { self.named.clone() } else { BTreeMap::new() };
-        let above: BTreeSet<Place> = roots.iter().filter_map(|root| repository_above(root)).collect();
+        let above = self.repositories_above(&roots);
         let mut requests = Vec::with_capacity(places.len() + above.len());
         for place in places.iter().chain(&above) {
-            match self.request(place, &roots) {
+            match self.git_request(place, &roots) {
                 Some(request) => requests.push(request),
                 None => drop(known.insert(place.path().to_path_buf(), Known::Opened)),
             }
@@ -77,9 +85,12 @@ impl Resolver<'_> {
             keep.extend(wishes.keep);
             let rewritten = wishes.rewritten.into_iter();
             self.rewritten.extend(rewritten.map(|(path, rule)| Finding { path, rule }));
-            self.open_worktrees(&wishes.show, &wishes.open);
+            self.not_understood.extend(wishes.not_understood);
+            for shared in &wishes.shared {
+                self.share(shared)?;
+            }
             for link in wishes.hold {
-                self.hold(&link, "git: a link to a repository")?;
+                self.hold_link_at(&link, "git: a link to a repository")?;
             }
         }
         if level == GitLevel::MetadataReadOnly {
@@ -103,125 +114,103 @@ impl Resolver<'_> {
             self.keep(&path, why, looked, &roots, &mut last)?;
         }
         // With the folders that were opened for commits in worktrees.
+        let roots = self.last_looked_through()?;
+        Ok(Some(Handback { level, roots, known, personal, names: None }))
+    }
+
+    /// What has to be looked through when the run is over, with the names that programs obey.
+    pub(super) fn with_names(
+        &self,
+        handback: Option<Handback>,
+        names: Option<ObeyedNames>,
+    ) -> Result<Option<Handback>, ResolveError> {
+        let Some(names) = names.filter(|names| !names.opened.is_empty()) else { return Ok(handback) };
+        let handback = match handback {
+            Some(handback) => handback,
+            None => Handback {
+                level: GitLevel::Off,
+                roots: self.last_looked_through()?,
+                known: HashMap::new(),
+                personal: Personal::default(),
+                names: None,
+            },
+        };
+        Ok(Some(Handback { names: Some(names), ..handback }))
+    }
+
+    /// Folders that are kept for sandboxes, which no program on the host goes by, and where they show.
+    fn sandboxes_own(&self) -> Vec<(PathBuf, PathBuf)> {
+        let own = self.files.mounts.iter().filter(|mount| mount.missing == Missing::Create);
+        let place = |target: &PathBuf| match locate(target) {
+            Ok(Location::Found(found)) => found.path,
+            _ => target.clone(),
+        };
+        own.map(|mount| (mount.source.clone(), place(&mount.target))).collect()
+    }
+
+    /// The names that programs obey, for the guard.
+    pub(super) fn guarded_names(&self, names: &ObeyedNames) -> Result<ObeyedAnywhere, ResolveError> {
+        let mut opened = Vec::with_capacity(names.opened.len());
+        for path in &names.opened {
+            opened.extend(
+                locate_plain(path).map_err(system_error(&names.rule, path))?.map(|found| identity(&found)),
+            );
+        }
+        let host_devices = super::guarded::devices(self.mount_table()?);
+        let own = names.own.iter().map(|(_, target)| target.clone()).collect();
+        Ok(ObeyedAnywhere { opened, own, host_devices, rule: names.rule.clone() })
+    }
+
+    fn last_looked_through(&self) -> Result<Vec<Anchor>, ResolveError> {
         let mut roots: Vec<PathBuf> = self.writable_folders().into_iter().collect();
         roots.dedup_by(|below, above| below.starts_with(above));
         let root = |path: PathBuf| locate_plain(&path).map_err(system_error("git", &path));
         let roots: Vec<Found> =
             roots.into_iter().filter_map(|path| root(path).transpose()).collect::<Result<_, _>>()?;
-        let roots = roots.into_iter().map(|found| Anchor { path: found.path, identity: found.identity });
-        Ok(Some(Handback { level, roots: roots.collect(), known, personal }))
+        let roots = roots.into_iter().map(anchor);
+        Ok(roots.collect())
     }
 
-    /// What is asked of git about a place; `None` where a rule opens all of it.
-    fn request<'a>(&self, place: &'a Place, roots: &BTreeSet<PathBuf>) -> Option<Request<'a>> {
-        let folder = match place {
-            Place::DotGit(path) | Place::Above(path) => path.parent().unwrap_or(path),
-            Place::Bare(path) | Place::Unknown(path) => path,
-        };
-        // Who opens a repository's data by its name means all of it.
-        let data = match place {
-            Place::DotGit(path) => Some(path),
-            Place::Bare(path) => Some(path).filter(|path| path.ends_with(".git")),
-            Place::Unknown(_) | Place::Above(_) => None,
-        };
-        let by_name = data.is_some_and(|data| self.named.contains_key(data));
-        let metadata = self.files.git == GitLevel::MetadataReadOnly;
-        if by_name && metadata && self.files.precedence == Precedence::Specific {
-            return None;
+    /// Has commits in a worktree work, as far as no rule that somebody wrote says otherwise.
+    fn share(&mut self, shared: &SharedRepository) -> Result<(), ResolveError> {
+        const RULE: &str = "git: commits in a worktree write there";
+        let path = &shared.folder;
+        let Location::Found(common) = locate(path).map_err(system_error("git", path))? else { return Ok(()) };
+        if self.files.reads == ReadModel::Listed
+            // What somebody denied stays denied, whatever a worktree points to.
+            && !matches!(self.verdict(path), PathAccess::Hidden(_))
+        {
+            self.say(List::AllowRead, common.clone(), "a worktree's repository");
         }
-        let as_one = data.is_some_and(|data| self.said.below(data).next().is_none());
-        Some(Request { place, is_root: roots.contains(folder), as_one })
-    }
-
-    /// Has commits in a worktree work.
-    fn open_worktrees(&mut self, show: &[PathBuf], open: &[PathBuf]) {
-        for path in show.iter().filter(|_| self.files.reads == ReadModel::Listed) {
-            if let Ok(Location::Found(found)) = locate(path)
-                // What somebody denied stays denied, whatever a worktree points to.
-                && !matches!(self.verdict(&found.path), PathAccess::Hidden(_))
+        let denied = |this: &Self, path: &Path| this.said.upwards(path).any(|said| said.deny_write.is_some());
+        if self.writes(path) || denied(self, path) {
+            return Ok(());
+        }
+        for folder in &shared.open {
+            if folder.ends_with(git::shared::LOGS) && self.missing_folders == MissingFolders::Create {
+                // Git itself would make it with the first commit.
+                let _ = created::make_as_git(folder);
+            }
+            if let Location::Found(found) = locate(folder).map_err(system_error("git", folder))?
+                // A link is none of git's.
+                && found.path == *folder
+                && found.kind == Kind::Folder
+                && !denied(self, folder)
             {
-                self.say(List::AllowRead, found, "a worktree's repository");
+                self.without_links.insert(found.path.clone());
+                self.say(List::AllowWrite, found, RULE);
             }
         }
-        for path in open {
-            // Rules that people wrote come first.
-            let denied = self.said.upwards(path).any(|said| said.deny_write.is_some());
-            if let (false, Ok(Location::Found(found))) = (denied, locate(path)) {
-                self.say(List::AllowWrite, found, "git: commits in a worktree write there");
-            }
-        }
-    }
-
-    /// A deny of writing that no list holds. Outside `roots` and what else can be written there is nothing to deny.
-    fn keep(
-        &mut self,
-        path: &Path,
-        rule: Reason,
-        looked: Lookup,
-        roots: &BTreeSet<PathBuf>,
-        last: &mut LastHolder,
-    ) -> Result<(), ResolveError> {
-        let Lookup { location, link, holder } = looked;
-        if link {
-            self.hold(path, &rule)?;
-        }
-        let holder = match &holder {
-            Holder::Missing => None,
-            Holder::Straight => path.parent(),
-            Holder::At(holder) => Some(holder.as_path()),
-        };
-        if let Some(holder) = holder
-            && last.as_ref().is_none_or(|(last, _)| last.as_os_str() != holder.as_os_str())
-        {
-            *last = Some((holder.to_path_buf(), self.is_writable(holder, roots)));
-        }
-        let in_holder = |place: &Path| {
-            let (holder, writable) = last.as_ref()?;
-            (place.parent()?.as_os_str() == holder.as_os_str()).then_some(*writable)
-        };
-        match location {
-            Location::Found(found) => {
-                let opened =
-                    self.files.precedence == Precedence::Specific && self.named.contains_key(&found.path);
-                let writable = match in_holder(&found.path).filter(|_| self.said.get(&found.path).is_none()) {
-                    Some(writable) => writable,
-                    None => self.is_writable(&found.path, roots),
-                };
-                if !opened && writable {
-                    self.say(List::DenyWrite, found, rule);
-                }
-            }
-            // Nothing is made in what cannot be written.
-            Location::Missing(path) if in_holder(&path) == Some(false) => {}
-            Location::Missing(path) => {
-                self.loose.push(UnmountableRule { path, list: List::DenyWrite, rule, link: false });
-            }
-            // The sandbox could open a folder of its user's own, which an earlier run may have shut.
-            Location::Forbidden => {
-                if let Some(folder) = locate::shut_folder(path).map_err(system_error(&rule, path))?
-                    && self.is_writable(&folder.path, roots)
-                {
-                    self.say(List::DenyWrite, folder, rule);
-                }
-            }
+        let changed = git::shared::FILES.iter().filter(|file| file.change != Change::None);
+        if !changed.into_iter().any(|file| denied(self, &path.join(file.name))) {
+            self.shared_repositories.push(anchor(common));
         }
         Ok(())
     }
+}
 
-    fn is_writable(&self, path: &Path, roots: &BTreeSet<PathBuf>) -> bool {
-        self.writes(path) || path.ancestors().any(|above| roots.contains(above))
-    }
-
-    /// Keeps a link in its place.
-    fn hold(&mut self, path: &Path, rule: &str) -> Result<(), ResolveError> {
-        if let (Some(folder), Some(name)) = (path.parent(), path.file_name())
-            && let Location::Found(folder) = locate(folder).map_err(system_error(rule, path))?
-        {
-            let (path, list) = (folder.path.join(name), List::DenyWrite);
-            self.loose.push(UnmountableRule { path, list, rule: rule.to_owned().into(), link: true });
-        }
-        Ok(())
-    }
+fn anchor(found: Found) -> Anchor {
+    Anchor { identity: identity(&found), path: found.path }
 }
 
 /// Reads repositories, on several threads where there are many; the answers are in the order of the questions.
@@ -232,12 +221,6 @@ fn survey(level: GitLevel, requests: &[Request], personal: &Personal) -> Vec<Rep
     });
     surveyed.sort_unstable_by_key(|(index, _)| *index);
     surveyed.into_iter().map(|(_, wishes)| wishes).collect()
-}
-
-/// The repository that a folder which can be written lies in.
-fn repository_above(root: &Path) -> Option<Place> {
-    let above = root.ancestors().skip(1).map(|above| above.join(".git"));
-    above.filter(|path| path.symlink_metadata().is_ok()).map(Place::Above).next()
 }
 
 /// Remembers what was found at a place. A folder may be told twice, by itself and with the work tree that leads to it:

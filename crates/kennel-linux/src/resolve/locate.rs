@@ -12,52 +12,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use kennel_init::plan::Identity;
+use kennel_resolve::disk::{FileIdentity, MAX_LINKS};
+pub use kennel_resolve::disk::{Found, FoundAgain, Kind, Location};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 
-/// What kind of thing a path names, as far as a mount cares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A folder.
-    Folder,
-    /// A symlink itself, which is held in its place.
-    Link,
-    /// Anything else.
-    File,
+/// Which file was found, for init to compare with.
+pub fn identity(found: &Found) -> Identity {
+    Identity { device: found.identity.device, inode: found.identity.inode }
 }
-
-/// What was found at a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// The path without symlinks.
-    pub path: PathBuf,
-    /// Folder or not.
-    pub kind: Kind,
-    /// Which file it is.
-    pub identity: Identity,
-    /// How many names it has.
-    pub links: u32,
-}
-
-/// The answer to "what is there".
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Location {
-    /// Something.
-    Found(Found),
-    /// Nothing; this is where it would be.
-    Missing(PathBuf),
-    /// The caller may not look.
-    Forbidden,
-}
-
-/// More symlinks than this in one path is a loop, to the kernel too.
-const MOST_LINKS: usize = 40;
 
 /// Finds out where `path`, which is absolute, leads. `O_PATH` asks nothing of the file system that holds the last
 /// component: no automount is triggered.
 pub fn locate(path: &Path) -> io::Result<Location> {
     let mut path = path.to_path_buf();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         match rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
             Ok(fd) => return describe(fd.as_fd()).map(Location::Found),
             Err(Errno::NOENT) => {}
@@ -121,39 +90,29 @@ pub(super) fn path_of(fd: rustix::fd::BorrowedFd) -> io::Result<PathBuf> {
     Ok(PathBuf::from(OsStr::from_bytes(path.as_bytes())))
 }
 
-/// What a walk found, looked at again.
-pub enum Below {
-    /// Not a link.
-    Found(Found),
-    /// A link, and its own path.
-    Link(PathBuf),
-    /// It has gone since.
-    Gone,
-    /// The caller may not look.
-    Forbidden,
-}
-
 /// Looks at a path that a walk below `prefix`, which had no links, found; it follows no links: neither does this. A folder that
 /// was swapped for a link since then makes it fail, instead of leading elsewhere.
-pub fn locate_below(prefix: &Path, path: &Path) -> io::Result<Below> {
+pub fn locate_below(prefix: &Path, path: &Path) -> io::Result<FoundAgain> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let strict = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let top = match open_strictly(CWD, prefix, flags, strict) {
         Ok(top) => top,
         // `dir/**` matches `dir` itself, which need not be there.
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Below::Gone),
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(FoundAgain::Gone),
         Err(error) => return Err(error.into()),
     };
     let rest = path.strip_prefix(prefix).unwrap_or(Path::new(""));
     if rest.as_os_str().is_empty() {
-        return describe(top.as_fd()).map(Below::Found);
+        return describe(top.as_fd()).map(FoundAgain::Found);
     }
     let strict = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     match open_strictly(top.as_fd(), rest, flags | OFlags::NOFOLLOW, strict) {
-        Ok(fd) if kind_of(fd.as_fd())? == FileType::Symlink => Ok(Below::Link(describe(fd.as_fd())?.path)),
-        Ok(fd) => describe(fd.as_fd()).map(Below::Found),
-        Err(Errno::NOENT) => Ok(Below::Gone),
-        Err(Errno::ACCESS) => Ok(Below::Forbidden),
+        Ok(fd) if kind_of(fd.as_fd())? == FileType::Symlink => {
+            Ok(FoundAgain::Link(describe(fd.as_fd())?.path))
+        }
+        Ok(fd) => describe(fd.as_fd()).map(FoundAgain::Found),
+        Err(Errno::NOENT) => Ok(FoundAgain::Gone),
+        Err(Errno::ACCESS) => Ok(FoundAgain::Forbidden),
         Err(error) => Err(error.into()),
     }
 }
@@ -189,11 +148,11 @@ pub(super) fn found(path: PathBuf, kind: FileType, stat: &rustix::fs::Statx) -> 
     Found {
         path,
         kind: if kind == FileType::Directory { Kind::Folder } else { Kind::File },
-        identity: Identity {
+        identity: FileIdentity {
             device: u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor),
             inode: stat.stx_ino,
         },
-        links: stat.stx_nlink,
+        links: stat.stx_nlink.into(),
     }
 }
 
@@ -249,7 +208,7 @@ pub(super) fn along<B>(
     mut look: impl FnMut(&Path) -> ControlFlow<B, Option<PathBuf>>,
 ) -> ControlFlow<B, PathBuf> {
     let mut rest = path.to_path_buf();
-    'again: for _ in 0..MOST_LINKS {
+    'again: for _ in 0..MAX_LINKS {
         let mut here = PathBuf::from("/");
         let components: Vec<_> = rest.components().collect();
         for (index, component) in components.iter().enumerate() {

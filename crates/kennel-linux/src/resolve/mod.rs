@@ -3,59 +3,63 @@
 //! Every rule becomes a *point*: a path free of symlinks, what stands there, and what the sandbox may do from there
 //! down. The most specific rule wins, at a tie the deny, and a write rule never undoes a deny of reading.
 
+mod caches;
 pub mod created;
 pub(crate) mod crew;
-mod error;
+mod disk;
 pub(crate) mod folder;
 pub mod git;
-mod globs;
 pub mod guard_rules;
 mod guarded;
 mod kept;
 pub mod known;
 mod locate;
 mod names;
-mod other_names;
-mod own_settings;
 mod path_rules;
 mod placed;
-mod planted;
 mod points;
-mod repositories;
+mod private_home;
 mod rootfs;
 mod second_mounts;
 mod special;
 mod stand_ins;
 mod sys;
+pub(crate) mod told;
+mod too_many;
 pub(crate) mod walk;
 
-use std::cell::OnceCell;
-use std::collections::BTreeMap;
-use std::ffi::{CStr, CString};
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use kennel_init::plan::Identity;
 use kennel_policy::policy::{NestedNamespaces, NetworkMode, Policy, Precedence, ReadModel};
-pub use kennel_policy::precedence::Reason;
-use kennel_policy::precedence::{Tree, key};
 use kennel_policy::users::User;
+pub use kennel_resolve::error::ResolveError;
+pub use kennel_resolve::precedence::Reason;
+use kennel_resolve::precedence::key;
+pub use kennel_resolve::resolver::OWN_SETTINGS;
+use kennel_resolve::resolver::PathResolver;
 
+use crate::caches::Layers;
+use crate::home::homes;
 use crate::users::files;
 use created::MissingFolders;
-pub use error::ResolveError;
+pub(crate) use created::unmake;
+use disk::HostDisk;
 use guard_rules::Rules;
 use known::Handback;
 pub(crate) use locate::open_strictly;
 pub use locate::{Found, Kind, Location, is_link, links_on_the_way, locate};
-pub use own_settings::OWN_SETTINGS;
 pub use path_rules::SYSTEM;
-use path_rules::{List, Resolver};
+use path_rules::{Linux, List, Resolver};
 use points::pin;
 pub use rootfs::{Made, ResolvedRoot};
 use special::KernelMounts;
 pub use special::OWN_DEVICES;
-pub use walk::{MOST_ENTRIES, WalkError};
+pub use walk::{MAX_ENTRIES, WalkError};
 
 /// With more entries of folders than this among what can be written, the guard is there to tell whether the sandbox
 /// made any name: without one, all of it is looked through when the run is over.
@@ -72,20 +76,43 @@ pub struct Resolved {
     pub covers: Vec<(PathBuf, &'static str)>,
     /// Rules with nothing to mount on: denied paths that do not exist and could be made, and unix sockets by path.
     pub guard: Rules,
+    /// Folders that can be written in which no links are to be made: what a worktree shares with the host's.
+    pub without_links: BTreeSet<PathBuf>,
+    /// Settings of git's that may run files which cannot be told from them, in words.
+    pub not_understood: Vec<String>,
     /// What has to be looked through for repositories when the run is over.
     pub handback: Option<Arc<Handback>>,
     /// Where the command starts; `None` when its folder does not exist inside.
     pub workdir: Option<PathBuf>,
-    /// Files that hold a copy of the host's, where its own could not be shown without more: the path and the contents.
-    pub written: Vec<(PathBuf, Vec<u8>)>,
-    /// Files of /proc that show the kernel's own state to this user, and are not for a sandbox.
-    pub kernel_state: Vec<CString>,
+    /// Files that hold a copy of the host's, where its own could not be shown without more.
+    pub written: Vec<WrittenFile>,
+    /// Whether the caller is the owner of what is the kernel's own in /proc, as root is: permissions keep nobody else from it.
+    pub owns_kernel: bool,
     /// What is made for a root file system of its own, if it has one.
     pub root: Option<ResolvedRoot>,
     /// Whether the command makes namespaces of its own, whose maps it writes in /proc.
     pub nested: bool,
     /// The files that name several users.
     pub user_files: Vec<UserFile>,
+    /// The layers of caches that the run holds until it is over.
+    pub layers: Option<Arc<Layers>>,
+    /// Why there are none, though the policy asks for them.
+    pub without_layers: Option<String>,
+    /// What was made on the disk because rules ask for it, in that order.
+    pub made: Vec<(PathBuf, Kind)>,
+}
+
+/// A file that is made inside with a copy of the host's, or a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenFile {
+    /// Its path inside, without symlinks.
+    pub path: PathBuf,
+    /// What it holds.
+    pub contents: Vec<u8>,
+    /// Its permissions.
+    pub mode: u32,
+    /// Why it is there.
+    pub reason: Reason,
 }
 
 /// A file that names the users of a sandbox with several.
@@ -139,6 +166,13 @@ pub enum State {
     Device(Source),
     /// A folder of the host's with a layer above it, which takes what is written: the root.
     Layer(Source),
+    /// The cache of a tool, with a layer that takes what is written.
+    Cache {
+        /// The host's, which shows below the layer.
+        lower: Option<Source>,
+        /// The layer; without the host's the part of it that stands there alone.
+        layer: Source,
+    },
     /// A part of the layered root that stays as it is.
     Frozen {
         /// Folder, file or link.
@@ -177,6 +211,13 @@ pub enum Zone {
     Tmp,
     /// `/run`.
     Run,
+    /// The caller's home, or a part of it elsewhere.
+    Home,
+    /// A place of users' data that is not the caller's home.
+    Closed {
+        /// What is there.
+        why: &'static str,
+    },
     /// A folder of the host's whose entries all show, and in which a mount needs a place that does not exist.
     Rebuilt,
     /// A file system in memory that the user asked for.
@@ -186,55 +227,63 @@ pub enum Zone {
     },
 }
 
-/// Finds out what `policy` means on this disk for a caller whose working directory is `cwd`.
+/// Finds out what `policy` means on this disk for a caller whose working directory is `cwd`. `layers` are those of caches that an
+/// earlier look took for the same sandbox.
 pub fn resolve(
     policy: &Policy,
     cwd: &Path,
     missing_folders: MissingFolders,
+    layers: Option<Arc<Layers>>,
 ) -> Result<Resolved, ResolveError> {
     let hiding_secrets = stand_ins::hiding_secrets(policy);
     let policy = hiding_secrets.as_ref().unwrap_or(policy);
-    match &policy.files.rootfs {
-        None => resolve_in(policy, cwd, missing_folders, None),
+    let made = Rc::default();
+    let resolved = match &policy.files.rootfs {
+        None => resolve_in(policy, cwd, missing_folders, layers, None, &made),
         Some(rootfs) => {
             let (policy, root) = rootfs::translate(policy, rootfs)?;
-            resolve_in(&policy, cwd, missing_folders, Some(root))
+            resolve_in(&policy, cwd, missing_folders, layers, Some(root), &made)
+        }
+    };
+    let made = made.take();
+    match resolved {
+        Ok(resolved) => Ok(Resolved { made, ..resolved }),
+        Err(error) => {
+            unmake(&made);
+            Err(error)
         }
     }
 }
+
+/// As many settings of git's are told of.
+const MAX_TOLD: usize = 16;
 
 /// The same in a root file system, if there is one: `policy` is what is left to say of the host's files then.
 fn resolve_in(
     policy: &Policy,
     cwd: &Path,
     missing_folders: MissingFolders,
+    layers: Option<Arc<Layers>>,
     mut root: Option<rootfs::Root>,
+    made: &Rc<RefCell<Vec<(PathBuf, Kind)>>>,
 ) -> Result<Resolved, ResolveError> {
     let files = &policy.files;
+    let system = Linux { wall_time: policy.limits.wall_time, ..Linux::default() };
     let mut resolver = Resolver {
-        files,
-        said: Tree::default(),
-        loose: Vec::new(),
-        shared: Vec::new(),
-        linked: Vec::new(),
+        paths: PathResolver::new(system, &HostDisk, files, cwd),
         rewritten: Vec::new(),
+        without_links: BTreeSet::new(),
+        not_understood: BTreeSet::new(),
+        shared_repositories: Vec::new(),
         links: Vec::new(),
-        named: BTreeMap::new(),
-        workdir: None,
-        cwd,
-        reach: None,
-        through: Vec::new(),
-        denied: Vec::new(),
         table: OnceCell::new(),
-        kernel: KernelMounts::default(),
-        asked_of_own: Vec::new(),
         written: Vec::new(),
-        hides_always: false,
         missing_folders,
+        made: Rc::clone(made),
         pending: Vec::new(),
         own_root: root.is_some(),
     };
-    resolver.kernel = KernelMounts::of(resolver.mount_table()?);
+    resolver.paths.system.kernel = KernelMounts::of(resolver.mount_table()?);
     let start = locate(policy.process.workdir.as_deref().unwrap_or(cwd));
     if let Ok(Location::Found(found)) = &start {
         resolver.workdir = Some(found.path.clone());
@@ -245,15 +294,25 @@ fn resolve_in(
     resolver.list(List::AllowRead, &files.allow_read)?;
     resolver.list(List::AllowWrite, &files.allow_write)?;
     resolver.list(List::DenyWrite, &files.deny_write)?;
+    let (caches, without_layers) = resolver.cache_layers(policy, layers);
+    let several_users = !policy.process.users.is_empty();
+    let closed = resolver.close_homes(several_users)?;
     resolver.say_through_links()?;
+    resolver.show_home(&closed, several_users)?;
     if let Some(root) = &root {
         resolver.say_root(root)?;
     }
-    let looked = resolver.search()?;
-    resolver.refuse_homes()?;
+    let globs = resolver.globs()?;
+    let kept = resolver.kept_names();
+    let looked = resolver.search(&globs, kept.as_ref())?;
+    too_many::found(&looked)?;
+    let homes = if resolver.writes_anything() { homes() } else { Vec::new() };
+    resolver.refuse_homes(&homes)?;
     let handback = resolver.keep_repositories(&looked.repositories)?;
-    resolver.keep_names(&looked.kept)?;
-    resolver.keep_own_settings()?;
+    let names = resolver.keep_names(&looked.kept, &looked.told)?;
+    let obeyed = names.as_ref().map(|names| resolver.guarded_names(names)).transpose()?;
+    let handback = resolver.with_names(handback, names)?;
+    resolver.keep_own_settings(&homes, git::absolute("XDG_CONFIG_HOME"))?;
     resolver.deny_other_names()?;
     resolver.deny_at_second_mounts()?;
     let sockets = resolver.sockets(policy)?;
@@ -264,11 +323,17 @@ fn resolve_in(
     if policy.network.mode != NetworkMode::None && root.is_none() {
         resolver.name_servers();
     }
-    resolver.check_links_to_denied()?;
+    resolver.check_effects()?;
+    for path in resolver.check_links_to_denied()? {
+        resolver.links.extend(links_on_the_way(&path));
+    }
     resolver.own_places(policy.network.mode == NetworkMode::Host)?;
     let mut points = resolver.points();
     resolver.mounts(&mut points)?;
     resolver.devices(&mut points)?;
+    if let Some(caches) = &caches {
+        resolver.caches(&mut points, caches)?;
+    }
     let in_root = match &mut root {
         Some(root) => Some(resolver.root_points(&mut points, root, policy.network.mode)?),
         None => None,
@@ -276,9 +341,11 @@ fn resolve_in(
     resolver.hold_links(&mut points)?;
     resolver.check_hard_links()?;
     pin(&mut points)?;
+    too_many::planned(&points)?;
     points.sort_by_cached_key(|point| key(&point.path));
     let mut guard = resolver.guarded(&points, sockets)?;
     // To look through a large tree when the run is over takes longer than to hear of each name that is made in it.
+    guard.obeyed = obeyed;
     guard.hears_names = handback.is_some() && looked.entries > MANY_ENTRIES;
     let workdir = match &root {
         Some(root) => resolver.workdir_in_root(&points, root, policy.process.workdir.as_deref(), cwd)?,
@@ -309,10 +376,9 @@ fn resolve_in(
     });
     let (root, covers) = match in_root {
         Some((root, covers)) => (Some(root), covers),
-        None if policy.network.mode == NetworkMode::AllowList => (None, covers(&points)),
+        None if policy.network.mode.is_gated() => (None, covers(&points)),
         None => (None, Vec::new()),
     };
-    let kernel_state = kernel_state();
     // Root could write what is the whole kernel's in /proc; and since Linux 5.12 nobody without CAP_SETFCAP maps user 0.
     let nested = match (policy.process.nested, rustix::process::geteuid().is_root()) {
         _ if !policy.process.users.is_empty() => false,
@@ -320,7 +386,7 @@ fn resolve_in(
         (NestedNamespaces::Allowed, true) => return Err(ResolveError::NestedAsRoot),
         (_, false) => true,
     };
-    let (links, written) = (resolver.links, resolver.written);
+    let (links, written, without_links) = (resolver.links, resolver.written, resolver.without_links);
     let handback = handback.map(Arc::new);
     let user_files = user_files(&policy.process.users, &points, root.as_ref());
     // Last: until here they are hidden like any other denied file, and stay so where the host replaces them.
@@ -328,15 +394,20 @@ fn resolve_in(
     Ok(Resolved {
         points,
         links,
+        without_links,
+        not_understood: resolver.not_understood.into_iter().take(MAX_TOLD).collect(),
         covers,
         guard,
         handback,
         workdir,
         written,
-        kernel_state,
+        owns_kernel: rustix::process::geteuid().is_root(),
         root,
         nested,
         user_files,
+        layers: caches.and_then(|caches| caches.held()),
+        without_layers,
+        made: Vec::new(),
     })
 }
 
@@ -372,6 +443,8 @@ impl Zone {
             Zone::Sys => "every sandbox has a /sys of its own",
             Zone::Tmp => "/tmp is private by default",
             Zone::Run => "/run is hidden by default",
+            Zone::Home => "the home is private (files.home)",
+            Zone::Closed { why } => why,
             Zone::Rebuilt => "makes room for a mount at a path that does not exist on the host",
             Zone::Memory { .. } => "an in-memory file system",
         }
@@ -380,7 +453,7 @@ impl Zone {
 
 impl From<Found> for Source {
     fn from(found: Found) -> Source {
-        Source { path: found.path, kind: found.kind, identity: found.identity }
+        Source { identity: locate::identity(&found), path: found.path, kind: found.kind }
     }
 }
 
@@ -401,7 +474,7 @@ fn covers(points: &[Point]) -> Vec<(PathBuf, &'static str)> {
 }
 
 /// The longest list of users that is taken over.
-const MOST_USER_FILE: usize = 1 << 20;
+const MAX_USER_FILE: usize = 1 << 20;
 
 /// `/etc/passwd` and `/etc/group` with several users. Where a rule hides one, it stays hidden.
 fn user_files(users: &[User], points: &[Point], root: Option<&ResolvedRoot>) -> Vec<UserFile> {
@@ -422,7 +495,7 @@ fn user_files(users: &[User], points: &[Point], root: Option<&ResolvedRoot>) -> 
                 _ => None,
             },
         };
-        let text = found.as_ref().and_then(|(_, host)| folder::read(rustix::fs::CWD, host, MOST_USER_FILE));
+        let text = found.as_ref().and_then(|(_, host)| folder::read(rustix::fs::CWD, host, MAX_USER_FILE));
         let found = found.map(|(inside, _)| inside);
         let contents = make(users, &String::from_utf8_lossy(&text.unwrap_or_default()));
         let nearest =
@@ -447,30 +520,11 @@ fn visible(points: &[Point], path: &Path) -> bool {
             State::Host { .. }
             | State::Device(_)
             | State::Layer(_)
+            | State::Cache { .. }
             | State::Frozen { .. }
             | State::Masked { .. } => true,
             State::Hidden { .. } => false,
             State::Fresh(_) => point.path == path,
         },
     }
-}
-
-/// The files of /proc that show the kernel's own state to user 0 alone, by their permissions and not by capabilities: a
-/// sandbox of root's is still user 0. Empty for everybody else.
-fn kernel_state() -> Vec<CString> {
-    const FILES: [&CStr; 8] = [
-        c"/proc/kcore",
-        c"/proc/kpagecgroup",
-        c"/proc/kpagecount",
-        c"/proc/kpageflags",
-        c"/proc/pagetypeinfo",
-        c"/proc/slabinfo",
-        c"/proc/timer_list",
-        c"/proc/vmallocinfo",
-    ];
-    if !rustix::process::geteuid().is_root() {
-        return Vec::new();
-    }
-    let there = |file: &&CStr| rustix::fs::access(*file, rustix::fs::Access::EXISTS).is_ok();
-    FILES.into_iter().filter(there).map(CStr::to_owned).collect()
 }

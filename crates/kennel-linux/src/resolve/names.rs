@@ -5,12 +5,14 @@
 
 use std::path::Path;
 
-use kennel_init::plan::Cover;
+use kennel_init::plan::{Cover, Identity};
 use kennel_policy::policy::ReadModel;
+use kennel_resolve::resolver::Linked;
 
 use super::guard_rules::{CoveredName, Finding};
-use super::path_rules::{Linked, List, Resolver, UnmountableRule};
-use super::{Found, Kind, Location, Point, State, locate};
+use super::locate::{self, locate};
+use super::path_rules::{List, Resolver, UnmountableRule};
+use super::{Found, Kind, Location, Point, State, Zone};
 
 /// The names that mounts cover.
 #[derive(Default)]
@@ -40,7 +42,7 @@ impl Resolver<'_> {
         let matter = self.linked.iter().filter(|rule| writes || rule.list == List::DenyRead);
         // The same path may lead to something else in a root of its own.
         let matter = matter.filter(|rule| !self.own_root || leads_to_shown(points, &rule.path));
-        names.covered.extend(matter.map(linked));
+        names.covered.extend(matter.map(|rule| linked(rule, points, self.files.reads)));
         names
     }
 
@@ -55,6 +57,12 @@ impl Resolver<'_> {
             // No rule hides it, and a mount point cannot be replaced.
             State::Hidden { .. } if point.hides_the_kernel() => None,
             State::Hidden { .. } => Some((Cover::Hide, writable)),
+            // The other text is of the file that was there; a new one is not shown.
+            State::Masked { .. } => Some((Cover::Hide, writable)),
+            // What the host puts there would show instead.
+            State::Fresh(Zone::Memory { .. } | Zone::Home | Zone::Closed { .. }) => {
+                Some((Cover::Hide, writable))
+            }
             State::Host { write: false, .. } if writable => Some((Cover::Keep, writable)),
             State::Host { write: true, .. } if writable => Some((Cover::Hold, writable)),
             _ => None,
@@ -84,8 +92,17 @@ impl Resolver<'_> {
             names.standing.push(Finding { path: path.clone(), rule: point.reason.clone() });
         }
         let mounted = mounted.map(|(source, target)| (source.to_path_buf(), target.to_path_buf()));
-        let rule = point.reason.clone();
-        names.covered.push(CoveredName { path, follow, mounted, cover, rule });
+        let (planned, rule) = (planned(point), point.reason.clone());
+        names.covered.push(CoveredName {
+            path,
+            follow,
+            mounted,
+            cover,
+            planned,
+            leads: false,
+            shown: None,
+            rule,
+        });
     }
 
     /// Denied paths that are not there, and that the host may make: those that would show inside, at each place where they
@@ -106,7 +123,9 @@ impl Resolver<'_> {
             for (inside, mounted) in std::iter::once((path.clone(), None)).chain(elsewhere) {
                 if shows_host(points, path, &inside, self.files.reads) {
                     let (path, rule) = (path.clone(), loose.rule.clone());
-                    names.push(CoveredName { path, follow: true, mounted, cover: Cover::Hide, rule });
+                    let (cover, planned) = (Cover::Hide, None);
+                    let (follow, leads, shown) = (true, false, None);
+                    names.push(CoveredName { path, follow, mounted, cover, planned, leads, shown, rule });
                 }
             }
         }
@@ -115,9 +134,34 @@ impl Resolver<'_> {
 }
 
 /// A rule that leads through links, by the path that was written.
-fn linked(Linked { path, list, rule }: &Linked) -> CoveredName {
+fn linked(Linked { path, list, rule }: &Linked, points: &[Point], reads: ReadModel) -> CoveredName {
     let cover = if *list == List::DenyRead { Cover::Hide } else { Cover::Keep };
-    CoveredName { path: path.clone(), follow: true, mounted: None, cover, rule: rule.clone() }
+    let found = match locate(path) {
+        Ok(Location::Found(found)) => Some(found),
+        _ => None,
+    };
+    // Another rule may have decided about what it leads to.
+    let planned = found.as_ref().and_then(|found| point_at(points, &found.path)).and_then(planned);
+    let is_shown =
+        |found: &&Found| cover == Cover::Hide && shows_host(points, &found.path, &found.path, reads);
+    let shown = found.as_ref().filter(is_shown).map(locate::identity);
+    let (path, rule) = (path.clone(), rule.clone());
+    CoveredName { path, follow: true, mounted: None, cover, planned, leads: true, shown, rule }
+}
+
+/// The file that a mount shows at a point.
+fn planned(point: &Point) -> Option<Identity> {
+    match &point.state {
+        State::Host { source, .. } => Some(source.identity),
+        _ => None,
+    }
+}
+
+fn point_at<'a>(points: &'a [Point], path: &Path) -> Option<&'a Point> {
+    let found = points.binary_search_by(|point| {
+        kennel_resolve::precedence::key(&point.path).cmp(&kennel_resolve::precedence::key(path))
+    });
+    found.ok().map(|at| &points[at])
 }
 
 /// Where a folder of the host's shows, if that is not its own path.
@@ -141,13 +185,7 @@ fn leads_to_shown(points: &[Point], path: &Path) -> bool {
 
 /// Whether what the host makes at `path` would show at `inside`.
 fn shows_host(points: &[Point], path: &Path, inside: &Path, reads: ReadModel) -> bool {
-    let at = |above: &Path| -> Option<&Point> {
-        let found = points.binary_search_by(|point| {
-            kennel_policy::precedence::key(&point.path).cmp(&kennel_policy::precedence::key(above))
-        });
-        found.ok().map(|at| &points[at])
-    };
-    match inside.ancestors().find_map(|above| Some((above, &at(above)?.state))) {
+    match inside.ancestors().find_map(|above| Some((above, &point_at(points, above)?.state))) {
         None => reads == ReadModel::Open && inside == path,
         Some((above, State::Host { source, .. } | State::Layer(source))) => {
             inside.strip_prefix(above).is_ok_and(|rest| source.path.join(rest) == path)

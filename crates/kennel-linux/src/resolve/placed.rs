@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use kennel_policy::policy::{Missing, MountAccess, MountPoint, Precedence};
+use kennel_resolve::error::{ResolveError, system_error};
 
-use super::created::describe_tmpfs;
-use super::error::{ResolveError, system_error};
+use super::created::{describe_mount, describe_tmpfs};
 use super::locate::locate_plain;
 use super::path_rules::{PathAccess, Resolver, shown};
 use super::{Kind, Location, Point, State, Zone, locate};
@@ -44,31 +44,37 @@ impl Resolver<'_> {
 
     /// A host folder that appears at another place, with the denies that hold for it.
     pub(super) fn mount(&mut self, points: &mut Vec<Point>, mount: &MountPoint) -> Result<(), ResolveError> {
-        let reason = format!("mount {} at {} ({})", shown(&mount.source), shown(&mount.target), mount.origin);
+        let reason = describe_mount(mount);
         let found = match locate(&mount.source).map_err(system_error(&reason, &mount.source))? {
             Location::Found(found) => found,
+            Location::Missing(_) if mount.missing == Missing::Skip => return Ok(()),
+            // The run makes it before this.
+            Location::Missing(path) if self.pending.contains(&path) => return Ok(()),
             Location::Missing(path) => return Err(ResolveError::Missing { rule: reason, path }),
             Location::Forbidden => {
                 return Err(ResolveError::Forbidden { rule: reason, path: mount.source.clone() });
             }
         };
-        if found.path != mount.source {
-            self.refuse_planted(&reason, &mount.source, &found.path)?;
+        if found.path != mount.source
+            && let Err(error) = self.refuse_planted(&reason, &mount.source, &found.path)
+        {
+            return if mount.missing == Missing::Skip { Ok(()) } else { Err(error) };
         }
         self.admit_source(&reason, &found.path, found.identity.device)?;
         self.admit_target(&reason, &mount.target)?;
+        let target = &self.place_of_own(&mount.target, &reason)?;
         if let PathAccess::Hidden(rule) = self.verdict(&found.path) {
             return Err(ResolveError::HiddenSource { mount: reason, rule: rule.clone().into_owned() });
         }
         // It would show in itself, and what is covered only where it is known to show.
-        if mount.target.starts_with(&found.path)
+        if target.starts_with(&found.path)
             && self
                 .said
                 .below(&found.path)
                 .any(|(_, said)| said.deny_read.is_some() || said.deny_write.is_some())
-            && matches!(locate(&mount.target), Ok(Location::Found(_)))
+            && matches!(locate(target), Ok(Location::Found(_)))
         {
-            let (path, what) = (mount.target.clone(), INTO_ITSELF);
+            let (path, what) = (target.clone(), INTO_ITSELF);
             return Err(ResolveError::Unfit { rule: reason, path, what });
         }
         // The nearest rule about writing decides, as it does without the mount; where there is none, the mount.
@@ -84,8 +90,8 @@ impl Resolver<'_> {
             }
         };
         let write = mount.access == MountAccess::ReadWrite && !denied;
-        self.make_room(points, &mount.target, &reason)?;
-        points.retain(|point| point.path != mount.target);
+        self.make_room(points, target, &reason)?;
+        points.retain(|point| point.path != *target);
         let mut hidden: Option<&Path> = None;
         for (path, said) in self.said.below(&found.path) {
             let Ok(below) = path.strip_prefix(&found.path) else { continue };
@@ -93,7 +99,7 @@ impl Resolver<'_> {
             if hidden.is_some_and(|hidden| path.starts_with(hidden)) {
                 continue;
             }
-            let inside = mount.target.join(below);
+            let inside = target.join(below);
             // What the sandbox has of its own does not come along with a folder around it.
             if let (Some(zone), Ok(Some(found))) = (said.zone, locate_plain(path))
                 && found.kind == Kind::Folder
@@ -111,7 +117,7 @@ impl Resolver<'_> {
             }
         }
         points.push(Point {
-            path: mount.target.clone(),
+            path: target.clone(),
             state: State::Host { source: found.into(), write },
             reason: reason.into(),
         });

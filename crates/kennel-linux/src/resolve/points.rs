@@ -4,8 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::error::{ResolveError, system_error};
+use kennel_resolve::error::{ResolveError, system_error};
+
 use super::path_rules::{PathAccess, Resolver};
+use super::special::is_shared_memory;
 use super::{Point, Reason, State, Zone, locate};
 
 impl Resolver<'_> {
@@ -26,7 +28,8 @@ impl Resolver<'_> {
                 _ => false,
             };
             let under = path.parent().and_then(|above| self.said.upwards(above).find_map(|said| said.zone));
-            let made_up = matches!(under, Some(Zone::Dev | Zone::Proc)) && !self.is_shared_memory(path);
+            let made_up =
+                matches!(under, Some(Zone::Dev | Zone::Proc)) && !is_shared_memory(self.files, path);
             // These two are made whatever hides them: one holds what hides the rest, the other tells of mounts.
             let needed = matches!(said.zone, Some(Zone::Dev | Zone::Proc));
             let gone =

@@ -6,14 +6,15 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::ResolveError;
+use kennel_resolve::error::ResolveError;
+
 use super::locate::locate_plain;
 use super::path_rules::{List, Resolver, UnmountableRule};
 use super::{Found, Reason};
 use crate::mounts::{self, Mount};
 
 /// A mount, with its paths written out.
-struct Shown {
+pub(super) struct Shown {
     device: (u32, u32),
     /// Which folder of the file system shows.
     root: PathBuf,
@@ -82,7 +83,7 @@ fn second(rule: &Reason) -> Reason {
 const SECOND: &str = ", mounted here too";
 
 /// The mounts of file systems that are mounted more than once; earlier ones first.
-fn twice(table: &[u8]) -> Vec<Shown> {
+pub(super) fn twice(table: &[u8]) -> Vec<Shown> {
     let all: Vec<Mount> = mounts::mounts(table).collect();
     let mut devices: Vec<(u32, u32)> = all.iter().map(|mount| mount.device).collect();
     devices.sort_unstable();
@@ -95,7 +96,7 @@ fn twice(table: &[u8]) -> Vec<Shown> {
 }
 
 /// The other paths that may lead to `path`.
-fn second_paths<'a>(mounts: &'a [Shown], path: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
+pub(super) fn second_paths<'a>(mounts: &'a [Shown], path: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
     // The last one at the innermost point is the one on top. A point that is not in the list belongs to a file system
     // that is mounted once: then `inner` is one further out, on another device, and what it gives is compared in vain.
     let inner = mounts
@@ -113,6 +114,21 @@ fn second_paths<'a>(mounts: &'a [Shown], path: &'a Path) -> impl Iterator<Item =
                 if below.as_os_str().is_empty() { mount.point.clone() } else { mount.point.join(below) };
             (other != path).then_some(other)
         })
+    })
+}
+
+/// The places at which a part of the folder at `path` is mounted by itself.
+pub(super) fn mounted_parts<'a>(mounts: &'a [Shown], path: &'a Path) -> impl Iterator<Item = &'a Path> + 'a {
+    let whole = |mount: &'a Shown| {
+        let below = path.strip_prefix(&mount.point).ok()?;
+        Some((mount, mount.root.join(below)))
+    };
+    let inner = mounts.iter().filter_map(whole).max_by_key(|(mount, _)| mount.point.components().count());
+    inner.into_iter().flat_map(move |(inner, place)| {
+        let parts = mounts.iter().filter(move |mount| {
+            mount.device == inner.device && mount.root.starts_with(&place) && !mount.point.starts_with(path)
+        });
+        parts.map(|mount| mount.point.as_path())
     })
 }
 
@@ -135,6 +151,9 @@ mod tests {
         assert_eq!(paths(table, "/mnt/s/key"), ["/home/me/secret/key", "/mnt/all/home/me/secret/key"]);
         assert_eq!(paths(table, "/home/me/secret"), ["/mnt/s", "/mnt/all/home/me/secret"]);
         assert_eq!(paths(table, "/home/me"), ["/mnt/all/home/me"]);
+        let mounts = twice(table.as_bytes());
+        let parts: Vec<&Path> = mounted_parts(&mounts, Path::new("/home/me")).collect();
+        assert_eq!(parts, [Path::new("/mnt/s")]);
     }
 
     #[test]

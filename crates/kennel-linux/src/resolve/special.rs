@@ -8,11 +8,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use kennel_policy::policy::{PathRule, ReadModel, TmpMode};
+use kennel_policy::policy::{FilePolicy, ReadModel, TmpMode};
+use kennel_resolve::error::{ResolveError, system_error};
 
-use super::error::{ResolveError, system_error};
 use super::locate::locate_plain;
-use super::path_rules::{List, PathAccess, Resolver};
+use super::path_rules::{Linux, List, PathAccess, Resolver};
 use super::sys::shown_in_sys;
 use super::{Reason, Zone};
 use crate::mounts::{self, Mount};
@@ -76,7 +76,7 @@ impl KernelMounts {
     /// Where they are, as far as they are hidden: not where the sandbox has its own.
     pub(super) fn hidden(&self) -> BTreeSet<PathBuf> {
         let points = self.0.iter().map(|mount| &mount.point);
-        points.filter(|point| Resolver::kernel_zone(point).is_none()).cloned().collect()
+        points.filter(|point| kernel_zone(point).is_none()).cloned().collect()
     }
 
     /// Whether a file of this device is on one of them.
@@ -120,29 +120,35 @@ const PRIVATE_TMP: &str = "is the sandbox's own: it is writable, and removed at 
 const HIDDEN_RUN: &str = "is the sandbox's own, and empty\nhelp: drop the rule, or use `files.host_run = true` to show the \
      host's, or `files.tmpfs = [\"/run\"]` for one that can be written";
 
-impl Resolver<'_> {
-    /// The zone of the sandbox's own that a path is in or at, of those that stand for something of the kernel's.
-    fn kernel_zone(path: &Path) -> Option<(Zone, &Path)> {
-        let zones = [("/proc", Zone::Proc), ("/dev", Zone::Dev), ("/sys", Zone::Sys)];
-        zones.into_iter().find_map(|(top, zone)| Some((zone, path.strip_prefix(top).ok()?)))
-    }
+/// The zone of the sandbox's own that a path is in or at, of those that stand for something of the kernel's.
+fn kernel_zone(path: &Path) -> Option<(Zone, &Path)> {
+    let zones = [("/proc", Zone::Proc), ("/dev", Zone::Dev), ("/sys", Zone::Sys)];
+    zones.into_iter().find_map(|(top, zone)| Some((zone, path.strip_prefix(top).ok()?)))
+}
 
-    /// The same, without what is the host's by the policy.
-    fn zone_of<'p>(&self, place: &'p Path) -> Option<(Zone, &'p Path)> {
-        Self::kernel_zone(place).filter(|_| !self.is_shared_memory(place))
-    }
+/// The same, without what is the host's by the policy.
+fn zone_of<'p>(files: &FilePolicy, place: &'p Path) -> Option<(Zone, &'p Path)> {
+    kernel_zone(place).filter(|_| !is_shared_memory(files, place))
+}
 
-    /// Whether a path is in shared memory that is the host's where a rule is about it.
-    pub(super) fn is_shared_memory(&self, path: &Path) -> bool {
-        self.files.host_shm && path.starts_with("/dev/shm")
-    }
+/// Whether a path is in shared memory that is the host's where a rule is about it.
+pub(super) fn is_shared_memory(files: &FilePolicy, path: &Path) -> bool {
+    files.host_shm && path.starts_with("/dev/shm")
+}
 
+impl Linux {
     /// What a rule means that leads to `place`, a path without links. `device` is what was found there.
-    pub(super) fn meaning(&self, list: List, place: &Path, device: Option<u64>) -> Meaning {
+    pub(super) fn meaning(
+        &self,
+        files: &FilePolicy,
+        list: List,
+        place: &Path,
+        device: Option<u64>,
+    ) -> Meaning {
         use List::{AllowRead, AllowWrite, DenyRead, DenyWrite};
-        let tmp = self.files.tmp == TmpMode::Private && place == Path::new("/tmp");
-        let run = !self.files.host_run && place == Path::new("/run");
-        match (self.zone_of(place), list) {
+        let tmp = files.tmp == TmpMode::Private && place == Path::new("/tmp");
+        let run = !files.host_run && place == Path::new("/run");
+        match (zone_of(files, place), list) {
             (Some((Zone::Proc, below)), list) => match list {
                 AllowWrite => Meaning::Refused(READ_ONLY),
                 DenyRead | AllowRead if of_a_process(below) => Meaning::Refused(OF_A_PROCESS),
@@ -182,34 +188,12 @@ impl Resolver<'_> {
             (None, _) => Meaning::Ordinary,
         }
     }
+}
 
-    /// Whether a rule is to be applied to a place; an error where it cannot mean what it says.
-    pub(super) fn admit(
-        &mut self,
-        list: List,
-        rule: &PathRule,
-        reason: &str,
-        place: &Path,
-        device: Option<u64>,
-    ) -> Result<Option<List>, ResolveError> {
-        match self.meaning(list, place, device) {
-            Meaning::Ordinary => Ok(Some(list)),
-            Meaning::Hide => Ok(Some(List::DenyRead)),
-            Meaning::Own => {
-                if list == List::AllowRead {
-                    self.asked_of_own.push((place.to_path_buf(), reason.to_owned().into()));
-                }
-                Ok(None)
-            }
-            // The lists of others name such places for systems that are not this one.
-            Meaning::Refused(_) if rule.lenient && !list.denies() => Ok(None),
-            Meaning::Refused(what) => Err(unfit(reason, place, what)),
-        }
-    }
-
+impl Resolver<'_> {
     /// The same for something that is to be mounted elsewhere.
     pub(super) fn admit_source(&self, reason: &str, place: &Path, device: u64) -> Result<(), ResolveError> {
-        if Self::kernel_zone(place).is_some() || self.kernel.hold(device) {
+        if kernel_zone(place).is_some() || self.system.kernel.hold(device) {
             return Err(unfit(reason, place, ON_THE_KERNELS));
         }
         Ok(())
@@ -219,7 +203,7 @@ impl Resolver<'_> {
     pub(super) fn admit_target(&self, reason: &str, place: &Path) -> Result<(), ResolveError> {
         const TAKEN: &str =
             "is the sandbox's own, and nothing can be mounted there\nhelp: choose another path";
-        match Self::kernel_zone(place) {
+        match kernel_zone(place) {
             // Below /dev there is room.
             Some((Zone::Dev, below)) if below != Path::new("") => Ok(()),
             Some(_) => Err(unfit(reason, place, TAKEN)),
@@ -231,19 +215,23 @@ impl Resolver<'_> {
     pub(super) fn is_own(&self, place: &Path) -> bool {
         let tmp = self.files.tmp == TmpMode::Private && place == Path::new("/tmp");
         let run = !self.files.host_run && place == Path::new("/run");
-        tmp || run || self.zone_of(place).is_some()
+        let home = self
+            .said
+            .get(place)
+            .is_some_and(|said| matches!(said.zone, Some(Zone::Home | Zone::Closed { .. })));
+        tmp || run || home || zone_of(self.files, place).is_some()
     }
 
     /// Hides the mounts of the kernel's file systems, wherever the host has them, and gives the sandbox a /sys of its own
     /// where one shows. To be called when all rules have been said.
     pub(super) fn own_places(&mut self, hosts_network: bool) -> Result<(), ResolveError> {
-        let asked = self.asked_of_own.iter().any(|(place, _)| place.starts_with("/sys"));
+        let asked = self.system.asked_of_own.iter().any(|(place, _)| place.starts_with("/sys"));
         let shown = matches!(self.verdict(Path::new("/sys")), PathAccess::Host { .. });
         if asked || shown || self.own_root || self.files.reads == ReadModel::Open {
             self.at(Path::new("/sys")).zone = Some(Zone::Sys);
             self.fill_sys(hosts_network);
         }
-        let mounts = std::mem::take(&mut self.kernel.0);
+        let mounts = std::mem::take(&mut self.system.kernel.0);
         for mount in &mounts {
             let own = mount.point.ancestors().any(|above| {
                 let zone = self.said.get(above).and_then(|said| said.zone);
@@ -258,9 +246,9 @@ impl Resolver<'_> {
                 said.found = Some(found);
             }
         }
-        self.kernel.0 = mounts;
+        self.system.kernel.0 = mounts;
         // What is hidden as a whole has no part that could be shown.
-        for (place, reason) in &self.asked_of_own {
+        for (place, reason) in &self.system.asked_of_own {
             if let PathAccess::Hidden(_) = self.verdict(place) {
                 return Err(unfit(reason, place, PART_OF_HIDDEN));
             }
@@ -279,7 +267,7 @@ impl Resolver<'_> {
     }
 }
 
-fn unfit(rule: &str, path: &Path, what: &'static str) -> ResolveError {
+pub(super) fn unfit(rule: &str, path: &Path, what: &'static str) -> ResolveError {
     ResolveError::Unfit { rule: rule.to_owned(), path: path.to_path_buf(), what }
 }
 

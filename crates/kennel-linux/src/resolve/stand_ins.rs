@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use kennel_policy::policy::{PathRule, Policy};
-use kennel_policy::precedence::key;
+use kennel_resolve::precedence::key;
 
 use super::{Kind, Location, Point, ResolvedRoot, State, locate};
 

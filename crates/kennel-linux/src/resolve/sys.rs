@@ -8,9 +8,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::Zone;
 use super::locate::locate_plain;
 use super::path_rules::{PathAccess, Resolver};
+use super::{WrittenFile, Zone};
 use crate::read::read_whole;
 
 /// What is shown: processors and memory nodes, limits, and the size of pages.
@@ -65,11 +65,16 @@ impl Resolver<'_> {
         for name in COPIED {
             let path: PathBuf = folder.join(name);
             let hidden = matches!(self.verdict(&path), PathAccess::Hidden(_));
-            if self.written.iter().any(|(own, _)| *own == path) {
+            if self.written.iter().any(|own| own.path == path) {
                 continue;
             }
             if let (false, Some(Ok(text))) = (hidden, path.to_str().map(read_whole)) {
-                self.written.push((path, text));
+                self.written.push(WrittenFile {
+                    path,
+                    contents: text,
+                    mode: 0o444,
+                    reason: Zone::Sys.reason().into(),
+                });
             }
         }
     }

@@ -9,39 +9,23 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kennel_init::child::sys::MOST_FDS;
-use kennel_init::plan::{Plan, Planned, Step};
-use kennel_policy::policy::{FilePolicy, NetworkMode, Policy, UnixSockets};
+use kennel_init::child::sys::MAX_FDS;
+use kennel_init::plan::{Plan, Planned};
+use kennel_policy::policy::{FilePolicy, Policy, UnixSockets};
 
 use super::ground::Ground;
-use super::{
-    Arranged, Birth, Error, FindAdditions, Given, Goal, Launcher, Network, NetworkSides, Prepared, Request,
-    Staged, Started, Wanted, Watch, additions, around, nothing_thrice, refuse_folder, system,
-};
+use super::prepared::{Prepared, Staged, Wanted};
+use super::streams::{Arranged, Given, refuse_folder};
+use super::{Error, Started, Watch, system};
 use crate::cgroup::Cgroup;
 use crate::link;
 use crate::mounts::MountWatch;
-use crate::plan::late::{can_be_bound, steps_left};
-use crate::plan::{Caller, PlanError, Tier, late_streams, working_directory};
+use crate::plan::late::{late_part, left_of_job};
+use crate::plan::{Caller, PlanError};
 use crate::resolve::created::MissingFolders;
 use crate::resolve::{Found, Location, Resolved, locate, resolve};
 use crate::supervise::{Running, WaitOptions};
-
-/// A sandbox to be prepared, with all that this takes.
-pub struct Preparation<'a> {
-    /// What is allowed.
-    pub policy: Arc<Policy>,
-    /// The caller's working directory.
-    pub cwd: PathBuf,
-    /// How PID 1 is made.
-    pub birth: Birth,
-    /// The network, where it is filtered.
-    pub network: Option<Network>,
-    /// What it gets in the place of secrets.
-    pub additions: Option<FindAdditions<'a>>,
-    /// Count what is used even if nothing limits it.
-    pub count: bool,
-}
+use crate::sys::files::numbered;
 
 /// A sandbox that is ready for its command. Dropping it leaves nothing behind.
 #[derive(Debug)]
@@ -49,7 +33,6 @@ pub struct Ready {
     pub(super) prepared: Prepared,
     pub(super) running: Running,
     plan: Plan,
-    pub(super) tier: Tier,
     pub(super) serves: bool,
     mounts: MountWatch,
     cwd: PathBuf,
@@ -81,10 +64,6 @@ pub struct Late {
     pub workdir: Option<PathBuf>,
     /// Where the standard streams lead.
     pub streams: Given,
-    /// Steps to be performed before those of the streams.
-    pub first: Vec<Planned>,
-    /// Steps to be performed after all others.
-    pub last: Vec<Planned>,
     /// What the caller wants to know meanwhile.
     pub watch: Watch,
     /// Tell the outcome as soon as init has reported it ([`WaitOptions::at_report`]).
@@ -94,54 +73,21 @@ pub struct Late {
 }
 
 impl Ready {
-    /// Prepares a sandbox.
-    ///
-    /// # Errors
-    /// When there is no sandbox; nothing is left of it then.
-    pub fn prepare(preparation: Preparation) -> Result<Ready, Error> {
-        Ready::prepare_for(preparation, Goal::Ready)
-    }
-
-    /// Prepares a sandbox as far as to its mounts, for jobs that show or open more than the policy says.
-    ///
-    /// # Errors
-    /// When there is no sandbox; nothing is left of it then.
-    pub fn prepare_halfway(preparation: Preparation) -> Result<Ready, Error> {
-        Ready::prepare_for(preparation, Goal::Halfway)
-    }
-
-    pub(super) fn prepare_for(preparation: Preparation, goal: Goal) -> Result<Ready, Error> {
-        let Preparation { policy, cwd, birth, network, additions: find, count } = preparation;
-        let mounts = MountWatch::new().map_err(system("watching the mount table"))?;
-        let network = NetworkSides::of(network);
-        let mut request = Request::new(policy, network.plan, count)?;
-        request.borrow_network();
-        let nothing = nothing_thrice().map_err(system("opening /dev/null"))?;
-        let around = around(Some(&nothing), &[const { None }; 3], false);
-        let launcher = Launcher { birth: &birth, around, attached: false, keep: &[] };
-        let early = request.launch_early(Tier::Full, &mut |how| launcher.launch(how));
-        let (caller, additions) = (Caller::without_streams(), additions(find)?);
-        let mut prepared = Prepared::new(request, &cwd, caller, MissingFolders::Create, additions)?;
-        // Before anything is mounted on it.
-        let ground = Ground::of(prepared.points());
-        let Staged { mut running, plan, tier, born_in_network, cgroup } =
-            prepared.start(early, goal, |how| launcher.launch(how), None)?;
-        running.watch_too(if running.namespaced() { network.outside } else { network.shared });
-        let halfway = matches!(goal, Goal::Halfway).then_some(cgroup);
+    /// A sandbox that was brought so far, in a working directory, on ground that looked so before. If it is `open`, its mounts
+    /// can still become more.
+    pub(super) fn new(
+        prepared: Prepared,
+        staged: Staged,
+        mounts: MountWatch,
+        cwd: PathBuf,
+        ground: Ground,
+        serves: bool,
+        open: bool,
+    ) -> Ready {
+        let Staged { running, plan, born_in_network, cgroup } = staged;
         let start = located(prepared.policy().process.workdir.as_deref().unwrap_or(&cwd));
-        Ok(Ready {
-            prepared,
-            running,
-            plan,
-            tier,
-            serves: network.serves,
-            mounts,
-            cwd,
-            start,
-            ground,
-            born_in_network,
-            halfway,
-        })
+        let halfway = open.then_some(cgroup);
+        Ready { prepared, running, plan, serves, mounts, cwd, start, ground, born_in_network, halfway }
     }
 
     /// The policy that it was prepared for.
@@ -178,23 +124,16 @@ impl Ready {
         {
             return Ok(Some(Fit { workdir: self.prepared.workdir(), rest: None }));
         }
-        let now = resolve(policy, cwd, MissingFolders::Create)?;
+        let now = resolve(policy, cwd, MissingFolders::Create, self.prepared.layers())?;
         let same = self.prepared.resolved_as(&now) && self.ground == Ground::of(&now.points);
         Ok(same.then_some(Fit { workdir: now.workdir, rest: None }))
     }
 
     fn fit_halfway(&self, policy: &Policy, cwd: &Path) -> Result<Option<Fit>, Error> {
-        let now = resolve(policy, cwd, MissingFolders::Create)?;
+        let now = resolve(policy, cwd, MissingFolders::Create, self.prepared.layers())?;
         let opened = !self.plan.opening.is_empty();
-        let job = self.prepared.set_up_of(policy, &now, (opened, self.born_in_network), self.tier)?;
-        let held = |planned: &&Planned| matches!(planned.step, Step::HoldHost { .. });
-        let own = |planned: &&Planned| {
-            !matches!(planned.step, Step::HoldHost { .. } | Step::EnterNetwork | Step::Later)
-        };
-        let done: Vec<Planned> = self.plan.steps.iter().filter(own).cloned().collect();
-        let held: Vec<Planned> = self.plan.steps.iter().filter(held).cloned().collect();
-        let anew = done.iter().any(|planned| matches!(planned.step, Step::TmpfsRoot { .. }));
-        let left = steps_left(&done, &job).filter(|left| can_be_bound(left, &held, anew));
+        let job = self.prepared.set_up_of(policy, &now, (opened, self.born_in_network))?;
+        let left = left_of_job(&self.plan.steps, &job);
         let same = self.ground == Ground::of(self.prepared.points());
         Ok(left.filter(|_| same).map(|left| Fit { workdir: None, rest: Some((now, left)) }))
     }
@@ -204,25 +143,28 @@ impl Ready {
     /// # Errors
     /// When a late step fails or the command cannot be executed; nothing is left of the sandbox then.
     pub fn start(self, fit: Fit, late: Late) -> Result<Started, Error> {
-        let Ready { mut prepared, mut running, mut plan, tier, serves, halfway, .. } = self;
-        let Late { policy, wanted, workdir, streams, mut first, last, mut watch, at_report, silently } = late;
+        let Ready { mut prepared, mut running, mut plan, serves, halfway, .. } = self;
+        let Late { policy, wanted, workdir, streams, mut watch, at_report, silently } = late;
         let workdir = workdir.or(fit.workdir);
         let finishes = fit.rest.is_some();
-        if let Some((resolved, left)) = fit.rest {
-            prepared.become_that_of(Arc::clone(&policy), resolved);
-            first.extend(left);
-        }
+        let left = match fit.rest {
+            Some((resolved, left)) => {
+                prepared.become_that_of(Arc::clone(&policy), resolved);
+                left
+            }
+            None => Vec::new(),
+        };
         let arranged = LateStreams::new(&policy, streams)?;
-        plan.command = prepared.command(tier, &wanted, &policy, &arranged.caller)?;
+        plan.command = prepared.command(&wanted, &policy, &arranged.caller)?;
         plan.command.starts_silently = silently;
-        let steps = arranged.late_part(first, workdir.as_deref(), last)?;
+        let steps = arranged.late_part(left, workdir.as_deref())?;
         let before = plan.steps.len();
         plan.steps.extend(steps);
         let steps = &plan.steps[before..];
         if finishes {
             let send = |running: &Running| running.set_up_late(steps);
             let cgroup = halfway.flatten();
-            if let Err(error) = prepared.get_going(tier, &mut running, steps, cgroup, send) {
+            if let Err(error) = prepared.get_going(&mut running, steps, cgroup, send) {
                 return Err(running.told_failure(&plan).map_or(error, Error::Start));
             }
         } else {
@@ -239,7 +181,7 @@ impl Ready {
             false => running.await_start(&plan)?,
         }
         let options = WaitOptions { serves, signals, at_report, ..WaitOptions::default() };
-        Ok(arranged.streams.attend(running, watch, options, prepared.not_enforced(tier)))
+        Ok(arranged.streams.attend(running, watch, options, prepared.not_enforced()))
     }
 }
 
@@ -247,7 +189,7 @@ impl Ready {
 /// different. The kernel's own files of which a sandbox shows copies (how many processors there are) count as fixed.
 fn names_no_files(policy: &Policy) -> bool {
     policy.files == FilePolicy::default()
-        && policy.network.mode != NetworkMode::AllowList
+        && !policy.network.mode.is_gated()
         && policy.network.unix_sockets != UnixSockets::Listed
         && policy.secret_files().is_empty()
         && policy.masked_files().is_empty()
@@ -303,46 +245,28 @@ impl LateStreams {
             if caller.arranges(*number) {
                 continue;
             }
-            // SAFETY: it was found open right before; a number that is not any more makes the call fail.
-            let kept = unsafe { BorrowedFd::borrow_raw(number.cast_signed()) };
-            sent.push((*number, kept.try_clone_to_owned().map_err(system("copying a kept descriptor"))?));
+            let kept = numbered(number.cast_signed()).ok_or(rustix::io::Errno::BADF.into());
+            let kept = kept.and_then(|kept| kept.try_clone_to_owned());
+            sent.push((*number, kept.map_err(system("copying a kept descriptor"))?));
         }
         // PID 1 has the sandbox's own /dev/null there already.
         caller.devices.retain(|(name, _)| *name != "null");
         Ok(LateStreams { streams, caller, sent })
     }
 
-    /// All steps that come late, in their order.
+    /// All steps that come late, after what is left of the set-up.
     pub(super) fn late_part(
         &self,
-        first: Vec<Planned>,
+        left: Vec<Planned>,
         workdir: Option<&Path>,
-        last: Vec<Planned>,
     ) -> Result<Vec<Planned>, PlanError> {
-        let mut steps = first;
-        steps.extend(self.steps());
-        if let Some(path) = workdir {
-            steps.push(working_directory(path)?);
-        }
-        steps.extend(last);
-        Ok(steps)
+        let numbers: Vec<u32> = self.sent.iter().map(|(number, _)| *number).collect();
+        late_part(left, &numbers, &self.caller, workdir)
     }
 
-    /// The steps that put them where they belong.
-    fn steps(&self) -> Vec<Planned> {
-        let mut steps: Vec<Planned> = Vec::new();
-        for some in self.sent.chunks(MOST_FDS) {
-            let numbers = some.iter().map(|(number, _)| *number).collect();
-            let reason = "the command's streams, and the descriptors that it keeps".to_owned();
-            steps.push(Planned { step: Step::TakeDescriptors { numbers }, reason });
-        }
-        steps.extend(late_streams(&self.caller));
-        steps
-    }
-
-    /// Sends what [`LateStreams::steps`] take, in the same order.
+    /// Sends the descriptors that the late part takes, in the same order.
     pub(super) fn send(&self, link: &OwnedFd) {
-        for some in self.sent.chunks(MOST_FDS) {
+        for some in self.sent.chunks(MAX_FDS) {
             let fds: Vec<_> = some.iter().map(|(_, fd)| fd.as_fd()).collect();
             // An init that is gone is noticed where its report is waited for.
             let _ = link::send_descriptors(link, &fds);
@@ -352,7 +276,7 @@ impl LateStreams {
 
 impl Caller {
     /// What a sandbox is prepared with: its own /dev/null in the place of all three streams.
-    fn without_streams() -> Caller {
+    pub(super) fn without_streams() -> Caller {
         Caller { devices: vec![("null", vec![0, 1, 2])], ..Caller::default() }
     }
 

@@ -3,27 +3,32 @@
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use kennel_init::plan::{Command, Plan, Planned, Step};
 use kennel_policy::environment::environment;
 use kennel_policy::policy::{NetworkMode, Policy, RootFsWrite, SeccompProfile, TmpMode};
 
-use super::request::{Counting, EarlyInit, Request};
+use super::attempt::{Attempt, Counting, Refusal, denies_namespaces, is_no_layer, next_attempt, refusal};
+use super::launcher::Launcher;
+use super::request::{EarlyInit, Request};
 use super::{Error, Show, system};
 use crate::additions::Additions;
-use crate::cgroup::{Cgroup, Controller};
+use crate::caches::Layers;
+use crate::cgroup::Cgroup;
 use crate::guard::{GuardAssumptions, Rules, outer};
 use crate::host;
 use crate::landlock::{self, Abi};
-use crate::launch::{Init, Launch, LaunchError};
-use crate::plan::late::{covered_folders, steps_ahead};
-use crate::plan::{Basis, Caller, PlanError, Tier, command, opening, set_up, without_cpu_limit};
+use crate::network::NetworkPlan;
+use crate::plan::end::{End, set_up_in_network, set_up_to};
+use crate::plan::need::Need;
+use crate::plan::{Basis, Caller, PlanError, Tier, command, opening};
 use crate::resolve::created::MissingFolders;
-use crate::resolve::{Point, Resolved, resolve};
-use crate::supervise::{Refused, Running, StartError};
+use crate::resolve::{Point, Resolved, resolve, unmake};
+use crate::supervise::{Running, StartError};
+use crate::sys::processes::has_mount_setattr;
 
 const NOT_WITH_USERS: &str = "a folder cannot be added later to a sandbox with several users\n\
                               help: leave out `process.users`, or prepare sandboxes without a workspace";
@@ -37,14 +42,16 @@ const OPEN_COMMANDS_HELP: &str = "help: run each command in a sandbox of its own
 /// A policy that has been looked at on this disk, ready to be planned for any tier and any command.
 #[derive(Debug)]
 pub struct Prepared {
+    /// When the start began.
+    begun: Instant,
     request: Request,
     resolved: Resolved,
     /// The caller's working directory.
     cwd: PathBuf,
     caller: Caller,
     abi: Abi,
-    /// Whether the filter can ask the guard: not where an outer sandbox's does already.
-    asks: bool,
+    /// What is being tried, or has succeeded.
+    attempt: Attempt,
     additions: Additions,
 }
 
@@ -81,7 +88,6 @@ pub(super) enum Goal<'a> {
 pub(super) struct Staged {
     pub(super) running: Running,
     pub(super) plan: Plan,
-    pub(super) tier: Tier,
     /// Whether PID 1 was born in the sandbox's own network.
     pub(super) born_in_network: bool,
     /// The cgroup, if it has been made and is yet to be entered.
@@ -100,26 +106,34 @@ impl Prepared {
         missing_folders: MissingFolders,
         additions: Additions,
     ) -> Result<Prepared, Error> {
-        let resolved = resolve(&request.policy, cwd, missing_folders)?;
+        let begun = Instant::now();
+        let resolved = resolve(&request.policy, cwd, missing_folders, None)?;
+        let mut attempt = request.first_attempt();
+        attempt.leeway.guarded_outside = outer::suffices(&resolved.guard);
         Ok(Prepared {
+            begun,
             request,
             resolved,
             cwd: cwd.to_path_buf(),
             caller,
             abi: Abi::of_this_kernel(),
-            asks: true,
+            attempt,
             additions,
         })
     }
 
-    /// The plan for a tier and a command.
+    /// The plan for a command, where the host gives everything.
     ///
     /// # Errors
-    /// When the tier cannot express the policy.
-    pub fn plan(&self, tier: Tier, wanted: &Wanted) -> Result<Plan, PlanError> {
-        let opening = opening(&self.request.policy, tier, self.request.network.as_ref());
-        let steps = self.set_up(&opening, false, tier)?;
-        Ok(Plan { opening, steps, command: self.command(tier, wanted, &self.request.policy, &self.caller)? })
+    /// When the policy cannot be planned.
+    pub fn plan(&self, wanted: &Wanted) -> Result<Plan, PlanError> {
+        let opening = opening(&self.request.policy, self.attempt.tier, self.network());
+        let steps = self.set_up(End::Command, &opening, false)?;
+        Ok(Plan { opening, steps, command: self.command(wanted, &self.request.policy, &self.caller)? })
+    }
+
+    fn network(&self) -> Option<&NetworkPlan> {
+        self.attempt.network(self.request.network.as_ref())
     }
 
     /// The policy that was looked at.
@@ -129,24 +143,44 @@ impl Prepared {
 
     fn set_up(
         &self,
+        end: End,
         opening: &[Planned],
         born_in_network: bool,
-        tier: Tier,
     ) -> Result<Vec<Planned>, PlanError> {
-        let rlimits = self.request.stand_ins(tier).0;
-        let basis = self.basis(&self.request.policy, &self.resolved, tier, &rlimits);
+        let rlimits = self.request.stand_ins(&self.attempt).0;
+        let basis = self.basis(&self.request.policy, &self.resolved, &rlimits);
         let basis = Basis { born_in_network, ..basis };
-        set_up(!opening.is_empty(), &basis)
+        set_up_to(end, !opening.is_empty(), &basis)
+    }
+
+    /// What the plan of a goal ends in, where this host lets it be reached.
+    fn end_of(&self, goal: Goal, tier: Tier) -> Result<End, Error> {
+        match goal {
+            Goal::Command(_) => Ok(End::Command),
+            Goal::Ready => Ok(End::Ready),
+            Goal::Halfway if self.request.several_users().is_some() => {
+                Err(Error::NotEnforced(NOT_WITH_USERS.into()))
+            }
+            Goal::Halfway if tier == Tier::LandlockOnly || !has_mount_setattr() => {
+                Err(Error::NotEnforced(NOT_HALFWAY.into()))
+            }
+            Goal::Halfway => Ok(End::Halfway),
+            // Without namespaces nobody would be left to end what a killed leader leaves.
+            Goal::Session if tier == Tier::LandlockOnly => Err(Error::NotEnforced(NO_SESSION.into())),
+            Goal::Session if self.commands_are_open() && !self.request.policy.best_effort => {
+                Err(Error::NotEnforced(format!("{OPEN_COMMANDS}\n{OPEN_COMMANDS_HELP}")))
+            }
+            Goal::Session => Ok(End::Session),
+        }
     }
 
     fn basis<'a>(
         &'a self,
         policy: &'a Policy,
         resolved: &'a Resolved,
-        tier: Tier,
         rlimits: &'a [(u32, u64)],
     ) -> Basis<'a> {
-        let Request { counting, network, .. } = &self.request;
+        let Attempt { tier, counting, asks, .. } = self.attempt;
         Basis {
             policy,
             resolved,
@@ -155,8 +189,8 @@ impl Prepared {
             tier,
             counted: counting.counted(),
             rlimits,
-            network: network.as_ref(),
-            asks: self.asks,
+            network: self.network(),
+            asks,
             born_in_network: false,
             users: self.request.several_users(),
             additions: &self.additions,
@@ -167,17 +201,16 @@ impl Prepared {
     /// sandbox's about these.
     pub(super) fn command(
         &self,
-        tier: Tier,
         wanted: &Wanted,
         policy: &Policy,
         caller: &Caller,
     ) -> Result<Command, PlanError> {
-        let network = &self.request.network;
-        let mut added = Cow::Borrowed(network.as_ref().map_or(&[][..], |network| &network.variables));
+        let network = self.network();
+        let mut added = Cow::Borrowed(network.map_or(&[][..], |network| &network.variables));
         if !self.additions.variables.is_empty() {
             added.to_mut().extend_from_slice(&self.additions.variables);
         }
-        let defaults = network.as_ref().map_or(&[][..], |network| &network.defaults);
+        let defaults = network.map_or(&[][..], |network| &network.defaults);
         // The caller's may name a folder that is not writable, or not there, inside.
         let tmp = [("TMPDIR", OsStr::new("/tmp"))];
         let system = if policy.files.tmp == TmpMode::Private { &tmp[..] } else { &[] };
@@ -185,7 +218,7 @@ impl Prepared {
         let inherited =
             each_variable(&wanted.environment).filter(|(name, _)| !unset.iter().any(|unset| unset == name));
         let mut variables = environment(policy, inherited, system, &added, defaults);
-        if tier == Tier::LandlockOnly {
+        if self.attempt.tier == Tier::LandlockOnly {
             self.share_the_hosts_network(&mut variables);
         }
         if let Some(root) = &self.resolved.root {
@@ -211,13 +244,10 @@ impl Prepared {
         policy: &Policy,
         resolved: &Resolved,
         (opened, born_in_network): (bool, bool),
-        tier: Tier,
     ) -> Result<Vec<Planned>, PlanError> {
-        let rlimits = self.request.stand_ins(tier).0;
-        let basis = Basis { born_in_network, ..self.basis(policy, resolved, tier, &rlimits) };
-        let mut steps = set_up(opened, &basis)?;
-        steps.retain(|planned| planned.step != Step::EnterNetwork);
-        Ok(steps)
+        let rlimits = self.request.stand_ins(&self.attempt).0;
+        let basis = Basis { born_in_network, ..self.basis(policy, resolved, &rlimits) };
+        set_up_in_network(opened, &basis)
     }
 
     /// Becomes that of another policy, for what is left to do.
@@ -228,6 +258,11 @@ impl Prepared {
     /// Where what the sandbox may do changes.
     pub(super) fn points(&self) -> &[Point] {
         &self.resolved.points
+    }
+
+    /// The layers of caches that the sandbox holds.
+    pub(super) fn layers(&self) -> Option<Arc<Layers>> {
+        self.resolved.layers.clone()
     }
 
     /// Where a command starts.
@@ -242,19 +277,24 @@ impl Prepared {
             links,
             covers,
             guard,
+            without_links,
+            not_understood: _,
             handback,
             workdir: _,
             written,
-            kernel_state,
+            owns_kernel,
             root,
             nested,
             user_files,
+            layers,
+            without_layers: _,
+            made: _,
         } = now;
         let then = &self.resolved;
         (&then.points, &then.links, &then.covers) == (points, links, covers)
-            && (&then.guard, &then.handback) == (guard, handback)
-            && (&then.written, &then.kernel_state, then.nested) == (written, kernel_state, *nested)
-            && (&then.root, &then.user_files) == (root, user_files)
+            && (&then.guard, &then.without_links, &then.handback) == (guard, without_links, handback)
+            && (&then.written, then.owns_kernel, then.nested) == (written, *owns_kernel, *nested)
+            && (&then.root, &then.user_files, &then.layers) == (root, user_files, layers)
     }
 
     /// What the controller guards while the sandbox runs.
@@ -268,9 +308,8 @@ impl Prepared {
         self.resolved.guard
     }
 
-    /// Brings it to its goal on the best tier that this host gives: the full one, or with best effort the next. `early` is PID 1
-    /// for the full one, and `launch` makes others; `show` is shown the plan before it is performed, and again for another
-    /// tier.
+    /// Brings it to its goal by the first attempt that this host lets through. `early` is PID 1 for the first one, and `launcher`
+    /// makes others; `show` is shown the plan before it is performed, and again for another attempt.
     ///
     /// # Errors
     /// When there is no sandbox; nothing is left of it then.
@@ -278,58 +317,29 @@ impl Prepared {
         &mut self,
         early: Result<EarlyInit, Error>,
         goal: Goal,
-        mut launch: impl FnMut(&Launch) -> Result<Init, LaunchError>,
+        launcher: &Launcher,
         mut show: Option<&mut Show>,
     ) -> Result<Staged, Error> {
-        let mut tier = Tier::Full;
         let mut first = Some(early);
         loop {
-            let early = first.take().unwrap_or_else(|| self.request.launch_early(tier, &mut launch));
-            let error = match early.and_then(|early| self.start_on(tier, early, goal, show.as_deref_mut())) {
-                Ok(staged) => return Ok(staged),
+            let early = first.take().unwrap_or_else(|| self.request.launch_early(&self.attempt, launcher));
+            let error = match early.and_then(|early| self.start_on(early, goal, show.as_deref_mut())) {
+                Ok(staged) => {
+                    self.resolved.layers.iter().for_each(|layers| layers.keep());
+                    return Ok(staged);
+                }
                 Err(error) => error,
             };
-            let request = &mut self.request;
-            if let (Error::Cgroup(lack), true, Counting::Cgroup) =
-                (&error, request.policy.best_effort, &request.counting)
-            {
-                let missing = lack.missing();
-                let all = Controller::LIMITING.into_iter().collect();
-                request.counting = Counting::StandIns(if missing.is_empty() { all } else { missing });
-                continue;
-            }
-            if matches!(error, Error::Start(StartError::Nested(_)))
-                && outer::suffices(&self.resolved.guard)
-                && std::mem::take(&mut self.asks)
-            {
-                continue;
-            }
-            let refused = match &error {
-                Error::Start(StartError::Step { refused, .. }) => *refused,
-                _ => None,
+            let refusal = refusal(&error);
+            let Some(next) = next_attempt(&self.attempt, &refusal) else {
+                // They may be in folders that were made before.
+                self.resolved.layers = None;
+                unmake(&self.resolved.made);
+                return Err(explained(error, refusal, self.attempt.tier));
             };
-            if refused == Some(Refused::Netlink)
-                && let Some(fallback) = request.network.as_mut().and_then(|network| network.fallback.take())
-            {
-                request.network = Some(*fallback);
-                continue;
-            }
-            if refused == Some(Refused::Layer) {
-                let error = explain_layer(error);
-                if !request.policy.best_effort {
-                    return Err(error);
-                }
-                self.resolve_without_layer(&error)?;
-                continue;
-            }
-            tier = match (tier, &error) {
-                (Tier::Full, _) if refused == Some(Refused::Proc) => Tier::HostProc,
-                (Tier::Full | Tier::HostProc, error) if namespaces_denied(error) => Tier::LandlockOnly,
-                _ => return Err(error),
-            };
-            // Without namespaces there is one user.
-            if !request.policy.best_effort || request.several_users().is_some() {
-                return Err(explain(&error));
+            let layer = std::mem::replace(&mut self.attempt, next).layer;
+            if layer && !self.attempt.layer {
+                self.resolve_without_layer(&explain_layer(&error))?;
             }
         }
     }
@@ -340,7 +350,7 @@ impl Prepared {
         if let Some(rootfs) = &mut policy.files.rootfs {
             rootfs.write = RootFsWrite::None;
         }
-        self.resolved = resolve(policy, &self.cwd, MissingFolders::Create)?;
+        self.resolved = resolve(policy, &self.cwd, MissingFolders::Create, self.resolved.layers.take())?;
         if let Some(root) = &mut self.resolved.root {
             let text = error.to_string();
             root.lacks = Some(format!("a writable root: {}", text.lines().next().unwrap_or_default()));
@@ -350,8 +360,7 @@ impl Prepared {
 
     /// The proxy of an allow list is then found on the host's loopback.
     fn share_the_hosts_network(&self, variables: &mut [(OsString, OsString)]) {
-        let network = self.request.network.as_ref();
-        let Some(shared) = network.and_then(|network| network.shared.as_ref()) else { return };
+        let Some(shared) = self.network().and_then(|network| network.shared.as_ref()) else { return };
         for (name, value) in &shared.variables {
             let said = self.request.policy.environment.set.iter().any(|(own, _)| own == name);
             if let Some((_, own)) = variables.iter_mut().find(|(own, _)| own == name)
@@ -362,59 +371,14 @@ impl Prepared {
         }
     }
 
-    fn start_on(
-        &self,
-        tier: Tier,
-        early: EarlyInit,
-        goal: Goal,
-        show: Option<&mut Show>,
-    ) -> Result<Staged, Error> {
+    fn start_on(&self, early: EarlyInit, goal: Goal, show: Option<&mut Show>) -> Result<Staged, Error> {
         let EarlyInit { mut running, opening, born_in_network, cgroup } = early;
-        let policy = &self.request.policy;
-        let mut steps = self.set_up(&opening, born_in_network, tier)?;
+        let (policy, tier) = (&self.request.policy, self.attempt.tier);
+        let end = self.end_of(goal, tier)?;
+        let steps = self.set_up(end, &opening, born_in_network)?;
         let command = match goal {
-            Goal::Command(wanted) => self.command(tier, wanted, policy, &self.caller)?,
-            Goal::Ready => {
-                let reason = "prepared before its command is known".to_owned();
-                steps.push(Planned { step: Step::Later, reason });
-                Command::default()
-            }
-            Goal::Halfway => {
-                if self.request.several_users().is_some() {
-                    return Err(Error::NotEnforced(NOT_WITH_USERS.into()));
-                }
-                if tier == Tier::LandlockOnly || !has_mount_setattr() {
-                    return Err(Error::NotEnforced(NOT_HALFWAY.into()));
-                }
-                steps.truncate(steps_ahead(&steps));
-                let held = covered_folders(&steps);
-                let root = steps.iter().position(|one| matches!(one.step, Step::HostRoot { .. }));
-                // Before anything is mounted over it.
-                let at = root.map_or(steps.len(), |root| root + 1);
-                steps.splice(at..at, held);
-                if !opening.is_empty() {
-                    let reason = "a network of the sandbox's own".to_owned();
-                    steps.push(Planned { step: Step::EnterNetwork, reason });
-                }
-                let reason = "prepared before its command is known".to_owned();
-                steps.push(Planned { step: Step::Later, reason });
-                Command::default()
-            }
-            Goal::Session => {
-                // Without namespaces nobody would be left to end what a killed leader leaves.
-                if tier == Tier::LandlockOnly {
-                    return Err(Error::NotEnforced(NO_SESSION.into()));
-                }
-                if self.commands_are_open() && !self.request.policy.best_effort {
-                    return Err(Error::NotEnforced(format!("{OPEN_COMMANDS}\n{OPEN_COMMANDS_HELP}")));
-                }
-                without_cpu_limit(&mut steps);
-                // Who may make namespaces may mount in them, which Landlock forbids.
-                let layer = if self.resolved.nested { 0 } else { landlock::harmless_layer(self.abi) };
-                let reason = "a session: commands come one by one".to_owned();
-                steps.push(Planned { step: Step::Session { layer }, reason });
-                Command::default()
-            }
+            Goal::Command(wanted) => self.command(wanted, policy, &self.caller)?,
+            Goal::Ready | Goal::Halfway | Goal::Session => Command::default(),
         };
         let plan = Plan { opening, steps, command };
         if let Some(show) = show {
@@ -423,33 +387,34 @@ impl Prepared {
         if let Goal::Halfway = goal {
             running.set_up(&plan);
             running.await_ready(&plan)?;
-            return Ok(Staged { running, plan, tier, born_in_network, cgroup });
+            return Ok(Staged { running, plan, born_in_network, cgroup });
         }
         // An init that has given up cannot be worked with any more: what it says comes before what that led to.
         let send = |running: &Running| running.set_up(&plan);
-        if let Err(error) = self.get_going(tier, &mut running, &plan.steps, cgroup, send) {
+        if let Err(error) = self.get_going(&mut running, &plan.steps, cgroup, send) {
             return Err(running.told_failure(&plan).map_or(error, Error::Start));
         }
         match goal {
             Goal::Command(_) => {
                 running.command(&plan.command, &policy.limits);
+                // What a start takes, earlier runs have a say in.
+                running.counts_from(self.begun, &policy.limits);
                 running.await_start(&plan)?;
             }
             Goal::Ready | Goal::Session | Goal::Halfway => running.await_ready(&plan)?,
         }
-        Ok(Staged { running, plan, tier, born_in_network, cgroup: None })
+        Ok(Staged { running, plan, born_in_network, cgroup: None })
     }
 
     /// Has `steps` performed, which `send` sends, with all that they wait for.
     pub(super) fn get_going(
         &self,
-        tier: Tier,
         running: &mut Running,
         steps: &[Planned],
         cgroup: Option<(Cgroup, bool)>,
         send: impl FnOnce(&Running),
     ) -> Result<(), Error> {
-        let policy = &self.request.policy;
+        let (policy, tier) = (&self.request.policy, self.attempt.tier);
         let assumptions = GuardAssumptions {
             own_network: tier != Tier::LandlockOnly && policy.network.mode != NetworkMode::Host,
             // Every profile denies chroot, and all that mounts, unless that is what is asked for.
@@ -464,16 +429,17 @@ impl Prepared {
             running.give_back_to_caller(&roots).map_err(system("holding what several users can write"))?;
         }
         running.hold(self.resolved.handback.as_ref())?;
+        running.hold_layers(self.resolved.layers.clone());
         send(running);
-        if self.request.counting.counted() {
+        if self.attempt.counting.counted() {
             let cgroup = match cgroup {
-                None => self.request.cgroup()?.map(|cgroup| (cgroup, false)),
+                None => self.request.cgroup(self.attempt.counting)?.map(|cgroup| (cgroup, false)),
                 some => some,
             };
             let entered = cgroup.map(|(cgroup, newborn)| running.enter(cgroup, newborn));
             match entered {
                 Some(Ok(())) => {}
-                Some(Err(error)) if self.request.counting == Counting::Cgroup => return Err(error.into()),
+                Some(Err(error)) if self.attempt.counting == Counting::Cgroup => return Err(error.into()),
                 None | Some(Err(_)) => running.go().map_err(system("telling init to continue"))?,
             }
         }
@@ -482,7 +448,6 @@ impl Prepared {
         Ok(())
     }
 
-    /// What is not enforced on this tier; nothing is said of it unless best effort was asked for.
     /// Whether commands of a session could reach into each other. With `nested`, which says so, they always can.
     fn commands_are_open(&self) -> bool {
         !self.resolved.nested && landlock::harmless_layer(self.abi) == 0
@@ -493,10 +458,11 @@ impl Prepared {
         self.commands_are_open().then(|| OPEN_COMMANDS.to_owned())
     }
 
-    pub(super) fn not_enforced(&self, tier: Tier) -> Vec<String> {
+    /// What is not enforced on this tier: of the tier itself nothing is said unless best effort was asked for.
+    pub(super) fn not_enforced(&self) -> Vec<String> {
         let mut list: Vec<String> = Vec::new();
         let mut lacks = |what: &str| list.push(what.to_owned());
-        match tier {
+        match self.attempt.tier {
             Tier::Full => {}
             Tier::HostProc => lacks("a /proc of the sandbox's own: processes outside can be seen"),
             Tier::LandlockOnly => {
@@ -513,13 +479,9 @@ impl Prepared {
                     NetworkMode::None => lacks(
                         "a network of the sandbox's own: sockets of the internet families are refused instead",
                     ),
-                    NetworkMode::AllowList => {
-                        let port = self
-                            .request
-                            .network
-                            .as_ref()
-                            .and_then(|network| network.shared.as_ref())
-                            .map_or(0, |own| own.port);
+                    NetworkMode::AllowList | NetworkMode::Public => {
+                        let shared = self.network().and_then(|network| network.shared.as_ref());
+                        let port = shared.map_or(0, |own| own.port);
                         lacks(&format!(
                             "a network of the sandbox's own: only programs that use the proxy variables reach the \
                              allowed hosts; a program that tries can connect to port {port} of any host, which is the proxy's port here"
@@ -529,71 +491,64 @@ impl Prepared {
                 }
             }
         }
-        self.request.stand_ins(tier).1.iter().for_each(|note| lacks(note));
+        self.request.stand_ins(&self.attempt).1.iter().for_each(|note| lacks(note));
         if let Some(missing) = self.resolved.root.as_ref().and_then(|root| root.lacks.as_ref()) {
             lacks(missing);
         }
         if self.abi == Abi::None {
             lacks("Landlock: only the mounts enforce the file rules");
         }
-        if self.request.policy.best_effort { list } else { Vec::new() }
+        if !self.request.policy.best_effort {
+            list.clear();
+        }
+        // What nobody asked to be lenient about, and no policy can express.
+        list.extend(self.resolved.not_understood.iter().cloned());
+        let caches = self.resolved.without_layers.iter();
+        list.extend(
+            caches.map(|why| format!("no layers for caches, which are as the rules for files say: {why}")),
+        );
+        list
     }
 }
 
 const NOT_HALFWAY: &str =
     "a sandbox cannot be prepared for mounts that come later: this needs namespaces, and Linux 5.12";
 
-/// Since Linux 5.12. What stands in for it has to see all mounts at once.
-fn has_mount_setattr() -> bool {
-    // SAFETY: fails, because there is no such descriptor, before it looks at anything else.
-    let refused =
-        unsafe { libc::syscall(libc::SYS_mount_setattr, -1, c"".as_ptr(), 0, std::ptr::null::<u8>(), 0) };
-    refused != -1 || io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
-}
-
-fn namespaces_denied(error: &Error) -> bool {
-    let refused = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES));
-    match error {
-        Error::Launch(error) => error.denied(),
-        Error::Start(StartError::IdMaps(_)) => true,
-        // AppArmor lets the clone through and denies what the new namespace is for.
-        // And a limit of 0 network namespaces shows only when one is asked for.
-        Error::Start(StartError::Step { source, .. }) => {
-            refused(source) || source.raw_os_error() == Some(libc::ENOSPC)
-        }
-        _ => false,
-    }
-}
-
-/// Why there is no layer. The kernel tells it to its own log alone.
-fn explain_layer(error: Error) -> Error {
-    let Error::Start(StartError::Step { source, .. }) = &error else { return error };
-    let why = match source.raw_os_error() {
-        Some(libc::ESTALE) => return error,
-        Some(libc::EOPNOTSUPP) => "before Linux 6.6 an in-memory file system cannot hold a writable layer",
-        Some(libc::ENODEV) => "this kernel has no overlay file system",
-        Some(libc::EPERM) => {
-            "this host, or a kernel before 5.11, lets only root mount an overlay file system"
-        }
-        Some(libc::EINVAL) => {
-            "the kernel refuses this folder: it lies on an overlay of an overlay or on a file system that cannot be \
-             laid under one, or something is mounted below it"
-        }
-        _ => "this kernel makes no writable layer above that folder",
-    };
-    let remedy = "use `files.rootfs_write = \"none\"`: the root is read-only then".into();
-    Error::Denied { error: error.to_string(), why: why.into(), remedy }
-}
-
-fn explain(error: &Error) -> Error {
-    if let Error::Start(StartError::Step { refused: Some(Refused::Proc), .. }) = error {
-        return Error::Denied {
+/// Why there is no sandbox, in words that say what to do about it.
+fn explained(error: Error, refusal: Refusal, tier: Tier) -> Error {
+    match refusal {
+        Refusal::Step(Need::Layer, errno) if is_no_layer(errno) => explain_layer(&error),
+        Refusal::Step(Need::FreshProc, libc::EPERM | libc::EACCES) => Error::Denied {
             error: error.to_string(),
             why: "parts of /proc are masked here, as in containers, so the kernel refuses a fresh one".into(),
             remedy: "start the container with `--security-opt systempaths=unconfined`, or use `best_effort`"
                 .into(),
-        };
+        },
+        refusal if tier != Tier::LandlockOnly && denies_namespaces(refusal) => {
+            let (why, remedy) = host::namespace_denial();
+            Error::Denied { error: error.to_string(), why, remedy }
+        }
+        _ => error,
     }
-    let (why, remedy) = host::namespace_denial();
-    Error::Denied { error: error.to_string(), why, remedy }
+}
+
+/// Why there is no layer. The kernel tells it to its own log alone.
+fn explain_layer(error: &Error) -> Error {
+    let errno = match error {
+        Error::Start(StartError::Step { source, .. }) => source.raw_os_error(),
+        _ => None,
+    };
+    let why = match errno {
+        Some(libc::EOPNOTSUPP) => "before Linux 6.6 an in-memory file system cannot hold a writable layer",
+        Some(libc::ENODEV) => "this kernel has no overlay file system",
+        Some(libc::EPERM | libc::EACCES) => {
+            "this host, or a kernel before 5.11, lets only root mount an overlay file system"
+        }
+        _ => {
+            "the kernel refuses this folder: it lies on an overlay of an overlay or on a file system that cannot be \
+             laid under one, or something is mounted below it"
+        }
+    };
+    let remedy = "use `files.rootfs_write = \"none\"`: the root is read-only then".into();
+    Error::Denied { error: error.to_string(), why: why.into(), remedy }
 }

@@ -12,11 +12,12 @@ use kennel_init::encode::encode_late;
 use kennel_init::plan::Plan;
 use kennel_init::report::Order;
 
-use super::late::LateStreams;
-use super::{Error, Goal, Late, Preparation, Prepared, Ready, Started, system};
+use super::late::{Late, LateStreams};
+use super::prepared::Prepared;
+use super::{Error, Started, system};
 use crate::launch;
 use crate::link;
-use crate::plan::{Tier, cpu_limit};
+use crate::plan::cpu_limit;
 use crate::supervise::idle::{Activity, Idle};
 use crate::supervise::{Running, StartError, Supervisor, WaitOptions};
 
@@ -37,7 +38,6 @@ pub struct Lasting {
 #[derive(Debug)]
 pub struct Session {
     prepared: Prepared,
-    tier: Tier,
     link: OwnedFd,
     /// How much a socket holds before somebody reads.
     room: usize,
@@ -45,23 +45,23 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes a session, and what attends to it.
-    ///
-    /// # Errors
-    /// When there is no sandbox; nothing is left of it then.
-    pub fn start(preparation: Preparation, lasting: Lasting) -> Result<(Session, Started), Error> {
-        let Ready { prepared, mut running, tier, serves, .. } =
-            Ready::prepare_for(preparation, Goal::Session)?;
+    /// A session in a sandbox that is ready for commands, and what attends to it.
+    pub(super) fn new(
+        prepared: Prepared,
+        mut running: Running,
+        serves: bool,
+        lasting: Lasting,
+    ) -> Result<(Session, Started), Error> {
         let link = running.link().try_clone().map_err(system("copying the link of a session"))?;
         running.lasts(lasting.timeout);
         let activity = Activity::new();
         let idle = lasting.idle.map(|limit| Idle::new(activity.clone(), limit));
         let options = WaitOptions { serves, idle, ..WaitOptions::default() };
-        let mut not_enforced = prepared.not_enforced(tier);
+        let mut not_enforced = prepared.not_enforced();
         not_enforced.extend(prepared.not_enforced_in_session());
         let supervisor = Supervisor::new(running, options);
         let room = rustix::net::sockopt::socket_send_buffer_size(&link).unwrap_or(0);
-        let session = Session { prepared, tier, link, room, activity };
+        let session = Session { prepared, link, room, activity };
         Ok((session, Started { supervisor, not_enforced, terminal: None }))
     }
 
@@ -71,12 +71,11 @@ impl Session {
     /// # Errors
     /// When a late step fails, the command cannot be executed, or the session has ended.
     pub fn command(&self, late: Late) -> Result<Started, Error> {
-        let Late { policy, wanted, workdir, streams, mut first, last, watch, .. } = late;
+        let Late { policy, wanted, workdir, streams, watch, .. } = late;
         let busy = self.activity.begin();
         let arranged = LateStreams::new(&policy, streams)?;
-        let command = self.prepared.command(self.tier, &wanted, &policy, &arranged.caller)?;
-        first.extend(cpu_limit(&policy));
-        let steps = arranged.late_part(first, workdir.as_deref(), last)?;
+        let command = self.prepared.command(&wanted, &policy, &arranged.caller)?;
+        let steps = arranged.late_part(cpu_limit(&policy).into_iter().collect(), workdir.as_deref())?;
         let plan = Plan { opening: Vec::new(), steps, command };
         let (ours, theirs) = launch::link().map_err(system("making a link for a command"))?;
         let started = Instant::now();

@@ -18,6 +18,7 @@ const AND: u16 = 0x54;
 const JUMP: u16 = 0x05;
 const JUMP_EQUAL: u16 = 0x15;
 const JUMP_GREATER_EQUAL: u16 = 0x35;
+const JUMP_ANY_BIT: u16 = 0x45;
 const RETURN: u16 = 0x06;
 
 /// More than the highest number of a system call that there is now, and not much more.
@@ -239,101 +240,146 @@ impl<'r> Search<'r> {
         }))
     }
 
-    /// Appends it to a program that has loaded the number. Written from its end to its beginning: jumps lead forward, and
-    /// how far is known when all that lies between is there.
+    /// Appends it to a program that has loaded the number.
     fn emit(&self, program: &mut Vec<Instruction>) {
-        /// A conditional jump reaches 255 instructions. Two plain ones, which reach all, may be written in front of its target.
-        const REACH: usize = 253;
-        let mut backwards: Vec<Instruction> = Vec::with_capacity(256);
-        // How many instructions follow each of them, itself included.
-        let (mut ends, mut comparisons) = (vec![0; self.ends.len()], vec![0; self.comparisons.len()]);
-        // The long ones last, because most jumps lead to a plain decision.
-        for tests in [true, false] {
-            for (end, rule) in self.ends.iter().enumerate() {
-                if matches!(rule, Rule::When(..)) == tests {
-                    let from = backwards.len();
-                    decide(rule, &mut backwards);
-                    backwards[from..].reverse();
-                    ends[end] = backwards.len();
-                }
-            }
-        }
+        let mut code = Backwards::default();
+        let mut ends: Vec<usize> = self.ends.iter().map(|rule| code.rule(rule)).collect();
+        let mut comparisons = vec![0; self.comparisons.len()];
         for (at, (number, above, below)) in self.comparisons.iter().enumerate().rev() {
-            let mut places = [above, below].map(|target| match target {
+            let mut place = |target: &Target| match target {
                 Target::Comparison(at) => comparisons[*at],
-                Target::End(end) => ends[*end],
-            });
-            for place in &mut places {
-                let distance = backwards.len() - *place;
-                if distance > REACH {
-                    backwards.push(instruction(JUMP, 0, 0, u32::try_from(distance).unwrap_or(u32::MAX)));
-                    *place = backwards.len();
+                Target::End(end) => {
+                    ends[*end] = match self.ends[*end] {
+                        Rule::Always(verdict) => code.verdict(*verdict),
+                        Rule::When(..) => code.near(ends[*end]),
+                    };
+                    ends[*end]
                 }
-            }
-            let [jump_true, jump_false] = places.map(|place| (backwards.len() - place) as u8);
-            backwards.push(instruction(JUMP_GREATER_EQUAL, jump_true, jump_false, *number));
-            comparisons[at] = backwards.len();
+            };
+            let (above, below) = (place(above), place(below));
+            comparisons[at] = code.branch(JUMP_GREATER_EQUAL, *number, above, below);
         }
-        program.extend(backwards.into_iter().rev());
+        program.extend(code.instructions.into_iter().rev());
     }
 }
 
-fn decide(rule: &Rule, code: &mut Vec<Instruction>) {
-    match rule {
-        Rule::Always(verdict) => code.push(ret(*verdict)),
-        Rule::When(tests, otherwise) => {
-            for (test, verdict) in tests {
-                test.emit(*verdict, code);
-            }
-            code.push(ret(*otherwise));
+/// A program, written from its end to its beginning: jumps lead forward, and how far is known when all that lies between is
+/// there. A place in it is how many instructions there are from there to the end.
+#[derive(Default)]
+struct Backwards {
+    instructions: Vec<Instruction>,
+    /// Where each verdict is given, nearest to the beginning.
+    verdicts: Vec<(FilterAction, usize)>,
+}
+
+/// A conditional jump reaches 255 instructions. A few may be written between the choice of a place and the jump.
+const REACH: usize = 250;
+
+impl Backwards {
+    fn here(&self) -> usize {
+        self.instructions.len()
+    }
+
+    fn push(&mut self, instruction: Instruction) -> usize {
+        self.instructions.push(instruction);
+        self.here()
+    }
+
+    /// A place from which a verdict is given, and that a conditional jump reaches. Each stands in the program once, as far as they do:
+    /// the kernel translates every instruction, twice.
+    fn verdict(&mut self, verdict: FilterAction) -> usize {
+        if let Some((_, place)) = self.verdicts.iter().find(|(known, _)| *known == verdict)
+            && self.here() - place <= REACH
+        {
+            return *place;
         }
+        let place = self.push(ret(verdict));
+        self.verdicts.retain(|(known, _)| *known != verdict);
+        self.verdicts.push((verdict, place));
+        place
+    }
+
+    /// A place that leads to another, and that a conditional jump reaches.
+    fn near(&mut self, place: usize) -> usize {
+        let distance = self.here() - place;
+        if distance <= REACH {
+            return place;
+        }
+        self.push(instruction(JUMP, 0, 0, u32::try_from(distance).unwrap_or(u32::MAX)))
+    }
+
+    fn branch(&mut self, code: u16, value: u32, on_true: usize, on_false: usize) -> usize {
+        let (on_true, on_false) = (self.near(on_true), self.near(on_false));
+        let [jump_true, jump_false] = [on_true, on_false].map(|place| (self.here() - place) as u8);
+        self.push(instruction(code, jump_true, jump_false, value))
+    }
+
+    fn rule(&mut self, rule: &Rule) -> usize {
+        let (tests, otherwise) = match rule {
+            Rule::Always(verdict) => return self.verdict(*verdict),
+            Rule::When(tests, otherwise) => (tests, otherwise),
+        };
+        let mut next = self.verdict(*otherwise);
+        for (at, (test, verdict)) in tests.iter().enumerate().rev() {
+            let verdict = self.verdict(*verdict);
+            let before = at.checked_sub(1).map(|before| &tests[before].0);
+            let is_loaded = before.is_some_and(|before| before.leaves() == Some(test.argument()));
+            next = self.test(test, is_loaded, verdict, next);
+        }
+        next
+    }
+
+    /// A test that goes on at `holds` or at `next`.
+    fn test(&mut self, test: &Test, is_loaded: bool, holds: usize, next: usize) -> usize {
+        let mut place = match test {
+            Test::OneOf { values, .. } if values.is_empty() => return next,
+            Test::OneOf { values, .. } => {
+                values.iter().rev().fold(next, |next, value| self.branch(JUMP_EQUAL, *value, holds, next))
+            }
+            Test::AnyBit { bits, .. } => self.branch(JUMP_ANY_BIT, *bits, holds, next),
+            Test::NoBit { bits, .. } => self.branch(JUMP_ANY_BIT, *bits, next, holds),
+        };
+        if let Test::OneOf { mask, .. } = test
+            && *mask != u32::MAX
+        {
+            place = self.push(instruction(AND, 0, 0, *mask));
+        }
+        if !is_loaded {
+            place = self.push(instruction(LOAD_WORD, 0, 0, 16 + 8 * u32::from(test.argument())));
+        }
+        place
     }
 }
 
 impl Test {
-    fn emit(&self, verdict: FilterAction, code: &mut Vec<Instruction>) {
-        let low_word = |argument: u8| instruction(LOAD_WORD, 0, 0, 16 + 8 * u32::from(argument));
+    fn argument(&self) -> u8 {
         match self {
-            Test::OneOf { argument, mask, values } => {
-                code.push(low_word(*argument));
-                if *mask != u32::MAX {
-                    code.push(instruction(AND, 0, 0, *mask));
-                }
-                // All lead to one decision, which follows the last; nobody has hundreds of values.
-                for (value, following) in values.iter().zip((0..values.len()).rev()) {
-                    let jump_true = u8::try_from(following).unwrap_or(u8::MAX);
-                    code.push(instruction(JUMP_EQUAL, jump_true, u8::from(following == 0), *value));
-                }
-                if !values.is_empty() {
-                    code.push(ret(verdict));
-                }
+            Test::OneOf { argument, .. } | Test::AnyBit { argument, .. } | Test::NoBit { argument, .. } => {
+                *argument
             }
-            Test::AnyBit { argument, bits } => {
-                code.extend([
-                    low_word(*argument),
-                    instruction(AND, 0, 0, *bits),
-                    instruction(JUMP_EQUAL, 1, 0, 0),
-                    ret(verdict),
-                ]);
-            }
-            Test::NoBit { argument, bits } => {
-                code.extend([
-                    low_word(*argument),
-                    instruction(AND, 0, 0, *bits),
-                    instruction(JUMP_EQUAL, 0, 1, 0),
-                    ret(verdict),
-                ]);
-            }
+        }
+    }
+
+    /// The argument that is loaded as it is when this has been tested and does not hold.
+    fn leaves(&self) -> Option<u8> {
+        match self {
+            Test::OneOf { mask, values, .. } if *mask != u32::MAX || values.is_empty() => None,
+            test => Some(test.argument()),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Runs a program as the kernel would.
-    fn run(program: &[Instruction], number: u32, architecture: u32, arguments: [u64; 6]) -> u32 {
+    pub(in crate::seccomp) fn run(
+        program: &[Instruction],
+        number: u32,
+        architecture: u32,
+        arguments: [u64; 6],
+    ) -> u32 {
         let (mut at, mut accumulator) = (0usize, 0u32);
         loop {
             let i = program[at];
@@ -354,10 +400,95 @@ mod tests {
                 JUMP_GREATER_EQUAL => {
                     at += usize::from(if accumulator >= i.value { i.jump_true } else { i.jump_false });
                 }
+                JUMP_ANY_BIT => {
+                    let any = accumulator & i.value != 0;
+                    at += usize::from(if any { i.jump_true } else { i.jump_false });
+                }
                 RETURN => return i.value,
                 other => panic!("instruction {other:#x}"),
             }
         }
+    }
+
+    fn holds(test: &Test, arguments: [u64; 6]) -> bool {
+        let low = |argument: &u8| arguments[usize::from(*argument)] as u32;
+        match test {
+            Test::OneOf { argument, mask, values } => values.contains(&(low(argument) & mask)),
+            Test::AnyBit { argument, bits } => low(argument) & bits != 0,
+            Test::NoBit { argument, bits } => low(argument) & bits == 0,
+        }
+    }
+
+    /// What a rule says of a call with these arguments.
+    fn verdict_of(rule: &Rule, arguments: [u64; 6]) -> FilterAction {
+        match rule {
+            Rule::Always(verdict) => *verdict,
+            Rule::When(tests, otherwise) => tests
+                .iter()
+                .find_map(|(test, verdict)| holds(test, arguments).then_some(*verdict))
+                .unwrap_or(*otherwise),
+        }
+    }
+
+    /// Values of an argument at which what a rule says of it may change.
+    fn interesting(rule: &Rule, argument: u8) -> Vec<u64> {
+        let mut found = vec![0, u64::MAX];
+        let Rule::When(tests, _) = rule else { return found };
+        for (test, _) in tests.iter().filter(|(test, _)| test.argument() == argument) {
+            let values = match test {
+                Test::OneOf { mask, values, .. } => {
+                    values.iter().flat_map(|value| [*value, value ^ 1, value | !mask, !value]).collect()
+                }
+                Test::AnyBit { bits, .. } | Test::NoBit { bits, .. } => {
+                    vec![
+                        *bits,
+                        !bits,
+                        1 << bits.trailing_zeros().min(31),
+                        1 << (31 - bits.leading_zeros().min(31)),
+                    ]
+                }
+            };
+            // What the kernel does not look at either.
+            found.extend(values.into_iter().flat_map(|value| [u64::from(value), u64::from(value) | 7 << 32]));
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// That a program says what its table does, of every number with every combination of arguments that could matter.
+    pub(in crate::seccomp) fn assert_same(table: &Table) -> usize {
+        let program = table.compile();
+        let mut asked = 0;
+        for number in 0..CALLS + 100 {
+            let rule = table.rule(number.into());
+            let mut combinations = vec![[0; 6]];
+            for argument in 0..6 {
+                let values = interesting(rule, argument);
+                // Two values in which nothing is tested.
+                let values = if values.len() == 2 { &values[..1] } else { &values[..] };
+                combinations = combinations
+                    .iter()
+                    .flat_map(|before| {
+                        values.iter().map(move |value| {
+                            let mut next = *before;
+                            next[usize::from(argument)] = *value;
+                            next
+                        })
+                    })
+                    .collect();
+            }
+            for arguments in combinations {
+                asked += 1;
+                let said = run(&program, number, AUDIT_ARCH, arguments);
+                assert_eq!(
+                    said,
+                    verdict_of(rule, arguments).value(),
+                    "call {number} {arguments:x?}: {rule:?}"
+                );
+            }
+        }
+        asked
     }
 
     #[test]

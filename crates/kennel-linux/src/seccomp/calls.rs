@@ -16,10 +16,6 @@ const SYS_setxattrat: c_long = 463;
 const SYS_removexattrat: c_long = 466;
 const SYS_open_tree_attr: c_long = 467;
 const SYS_file_setattr: c_long = 469;
-#[cfg(target_arch = "x86_64")]
-const SYS_io_pgetevents: c_long = 333;
-#[cfg(target_arch = "aarch64")]
-const SYS_io_pgetevents: c_long = 292;
 
 /// What normal software calls: compilers, interpreters, databases, browsers, debuggers.
 pub const NORMAL: &[c_long] = &[
@@ -104,12 +100,6 @@ pub const NORMAL: &[c_long] = &[
     SYS_inotify_init1,
     SYS_inotify_add_watch,
     SYS_inotify_rm_watch,
-    SYS_io_setup,
-    SYS_io_submit,
-    SYS_io_getevents,
-    SYS_io_pgetevents,
-    SYS_io_cancel,
-    SYS_io_destroy,
     // Memory.
     SYS_mmap,
     SYS_munmap,

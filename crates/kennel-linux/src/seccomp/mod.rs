@@ -8,6 +8,7 @@ mod additions;
 pub mod bpf;
 mod calls;
 pub mod power;
+mod shared;
 
 pub use additions::Additions;
 use bpf::{FilterAction, Rule, Table, Test};
@@ -38,6 +39,8 @@ pub struct FilterSpec {
     pub asks: bool,
     /// Whether there is a root inside that has capabilities.
     pub several_users: bool,
+    /// Whether the guard is to hear of every socket in the sandbox's network, which is lent.
+    pub watches_network: bool,
 }
 
 /// Sockets of the internet families.
@@ -82,6 +85,7 @@ fn table(wish: &FilterSpec) -> Option<Table> {
         deny(&mut table, calls::KERNEL_SURFACE);
         namespaces(&mut table, NEW_NAMESPACE | CLONE_NEWTIME);
         table.set(&[libc::SYS_personality], personalities());
+        shared::restrict(&mut table);
     }
     if wish.several_users {
         // Also where the profile would let them be made.
@@ -166,6 +170,7 @@ fn sockets(wish: &FilterSpec) -> Rule {
     // Where they are listed the guard has the last word.
     let unix = if wish.unix_sockets == UnixSockets::None { EPERM } else { FilterAction::Allow };
     let mut tests = vec![(family(libc::AF_UNIX), unix)];
+    let allowed = if wish.watches_network && wish.asks { FilterAction::Notify } else { FilterAction::Allow };
     if wish.inet_sockets != Inet::None && wish.profile != SeccompProfile::Strict {
         if wish.inet_sockets == Inet::Tcp {
             // The low bits of the type; above are SOCK_NONBLOCK and SOCK_CLOEXEC. Raw sockets of the internet families
@@ -178,21 +183,21 @@ fn sockets(wish: &FilterSpec) -> Rule {
             let beyond = !libc::IPPROTO_TCP.cast_unsigned();
             tests.push((Test::AnyBit { argument: 2, bits: beyond }, EPERM));
         }
-        tests.push((family(libc::AF_INET), FilterAction::Allow));
-        tests.push((family(libc::AF_INET6), FilterAction::Allow));
+        tests.push((family(libc::AF_INET), allowed));
+        tests.push((family(libc::AF_INET6), allowed));
         if wish.nested_namespaces {
             // Sandboxes inside arrange their own networks, also with netfilter. Other families have protocols of this number too;
             // what is left of families without another bit than netlink's is netlink, and 0, which is none.
             let netfilter = vec![libc::NETLINK_NETFILTER.cast_unsigned()];
             let not_netlink = !libc::AF_NETLINK.cast_unsigned();
             tests.push((Test::AnyBit { argument: 0, bits: not_netlink }, EAFNOSUPPORT));
-            tests.push((Test::OneOf { argument: 2, mask: u32::MAX, values: netfilter }, FilterAction::Allow));
+            tests.push((Test::OneOf { argument: 2, mask: u32::MAX, values: netfilter }, allowed));
         }
         // A kernel without auditing says so, and PAM goes on. Told that it may not, it gives up if the user is root.
         let audit = vec![libc::NETLINK_AUDIT.cast_unsigned()];
         tests.push((Test::OneOf { argument: 2, mask: u32::MAX, values: audit }, EPROTONOSUPPORT));
         tests.push((Test::AnyBit { argument: 2, bits: u32::MAX }, EPERM));
-        tests.push((family(libc::AF_NETLINK), FilterAction::Allow));
+        tests.push((family(libc::AF_NETLINK), allowed));
     }
     Rule::When(tests, EAFNOSUPPORT)
 }
@@ -228,6 +233,7 @@ mod tests {
             keeps_attributes: false,
             asks: true,
             several_users: false,
+            watches_network: false,
         }
     }
 
@@ -256,5 +262,38 @@ mod tests {
             assert!((10..1000).contains(&program.len()), "{profile:?}: {} instructions", program.len());
         }
         assert!(filter(&wish(SeccompProfile::None), &Additions::default()).is_none());
+    }
+
+    /// The smaller the program, the sooner the kernel has translated it. That it says the same is shown for every profile.
+    #[test]
+    fn the_programs_say_what_their_tables_do_and_are_small() {
+        let mut asked = 0;
+        for profile in [SeccompProfile::Strict, SeccompProfile::Default, SeccompProfile::Permissive] {
+            for (unix_sockets, inet_sockets) in [
+                (UnixSockets::None, Inet::All),
+                (UnixSockets::Listed, Inet::Tcp),
+                (UnixSockets::All, Inet::None),
+            ] {
+                for switches in 0..64u32 {
+                    let on = |bit: u32| switches & 1 << bit != 0;
+                    let wish = FilterSpec {
+                        profile,
+                        unix_sockets,
+                        inet_sockets,
+                        nested_namespaces: on(0),
+                        writes_host: on(1),
+                        keeps_attributes: on(2),
+                        asks: on(3),
+                        several_users: on(4),
+                        watches_network: on(5),
+                    };
+                    asked += bpf::tests::assert_same(&table(&wish).expect("a profile has a table"));
+                }
+            }
+        }
+        assert!(asked > 100_000, "{asked}");
+        let default = table(&wish(SeccompProfile::Default)).expect("a table").compile().len();
+        assert!(default < 200, "{default} instructions");
+        println!("{default} instructions");
     }
 }

@@ -1,7 +1,7 @@
 //! Files with power over the host: set-uid bits, leases, locks, flags of inodes.
 //!
 //! `nosuid` holds inside; a file that a sandbox of root's marks set-uid in a folder of the host's is set-uid root for
-//! everybody outside. And a lease, a lock or a flag on a file that can only be read holds up programs of the host's.
+//! everybody outside. Nor is a device made, not even the one that stands for nothing. And a lease, a lock or a flag on a file that can only be read holds up programs of the host's.
 
 use libc::c_long;
 
@@ -30,6 +30,7 @@ pub const LOCKS: &[i32] = &[libc::F_SETLK, libc::F_SETLKW, libc::F_OFD_SETLK, li
 pub(super) fn restrict(table: &mut Table, wish: &FilterSpec) {
     if wish.writes_host {
         special_modes(table, wish);
+        devices(table);
     }
     let one_of = |values: Vec<u32>| Test::OneOf { argument: 1, mask: u32::MAX, values };
     // A lease makes an open of the file by anyone wait.
@@ -75,6 +76,37 @@ fn special_modes(table: &mut Table, wish: &FilterSpec) {
     }
     // Its mode is in memory, which the caller could change after any look at it. Programs take it for an older kernel.
     allowed(table, libc::SYS_openat2, Rule::Always(ENOSYS));
+}
+
+/// Of devices an ordinary user may make the one with number 0:0, since Linux 4.18 by mknod and by a rename that leaves it behind. To
+/// an overlay it says that a file is deleted; no other program expects one.
+fn devices(table: &mut Table) {
+    const MKNOD: &[(c_long, u8)] = &[
+        (libc::SYS_mknodat, 2),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_mknod, 1),
+    ];
+    for (call, mode) in MKNOD {
+        let kinds = vec![libc::S_IFCHR, libc::S_IFBLK];
+        let device = (Test::OneOf { argument: *mode, mask: libc::S_IFMT, values: kinds }, EPERM);
+        narrowed(table, *call, device);
+    }
+    // As on a file system that cannot do it.
+    let leaves_one = Test::AnyBit { argument: 4, bits: libc::RENAME_WHITEOUT };
+    narrowed(table, libc::SYS_renameat2, (leaves_one, FilterAction::Errno(libc::EINVAL as u32)));
+}
+
+/// Adds a test to what a profile allows.
+fn narrowed(table: &mut Table, call: c_long, test: (Test, FilterAction)) {
+    let rule = match table.rule(call).clone() {
+        Rule::Always(FilterAction::Allow) => Rule::When(vec![test], FilterAction::Allow),
+        Rule::When(mut tests, FilterAction::Allow) => {
+            tests.push(test);
+            Rule::When(tests, FilterAction::Allow)
+        }
+        denied => denied,
+    };
+    table.set(&[call], rule);
 }
 
 /// Gives a call a rule, unless a profile denies it anyway.

@@ -28,6 +28,12 @@ impl Running {
         let stats = if self.reaped { self.meter.finish() } else { self.meter.last_stats() };
         // Nothing inside is left that could make anything more.
         let made_names = self.guard_state.made_names();
+        if let Some(network) = &mut self.init.network
+            && self.reaped
+            && self.guard_state.heard_nothing()
+        {
+            network.nobody_touched_it();
+        }
         let violations = std::mem::take(&mut self.guard_state).finish();
         // Without a PID namespace something may be left that init did not come to; whoever waits has to see to it first.
         let handed_back =
@@ -69,6 +75,7 @@ impl Running {
             tried_network: self.tried_network,
             handed_back,
             not_enforced: self.left_to_others.take().into_iter().collect(),
+            warnings: Vec::new(),
             network: NetworkUse::default(),
             gateway: Default::default(),
             stream_failure: None,
@@ -81,7 +88,8 @@ impl Running {
     pub(super) fn look_at_repositories(&mut self, made_names: bool) -> HandedBack {
         // First, or repositories of other users could not be looked into.
         self.left_to_others = self.owners.take().and_then(Owners::finish).or(self.left_to_others.take());
-        self.last_look.take().map(|last| last.look(made_names)).unwrap_or_default()
+        let (deadline, late) = (self.deadline, self.timed_out);
+        self.last_look.take().map(|last| last.look(made_names, deadline, late)).unwrap_or_default()
     }
 
     /// The same for a sandbox without a PID namespace, when everything that was in it has ended.

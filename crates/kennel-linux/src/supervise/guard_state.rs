@@ -30,6 +30,8 @@ pub struct GuardState {
     failed: Option<GuardError>,
     /// Whether every call that makes a name comes here.
     hears_of_names: bool,
+    /// Whether calls come here at all.
+    asks: bool,
 }
 
 impl GuardState {
@@ -45,6 +47,7 @@ impl GuardState {
     ) -> Result<(), GuardError> {
         self.guard = Some(Guard::new(rules, assumptions)?);
         self.hears_of_names = asks && rules.names();
+        self.asks = asks;
         self.in_root.clone_from(&rules.in_root);
         if self.namespaces.is_some() {
             self.rules = Some(rules.clone());
@@ -137,6 +140,12 @@ impl GuardState {
     pub fn made_names(&self) -> bool {
         let called = self.serving.as_ref().map_or(self.failed.is_some(), GuardHandle::made_names);
         called || !self.hears_of_names
+    }
+
+    /// Whether no call has ever come here, and every one that the filter sends would have.
+    #[must_use]
+    pub fn heard_nothing(&self) -> bool {
+        self.asks && self.serving.is_none() && self.failed.is_none()
     }
 
     /// Stops, when nothing of the sandbox is left, and tells all that was tried.

@@ -12,11 +12,12 @@ use kennel_init::role::DescriptorRole;
 use rustix::event::PollFlags;
 use rustix::process::Signal;
 
+use super::Running;
 use super::supervisor::{Ready, WaitOptions};
 use super::terminal::Stop;
 use super::ticker::Ticker;
-use super::{Running, signals};
 use crate::link;
+use crate::signals;
 
 /// How long a command that was asked to stop has to do so by itself, before it is stopped.
 const TO_STOP: Duration = Duration::from_millis(250);
@@ -31,7 +32,7 @@ const TO_TAKE: Duration = Duration::from_secs(1);
 
 /// What is going on with the job as a whole.
 #[derive(Debug, Default)]
-pub(super) struct Job {
+pub(super) struct JobState {
     hold: Hold,
     /// When a command that was asked to stop is stopped.
     stop_at: Option<Instant>,
@@ -58,7 +59,7 @@ enum Hold {
     Question,
 }
 
-impl Job {
+impl JobState {
     /// Whether the caller's terminal belongs to a question.
     pub(super) fn is_asking(&self) -> bool {
         self.hold == Hold::Question

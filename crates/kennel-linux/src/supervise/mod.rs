@@ -13,7 +13,6 @@ mod job;
 pub mod meter;
 mod owners;
 mod readiness;
-pub mod signals;
 pub mod standard;
 mod start;
 pub mod streams;
@@ -33,20 +32,21 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::net::RecvFlags;
 use rustix::process::Signal;
 
+use crate::caches::Layers;
 use crate::cgroup::Pressure;
 use crate::clock::timespec;
 use crate::handback::LastLook;
 use crate::launch::Init;
 use crate::link::{self, Received};
-use crate::network::TaggedSockets;
+use crate::network::{SocketRole, TaggedSockets};
 use crate::reap::reap;
 use guard_state::GuardState;
 use idle::Busy;
-use job::Job;
+use job::JobState;
 use kennel_policy::outcome::Ended;
 use meter::Meter;
 use owners::Owners;
-pub use start::{Refused, StartError};
+pub use start::StartError;
 pub use supervisor::{Supervisor, Turn, WaitOptions};
 
 /// How long init gets to end what is inside before it is killed.
@@ -71,9 +71,11 @@ pub struct Running {
     /// What init made of the file behind standard input, until somebody takes care of it: its role, and the descriptor.
     input: Option<(DescriptorRole, OwnedFd)>,
     /// Whether the job is being stopped, or held for a question.
-    job: Job,
+    job: JobState,
     /// The look at repositories that is due when nothing inside is left.
     last_look: Option<LastLook>,
+    /// The layers of caches that nobody else uses until nothing inside is left.
+    layers: Option<Arc<Layers>>,
     /// Gives the caller what other users have left, when nothing inside is left.
     owners: Option<Owners>,
     /// What it could not do.
@@ -125,8 +127,9 @@ impl Running {
             guard_state: GuardState::default(),
             terminal: None,
             input: None,
-            job: Job::default(),
+            job: JobState::default(),
             last_look: None,
+            layers: None,
             owners: None,
             left_to_others: None,
             used: None,
@@ -322,7 +325,9 @@ impl Running {
             DescriptorRole::Root => self.guard_state.keep_root(fd),
             DescriptorRole::Terminal => self.terminal = Some(fd),
             DescriptorRole::InputFile | DescriptorRole::InputPipe => self.input = Some((role, fd)),
-            DescriptorRole::Socket(role) => self.doors.push((role, fd)),
+            DescriptorRole::Socket(number) => {
+                self.doors.extend(SocketRole::decode(number).map(|role| (role, fd)));
+            }
             // A helper of the guard's sends it, and never init.
             DescriptorRole::Pair => {}
         }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use kennel_init::child::sys::MOST_FDS;
+use kennel_init::child::sys::MAX_FDS;
 use kennel_init::plan::Identity;
 use kennel_init::report::{Order, Report};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -18,7 +18,7 @@ use crate::link::{self, Received};
 use crate::resolve::{Source, open_strictly};
 
 /// How long the helper has: longer than it gives itself.
-const PATIENCE: Duration = Duration::from_secs(150);
+const PATIENCE: Duration = Duration::from_secs(45);
 
 /// The helper, which waits for the end of the sandbox. Where this process is killed, it does its work all the same.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Owners {
         let helper = launch::exec::owners(users.as_fd(), init.pidfd.as_fd(), theirs.as_fd())
             .map_err(|error| io::Error::other(error.to_string()))?;
         let owners = Owners(helper);
-        for roots in roots.chunks(MOST_FDS) {
+        for roots in roots.chunks(MAX_FDS) {
             let mut held = Vec::with_capacity(roots.len());
             for root in roots {
                 held.push(hold(root)?);

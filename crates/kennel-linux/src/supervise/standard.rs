@@ -23,6 +23,7 @@ use rustix::fs::{FileType, MemfdFlags, OFlags, SealFlags, SeekFrom, Stat};
 use super::carry::{Carried, Sink};
 use super::terminal::{CallerTerminal, Terminal};
 use crate::plan::{Caller, InputFile, TerminalStreams};
+use crate::sys::files::{is_other_side, numbered};
 
 /// The largest file that is copied into memory when it cannot be opened again.
 const COPIED: u64 = 8 << 20;
@@ -152,8 +153,7 @@ impl Standard {
             }
         }
         for number in &rules.keep {
-            // SAFETY: only asked about; one that is not open makes the call fail.
-            let kept = unsafe { BorrowedFd::borrow_raw(i32::try_from(*number).unwrap_or(-1).max(0)) };
+            let Some(kept) = numbered(i32::try_from(*number).unwrap_or(0)) else { continue };
             if let Ok(stat) = rustix::fs::fstat(kept)
                 && kind_of(kept, &stat) == Kind::Terminal
             {
@@ -280,12 +280,6 @@ fn kind_of(stream: BorrowedFd, stat: &Stat) -> Kind {
 }
 
 /// Whether this is the side of a pseudo-terminal that whoever shows it has.
-fn is_other_side(stream: BorrowedFd) -> bool {
-    let mut number = 0u32;
-    // SAFETY: the kernel fills in a number, for that side only.
-    unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCGPTN, &raw mut number) == 0 }
-}
-
 /// Whether a FIFO lies in a folder. What pipe(2) makes lies in a file system of the kernel's own.
 fn has_name(stream: BorrowedFd) -> bool {
     const PIPEFS: rustix::fs::FsWord = 0x5049_5045;

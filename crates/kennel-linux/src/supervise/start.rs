@@ -18,6 +18,7 @@ use rustix::process::Pid;
 use super::Running;
 use super::idle::Busy;
 use super::owners::Owners;
+use crate::caches::Layers;
 use crate::cgroup::{Cgroup, CgroupError};
 use crate::clock::timespec;
 use crate::describe::{describe_step, show};
@@ -25,12 +26,27 @@ use crate::guard::{Asks, GuardAssumptions, GuardError, Namespaces, Rules};
 use crate::handback::LastLook;
 use crate::launch::Init;
 use crate::link::{self, Received};
+use crate::plan::need::{Need, need};
 use crate::resolve::Source;
 use crate::resolve::known::Handback;
 
 /// Why a sandbox did not get as far as its command.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    /// There is no room for what kennel itself makes.
+    #[error(
+        "{step}: {source}\n\
+         reason: {reason}\n\
+         help: what kennel makes for the sandbox counts towards `limits.tmp_size`; let it be 1M or more"
+    )]
+    NoRoom {
+        /// What was being done, and on what.
+        step: String,
+        /// The rule behind it.
+        reason: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A step of the plan failed.
     #[error("{step}: {source}\nreason: {reason}")]
     Step {
@@ -38,8 +54,8 @@ pub enum StartError {
         step: String,
         /// The rule behind it.
         reason: String,
-        /// Whether it is one that some hosts refuse, and which.
-        refused: Option<Refused>,
+        /// What it needs of the host.
+        need: Need,
         /// What the system said.
         source: io::Error,
     },
@@ -81,17 +97,6 @@ pub enum StartError {
     Link(#[source] io::Error),
 }
 
-/// A step that some hosts refuse and that there is a way around.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// A fresh /proc, in containers that mask parts of it.
-    Proc,
-    /// A netlink batch, on kernels without nftables.
-    Netlink,
-    /// A writable layer above a root file system.
-    Layer,
-}
-
 impl Running {
     /// Sends the opening of a plan. Should init be gone, [`Running::await_start`] tells why.
     pub fn open(&self, opening: &[Planned]) {
@@ -118,6 +123,11 @@ impl Running {
         self.deadline = limits.wall_time.and_then(|limit| self.started.checked_add(limit));
         self.cpu_time = limits.cpu_time;
         let _ = link::send_part(&self.init.link, &command.encode());
+    }
+
+    /// Has the clock run since `begun`, when the start began.
+    pub fn counts_from(&mut self, begun: Instant, limits: &Limits) {
+        self.deadline = limits.wall_time.and_then(|limit| begun.checked_add(limit));
     }
 
     /// Has `rules` guarded.
@@ -180,6 +190,11 @@ impl Running {
             }
         }
         Ok(())
+    }
+
+    /// Keeps the layers of caches locked until this value is given up.
+    pub fn hold_layers(&mut self, layers: Option<Arc<Layers>>) {
+        self.layers = layers;
     }
 
     /// Puts PID 1, which waits for it, into a cgroup, and lets it go on. `newborn` says that it was born in it.
@@ -371,21 +386,33 @@ fn step_error(plan: &Plan, index: u32, source: io::Error) -> StartError {
         return StartError::Nested(source);
     }
     match plan.step(index) {
+        Some(Planned {
+            step:
+                step @ (Step::WriteFile { .. }
+                | Step::MakeDir { .. }
+                | Step::MakeFile { .. }
+                | Step::Symlink { .. }
+                | Step::Store { .. }
+                | Step::Private { .. }
+                | Step::MaskDir { .. }
+                | Step::MaskFile { .. }
+                | Step::CoverFile { .. }
+                | Step::Home { .. }
+                | Step::InputFile { .. }),
+            reason,
+        }) if source.raw_os_error() == Some(libc::ENOSPC) => {
+            StartError::NoRoom { step: describe_step(step), reason: reason.clone(), source }
+        }
         Some(planned) => StartError::Step {
             step: describe_step(&planned.step),
             reason: planned.reason.clone(),
-            refused: match planned.step {
-                Step::Proc { .. } => Some(Refused::Proc),
-                Step::Netlink { .. } => Some(Refused::Netlink),
-                Step::Layer { .. } | Step::LayeredRoot { .. } => Some(Refused::Layer),
-                _ => None,
-            },
+            need: need(&planned.step),
             source,
         },
         None => StartError::Step {
             step: "starting the command".into(),
             reason: "the command itself".into(),
-            refused: None,
+            need: Need::Nothing,
             source,
         },
     }

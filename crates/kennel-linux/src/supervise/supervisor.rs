@@ -14,14 +14,16 @@ use rustix::io::Errno;
 use super::carry::Carried;
 use super::idle::Idle;
 use super::readiness::{Interest, Readiness};
-use super::signals::{PipeSignalHeld, Signals, WritesFailQuietly};
 use super::streams::Streams;
 use super::terminal::{Questions, Terminal};
 use super::ticker::Ticker;
 use super::{Remains, Running, StartError};
 use crate::clock::timespec;
+use crate::handback::Hurry;
 use crate::network::TaggedSockets;
 use crate::reap::reap;
+use crate::signals::{PipeSignalHeld, Signals, WritesFailQuietly};
+use crate::sys::processes::no_usage;
 use kennel_policy::outcome::Outcome;
 
 /// What the controller takes part in meanwhile.
@@ -196,6 +198,11 @@ impl Supervisor {
     fn begin(&mut self) -> io::Result<()> {
         if !std::mem::replace(&mut self.begun, true) {
             self.running.begin_carrying(&mut self.options)?;
+            if let Some(last_look) = &mut self.running.last_look {
+                let signals = self.options.signals.as_ref().and_then(|signals| signals.watch().ok());
+                let end = self.options.end.as_ref().and_then(|end| end.try_clone().ok());
+                last_look.heed(signals.map(Hurry::Signals).into_iter().chain(end.map(Hurry::End)));
+            }
             self.running.meter.sweep();
         }
         Ok(())
@@ -262,8 +269,7 @@ impl Supervisor {
         }
         if options.at_report && reaped.is_none() && running.has_reported_end() {
             // What init itself used is not asked for, because it has reported what all others did.
-            // SAFETY: plain numbers, for which zero is a value.
-            *reaped = Some(unsafe { std::mem::zeroed() });
+            *reaped = Some(no_usage());
             // A leader is waited for by the PID 1 of its session.
             running.reaped |= running.leads;
             running.inside_ended(options);

@@ -23,7 +23,7 @@ const FOLDERS: [&str; 5] = ["/usr/bin", "/bin", "/run/wrappers/bin", "/usr/local
 /// They look into files, or ask a directory server.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// More than this nobody reads.
-const MOST_SAID: u64 = 4096;
+const MAX_SAID: u64 = 4096;
 
 impl Which {
     fn tool(self) -> &'static str {
@@ -182,7 +182,7 @@ fn hear(stream: &mut (impl Read + AsFd), said: &mut Vec<u8>) -> bool {
         let mut buffer = [0; 1024];
         match stream.read(&mut buffer) {
             Ok(0) => return true,
-            Ok(length) if (said.len() as u64) < MOST_SAID => said.extend_from_slice(&buffer[..length]),
+            Ok(length) if (said.len() as u64) < MAX_SAID => said.extend_from_slice(&buffer[..length]),
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(_) => return false,

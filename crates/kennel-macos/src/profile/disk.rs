@@ -1,52 +1,13 @@
-//! What the resolver asks of a disk. The real one is behind [`HostDisk`]; tests bring their own.
+//! What the resolver asks of a Mac's disk. The real one is behind [`HostDisk`]; tests bring their own.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What kind of thing a path names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A folder.
-    Folder,
-    /// A symlink itself.
-    Link,
-    /// A unix socket.
-    Socket,
-    /// Anything else.
-    File,
-}
+use kennel_resolve::disk::{Disk, DiskEntry, FileIdentity, Kind};
 
-/// What stands at a path, links not followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Folder, link, socket or something else.
-    pub kind: Kind,
-    /// Which file it is: device and inode.
-    pub identity: (u64, u64),
-    /// How many names it has.
-    pub links: u64,
-    /// Whether the caller owns it.
-    pub own: bool,
-}
-
-/// A disk. Paths are absolute. Errors are the system's; a name that is not there is `NotFound` or `NotADirectory`.
-pub trait Disk {
-    /// What stands at `path`, which is not followed if it is a link.
-    ///
-    /// # Errors
-    /// The system's.
-    fn look(&self, path: &Path) -> io::Result<Entry>;
-    /// What a link says.
-    ///
-    /// # Errors
-    /// The system's.
-    fn read_link(&self, path: &Path) -> io::Result<PathBuf>;
-    /// The names in a folder, without `.` and `..`.
-    ///
-    /// # Errors
-    /// The system's.
-    fn list(&self, folder: &Path) -> io::Result<Vec<OsString>>;
+/// A disk of a Mac: what only its resolver asks.
+pub trait MacDisk: Disk {
     /// The first bytes of a regular file, at most `most`; `InvalidInput` for anything else.
     ///
     /// # Errors
@@ -57,17 +18,23 @@ pub trait Disk {
     /// # Errors
     /// The system's.
     fn create(&self, path: &Path, kind: Kind) -> io::Result<()>;
-    /// Whether the caller may make names in a folder, or give itself the right to.
-    fn may_write(&self, folder: &Path) -> bool;
-    /// A path without links as the disk itself spells it. On a volume that takes `A` for `a`, rules have to name the one that
-    /// the kernel compares with.
-    ///
-    /// # Errors
-    /// The system's.
-    fn spelling(&self, path: &Path) -> io::Result<PathBuf>;
+    /// Whether there is a unix socket at a path without links.
+    fn is_socket(&self, path: &Path) -> bool;
     /// Whether names that differ in case or in the form of their accents are the same on the volume that holds `path`. What
     /// is not known counts as yes.
     fn folds_names(&self, path: &Path) -> bool;
+}
+
+/// Where the writable volume is mounted a second time. `/Users` and its like are the same folders.
+const DATA: &str = "/System/Volumes/Data";
+
+/// An existing path without links as the kernel will name it: by the shorter of two mounts.
+pub(super) fn shorter(disk: &dyn Disk, path: PathBuf) -> PathBuf {
+    let Ok(rest) = path.strip_prefix(DATA) else { return path };
+    let short = Path::new("/").join(rest);
+    // Only what a firmlink leads to is there under both names.
+    let identity = |path: &Path| disk.look(path).map(|entry| entry.identity).ok();
+    if rest.as_os_str().is_empty() || identity(&short) != identity(&path) { path } else { short }
 }
 
 /// The disk of this host.
@@ -75,17 +42,16 @@ pub trait Disk {
 pub struct HostDisk;
 
 impl Disk for HostDisk {
-    fn look(&self, path: &Path) -> io::Result<Entry> {
-        use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    fn look(&self, path: &Path) -> io::Result<DiskEntry> {
+        use std::os::unix::fs::MetadataExt;
         let found = path.symlink_metadata()?;
         let kind = match found.file_type() {
             kind if kind.is_dir() => Kind::Folder,
             kind if kind.is_symlink() => Kind::Link,
-            kind if kind.is_socket() => Kind::Socket,
             _ => Kind::File,
         };
-        let identity = (found.dev(), found.ino());
-        Ok(Entry { kind, identity, links: found.nlink(), own: found.uid() == own::user() })
+        let identity = FileIdentity { device: found.dev(), inode: found.ino() };
+        Ok(DiskEntry { kind, identity, links: found.nlink(), own: found.uid() == own::user() })
     }
 
     fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
@@ -96,6 +62,16 @@ impl Disk for HostDisk {
         std::fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.file_name())).collect()
     }
 
+    fn may_write(&self, folder: &Path) -> bool {
+        own::may_write(folder)
+    }
+
+    fn spelling(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(shorter(self, own::spelling(path)?))
+    }
+}
+
+impl MacDisk for HostDisk {
     fn read(&self, file: &Path, most: usize) -> io::Result<Vec<u8>> {
         use std::io::Read;
         use std::os::unix::fs::OpenOptionsExt;
@@ -122,12 +98,9 @@ impl Disk for HostDisk {
         new.write(true).create_new(true).mode(0o600).open(path).map(drop)
     }
 
-    fn may_write(&self, folder: &Path) -> bool {
-        own::may_write(folder)
-    }
-
-    fn spelling(&self, path: &Path) -> io::Result<PathBuf> {
-        own::spelling(path)
+    fn is_socket(&self, path: &Path) -> bool {
+        use std::os::unix::fs::FileTypeExt;
+        path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket())
     }
 
     fn folds_names(&self, path: &Path) -> bool {

@@ -1,6 +1,6 @@
 //! From a policy to the text of a Seatbelt profile (SBPL).
 //!
-//! [`resolve`] finds out what a policy means on a disk, which it sees through the trait [`Disk`]. [`profile`] turns that into
+//! [`resolve`](resolve()) finds out what a policy means on a disk, which it sees through the trait [`MacDisk`]. [`profile`] turns that into
 //! text. Nothing here runs anything, so all of it is tested where there is no Seatbelt.
 //!
 //! ```
@@ -25,7 +25,7 @@ mod resolve;
 pub mod services;
 mod text;
 
-pub use disk::{Disk, Entry, HostDisk, Kind};
+pub use disk::{HostDisk, MacDisk};
 pub use error::{ProfileError, ResolveError};
 pub use network::{Listen, Network, Outbound};
 pub use resolve::{

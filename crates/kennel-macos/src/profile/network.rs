@@ -65,7 +65,7 @@ impl Network {
         let proxies = policy.http_proxy_port.into_iter().chain(policy.socks_proxy_port);
         let outbound = match policy.mode {
             NetworkMode::Host => Outbound::Host,
-            NetworkMode::AllowList => {
+            NetworkMode::AllowList | NetworkMode::Public => {
                 Outbound::Loopback(gate.iter().copied().chain(proxies).chain(own).collect())
             }
             NetworkMode::None => match own.collect::<Vec<u16>>() {

@@ -13,13 +13,13 @@ use super::ProfileError;
 /// The longest string that the system's compiler takes.
 pub const LONGEST_STRING: usize = 1024;
 /// As many filters stand in one rule; a list of some 64 KiB is too long for the compiler.
-const MOST_IN_A_RULE: usize = 128;
+const MAX_IN_A_RULE: usize = 128;
 /// As many bytes of filters.
-const MOST_BYTES_IN_A_RULE: usize = 32 << 10;
+const MAX_BYTES_IN_A_RULE: usize = 32 << 10;
 /// As many rules; the compiler crashes at some 17,700.
-const MOST_RULES: usize = 12_000;
+const MAX_RULES: usize = 12_000;
 /// As many bytes: as much as an argument list holds on macOS, less what else is in it.
-const MOST_BYTES: usize = 768 << 10;
+const MAX_BYTES: usize = 768 << 10;
 
 /// A filter, and the rule of the policy that is its reason.
 #[derive(Clone, Debug)]
@@ -80,8 +80,8 @@ impl<'a> Writer<'a> {
     pub fn rule(&mut self, decision: Decision, operations: &'static str, filters: Filters) {
         let joins = |open: &Open| {
             (open.decision, open.operations) == (decision, operations)
-                && open.filters < MOST_IN_A_RULE
-                && open.body.len() < MOST_BYTES_IN_A_RULE
+                && open.filters < MAX_IN_A_RULE
+                && open.body.len() < MAX_BYTES_IN_A_RULE
         };
         if !self.open.as_ref().is_some_and(joins) {
             self.close();
@@ -125,11 +125,11 @@ impl<'a> Writer<'a> {
     pub fn finish(mut self) -> Result<String, ProfileError> {
         self.close();
         let (rules, bytes) = (self.rules, self.text.len());
-        if rules > MOST_RULES {
-            return Err(ProfileError::TooMuch { what: "rules", count: rules, most: MOST_RULES });
+        if rules > MAX_RULES {
+            return Err(ProfileError::TooMuch { what: "rules", count: rules, most: MAX_RULES });
         }
-        if bytes > MOST_BYTES {
-            return Err(ProfileError::TooMuch { what: "bytes", count: bytes, most: MOST_BYTES });
+        if bytes > MAX_BYTES {
+            return Err(ProfileError::TooMuch { what: "bytes", count: bytes, most: MAX_BYTES });
         }
         Ok(self.text)
     }
@@ -173,6 +173,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("macos/names-write-no-rules")]
     fn what_a_string_cannot_hold_is_an_error() {
         use std::os::unix::ffi::OsStrExt;
         let wrong = |bytes: &[u8]| {
@@ -196,6 +197,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("macos/names-write-no-rules")]
     fn a_reason_cannot_end_its_comment() {
         let mut writer = Writer::new("t").unwrap();
         let reason = "x\n(allow default)".to_owned();

@@ -2,14 +2,14 @@
 #![no_main]
 
 use kennel_policy::settings::Base;
-use kennel_policy::srt::{SrtSettings, Surroundings, parse};
+use kennel_policy::srt::{SrtSettings, SrtContext, parse};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let base = Base::new("/work", Some("/home/me".into()));
     match parse(data, "srt.json", &base) {
         Ok(settings) => {
-            let around = Surroundings { folder: "/work".into(), ..Surroundings::default() };
+            let around = SrtContext { folder: "/work".into(), ..SrtContext::default() };
             let _ = settings.policy(&around);
             let mut own = SrtSettings::default();
             own.tighten(settings);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Access, Entry, Files, Permissions, Place};
+use super::{CodexAccess, CodexFiles, CodexPlace, Entry, Permissions};
 use crate::device::is_device;
 use crate::pattern::PathPattern;
 use crate::policy::{
@@ -23,7 +23,7 @@ const SHARED_MEMORY: &str = "/dev/shm";
 
 /// What a policy depends on besides the permissions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct CodexContext {
     /// The policy's working directory.
     pub policy_folder: PathBuf,
     /// `$TMPDIR`, if it is an absolute path.
@@ -35,11 +35,11 @@ pub struct Surroundings {
 impl Permissions {
     /// The policy.
     #[must_use]
-    pub fn policy(&self, around: &Surroundings) -> Policy {
+    pub fn policy(&self, around: &CodexContext) -> Policy {
         Policy {
             files: match &self.files {
-                Files::Unrestricted => open_files(),
-                Files::Restricted(entries) => restricted(entries, around),
+                CodexFiles::Unrestricted => open_files(),
+                CodexFiles::Restricted(entries) => restricted(entries, around),
             },
             network: match self.network {
                 true => NetworkPolicy {
@@ -76,7 +76,7 @@ fn open_files() -> FilePolicy {
     }
 }
 
-fn restricted(entries: &[Entry], around: &Surroundings) -> FilePolicy {
+fn restricted(entries: &[Entry], around: &CodexContext) -> FilePolicy {
     let mut files = FilePolicy {
         reads: ReadModel::Listed,
         system: false,
@@ -86,40 +86,40 @@ fn restricted(entries: &[Entry], around: &Surroundings) -> FilePolicy {
         other_names: OtherNames::Deny,
         ..FilePolicy::default()
     };
-    let named: Vec<(PathBuf, Access)> = entries
+    let named: Vec<(PathBuf, CodexAccess)> = entries
         .iter()
         .flat_map(|entry| entry.place.paths(around).into_iter().map(|path| (path, entry.access)))
         .collect();
     let all_is_read = named.iter().any(|(path, _)| path == Path::new("/"));
     files.host_shm = named.iter().any(|(path, access)| match access {
-        Access::Write => overlap(path, Path::new(SHARED_MEMORY)),
+        CodexAccess::Write => overlap(path, Path::new(SHARED_MEMORY)),
         // Where everything can be read, a list of what can be read says nothing more.
-        Access::Read => !all_is_read && path.starts_with(SHARED_MEMORY),
-        Access::Deny => false,
+        CodexAccess::Read => !all_is_read && path.starts_with(SHARED_MEMORY),
+        CodexAccess::Deny => false,
     });
     for entry in entries {
         let look = match entry.place {
-            Place::TmpDir | Place::SlashTmp | Place::Root => SearchScope::Nowhere,
+            CodexPlace::TmpDir | CodexPlace::SlashTmp | CodexPlace::Root => SearchScope::Nowhere,
             _ => SearchScope::Everywhere,
         };
-        if let Place::Glob(pattern) = &entry.place {
+        if let CodexPlace::Glob(pattern) = &entry.place {
             files.deny_read.push(rule(pattern.clone(), Missing::Skip, SearchScope::Everywhere, "deny"));
         }
         for path in entry.place.paths(around) {
             let at = |missing, why| rule(PathPattern::literal(&path), missing, look, why);
             match entry.access {
-                Access::Deny if entry.skip_missing => files.deny_read.push(at(Missing::Ignore, "deny")),
-                Access::Deny => files.deny_read.push(at(Missing::Skip, "deny")),
+                CodexAccess::Deny if entry.skip_missing => files.deny_read.push(at(Missing::Ignore, "deny")),
+                CodexAccess::Deny => files.deny_read.push(at(Missing::Skip, "deny")),
                 // At a tie the write wins, so that the read takes nothing away.
-                Access::Read if named.contains(&(path.clone(), Access::Write)) => {}
-                Access::Read if path == Path::new("/") => files.reads = ReadModel::Open,
-                Access::Read if path.starts_with(SHARED_MEMORY) && !files.host_shm => {}
-                Access::Read => {
+                CodexAccess::Read if named.contains(&(path.clone(), CodexAccess::Write)) => {}
+                CodexAccess::Read if path == Path::new("/") => files.reads = ReadModel::Open,
+                CodexAccess::Read if path.starts_with(SHARED_MEMORY) && !files.host_shm => {}
+                CodexAccess::Read => {
                     files.allow_read.push(at(Missing::Skip, "read"));
                     files.deny_write.push(at(Missing::Ignore, "read"));
                 }
-                Access::Write if is_device(&path) => files.devices.push(at(Missing::Skip, "write")),
-                Access::Write => {
+                CodexAccess::Write if is_device(&path) => files.devices.push(at(Missing::Skip, "write")),
+                CodexAccess::Write => {
                     if path == Path::new("/") {
                         files.reads = ReadModel::Open;
                     } else {
@@ -132,7 +132,9 @@ fn restricted(entries: &[Entry], around: &Surroundings) -> FilePolicy {
                         files.allow_write.push(rule(memory, Missing::Skip, SearchScope::Nowhere, "write"));
                     }
                     let names = match (&entry.place, look) {
-                        (Place::TmpDir | Place::SlashTmp, _) => Some((&[".git"][..], Missing::Shared)),
+                        (CodexPlace::TmpDir | CodexPlace::SlashTmp, _) => {
+                            Some((&[".git"][..], Missing::Shared))
+                        }
                         (_, SearchScope::Everywhere) => Some((&[][..], Missing::Skip)),
                         _ => None,
                     };
@@ -152,32 +154,46 @@ fn overlap(one: &Path, other: &Path) -> bool {
 }
 
 /// What stays as it is in a writable root, unless an entry speaks of it.
-fn protected(root: &Path, more: &[&str], missing: Missing, named: &[(PathBuf, Access)]) -> Vec<PathRule> {
+fn protected(
+    root: &Path,
+    more: &[&str],
+    missing: Missing,
+    named: &[(PathBuf, CodexAccess)],
+) -> Vec<PathRule> {
     let paths = PROTECTED.iter().chain(more).map(|name| root.join(name));
     let why = "protected in every sandbox";
     paths
-        .filter(|path| named.iter().all(|(own, access)| own != path || *access != Access::Write))
+        .filter(|path| named.iter().all(|(own, access)| own != path || *access != CodexAccess::Write))
         .map(|path| rule(PathPattern::literal(path), missing, SearchScope::Nowhere, why))
         .collect()
 }
 
-impl Place {
+impl CodexPlace {
     /// The paths it stands for; none for a glob.
-    fn paths(&self, around: &Surroundings) -> Vec<PathBuf> {
+    fn paths(&self, around: &CodexContext) -> Vec<PathBuf> {
         match self {
-            Place::Path(path) => vec![PathPattern::literal(path).as_path().to_owned()],
-            Place::Glob(_) => Vec::new(),
-            Place::Root => vec!["/".into()],
-            Place::Minimal => MINIMAL.iter().map(PathBuf::from).collect(),
-            Place::ProjectRoots(None) => vec![around.policy_folder.clone()],
-            Place::ProjectRoots(Some(below)) => vec![around.policy_folder.join(below)],
-            Place::TmpDir => around.tmpdir.iter().cloned().collect(),
-            Place::SlashTmp => vec!["/tmp".into()],
+            CodexPlace::Path(path) => vec![PathPattern::literal(path).as_path().to_owned()],
+            CodexPlace::Glob(_) => Vec::new(),
+            CodexPlace::Root => vec!["/".into()],
+            CodexPlace::Minimal => MINIMAL.iter().map(PathBuf::from).collect(),
+            CodexPlace::ProjectRoots(None) => vec![around.policy_folder.clone()],
+            CodexPlace::ProjectRoots(Some(below)) => vec![around.policy_folder.join(below)],
+            CodexPlace::TmpDir => around.tmpdir.iter().cloned().collect(),
+            CodexPlace::SlashTmp => vec!["/tmp".into()],
         }
     }
 }
 
 fn rule(pattern: PathPattern, missing: Missing, look: SearchScope, why: &str) -> PathRule {
     let origin = Origin(why.to_owned());
-    PathRule { pattern, missing, follow_link: true, lenient: true, without_exceptions: false, look, origin }
+    PathRule {
+        pattern,
+        missing,
+        follow_link: true,
+        lenient: true,
+        without_exceptions: false,
+        of_profile: false,
+        look,
+        origin,
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Access, Entry, Files, ManagedNetwork, Permissions, Place};
+use super::{CodexAccess, CodexFiles, CodexPlace, Entry, ManagedNetwork, Permissions};
 use crate::pattern::{PathPattern, PatternError};
 use crate::printed::show;
 use crate::settings::tree::{Fault, Node, Value};
@@ -26,8 +26,8 @@ pub fn split_policies(files: &str, network: &str) -> Result<Permissions, Setting
     Ok(Permissions {
         files: document("--file-system-sandbox-policy", files, |root| {
             match word(root, "kind", &["restricted", "unrestricted", "external-sandbox"])? {
-                "restricted" => Ok(Files::Restricted(entries(root)?)),
-                _ => Ok(Files::Unrestricted),
+                "restricted" => Ok(CodexFiles::Restricted(entries(root)?)),
+                _ => Ok(CodexFiles::Unrestricted),
             }
         })?,
         network: document("--network-sandbox-policy", network, network_word)?,
@@ -65,46 +65,49 @@ fn legacy(root: &Node<'_>) -> Result<Permissions, Fault> {
     let tag = if get(root, "type").is_none() && get(root, "mode").is_some() { "mode" } else { "type" };
     let kinds = ["danger-full-access", "read-only", "external-sandbox", "workspace-write"];
     match word(root, tag, &kinds)? {
-        "danger-full-access" => Ok(Permissions { files: Files::Unrestricted, network: true }),
+        "danger-full-access" => Ok(Permissions { files: CodexFiles::Unrestricted, network: true }),
         "external-sandbox" => {
             let network = get(root, "network_access").map(network_word).transpose()?.unwrap_or(false);
-            Ok(Permissions { files: Files::Unrestricted, network })
+            Ok(Permissions { files: CodexFiles::Unrestricted, network })
         }
         "read-only" => {
             let network = boolean(root, "network_access")?;
-            Ok(Permissions { files: Files::Restricted(readable(get(root, "access"))?), network })
+            Ok(Permissions { files: CodexFiles::Restricted(readable(get(root, "access"))?), network })
         }
         _ => {
             let mut entries = readable(get(root, "read_only_access"))?;
-            let write = |place| Entry { place, access: Access::Write, skip_missing: false };
-            entries.push(write(Place::ProjectRoots(None)));
+            let write = |place| Entry { place, access: CodexAccess::Write, skip_missing: false };
+            entries.push(write(CodexPlace::ProjectRoots(None)));
             for item in list(root, "writable_roots")? {
-                entries.push(write(Place::Path(absolute("writable_roots", item)?)));
+                entries.push(write(CodexPlace::Path(absolute("writable_roots", item)?)));
             }
             if !boolean(root, "exclude_slash_tmp")? {
-                entries.push(write(Place::SlashTmp));
+                entries.push(write(CodexPlace::SlashTmp));
             }
             if !boolean(root, "exclude_tmpdir_env_var")? {
-                entries.push(write(Place::TmpDir));
+                entries.push(write(CodexPlace::TmpDir));
             }
-            Ok(Permissions { files: Files::Restricted(entries), network: boolean(root, "network_access")? })
+            Ok(Permissions {
+                files: CodexFiles::Restricted(entries),
+                network: boolean(root, "network_access")?,
+            })
         }
     }
 }
 
 /// What can be read: everything unless said otherwise.
 fn readable(access: Option<&Node<'_>>) -> Result<Vec<Entry>, Fault> {
-    let read = |place| Entry { place, access: Access::Read, skip_missing: false };
-    let Some(access) = access else { return Ok(vec![read(Place::Root)]) };
+    let read = |place| Entry { place, access: CodexAccess::Read, skip_missing: false };
+    let Some(access) = access else { return Ok(vec![read(CodexPlace::Root)]) };
     if word(access, "type", &["full-access", "restricted"])? == "full-access" {
-        return Ok(vec![read(Place::Root)]);
+        return Ok(vec![read(CodexPlace::Root)]);
     }
     let mut entries = Vec::new();
     if get(access, "include_platform_defaults").is_none() || boolean(access, "include_platform_defaults")? {
-        entries.push(read(Place::Minimal));
+        entries.push(read(CodexPlace::Minimal));
     }
     for item in list(access, "readable_roots")? {
-        entries.push(read(Place::Path(absolute("readable_roots", item)?)));
+        entries.push(read(CodexPlace::Path(absolute("readable_roots", item)?)));
     }
     Ok(entries)
 }
@@ -115,13 +118,13 @@ fn profile(root: &Node<'_>) -> Result<Permissions, Fault> {
     }
     let network = || get(root, "network").map(network_word).transpose().map(|said| said.unwrap_or(false));
     match word(root, "type", &["managed", "disabled", "external"])? {
-        "disabled" => Ok(Permissions { files: Files::Unrestricted, network: true }),
-        "external" => Ok(Permissions { files: Files::Unrestricted, network: network()? }),
+        "disabled" => Ok(Permissions { files: CodexFiles::Unrestricted, network: true }),
+        "external" => Ok(Permissions { files: CodexFiles::Unrestricted, network: network()? }),
         _ => {
             let files = required(root, "file_system")?;
             let files = match word(files, "type", &["restricted", "unrestricted"])? {
-                "restricted" => Files::Restricted(entries(files)?),
-                _ => Files::Unrestricted,
+                "restricted" => CodexFiles::Restricted(entries(files)?),
+                _ => CodexFiles::Unrestricted,
             };
             Ok(Permissions { files, network: network()? })
         }
@@ -132,9 +135,9 @@ fn profile(root: &Node<'_>) -> Result<Permissions, Fault> {
 fn untagged(root: &Node<'_>) -> Result<Permissions, Fault> {
     let mut entries = Vec::new();
     if let Some(files) = get(root, "file_system").filter(|node| !matches!(node.value, Value::Null)) {
-        for (key, access) in [("read", Access::Read), ("write", Access::Write)] {
+        for (key, access) in [("read", CodexAccess::Read), ("write", CodexAccess::Write)] {
             for item in list(files, key)? {
-                let place = Place::Path(absolute(key, item)?);
+                let place = CodexPlace::Path(absolute(key, item)?);
                 entries.push(Entry { place, access, skip_missing: false });
             }
         }
@@ -145,7 +148,7 @@ fn untagged(root: &Node<'_>) -> Result<Permissions, Fault> {
         Some(network) => boolean(network, "enabled")?,
         None => false,
     };
-    Ok(Permissions { files: Files::Restricted(entries), network })
+    Ok(Permissions { files: CodexFiles::Restricted(entries), network })
 }
 
 fn entries(files: &Node<'_>) -> Result<Vec<Entry>, Fault> {
@@ -160,9 +163,9 @@ fn entries(files: &Node<'_>) -> Result<Vec<Entry>, Fault> {
 /// One entry; `None` for one that speaks of something unknown, which newer releases may have.
 fn entry(item: &Node<'_>) -> Result<Option<Entry>, Fault> {
     let access = match word(item, "access", &["read", "write", "deny", "none"])? {
-        "read" => Access::Read,
-        "write" => Access::Write,
-        _ => Access::Deny,
+        "read" => CodexAccess::Read,
+        "write" => CodexAccess::Write,
+        _ => CodexAccess::Deny,
     };
     let skip_missing = match get(item, "missing_path_behavior") {
         None | Some(Node { value: Value::Null, .. }) => false,
@@ -170,15 +173,15 @@ fn entry(item: &Node<'_>) -> Result<Option<Entry>, Fault> {
     };
     let path = required(item, "path")?;
     let place = match word(path, "type", &["path", "glob_pattern", "special"])? {
-        "path" => Place::Path(absolute("path", required(path, "path")?)?),
+        "path" => CodexPlace::Path(absolute("path", required(path, "path")?)?),
         "glob_pattern" => {
             let node = required(path, "pattern")?;
             let pattern = string("pattern", node)?;
-            if access != Access::Deny {
+            if access != CodexAccess::Deny {
                 return Err(wrong_type("access", "\"deny\" for a glob_pattern", item));
             }
             let error = |error| fault_of_path("pattern", node, pattern, error);
-            Place::Glob(PathPattern::parse(pattern).map_err(error)?)
+            CodexPlace::Glob(PathPattern::parse(pattern).map_err(error)?)
         }
         _ => match special(required(path, "value")?)? {
             Some(place) => place,
@@ -188,11 +191,11 @@ fn entry(item: &Node<'_>) -> Result<Option<Entry>, Fault> {
     Ok(Some(Entry { place, access, skip_missing }))
 }
 
-fn special(value: &Node<'_>) -> Result<Option<Place>, Fault> {
+fn special(value: &Node<'_>) -> Result<Option<CodexPlace>, Fault> {
     let kind = string("kind", required(value, "kind")?)?;
     Ok(match kind {
-        "root" => Some(Place::Root),
-        "minimal" => Some(Place::Minimal),
+        "root" => Some(CodexPlace::Root),
+        "minimal" => Some(CodexPlace::Minimal),
         "project_roots" | "current_working_directory" => {
             let subpath = match get(value, "subpath").filter(|node| !matches!(node.value, Value::Null)) {
                 None => None,
@@ -206,10 +209,10 @@ fn special(value: &Node<'_>) -> Result<Option<Place>, Fault> {
                     Some(path)
                 }
             };
-            Some(Place::ProjectRoots(subpath))
+            Some(CodexPlace::ProjectRoots(subpath))
         }
-        "tmpdir" => Some(Place::TmpDir),
-        "slash_tmp" => Some(Place::SlashTmp),
+        "tmpdir" => Some(CodexPlace::TmpDir),
+        "slash_tmp" => Some(CodexPlace::SlashTmp),
         _ => None,
     })
 }

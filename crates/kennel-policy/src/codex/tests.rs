@@ -3,8 +3,8 @@ use std::ffi::OsString;
 use super::*;
 use crate::policy::{GitLevel, Missing, NetworkMode, Policy, ReadModel, UnixSockets};
 
-fn around() -> Surroundings {
-    Surroundings {
+fn around() -> CodexContext {
+    CodexContext {
         policy_folder: "/repo".into(),
         tmpdir: Some("/var/t".into()),
         home: Some("/home/me".into()),

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use crate::policy::{NetworkMode, Policy};
 
 /// A password that is shorter could be part of any value.
-const LEAST_PASSWORD: usize = 8;
+const MIN_PASSWORD: usize = 8;
 
 /// The logins of the caller's proxies.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl<'v, 'p> ProxyLogins<'v, 'p> {
             return Fate::Passes;
         }
         if is_about_proxies(name) {
-            let leads = self.mode == NetworkMode::AllowList && ends_with(name, "proxy");
+            let leads = self.mode.is_gated() && ends_with(name, "proxy");
             if leads
                 || value.as_encoded_bytes().contains(&b'@')
                 || ABOUT_A_LOGIN.iter().any(|end| ends_with(name, end))
@@ -77,7 +77,7 @@ impl<'v, 'p> ProxyLogins<'v, 'p> {
 fn texts(address: &[u8]) -> impl Iterator<Item = &[u8]> {
     let login = login(address);
     let password = login.and_then(|login| login.splitn(2, |byte| *byte == b':').nth(1));
-    login.into_iter().chain(password.filter(|password| password.len() >= LEAST_PASSWORD))
+    login.into_iter().chain(password.filter(|password| password.len() >= MIN_PASSWORD))
 }
 
 /// The user and the password of `http://user:password@host:port`.

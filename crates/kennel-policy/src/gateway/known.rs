@@ -43,45 +43,103 @@ pub fn find(name: &str) -> Option<&'static KnownProvider> {
     KNOWN.iter().find(|known| known.name == name)
 }
 
+/// What a protocol is called, and what its clients go by.
+struct ApiRow {
+    word: &'static str,
+    /// Clients read a provider's address from these.
+    base_variables: &'static [&'static str],
+    /// What stands behind the address in them.
+    base_path: &'static str,
+    key_variables: &'static [&'static str],
+    /// Its providers want a key, wherever they run.
+    needs_key: bool,
+    /// Clients are told this as well.
+    more_variables: &'static [(&'static str, &'static str)],
+}
+
 impl Api {
+    const ALL: [Api; 4] = [Api::Anthropic, Api::OpenAi, Api::Gemini, Api::Ollama];
+
+    const fn row(self) -> ApiRow {
+        match self {
+            Api::Anthropic => ApiRow {
+                word: "anthropic",
+                base_variables: &["ANTHROPIC_BASE_URL"],
+                base_path: "",
+                key_variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"],
+                needs_key: true,
+                // Claude Code leaves its search for tools out where the address is not Anthropic's.
+                more_variables: &[("ENABLE_TOOL_SEARCH", "true")],
+            },
+            Api::OpenAi => ApiRow {
+                word: "openai",
+                // The second is aider's and that of older libraries.
+                base_variables: &["OPENAI_BASE_URL", "OPENAI_API_BASE"],
+                base_path: "/v1",
+                key_variables: &["OPENAI_API_KEY"],
+                needs_key: true,
+                more_variables: &[],
+            },
+            Api::Gemini => ApiRow {
+                word: "gemini",
+                base_variables: &["GOOGLE_GEMINI_BASE_URL"],
+                base_path: "",
+                key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+                needs_key: true,
+                more_variables: &[],
+            },
+            // On a computer of one's own it wants no key.
+            Api::Ollama => ApiRow {
+                word: "ollama",
+                base_variables: &["OLLAMA_HOST"],
+                base_path: "",
+                key_variables: &["OLLAMA_API_KEY"],
+                needs_key: false,
+                more_variables: &[],
+            },
+        }
+    }
+
     /// Its name in settings.
     #[must_use]
     pub fn word(self) -> &'static str {
-        match self {
-            Api::Anthropic => "anthropic",
-            Api::OpenAi => "openai",
-            Api::Gemini => "gemini",
-            Api::Ollama => "ollama",
-        }
+        self.row().word
     }
 
     /// The protocol of this name.
     #[must_use]
     pub fn of_word(word: &str) -> Option<Api> {
-        [Api::Anthropic, Api::OpenAi, Api::Gemini, Api::Ollama].into_iter().find(|api| api.word() == word)
+        Api::ALL.into_iter().find(|api| api.word() == word)
     }
 
     /// The variables that clients read a provider's address from.
     #[must_use]
     pub fn base_variables(self) -> &'static [&'static str] {
-        match self {
-            Api::Anthropic => &["ANTHROPIC_BASE_URL"],
-            // The second is aider's and that of older libraries.
-            Api::OpenAi => &["OPENAI_BASE_URL", "OPENAI_API_BASE"],
-            Api::Gemini => &["GOOGLE_GEMINI_BASE_URL"],
-            Api::Ollama => &["OLLAMA_HOST"],
-        }
+        self.row().base_variables
+    }
+
+    /// What stands behind the address in these variables.
+    #[must_use]
+    pub fn base_path(self) -> &'static str {
+        self.row().base_path
     }
 
     /// The variables that clients read a provider's key from, of which one is set: the policy's own source if it is among them,
     /// or else the first.
     #[must_use]
     pub fn key_variables(self) -> &'static [&'static str] {
-        match self {
-            Api::Anthropic => &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"],
-            Api::OpenAi => &["OPENAI_API_KEY"],
-            Api::Gemini => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-            Api::Ollama => &["OLLAMA_API_KEY"],
-        }
+        self.row().key_variables
+    }
+
+    /// Whether its providers want a key, wherever they run.
+    #[must_use]
+    pub fn needs_key(self) -> bool {
+        self.row().needs_key
+    }
+
+    /// More variables that its clients are given.
+    #[must_use]
+    pub fn more_variables(self) -> &'static [(&'static str, &'static str)] {
+        self.row().more_variables
     }
 }

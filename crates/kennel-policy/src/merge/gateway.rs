@@ -105,7 +105,7 @@ pub(super) fn settle(settings: &mut Settings, secrets: &[SecretRule]) -> Result<
 }
 
 fn rule(entry: ProviderEntry) -> Result<ProviderRule, GatewayError> {
-    let ProviderEntry { name, api, key, upstream, models, budget, variables, origin } = entry;
+    let ProviderEntry { name, api, key, upstream, models, members, budget, variables, origin } = entry;
     let known = known::find(&name);
     let missing = |field| GatewayError::Unknown {
         name: name.clone(),
@@ -127,7 +127,7 @@ fn rule(entry: ProviderEntry) -> Result<ProviderRule, GatewayError> {
     if key.is_some() && is_in_the_clear(&upstream) {
         return Err(GatewayError::InTheClear { name, origin, upstream });
     }
-    Ok(ProviderRule { name, api, key, upstream, models, budget, variables, origin })
+    Ok(ProviderRule { name, api, key, upstream, models, members, budget, variables, origin })
 }
 
 fn check(provider: &ProviderRule, settings: &Settings, secrets: &[SecretRule]) -> Result<(), GatewayError> {
@@ -146,31 +146,4 @@ fn check(provider: &ProviderRule, settings: &Settings, secrets: &[SecretRule]) -
         }
     }
     Ok(())
-}
-
-/// What a budget becomes when a stronger source speaks: its limits replace those of the same name.
-pub(super) fn overlay(under: &mut Budget, over: Budget) {
-    let Budget { requests, input_tokens, output_tokens, tokens, bytes, cost } = over;
-    under.requests = requests.or(under.requests);
-    under.input_tokens = input_tokens.or(under.input_tokens);
-    under.output_tokens = output_tokens.or(under.output_tokens);
-    under.tokens = tokens.or(under.tokens);
-    under.bytes = bytes.or(under.bytes);
-    under.cost = cost.or(under.cost);
-}
-
-/// Whether none of the limits that `new` has is above that of `now`.
-pub(super) fn is_lower(now: &Budget, new: &Budget) -> bool {
-    fn lower<T: PartialOrd>(now: Option<T>, new: Option<T>) -> bool {
-        match (now, new) {
-            (_, None) | (None, Some(_)) => true,
-            (Some(now), Some(new)) => new <= now,
-        }
-    }
-    lower(now.requests, new.requests)
-        && lower(now.input_tokens, new.input_tokens)
-        && lower(now.output_tokens, new.output_tokens)
-        && lower(now.tokens, new.tokens)
-        && lower(now.bytes, new.bytes)
-        && lower(now.cost, new.cost)
 }

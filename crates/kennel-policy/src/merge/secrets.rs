@@ -91,7 +91,7 @@ pub(super) fn settle(settings: &mut Settings) -> Result<Vec<SecretRule>, SecretE
 }
 
 fn rule(entry: SecretEntry) -> SecretRule {
-    let SecretEntry { name, from, mode, mut hosts, variable, files, swap_in, origin } = entry;
+    let SecretEntry { name, from, mode, mut hosts, variable, files, whole_files, swap_in, origin } = entry;
     if hosts.is_empty() && mode == SecretMode::Swap {
         let known = known::hosts(&name).iter().filter_map(|host| HostRule::parse(host, ListKind::Allow).ok());
         hosts.extend(known.map(|host| host.from_origin(origin.clone())));
@@ -101,7 +101,7 @@ fn rule(entry: SecretEntry) -> SecretRule {
         None => SecretSource::Env(OsString::from(&name)),
     });
     let variable = variable.or_else(|| files.is_empty().then(|| OsString::from(&name)));
-    let files = files.into_iter().map(|path| MaskedFile { path }).collect();
+    let files = files.into_iter().map(|path| MaskedFile { path, rest: whole_files }).collect();
     SecretRule {
         name,
         source,
@@ -153,7 +153,7 @@ fn check_swap(rule: &SecretRule, settings: &Settings) -> Result<(), SecretProble
     }
     if let Some(Stated { value, origin }) = &network.mode {
         let mode = match value {
-            NetworkMode::AllowList => None,
+            NetworkMode::AllowList | NetworkMode::Public => None,
             NetworkMode::None => Some("none"),
             NetworkMode::Host => Some("host"),
         };
@@ -172,16 +172,24 @@ fn check_swap(rule: &SecretRule, settings: &Settings) -> Result<(), SecretProble
     Ok(())
 }
 
-/// Lets the command reach a secret's hosts, unless a rule covers them: rules about requests stay all that is allowed.
+/// Lets the command reach a secret's hosts, unless a rule covers them: rules about requests stay all that is allowed. Of a host that
+/// was named without a port these are the web's: what else it serves (ssh, mail) takes other credentials.
 fn allow(settings: &mut Settings, rule: &SecretRule) {
     let network = &mut settings.network;
-    for host in &rule.hosts {
-        let covers = |allowed: &HostRule| {
-            allowed.host.covers(&host.host) && (allowed.port.is_none() || allowed.port == host.port)
+    for named in &rule.hosts {
+        let ports = match named.port {
+            Some(port) => vec![port],
+            None if rule.swap_in.plaintext => vec![443, 80],
+            None => vec![443],
         };
-        let by_request = network.http.iter().any(|request| request.host.host.covers(&host.host));
-        if !by_request && !network.allow.iter().any(covers) {
-            network.allow.push(host.clone());
+        for port in ports {
+            let covers = |allowed: &HostRule| {
+                allowed.host.covers(&named.host) && allowed.port.is_none_or(|own| own == port)
+            };
+            let by_request = network.http.iter().any(|request| request.host.host.covers(&named.host));
+            if !by_request && !network.allow.iter().any(covers) {
+                network.allow.push(HostRule { port: Some(port), ..named.clone() });
+            }
         }
     }
 }

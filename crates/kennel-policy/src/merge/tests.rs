@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::profiles::{NAMES, OwnProfile};
+use crate::registries::NoMirrors;
 use crate::settings::{Format, Provenance, parse};
 
 fn base() -> Base {
@@ -26,7 +27,7 @@ fn merged(sources: Sources) -> Merged {
 fn tightened(trusted: &str, project: &str) -> (Policy, Vec<String>) {
     let merged = merged(Sources {
         files: vec![file("trusted.toml", trusted)],
-        project: Some(file("kennel.toml", project)),
+        project: vec![file("kennel.toml", project)],
         ..sources()
     });
     (merged.policy, merged.notes.iter().map(ToString::to_string).collect())
@@ -99,7 +100,7 @@ fn a_variable_that_a_weaker_source_takes_away_can_be_passed_and_the_other_way_ro
     assert_eq!(unset("profile = \"agent\"\n[environment]\npass = [\"GITHUB_TOKEN\"]"), (false, true));
     let project = file("kennel.toml", "[environment]\nunset = [\"GITHUB_TOKEN\"]");
     let flags = file("flags", "[environment]\npass = [\"GITHUB_TOKEN\"]");
-    let merged = merged(Sources { flags, project: Some(project), ..sources() });
+    let merged = merged(Sources { flags, project: vec![project], ..sources() });
     assert_eq!(merged.policy.environment.unset, ["GITHUB_TOKEN"]);
 }
 
@@ -136,7 +137,7 @@ impl OwnProfiles for Own {
 
 fn with_own(name: &str, own: &'static [(&'static str, &'static str)]) -> Result<Merged, MergeError> {
     let flags = file("flags", &format!("profile = \"{name}\""));
-    merge_with(Sources { flags, ..sources() }, &Own(own))
+    merge_with(Sources { flags, ..sources() }, &Own(own), &NoMirrors)
 }
 
 #[test]
@@ -159,7 +160,7 @@ fn a_profile_of_the_users_comes_before_a_built_in_one_and_can_build_on_it() {
     let extends = &[("codex", "profile = \"codex\"\n[files]\nallow_write = [\"/mnt/cache\"]")];
     let policy = with_own("codex", extends).unwrap().policy;
     let written = paths(&policy.files.allow_write);
-    assert_eq!(written[..2], ["/work", "/home/me/.codex"]);
+    assert_eq!(written[..2], ["/work", "/home/me/.local/state/kennel/agents/codex/skills"]);
     assert_eq!(written.last().map(String::as_str), Some("/mnt/cache"));
     let replaces = &[("codex", "[limits]\npids = 1")];
     assert_eq!(paths(&with_own("codex", replaces).unwrap().policy.files.allow_write), [""; 0]);
@@ -167,6 +168,102 @@ fn a_profile_of_the_users_comes_before_a_built_in_one_and_can_build_on_it() {
     let below = &[("agent", "profile = \"agent\"\n[limits]\npids = 7")];
     let policy = with_own("codex", below).unwrap().policy;
     assert_eq!((policy.limits.pids, policy.files.refuse_home), (Some(7), true));
+}
+
+/// What two of the user's profiles become, with what flags say besides.
+fn together(first: &'static str, second: &'static str, flags: &str) -> Result<Policy, String> {
+    let flags = file("flags", &format!("profile = [\"a\", \"b\"]\n{flags}"));
+    let own: &'static [_] = Vec::leak(vec![("a", first), ("b", second)]);
+    merge_with(Sources { flags, ..sources() }, &Own(own), &NoMirrors)
+        .map(|merged| merged.policy)
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn profiles_add_up_wherever_they_are_named() {
+    let user = file("u.toml", "profile = \"agent\"");
+    let named = file("f.toml", "profile = [\"build\", \"data\"]");
+    let flags = file("flags", "profile = \"claude\"");
+    let merged = merge(Sources { user: Some(user), files: vec![named], flags, ..sources() }).unwrap();
+    // Each once: `claude` builds on `agent`.
+    assert_eq!(merged.profiles, ["claude", "data", "build", "agent"]);
+    let files = &merged.policy.files;
+    assert_eq!(files.reads, ReadModel::Listed);
+    let npmrc =
+        |files: &FilePolicy| paths(&files.deny_read).iter().filter(|path| *path == "/home/me/.npmrc").count();
+    assert_eq!((npmrc(files), merged.policy.limits.memory), (1, Some(4 << 30)));
+    for both in ["[\"agent\", \"build\"]", "[\"build\", \"agent\"]"] {
+        let flags = file("flags", &format!("profile = {both}"));
+        let merged = merge(Sources { flags, ..sources() }).unwrap();
+        assert_eq!(npmrc(&merged.policy.files), 1);
+        assert!(merged.policy.files.refuse_home);
+    }
+    let policy = together("[limits]\npids = 3", "profile = \"a\"\n[limits]\npids = 4", "").unwrap();
+    assert_eq!(policy.limits.pids, Some(4), "b builds on a");
+    let policy = together("limits.pids = 3", "limits.pids = 3\nfiles.deny_read = [\"/x\"]", "").unwrap();
+    assert_eq!((policy.limits.pids, paths(&policy.files.deny_read)), (Some(3), vec!["/x".to_owned()]));
+}
+
+#[test]
+fn profiles_that_contradict_each_other_are_an_error_that_names_both_unless_somebody_decides() {
+    for (first, second, key, decides) in [
+        ("limits.pids = 3", "limits.pids = 4", "limits.pids", "limits.pids = 9"),
+        ("files.git = \"off\"", "files.git = \"hooks-read-only\"", "files.git", "files.git = \"off\""),
+        ("best_effort = true", "best_effort = false", "best_effort", "best_effort = true"),
+        (
+            "environment.set = { A = \"1\" }",
+            "environment.set = { A = \"2\" }",
+            "environment.set",
+            "environment.set = { A = \"3\" }",
+        ),
+        (
+            "environment.pass = [\"A\"]",
+            "environment.unset = [\"A\"]",
+            "environment.pass and environment.unset `A`",
+            "environment.unset = [\"A\"]",
+        ),
+        (
+            "files.allow_read = [\"/x\"]",
+            "files.deny_read = [\"/x\"]",
+            "files.allow_read and files.deny_read `/x`",
+            "files.deny_read = [\"/x\"]",
+        ),
+        (
+            "files.allow_write = [\"/x\"]",
+            "files.deny_write = [\"/x\"]",
+            "files.allow_write and files.deny_write `/x`",
+            "files.deny_write = [\"/x\"]",
+        ),
+        (
+            "gateway.budget = { requests = 1 }",
+            "gateway.budget = { requests = 2 }",
+            "gateway.budget",
+            "gateway.budget = { requests = 3 }",
+        ),
+        ("[gateway.openai]\nmodels = [\"x\"]", "[gateway.openai]", "gateway.NAME", "gateway.openai = {}"),
+    ] {
+        for (first, second) in [(first, second), (second, first)] {
+            let error = together(first, second, "").unwrap_err();
+            let start = format!("{key}: the profiles contradict each other (");
+            assert!(
+                error.starts_with(&start) && error.contains("a.toml:") && error.contains("b.toml:"),
+                "{error}"
+            );
+            assert_eq!(together(first, second, decides).map(drop), Ok(()), "{key}");
+        }
+    }
+    let error = |first: &str, second: &str| {
+        let flags = file("flags", &format!("profile = [\"{first}\", \"{second}\"]"));
+        merge(Sources { flags, ..sources() }).unwrap_err().to_string()
+    };
+    assert_eq!(
+        error("judge", "data"),
+        "limits.memory: the profiles contradict each other (profile judge; profile data); set limits.memory yourself, or use one of them"
+    );
+    let error = error("judge", "claude");
+    // Which of its own settings is the first is no matter.
+    let of_claude = ["(profile claude;", "; profile claude)", "(profile agent;", "; profile agent)"];
+    assert!(error.contains("profile judge") && of_claude.iter().any(|own| error.contains(own)), "{error}");
 }
 
 #[test]
@@ -300,15 +397,15 @@ fn a_found_file_adds_denies_and_lowers_limits() {
 #[test]
 fn a_found_file_can_loosen_nothing() {
     // Every key, each with a value that is looser than what is trusted.
-    let trusted = "[files]\nreads = \"listed\"\nsystem = false\ngit = \"hooks-read-only\"\non_replace = \"end\"\nprotect_dotfiles = true\nrefuse_home = true\nrootfs = \"/srv/root\"\nrootfs_write = \"none\"\n[limits]\nmemory = 10\nswap = 10\ncpus = 1\ntimeout = 1\n\
+    let trusted = "[files]\nreads = \"listed\"\nsystem = false\ngit = \"hooks-read-only\"\non_replace = \"end\"\nprotect_dotfiles = true\nrefuse_home = true\nhome = \"private\"\nrootfs = \"/srv/root\"\nrootfs_write = \"none\"\n[limits]\nmemory = 10\nswap = 10\ncpus = 1\ntimeout = 1\n\
                    cpu_time = 1\npids = 1\nopen_files = 1\nfile_size = 1\noutput = 1\ntmp_size = 1\n\
                    [environment]\nclear = true\nsecrets = \"withhold\"\n[process]\nseccomp = \"strict\"\n[gateway.budget]\nrequests = 1";
     let project = "profile = \"agent\"\nbest_effort = true\n\
                    [files]\nreads = \"open\"\nallow_read = [\"/r\"]\nallow_write = [\"/w\", \"/x\"]\n\
-                   mounts = [{ source = \"/\", target = \"/m\" }]\ntmpfs = [\"/t\"]\ntmp = \"host\"\nhost_run = true\n\
+                   mounts = [{ source = \"/\", target = \"/m\" }]\ntmpfs = [\"/t\"]\ncaches = true\ntmp = \"host\"\nhome = \"host\"\nhost_run = true\n\
                    system = true\ndevices = [\"/dev/kvm\"]\ngit = \"off\"\nprecedence = \"deny-write\"\non_replace = \"mend\"\n\
                    protect_dotfiles = false\nrefuse_home = false\nrootfs = \"/srv/other\"\nrootfs_write = \"layer\"\n\
-                   [network]\nmode = \"host\"\nallow = [\"x.com\"]\nunix_sockets = \"all\"\nallow_unix_sockets = [\"/run/x\"]\nask = true\n\
+                   [network]\nmode = \"host\"\nallow = [\"x.com\"]\nallow_registries = [\"npm\"]\nunix_sockets = \"all\"\nallow_unix_sockets = [\"/run/x\"]\nask = true\n\
                    ask_timeout = \"unlimited\"\nallow_sni_mismatch = true\nallow_ech = true\npublish = [80]\nparent_proxy = \"p\"\n\
                    no_proxy = \"*\"\nhttp_proxy_port = 1\nsocks_proxy_port = 1\nterminate = [\"*\"]\nno_terminate = [\"x.com\"]\n\
                    extra_ca = [\"/x.pem\"]\nsystem_bundles = true\n[secrets.GH_TOKEN]\n\
@@ -406,7 +503,7 @@ fn a_found_file_can_take_listed_sockets_away_and_cannot_list_more() {
 fn a_deny_that_no_gate_would_see_is_an_error_also_when_found() {
     let error = merge(Sources {
         flags: file("f", "[network]\nmode = \"host\""),
-        project: Some(file("kennel.toml", "[network]\ndeny = [\"x.com\"]")),
+        project: vec![file("kennel.toml", "[network]\ndeny = [\"x.com\"]")],
         ..sources()
     });
     assert!(matches!(error, Err(MergeError::Ungated(ungated)) if ungated.list == "network.deny"));
@@ -478,7 +575,8 @@ fn a_known_secret_needs_no_more_than_its_name() {
     assert_eq!(hosts(&secret.hosts), ["github.com", "api.github.com"]);
     assert_eq!(secret.variable.as_deref(), Some("GITHUB_TOKEN".as_ref()));
     assert_eq!(policy.network.mode, NetworkMode::AllowList);
-    assert_eq!(hosts(&policy.network.allow), ["github.com", "api.github.com"]);
+    // Where nothing but requests goes.
+    assert_eq!(hosts(&policy.network.allow), ["github.com:443", "api.github.com:443"]);
     assert_eq!(policy.environment.secrets, SecretVariables::Withhold);
     assert_eq!(policy.environment.unset, ["GITHUB_TOKEN"]);
 }
@@ -489,13 +587,16 @@ fn a_secrets_hosts_are_allowed_unless_a_rule_covers_them() {
         let text = format!("[secrets.GITHUB_TOKEN]\n[network]\nallow = [{more}]");
         hosts(&flags(&text).unwrap().network.allow)
     };
-    assert_eq!(allowed("\"*.github.com\", \"x.test\""), ["*.github.com", "x.test", "github.com"]);
-    assert_eq!(allowed("\"github.com:22\""), ["github.com:22", "github.com", "api.github.com"]);
+    assert_eq!(allowed("\"*.github.com\", \"x.test\""), ["*.github.com", "x.test", "github.com:443"]);
+    assert_eq!(allowed("\"github.com:22\""), ["github.com:22", "github.com:443", "api.github.com:443"]);
+    let text = "[secrets.X]\nhosts = [\"a.test\", \"b.test:8443\"]\nplaintext = true";
+    assert_eq!(hosts(&flags(text).unwrap().network.allow), ["a.test:443", "a.test:80", "b.test:8443"]);
     // The rule about requests stays all that is allowed there.
-    assert_eq!(allowed("\"POST api.github.com/repos/me/*/issues\""), ["github.com"]);
+    assert_eq!(allowed("\"POST api.github.com/repos/me/*/issues\""), ["github.com:443"]);
 }
 
 #[test]
+#[kennel_claim::claim("inherited/named-secrets-leave-the-variables")]
 fn the_real_value_of_a_secret_is_taken_out_of_the_variables() {
     let text = "[secrets.key]\nfrom = \"env:ACME_TOKEN\"\nhosts = [\"a.test\"]\nvariable = \"ACME\"\n\
                 [environment]\nsecrets = \"pass\"\npass = [\"ACME_TOKEN\", \"OTHER\"]";
@@ -584,6 +685,7 @@ fn a_stronger_source_replaces_all_of_a_secret() {
 }
 
 #[test]
+#[kennel_claim::claim("inherited/project-settings-name-no-secret")]
 fn a_found_file_names_no_secret_no_request_and_no_certificate() {
     let trusted = "[secrets.GH_TOKEN]\n[network]\nallow = [\"x.test\"]\nsystem_bundles = true";
     let (expected, _) = tightened(trusted, "");
@@ -615,6 +717,7 @@ fn rules_about_requests_and_termination_reach_the_policy() {
 }
 
 #[test]
+#[kennel_claim::claim("inherited/named-secrets-leave-the-variables")]
 fn a_known_provider_needs_no_more_than_its_name() {
     use crate::gateway::Api;
     let policy = flags("[gateway.anthropic]\n[gateway.ollama]").unwrap();
@@ -632,6 +735,7 @@ fn a_known_provider_needs_no_more_than_its_name() {
 }
 
 #[test]
+#[kennel_claim::claim("inherited/provider-keys-are-encrypted")]
 fn a_gateway_that_cannot_be_says_why() {
     let known = "anthropic, openai, gemini, ollama, openrouter, groq, mistral, deepseek, xai";
     for (text, message) in [
@@ -676,7 +780,7 @@ fn limits_of_a_budget_replace_each_other_one_by_one_and_a_found_file_lowers_them
         let merged = merged(Sources {
             user: Some(file("u", "[gateway.budget]\nrequests = 10\ntokens = 1000")),
             flags: file("f", "[gateway.budget]\nrequests = 20\nbytes = 5"),
-            project: Some(file("kennel.toml", project)),
+            project: vec![file("kennel.toml", project)],
             ..sources()
         });
         let budget = merged.policy.gateway.budget;

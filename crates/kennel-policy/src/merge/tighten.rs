@@ -1,11 +1,10 @@
 //! What a settings file that nobody vouched for may do: take away.
 
-use crate::settings::keys::{self, Kind, Tighten};
+use crate::settings::keys;
 use crate::settings::{Settings, Stated};
 
-use super::{Note, gateway};
-use crate::gateway::Budget;
-use crate::policy::Origin;
+use super::Note;
+use crate::policy::{HomeMode, Origin, ReadModel, UNSAID_OPEN_FILES, UNSAID_TMP_BYTES};
 
 /// Applies what tightens and notes the rest. `whole` is settled: every setting with a default has been said.
 pub(super) fn tighten(whole: &mut Settings, mut project: Settings) -> Vec<Note> {
@@ -17,146 +16,74 @@ pub(super) fn tighten(whole: &mut Settings, mut project: Settings) -> Vec<Note> 
         if name == "limits.swap" && swap_is_bounded && whole.limits.swap.is_none() {
             whole.limits.swap = Some(Stated { value: Some(0), origin: Origin("default".to_owned()) });
         }
-        let refused = match &key.kind {
-            Kind::Bool(slot) => {
-                let allowed = |_: Option<&bool>, new: &bool| key.tighten == Tighten::To(*new);
-                single(slot(whole), slot(&mut project).take(), allowed)
-            }
-            Kind::Profile(slot) | Kind::Hostname(slot) => {
-                single(slot(whole), slot(&mut project).take(), |_, _| key.tighten != Tighten::No)
-            }
-            Kind::Folder(slot) => {
-                single(slot(whole), slot(&mut project).take(), |_, _| key.tighten != Tighten::No)
-            }
-            Kind::Choice(choices) => {
-                let now = choices.stated(whole);
-                match choices.take(&mut project) {
-                    None => None,
-                    Some(new) if Some(new.value) == now => None,
-                    // The words are ordered, the strictest first.
-                    Some(new)
-                        if key.tighten == Tighten::Stricter && now.is_some_and(|now| new.value < now) =>
-                    {
-                        choices.state(whole, new.value, new.origin);
-                        None
-                    }
-                    Some(new) => Some(new.origin),
-                }
-            }
-            Kind::Size(slot, _) => single(slot(whole), slot(&mut project).take(), lower),
-            Kind::Time(slot) => single(slot(whole), slot(&mut project).take(), lower),
-            Kind::Cpus(slot) => single(slot(whole), slot(&mut project).take(), lower),
-            Kind::Count(slot) => single(slot(whole), slot(&mut project).take(), lower),
-            Kind::Paths(list, _) => {
-                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
-            }
-            Kind::Hosts(list, _) => {
-                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
-            }
-            Kind::HostsAndRequests(hosts, requests) => {
-                let refused =
-                    entries(key.tighten, hosts(whole), std::mem::take(hosts(&mut project)), |e| &e.origin);
-                let requests =
-                    entries(key.tighten, requests(whole), std::mem::take(requests(&mut project)), |e| {
-                        &e.host.origin
-                    });
-                refused.or(requests)
-            }
-            Kind::File(slot) => {
-                single(slot(whole), slot(&mut project).take(), |_, _| key.tighten != Tighten::No)
-            }
-            Kind::Providers(list) => {
-                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
-            }
-            Kind::Prices(list) => {
-                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
-            }
-            Kind::Budget(slot) => match slot(&mut project).take() {
-                None => None,
-                Some(new) => {
-                    let now = slot(whole).get_or_insert_with(|| Stated {
-                        value: Budget::default(),
-                        origin: new.origin.clone(),
-                    });
-                    match gateway::is_lower(&now.value, &new.value) {
-                        true => {
-                            gateway::overlay(&mut now.value, new.value);
-                            None
-                        }
-                        false => Some(new.origin),
-                    }
-                }
-            },
-            Kind::Files(list) => {
-                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
-            }
-            Kind::Secrets(list) => {
-                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
-            }
-            Kind::Mounts(list) => {
-                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
-            }
-            Kind::Tmpfs(list) => {
-                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
-            }
-            Kind::Names(list) => {
-                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
-            }
-            Kind::Variables(list) => {
-                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
-            }
-            Kind::Text(slot) => {
-                single(slot(whole), slot(&mut project).take(), |_, _| key.tighten != Tighten::No)
-            }
-            Kind::Proxy(slot) => {
-                single(slot(whole), slot(&mut project).take(), |_, _| key.tighten != Tighten::No)
-            }
-            Kind::Port(slot) => {
-                single(slot(whole), slot(&mut project).take(), |_, _| key.tighten != Tighten::No)
-            }
-            Kind::Users(list) => {
-                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
-            }
-            Kind::Ports(list) => {
-                entries(key.tighten, list(whole), std::mem::take(list(&mut project)), |e| &e.origin)
-            }
-        };
+        if let Some(origin) = more_than_unsaid(&name, whole, &mut project) {
+            notes.push(Note { origin, key: name, file: file.clone() });
+            continue;
+        }
+        let refused = key.kind.store(|store| store.tighten(key.tighten, whole, &mut project));
         notes.extend(refused.map(|origin| Note { origin, key: name, file: file.clone() }));
     }
     notes
 }
 
-/// Applies a single value if it is as strict as what is there; gives back where a looser one was said.
-fn single<T: PartialEq>(
-    whole: &mut Option<Stated<T>>,
-    new: Option<Stated<T>>,
-    stricter: impl Fn(Option<&T>, &T) -> bool,
-) -> Option<Origin> {
-    let new = new?;
-    let now = whole.as_ref().map(|stated| &stated.value);
-    if now == Some(&new.value) {
-        return None;
+/// Takes out what looks stricter than what nobody said, and is more.
+fn more_than_unsaid(name: &str, whole: &Settings, project: &mut Settings) -> Option<Origin> {
+    fn above<T: PartialOrd + Copy>(stated: &mut Option<Stated<Option<T>>>, most: T) -> Option<Origin> {
+        stated
+            .take_if(|stated| stated.value.as_ref().is_none_or(|value| *value > most))
+            .map(|stated| stated.origin)
     }
-    if !stricter(now, &new.value) {
-        return Some(new.origin);
-    }
-    *whole = Some(new);
-    None
-}
-
-/// Whether a limit is lower than the present one; no limit is the highest.
-fn lower<T: PartialOrd>(now: Option<&Option<T>>, new: &Option<T>) -> bool {
-    match (now, new) {
-        (None, None) | (None | Some(None), Some(_)) => true,
-        (_, None) => false,
-        (Some(Some(now)), Some(new)) => new < now,
+    match name {
+        "limits.open_files" if whole.limits.open_files.is_none() => {
+            above(&mut project.limits.open_files, UNSAID_OPEN_FILES)
+        }
+        "limits.tmp_size" if whole.limits.tmp_size.is_none() => {
+            above(&mut project.limits.tmp_size, UNSAID_TMP_BYTES)
+        }
+        // Where reads are listed, a private home shows what tools need, which no list has.
+        "files.home"
+            if whole.files.reads.as_ref().is_some_and(|reads| reads.value == ReadModel::Listed)
+                && whole.files.home.as_ref().is_none_or(|home| home.value != HomeMode::Private) =>
+        {
+            project.files.home.take_if(|home| home.value == HomeMode::Private).map(|home| home.origin)
+        }
+        _ => None,
     }
 }
 
-fn entries<T>(rule: Tighten, whole: &mut Vec<T>, new: Vec<T>, origin: fn(&T) -> &Origin) -> Option<Origin> {
-    if rule == Tighten::Add {
-        whole.extend(new);
-        return None;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Base, Format, Provenance, parse};
+
+    fn settings(text: &str) -> Settings {
+        parse(
+            text.as_bytes(),
+            Format::Toml,
+            Provenance::File("kennel.toml"),
+            &Base::new(std::path::Path::new("/w"), None),
+        )
+        .unwrap()
     }
-    new.first().map(|entry| origin(entry).clone())
+
+    fn refused(whole: &str, project: &str) -> Vec<String> {
+        let notes = tighten(&mut settings(whole), settings(project));
+        notes.into_iter().map(|note| note.key.to_string()).collect()
+    }
+
+    #[test]
+    fn what_nobody_said_is_not_without_a_limit() {
+        let whole = "files.reads = \"open\"";
+        assert_eq!(refused(whole, "limits.open_files = 400000"), ["limits.open_files"]);
+        assert_eq!(refused(whole, "limits.tmp_size = \"900G\""), ["limits.tmp_size"]);
+        assert_eq!(refused(whole, "limits = { open_files = 50, tmp_size = \"1M\" }"), [""; 0]);
+        assert_eq!(refused("limits.open_files = 50", "limits.open_files = 51"), ["limits.open_files"]);
+    }
+
+    #[test]
+    fn a_private_home_opens_nothing_where_reads_are_listed() {
+        let home = "files.home = \"private\"";
+        assert_eq!(refused("files.reads = \"listed\"", home), ["files.home"]);
+        assert_eq!(refused("files = { reads = \"listed\", home = \"private\" }", home), [""; 0]);
+    }
 }

@@ -3,14 +3,15 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::Changed;
 #[cfg(feature = "serde")]
 use super::shown;
 use crate::printed::show;
 
 /// As many are listed; a sandbox can make as many as it likes.
-const MOST: usize = 256;
+const MAX: usize = 256;
 /// As much of a path is shown.
-const MOST_SHOWN: usize = 1024;
+const MAX_SHOWN: usize = 1024;
 
 /// All that was done at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,31 +21,35 @@ pub struct HandedBack {
     pub list: Vec<SetAside>,
     /// How many more there were.
     pub more: u64,
-    /// Whether something that could make git run a program is still there, or may be.
+    /// Whether something that could make git run a program, or that another program obeys, is still there, or may be.
     pub unsafe_left: bool,
+    /// Files that programs obey and agents edit, and how they changed.
+    pub changed: Vec<Changed>,
+    /// How many more changed.
+    pub changed_more: u64,
 }
 
 impl HandedBack {
     /// Takes one more into the list.
     pub fn add(&mut self, found: SetAside) {
-        let failed = found.error.is_some();
+        let failed = found.error.is_some() || matches!(found.what, What::Locked(_));
         self.unsafe_left |= failed;
         // What is still there matters more than what is not.
-        if self.list.len() < MOST || (failed && self.list.len() < 2 * MOST) {
+        if self.list.len() < MAX || (failed && self.list.len() < 2 * MAX) {
             self.list.push(found);
         } else {
             self.more += 1;
         }
     }
 
-    /// Whether nothing had to be done.
+    /// Whether nothing had to be done, and nothing is to be told.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.list.is_empty() && self.changed.is_empty()
     }
 }
 
-/// Something that the sandbox left, and that git on the host would have run, or taken programs from.
+/// Something that the sandbox left, and that git or another program on the host would have run, or taken commands from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SetAside {
@@ -86,8 +91,30 @@ pub enum What {
     Program(String),
     /// A link in the place of the folder that a trusted configuration calls its work tree.
     WorkTree,
+    /// A link in the place of a folder that an index has files of, which leads out of what the command could write.
+    LinkedFolder,
+    /// A name that git does not make in a repository's own folder.
+    Unknown,
+    /// Something in a repository's own folder that is no plain file, or no folder, where git makes one: what it is.
+    NotPlain(&'static str),
+    /// A file there that has another name too. A copy is in its place.
+    SecondName,
+    /// A file there that git does not write so.
+    Contents,
+    /// A list of what git does next, with commands of its own. They were taken out; the file as it was is set aside.
+    Commands,
+    /// An index that git did not write, and why.
+    Index(String),
+    /// An index by which a checkout makes this folder a repository.
+    Embedded(String),
+    /// A name that a program obeys: this one.
+    Obeyed(&'static str),
+    /// A link at a name that a program writes to, this one, which leads out of what the command could write.
+    WrittenThrough(&'static str),
     /// A folder that could not be looked through.
     Unseen,
+    /// A folder that was not looked through when the time for it was over, and the permissions that it had.
+    Locked(u32),
 }
 
 impl What {
@@ -105,7 +132,18 @@ impl What {
             What::Head(_) => "bare-repository",
             What::Program(_) => "program",
             What::WorkTree => "work-tree",
+            What::LinkedFolder => "linked-folder",
+            What::Unknown => "unknown-name",
+            What::NotPlain(_) => "not-a-plain-file",
+            What::SecondName => "second-name",
+            What::Contents => "contents",
+            What::Commands => "commands",
+            What::Index(_) => "index",
+            What::Embedded(_) => "embedded-repository",
+            What::Obeyed(_) => "obeyed-name",
+            What::WrittenThrough(_) => "link",
             What::Unseen => "not-looked-through",
+            What::Locked(_) => "locked-away",
         }
     }
 
@@ -145,7 +183,26 @@ impl fmt::Display for What {
                 write!(f, "git on the host would run it because of {}", cut(setting.as_bytes(), 80))
             }
             What::WorkTree => f.write_str("a repository's work tree would be elsewhere"),
+            What::LinkedFolder => {
+                f.write_str("git on the host would remove and write files behind this link")
+            }
+            What::Unknown => f.write_str("git makes nothing of this name in a repository"),
+            What::NotPlain(kind) => write!(f, "it is {kind}, and git makes none there"),
+            What::SecondName => {
+                f.write_str("this file has another name, and git on the host would write to both")
+            }
+            What::Contents => f.write_str("its contents are not what git writes there"),
+            What::Commands => f.write_str("git on the host would run the commands in it"),
+            What::Index(why) => write!(f, "git did not write this index: {}", cut(why.as_bytes(), 160)),
+            What::Embedded(folder) => write!(
+                f,
+                "`git checkout` would make {} a repository, which may name programs",
+                cut(folder.as_bytes(), 160)
+            ),
+            What::Obeyed(by) => write!(f, "{by} would obey it on the host"),
+            What::WrittenThrough(by) => write!(f, "{by} would write through this link on the host"),
             What::Unseen => f.write_str("it could not be searched"),
+            What::Locked(_) => f.write_str("it was not searched before the time was up"),
         }
     }
 }
@@ -154,6 +211,16 @@ impl SetAside {
     /// The command that puts it back; `None` if there is nothing to put back, or a name cannot be shown as it is.
     #[must_use]
     pub fn put_back(&self) -> Option<String> {
+        if let (What::Locked(mode), None) = (&self.what, self.error) {
+            let path = quoted(&self.path)?;
+            return match self.moved_to.as_deref() {
+                Some(now) => {
+                    let now = quoted(now)?;
+                    Some(format!("chmod {mode:o} {now} && mv -T {now} {path}"))
+                }
+                None => Some(format!("chmod {mode:o} {path}")),
+            };
+        }
         // What only changed places with something is not put back by a move.
         let moved_to = self.moved_to.as_deref().filter(|to| is_aside(to))?;
         let (from, to) = (quoted(moved_to)?, quoted(&self.path)?);
@@ -163,7 +230,7 @@ impl SetAside {
 
 impl fmt::Display for SetAside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |path: &Path| cut(path.as_os_str().as_encoded_bytes(), MOST_SHOWN);
+        let name = |path: &Path| cut(path.as_os_str().as_encoded_bytes(), MAX_SHOWN);
         let (path, what) = (name(&self.path), &self.what);
         if let Some(error) = self.error {
             let error = io_error(error);
@@ -172,6 +239,16 @@ impl fmt::Display for SetAside {
                     f,
                     "{path} could not be searched for git repositories: {error}\n\
                      help: check its contents before you run git there"
+                ),
+                What::Locked(_) => write!(
+                    f,
+                    "{path} was not searched for git repositories before the time was up, and could not be locked away: \
+                     {error}\nhelp: check its contents before you run git there"
+                ),
+                What::Obeyed(by) | What::WrittenThrough(by) => write!(
+                    f,
+                    "{path} could not be set aside: {error}; {what}\n\
+                     help: remove it before you use {by} there"
                 ),
                 _ => write!(
                     f,
@@ -184,6 +261,29 @@ impl fmt::Display for SetAside {
         match what {
             What::Settings(_) => {
                 write!(f, "took settings out of {path}: {what}; the original file is now {now}")?;
+            }
+            What::Commands => {
+                write!(f, "took commands out of {path}: {what}; the original file is now {now}")?;
+            }
+            What::Locked(_) if self.moved_to.is_none() => {
+                write!(f, "locked {path}: {what}; nobody may enter it")?;
+            }
+            What::Locked(_) => {
+                write!(f, "locked away {path}: {what}; it is now {now}, and nobody may enter it")?;
+            }
+            What::Index(_) => {
+                write!(
+                    f,
+                    "set aside {path}: {what}; it is now {now}\nhelp: `git reset` makes a new one; the files stay as they are"
+                )?;
+            }
+            What::Embedded(_) => {
+                write!(
+                    f,
+                    "set aside {path}: {what}; it is now {now}\n\
+                     help: `git reset` makes a new one; `git config --global safe.bareRepository explicit` has git ignore \
+                     such repositories"
+                )?;
             }
             _ => write!(f, "set aside {path}: {what}; it is now {now}")?,
         }
@@ -208,7 +308,7 @@ fn cut(text: &[u8], most: usize) -> String {
 
 /// A path as a word for the shell.
 fn quoted(path: &Path) -> Option<String> {
-    let text = path.to_str().filter(|text| text.len() <= MOST_SHOWN && show(text.as_bytes()) == **text)?;
+    let text = path.to_str().filter(|text| text.len() <= MAX_SHOWN && show(text.as_bytes()) == **text)?;
     let plain = |character: char| character.is_ascii_alphanumeric() || "/._-+:@%,".contains(character);
     if text.chars().all(plain) {
         return Some(text.to_owned());

@@ -48,7 +48,7 @@ pub enum Violation {
         path: PathBuf,
         /// The rule behind it.
         rule: String,
-        /// How long it took at most from when kennel saw it until it was covered.
+        /// How long it took at most from when it happened until it was covered.
         longest: Duration,
         /// How often.
         times: u64,
@@ -100,7 +100,7 @@ pub struct Violations {
 }
 
 /// As many different ones are kept.
-const MOST: usize = 256;
+const MAX: usize = 256;
 
 impl Violations {
     /// Takes one more into the count.
@@ -130,7 +130,7 @@ impl Violations {
             }
         }
         // A broken rule ends the sandbox, so there are few.
-        if self.list.len() < MOST || new.ends() {
+        if self.list.len() < MAX || new.ends() {
             self.list.push(new);
         } else {
             self.more += 1;
@@ -208,8 +208,7 @@ impl fmt::Display for Violation {
             }
             Violation::Exposed { path, rule, longest, times } => write!(
                 f,
-                "{} was replaced on the host{} and was visible inside until it was covered again, {} \u{b5}s after kennel saw \
-                 it: {}",
+                "{} was replaced on the host{} and was not protected inside for at most {} \u{b5}s, until it was covered again: {}",
                 name(path),
                 often(*times),
                 longest.as_micros(),

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::{PathPattern, Segment, Token, components};
 
 /// A pattern by its number, and how many of its segments have been used up.
-type Place = (u32, u32);
+type IndexedPlace = (u32, u32);
 
 /// With fewer places than this, asking each is quicker than looking any up.
 const FEW: usize = 8;
@@ -21,14 +21,14 @@ const FEW: usize = 8;
 #[derive(Debug)]
 pub struct PatternSet<'a> {
     patterns: Vec<&'a PathPattern>,
-    known: Mutex<HashMap<Box<[Place]>, Arc<Alive>>>,
+    known: Mutex<HashMap<Box<[IndexedPlace]>, Arc<Alive>>>,
 }
 
 /// What is alive in a folder.
 #[derive(Debug)]
 pub struct Alive {
     /// In order, each once.
-    places: Box<[Place]>,
+    places: Box<[IndexedPlace]>,
     /// Patterns that match whatever name comes: they end in `**`.
     always: Box<[u32]>,
     index: Index,
@@ -65,7 +65,7 @@ pub struct PatternMatches {
     /// The patterns that match, by their numbers, each once.
     pub matched: Vec<usize>,
     /// Places that come on top of what is alive below any name.
-    advanced: Vec<Place>,
+    advanced: Vec<IndexedPlace>,
 }
 
 impl<'a> PatternSet<'a> {
@@ -147,7 +147,12 @@ impl<'a> PatternSet<'a> {
     }
 
     /// Comes to a place, and to the one behind a `**`; or to the end, which is a match.
-    fn arrive(&self, (pattern, used): Place, places: &mut Vec<Place>, matched: &mut Vec<usize>) {
+    fn arrive(
+        &self,
+        (pattern, used): IndexedPlace,
+        places: &mut Vec<IndexedPlace>,
+        matched: &mut Vec<usize>,
+    ) {
         match self.segment((pattern, used)) {
             None => matched.push(pattern as usize),
             Some(segment) => {
@@ -159,26 +164,26 @@ impl<'a> PatternSet<'a> {
         }
     }
 
-    fn segment(&self, (pattern, used): Place) -> Option<&Segment> {
+    fn segment(&self, (pattern, used): IndexedPlace) -> Option<&Segment> {
         self.patterns[pattern as usize].segments.get(used as usize)
     }
 
     /// The one value for these places.
-    fn known(&self, mut places: Vec<Place>) -> Arc<Alive> {
+    fn known(&self, mut places: Vec<IndexedPlace>) -> Arc<Alive> {
         places.sort_unstable();
         places.dedup();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(alive) = known.get(places.as_slice()) {
             return Arc::clone(alive);
         }
-        let places: Box<[Place]> = places.into();
+        let places: Box<[IndexedPlace]> = places.into();
         let alive = Arc::new(self.alive(places.clone()));
         known.insert(places, Arc::clone(&alive));
         alive
     }
 
-    fn alive(&self, places: Box<[Place]>) -> Alive {
-        let last = |(pattern, used): &&Place| {
+    fn alive(&self, places: Box<[IndexedPlace]>) -> Alive {
+        let last = |(pattern, used): &&IndexedPlace| {
             let left = &self.patterns[*pattern as usize].segments[*used as usize..];
             left == [Segment::AnyDepth]
         };

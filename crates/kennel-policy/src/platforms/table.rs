@@ -3,22 +3,22 @@
 
 use super::Controller::{Cpu, Memory, Pids};
 use super::Need::{Cgroup, Kernel, Landlock, Namespaces, Nftables, Seccomp, SubordinateIds};
-use super::{Kept, Need, Promise, Support, Way};
+use super::{KeptBy, LinuxWay, Need, Promise, Support};
 
-const fn enforced(how: &'static str) -> Kept {
-    Kept { support: Support::Enforced, how }
+const fn enforced(how: &'static str) -> KeptBy {
+    KeptBy { support: Support::Enforced, how }
 }
 
-const fn best_effort(how: &'static str) -> Kept {
-    Kept { support: Support::BestEffort, how }
+const fn best_effort(how: &'static str) -> KeptBy {
+    KeptBy { support: Support::BestEffort, how }
 }
 
-const fn none(how: &'static str) -> Kept {
-    Kept { support: Support::NotAvailable, how }
+const fn none(how: &'static str) -> KeptBy {
+    KeptBy { support: Support::NotAvailable, how }
 }
 
-const fn with(needs: &'static [Need], kept: Kept) -> Way {
-    Way { needs, kept }
+const fn with(needs: &'static [Need], kept: KeptBy) -> LinuxWay {
+    LinuxWay { needs, kept }
 }
 
 /// Every promise, by subject.
@@ -144,6 +144,20 @@ pub const PROMISES: &[Promise] = &[
         ],
         macos: enforced("a new folder that TMPDIR names; the host's /tmp is closed"),
         windows: enforced("a new folder that TEMP and TMP name"),
+    },
+    Promise {
+        group: "Files",
+        promise: "a home that shows only what is known to be needed",
+        settings: &["files.home"],
+        linux: &[
+            with(
+                &[Kernel(5, 6), Namespaces],
+                enforced("a private home, in memory; other users' homes are closed"),
+            ),
+            with(&[], none("requires namespaces")),
+        ],
+        macos: enforced("Seatbelt, by path; what is not shown can be neither read nor written"),
+        windows: none("a write-restricted token reads what its user can"),
     },
     Promise {
         group: "Files",

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::merge::{Sources, merge};
-use crate::policy::{FilePolicy, NetworkMode, PathRule, Policy};
+use crate::policy::{FilePolicy, Missing, MountAccess, NetworkMode, PathRule, Policy};
 use crate::settings::{Base, Settings, Stated};
 
 fn policy(name: &str) -> Policy {
     let origin = crate::policy::Origin("--profile".to_owned());
-    let flags = Settings { profile: Some(Stated { value: name.to_owned(), origin }), ..Settings::default() };
+    let flags = Settings { profiles: vec![Stated { value: name.to_owned(), origin }], ..Settings::default() };
     let base = Base::new("/work", Some("/home/me".into()));
     merge(Sources::flags(base, flags)).unwrap_or_else(|error| panic!("{error}")).policy
 }
@@ -50,13 +50,25 @@ fn the_profile_of_an_agent_has_all_of_profile_agent_and_its_own_state() {
         assert!(own.files.refuse_home && own.files.kept_names.is_some(), "{name}");
         assert_eq!(own.files.git, agent.files.git, "{name}");
         assert!(agent.environment.unset.iter().all(|unset| own.environment.unset.contains(unset)), "{name}");
-        // Its state may not be there yet, and is never all of the home.
-        let state = &own.files.allow_write[1..];
+        // What it writes is a state of its own, which no program outside reads.
+        let (state, shown): (Vec<_>, Vec<_>) =
+            own.files.mounts.iter().partition(|mount| mount.missing == Missing::Create);
         assert!(!state.is_empty(), "{name}");
-        for rule in state {
+        for mount in &state {
+            let folder = std::path::Path::new("/home/me/.local/state/kennel/agents").join(name);
+            assert!(mount.source.starts_with(folder), "{name}");
+            assert!(mount.target.starts_with("/home/me/") && !hides(&own.files, &mount.target), "{name}");
+        }
+        for mount in shown {
+            assert_eq!((mount.access, mount.missing), (MountAccess::ReadOnly, Missing::Skip), "{name}");
+            assert_eq!(mount.source, mount.target, "{name}");
+            assert!(state.iter().any(|state| mount.target.starts_with(&state.target)), "{name}");
+        }
+        for rule in &own.files.allow_write[1..] {
             assert!(rule.missing.creates(), "{name}");
-            assert!(rule.pattern.as_path().starts_with("/home/me/"), "{name}");
-            assert!(!hides(&own.files, rule.pattern.as_path()), "{name}");
+            let path = rule.pattern.as_path();
+            let kept = |deny: &PathRule| path.starts_with(deny.pattern.as_path());
+            assert!(own.files.deny_write.iter().any(kept), "{name}: {} is only made", path.display());
         }
         assert_eq!(own.network.mode, NetworkMode::AllowList, "{name}");
     }
@@ -67,8 +79,9 @@ fn no_agent_sees_the_state_of_another_one() {
     for name in AGENTS {
         let own = policy(name).files;
         for other in AGENTS.into_iter().filter(|other| *other != name) {
-            for rule in &policy(other).files.allow_write[1..] {
-                let path = rule.pattern.as_path();
+            let state = policy(other).files.mounts;
+            let state = state.iter().filter(|mount| mount.missing == Missing::Create);
+            for path in state.flat_map(|mount| [mount.source.as_path(), mount.target.as_path()]) {
                 // What is only a cache or a state of its screen holds no login.
                 let plain = path.starts_with("/home/me/.cache") || path.ends_with(".local/state/opencode");
                 assert!(plain || hides(&own, path), "{name} sees {} of {other}", path.display());

@@ -7,14 +7,15 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{PathEntry, ProviderEntry, SecretEntry, Sense, Settings, Stated};
+use super::{PathEntry, ProviderEntry, SecretEntry, Sense, Settings, Stated, Switch};
 use crate::domain::{HostRule, ListKind};
 use crate::gateway::{Budget, Price};
 use crate::http_rule::HttpRule;
 use crate::policy::{
-    GitLevel, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress, PublishedPort, ReadModel,
-    RootFsWrite, SeccompProfile, SecretVariables, TmpMode, TmpfsMount, UnixSockets, UserMode,
+    GitLevel, HomeMode, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress, PublishedPort,
+    ReadModel, RootFsWrite, SeccompProfile, SecretVariables, TmpMode, TmpfsMount, UnixSockets, UserMode,
 };
+use crate::registries::Registry;
 use crate::users::UserEntry;
 
 /// A table of the settings; the first one is the top, and has no name.
@@ -44,14 +45,16 @@ pub struct Key {
 /// Where a single value is kept.
 pub type Slot<T> = fn(&mut Settings) -> &mut Option<Stated<T>>;
 /// Where a list is kept.
-pub type List<T> = fn(&mut Settings) -> &mut Vec<T>;
+pub type ListSlot<T> = fn(&mut Settings) -> &mut Vec<T>;
 
 /// What a setting holds.
 pub enum Kind {
-    /// True or false.
+    /// True or false, which merging makes something of.
     Bool(Slot<bool>),
-    /// A name of a profile.
-    Profile(Slot<String>),
+    /// True or false, which the policy takes as it is.
+    Switch(Switch),
+    /// Names of profiles; one may be written without a list.
+    Profiles(ListSlot<Stated<String>>),
     /// A host name.
     Hostname(Slot<String>),
     /// A folder.
@@ -67,31 +70,33 @@ pub enum Kind {
     /// A positive number.
     Count(Slot<Option<u32>>),
     /// Paths and globs.
-    Paths(List<PathEntry>, Sense),
+    Paths(ListSlot<PathEntry>, Sense),
     /// Hosts.
-    Hosts(List<HostRule>, ListKind),
+    Hosts(ListSlot<HostRule>, ListKind),
+    /// Names of registries.
+    Registries(ListSlot<Stated<&'static Registry>>),
     /// Hosts to allow, and requests to allow.
-    HostsAndRequests(List<HostRule>, List<HttpRule>),
+    HostsAndRequests(ListSlot<HostRule>, ListSlot<HttpRule>),
     /// A file.
     File(Slot<PathBuf>),
     /// Providers of models, by their names, which are keys of the section.
-    Providers(List<ProviderEntry>),
+    Providers(ListSlot<ProviderEntry>),
     /// How much may be used.
     Budget(Slot<Budget>),
     /// What models cost, by their names.
-    Prices(List<Stated<(String, Price)>>),
+    Prices(ListSlot<Stated<(String, Price)>>),
     /// Files, which are not globs.
-    Files(List<Stated<PathBuf>>),
+    Files(ListSlot<Stated<PathBuf>>),
     /// Secrets, by their names.
-    Secrets(List<SecretEntry>),
+    Secrets(ListSlot<SecretEntry>),
     /// Mounts.
-    Mounts(List<MountPoint>),
+    Mounts(ListSlot<MountPoint>),
     /// Folders in memory.
-    Tmpfs(List<TmpfsMount>),
+    Tmpfs(ListSlot<TmpfsMount>),
     /// Names of variables.
-    Names(List<Stated<OsString>>),
+    Names(ListSlot<Stated<OsString>>),
     /// Variables.
-    Variables(List<Stated<(OsString, OsString)>>),
+    Variables(ListSlot<Stated<(OsString, OsString)>>),
     /// Text for somebody else to read.
     Text(Slot<String>),
     /// The address of a proxy, which may hold a password.
@@ -99,9 +104,9 @@ pub enum Kind {
     /// A port.
     Port(Slot<u16>),
     /// Ports of the inside, with their numbers on the host.
-    Ports(List<PublishedPort>),
+    Ports(ListSlot<PublishedPort>),
     /// Users of the inside.
-    Users(List<UserEntry>),
+    Users(ListSlot<UserEntry>),
 }
 
 impl Kind {
@@ -181,6 +186,60 @@ impl<T: Clone + PartialEq> Choices for Words<T> {
     }
 }
 
+/// The row of a switch: its full name, and where the policy has it.
+macro_rules! switch {
+    ($name:literal => $($field:ident).+) => {
+        Kind::Switch(Switch::new($name, |policy| &mut policy.$($field).+))
+    };
+}
+
+/// Every switch.
+pub(crate) fn switches() -> impl Iterator<Item = &'static Switch> {
+    SECTIONS.iter().flat_map(|section| section.keys).filter_map(|key| match &key.kind {
+        Kind::Switch(switch) => Some(switch),
+        _ => None,
+    })
+}
+
+/// The row of a key by its full name, for code that names one: a name that the table does not have does not compile where this is
+/// the value of a constant or a static.
+///
+/// # Panics
+/// When there is no such key.
+#[must_use]
+pub const fn named(name: &str) -> &'static Key {
+    const fn is(one: &[u8], from: usize, other: &[u8]) -> bool {
+        let mut at = 0;
+        while at < other.len() && from + at < one.len() && one[from + at] == other[at] {
+            at += 1;
+        }
+        at == other.len() && from + at == one.len()
+    }
+    const fn starts(name: &[u8], section: &[u8]) -> bool {
+        let mut at = 0;
+        while at < section.len() && at < name.len() && name[at] == section[at] {
+            at += 1;
+        }
+        at == section.len() && (section.is_empty() || (at < name.len() && name[at] == b'.'))
+    }
+    let mut section = 0;
+    while section < SECTIONS.len() {
+        let Section { name: own, keys, .. } = &SECTIONS[section];
+        if starts(name.as_bytes(), own.as_bytes()) {
+            let from = if own.is_empty() { 0 } else { own.len() + 1 };
+            let mut key = 0;
+            while key < keys.len() {
+                if is(name.as_bytes(), from, keys[key].name.as_bytes()) {
+                    return &keys[key];
+                }
+                key += 1;
+            }
+        }
+        section += 1;
+    }
+    panic!("there is no setting of this name")
+}
+
 /// The row of a key by its full name, such as `limits.memory`.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Key> {
@@ -210,14 +269,14 @@ pub static SECTIONS: &[Section] = &[
         keys: &[
             Key {
                 name: "profile",
-                kind: Kind::Profile(|s| &mut s.profile),
+                kind: Kind::Profiles(|s| &mut s.profiles),
                 default: "default",
                 tighten: Tighten::No,
-                doc: "The profile that the other settings build on: a built-in one, or one of yours in kennel/profiles.",
+                doc: "The profiles that the other settings build on, which add up: built-in ones, or yours in kennel/profiles.",
             },
             Key {
                 name: "best_effort",
-                kind: Kind::Bool(|s| &mut s.best_effort),
+                kind: switch!("best_effort" => best_effort),
                 default: "false",
                 tighten: Tighten::To(false),
                 doc: "Run without protections this host cannot enforce, and list them in the outcome.",
@@ -330,11 +389,11 @@ pub static SECTIONS: &[Section] = &[
                 kind: Kind::Bool(|s| &mut s.files.protect_dotfiles),
                 default: "false",
                 tighten: Tighten::To(true),
-                doc: "Keep shell start-up files and editor and agent settings read-only in writable folders.",
+                doc: "Keep names that shells, editors and agents obey read-only in writable folders, at every depth.",
             },
             Key {
                 name: "refuse_home",
-                kind: Kind::Bool(|s| &mut s.files.refuse_home),
+                kind: switch!("files.refuse_home" => files.refuse_home),
                 default: "false",
                 tighten: Tighten::To(true),
                 doc: "Refuse to start if a home folder, or a folder above one, is writable.",
@@ -364,15 +423,32 @@ pub static SECTIONS: &[Section] = &[
                 doc: "Which /tmp the command sees: a fresh one, or the host's under the usual file rules.",
             },
             Key {
+                name: "home",
+                kind: Kind::Choice(&Words {
+                    words: &[("private", HomeMode::Private), ("host", HomeMode::Host)],
+                    slot: |s| &mut s.files.home,
+                }),
+                default: "host",
+                tighten: Tighten::Stricter,
+                doc: "Which home the command sees: a fresh one that shows what toolchains need, or the host's under the usual file rules.",
+            },
+            Key {
+                name: "caches",
+                kind: switch!("files.caches" => files.caches),
+                default: "false",
+                tighten: Tighten::To(false),
+                doc: "Give package managers and compilers writable caches: layers above the host's, kept for each project.",
+            },
+            Key {
                 name: "host_run",
-                kind: Kind::Bool(|s| &mut s.files.host_run),
+                kind: switch!("files.host_run" => files.host_run),
                 default: "false",
                 tighten: Tighten::To(false),
                 doc: "Whether the host's /run is visible inside; most of the host's daemons listen there.",
             },
             Key {
                 name: "system",
-                kind: Kind::Bool(|s| &mut s.files.system),
+                kind: switch!("files.system" => files.system),
                 default: "true",
                 tighten: Tighten::To(false),
                 doc: "When reads is listed: add the minimal system set (/usr, /bin, /lib*, parts of /etc).",
@@ -396,13 +472,14 @@ pub static SECTIONS: &[Section] = &[
                     words: &[
                         ("none", NetworkMode::None),
                         ("allow-list", NetworkMode::AllowList),
+                        ("public", NetworkMode::Public),
                         ("host", NetworkMode::Host),
                     ],
                     slot: |s| &mut s.network.mode,
                 }),
                 default: "none, or allow-list when allow has entries",
                 tighten: Tighten::Stricter,
-                doc: "No network except loopback, only the allowed hosts, or the host's network unfiltered.",
+                doc: "No network except loopback, only the allowed hosts, every public address and the allowed hosts, or the host's network unfiltered.",
             },
             Key {
                 name: "allow",
@@ -410,6 +487,13 @@ pub static SECTIONS: &[Section] = &[
                 default: "",
                 tighten: Tighten::No,
                 doc: "Hosts that can be reached: names, *.suffixes, addresses, networks; each with or without :port, or as protocol://host:port. With a method in front, such as `GET docs.rs/*`, only such requests.",
+            },
+            Key {
+                name: "allow_registries",
+                kind: Kind::Registries(|s| &mut s.network.allow_registries),
+                default: "",
+                tighten: Tighten::No,
+                doc: "Registries whose download hosts can be reached, such as npm and pypi; \"packages\" means all package registries. `kennel registries` lists them.",
             },
             Key {
                 name: "deny",
@@ -441,7 +525,7 @@ pub static SECTIONS: &[Section] = &[
             },
             Key {
                 name: "system_bundles",
-                kind: Kind::Bool(|s| &mut s.network.system_bundles),
+                kind: switch!("network.system_bundles" => network.tls.system_bundles),
                 default: "false",
                 tighten: Tighten::To(false),
                 doc: "Show the sandbox's certificate in the system's certificate bundles too, for programs that read no variable.",
@@ -462,14 +546,14 @@ pub static SECTIONS: &[Section] = &[
             },
             Key {
                 name: "allow_sni_mismatch",
-                kind: Kind::Bool(|s| &mut s.network.allow_sni_mismatch),
+                kind: switch!("network.allow_sni_mismatch" => network.allow_sni_mismatch),
                 default: "false",
                 tighten: Tighten::To(false),
                 doc: "Let TLS and HTTP name a different host than the one connected to (domain fronting).",
             },
             Key {
                 name: "allow_ech",
-                kind: Kind::Bool(|s| &mut s.network.allow_ech),
+                kind: switch!("network.allow_ech" => network.allow_ech),
                 default: "false",
                 tighten: Tighten::To(false),
                 doc: "Let TLS clients encrypt the server's name (ECH), as browsers do; kennel then cannot compare it.",
@@ -583,7 +667,7 @@ pub static SECTIONS: &[Section] = &[
                 kind: Kind::Count(|s| &mut s.limits.open_files),
                 default: "",
                 tighten: Tighten::Lower,
-                doc: "Open descriptors of each process.",
+                doc: "Open descriptors of each process; on Linux at most 4096 if not set.",
             },
             Key {
                 name: "file_size",
@@ -863,6 +947,12 @@ pub static MOUNT: Shape = Shape {
             required: false,
             doc: "Whether it can be written; read-only by default.",
         },
+        Field {
+            name: "missing",
+            kind: FieldKind::Words(&["error", "skip", "create"]),
+            required: false,
+            doc: "If the source does not exist: refuse to start (the default), leave the mount out, or create a folder, in which places are created for what is mounted in it.",
+        },
     ],
 };
 
@@ -910,6 +1000,12 @@ pub static SECRET: Shape = Shape {
             kind: FieldKind::Texts,
             required: false,
             doc: "Files that hold it inside, and nothing else.",
+        },
+        Field {
+            name: "whole_files",
+            kind: FieldKind::Bool,
+            required: false,
+            doc: "Show the rest of `files` too, not only the secret's place in them.",
         },
         Field {
             name: "query",
@@ -965,6 +1061,12 @@ pub static PROVIDER: Shape = Shape {
             kind: FieldKind::Texts,
             required: false,
             doc: "Models that can be used, each perhaps with a * at its end; all by default.",
+        },
+        Field {
+            name: "members",
+            kind: FieldKind::Texts,
+            required: false,
+            doc: "Members of a request's body that are passed on, beside those that its protocol is known to have.",
         },
         Field {
             name: "budget",

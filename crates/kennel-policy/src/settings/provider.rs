@@ -25,6 +25,8 @@ pub struct ProviderEntry {
     pub upstream: Option<String>,
     /// The models that can be used; all where the list is empty.
     pub models: Vec<String>,
+    /// Members of a body that pass beside those of its protocol.
+    pub members: Vec<String>,
     /// What it may use.
     pub budget: Budget,
     /// Variables that lead clients there, beside those of its protocol.
@@ -66,6 +68,7 @@ impl ProviderEntry {
             key: None,
             upstream: None,
             models: Vec::new(),
+            members: Vec::new(),
             budget: Budget::default(),
             variables: Vec::new(),
             origin,
@@ -165,6 +168,12 @@ pub(super) fn model(text: &str) -> Result<String, ValueError> {
         && !name.contains('*')
         && text.bytes().all(|b| b.is_ascii_graphic());
     if valid { Ok(text.to_owned()) } else { Err(ValueError::Model(show(text.as_bytes()))) }
+}
+
+/// A member of a body.
+pub(super) fn member(text: &str) -> Result<String, ValueError> {
+    let valid = (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if valid { Ok(text.to_owned()) } else { Err(ValueError::Member(show(text.as_bytes()))) }
 }
 
 fn number(text: &str) -> Result<u64, ValueError> {

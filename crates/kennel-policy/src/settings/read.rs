@@ -141,8 +141,24 @@ impl Reader<'_> {
                 let value = boolean(name, node)?;
                 *slot(&mut self.settings) = Some(Stated { value, origin: self.origin(node) });
             }
-            Kind::Profile(_)
-            | Kind::Hostname(_)
+            Kind::Switch(switch) => {
+                let value = boolean(name, node)?;
+                let origin = self.origin(node);
+                switch.state(&mut self.settings, Stated { value, origin });
+            }
+            Kind::Profiles(_) => {
+                let names = match &node.value {
+                    Value::List(names) => names.as_slice(),
+                    _ => std::slice::from_ref(node),
+                };
+                for item in names {
+                    let Value::Text(text) = &item.value else {
+                        return Err(wrong_type(name, "a profile's name or a list of them", item));
+                    };
+                    self.state(key, name, text, item)?;
+                }
+            }
+            Kind::Hostname(_)
             | Kind::Folder(_)
             | Kind::File(_)
             | Kind::Choice(_)
@@ -179,6 +195,17 @@ impl Reader<'_> {
                         .map_err(|error| value(name, item, error))?;
                     rule.reason = reason.map(|reason| text_of(Some(reason)).to_owned());
                     list(&mut self.settings).push(rule);
+                }
+            }
+            Kind::Registries(list) => {
+                for item in items(name, node)? {
+                    let Value::Text(text) = &item.value else {
+                        return Err(wrong_type(name, "a list of registries", item));
+                    };
+                    let found = text::registry(text).map_err(|error| value(name, item, error))?;
+                    let origin = self.origin(item);
+                    let stated = |value| Stated { value, origin: origin.clone() };
+                    list(&mut self.settings).extend(found.into_iter().map(stated));
                 }
             }
             Kind::HostsAndRequests(hosts, requests) => {
@@ -334,7 +361,7 @@ impl Reader<'_> {
     }
 
     fn mount(&mut self, name: &str, item: &Node<'_>) -> Result<MountPoint, Fault> {
-        let [source, target, access] = fields(name, item, &keys::MOUNT)?;
+        let [source, target, access, missing] = fields(name, item, &keys::MOUNT)?;
         let read = || {
             let source = self.base.path(OsStr::new(text_of(source)))?;
             let target = text::target(OsStr::new(text_of(target)), self.base)?;
@@ -345,7 +372,12 @@ impl Reader<'_> {
             "read-write" => MountAccess::ReadWrite,
             _ => MountAccess::ReadOnly,
         };
-        Ok(MountPoint { source, target, access, origin: self.origin(item) })
+        let missing = match text_of(missing) {
+            "skip" => Missing::Skip,
+            "create" => Missing::Create,
+            _ => Missing::Error,
+        };
+        Ok(MountPoint { source, target, access, missing, origin: self.origin(item) })
     }
 
     fn secret(&mut self, name: &str, entry: &Entry<'_>) -> Result<SecretEntry, Fault> {
@@ -354,7 +386,7 @@ impl Reader<'_> {
         let mut secret = SecretEntry::named(key, self.origin(node)).map_err(wrong_name)?;
         let name = &format!("{name}.{key}");
         table(node, name)?;
-        let [from, mode, hosts, variable, files, query, body, plaintext, others] =
+        let [from, mode, hosts, variable, files, whole_files, query, body, plaintext, others] =
             fields(name, node, &keys::SECRET)?;
         secret.from = from.map(|from| self.source(&format!("{name}.from"), from)).transpose()?;
         if text_of(mode) == "inject" {
@@ -373,6 +405,7 @@ impl Reader<'_> {
             let file = self.base.path(OsStr::new(file));
             secret.files.push(file.map_err(|error| value(&format!("{name}.files"), item, error))?);
         }
+        secret.whole_files = is_true(whole_files);
         secret.swap_in = SwapIn {
             query: is_true(query),
             body: is_true(body),
@@ -388,7 +421,7 @@ impl Reader<'_> {
         let wrong_name = |error| Fault { at: *at, problem: problem(name, error) };
         let mut provider = ProviderEntry::named(key, self.origin(node)).map_err(wrong_name)?;
         let name = &format!("{name}.{key}");
-        let [api, key, upstream, models, limits, variables] = fields(name, node, &keys::PROVIDER)?;
+        let [api, key, upstream, models, members, limits, variables] = fields(name, node, &keys::PROVIDER)?;
         provider.api = Api::of_word(text_of(api));
         provider.key = match key {
             None => None,
@@ -403,6 +436,10 @@ impl Reader<'_> {
         for (model, item) in texts_of(models) {
             let model = provider::model(model);
             provider.models.push(model.map_err(|error| value(&format!("{name}.models"), item, error))?);
+        }
+        for (member, item) in texts_of(members) {
+            let member = provider::member(member);
+            provider.members.push(member.map_err(|error| value(&format!("{name}.members"), item, error))?);
         }
         if let Some(limits) = limits {
             provider.budget = budget(&format!("{name}.budget"), limits)?;

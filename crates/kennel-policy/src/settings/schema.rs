@@ -6,6 +6,7 @@ use super::keys::{self, Field, FieldKind, Key, Kind, SECTIONS, Shape, Zero};
 use super::text::UNLIMITED;
 use crate::profiles;
 use crate::quantity::CPUS;
+use crate::registries;
 
 /// The JSON Schema of a settings file; it is the same for TOML.
 #[must_use]
@@ -65,13 +66,16 @@ fn of_key(key: &Key) -> Value {
     let list_of = |items: Value| json!({ "type": "array", "items": items });
     let limit = |value: Value| json!({ "anyOf": [value, { "const": UNLIMITED }] });
     let mut schema = match &key.kind {
-        Kind::Bool(_) => json!({ "type": "boolean" }),
+        Kind::Bool(_) | Kind::Switch(_) => json!({ "type": "boolean" }),
         // Of the user's own names a schema knows nothing.
-        Kind::Profile(_) => json!({
-            "type": "string",
-            "pattern": "^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$",
-            "examples": profiles::NAMES,
-        }),
+        Kind::Profiles(_) => {
+            let name = json!({
+                "type": "string",
+                "pattern": "^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$",
+                "examples": profiles::NAMES,
+            });
+            json!({ "anyOf": [name, list_of(name.clone())] })
+        }
         Kind::Hostname(_) => json!({ "type": "string", "pattern": "^[A-Za-z0-9.-]{1,64}$" }),
         Kind::Folder(_) => json!({ "type": "string", "minLength": 1 }),
         Kind::Choice(choices) => json!({ "enum": choices.words() }),
@@ -84,6 +88,7 @@ fn of_key(key: &Key) -> Value {
         Kind::Count(_) => limit(json!({ "type": "integer", "minimum": 1, "maximum": 1 << 22 })),
         Kind::Paths(..) => list_of(reference("path")),
         Kind::Hosts(..) | Kind::HostsAndRequests(..) => list_of(reference("host")),
+        Kind::Registries(_) => list_of(json!({ "enum": registries::words().collect::<Vec<_>>() })),
         Kind::File(_) => json!({ "type": "string", "minLength": 1 }),
         Kind::Providers(_) => reference("provider"),
         Kind::Budget(_) => reference("budget"),
@@ -108,7 +113,7 @@ fn of_key(key: &Key) -> Value {
         })),
     };
     schema["description"] = key.doc.into();
-    if let (Kind::Bool(_), Ok(default)) = (&key.kind, key.default.parse::<bool>()) {
+    if let (Kind::Bool(_) | Kind::Switch(_), Ok(default)) = (&key.kind, key.default.parse::<bool>()) {
         schema["default"] = default.into();
     }
     if let Kind::Choice(choices) = &key.kind

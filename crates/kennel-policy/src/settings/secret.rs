@@ -32,6 +32,8 @@ pub struct SecretEntry {
     pub variable: Option<OsString>,
     /// Files that show it inside.
     pub files: Vec<PathBuf>,
+    /// Whether these show the rest of the host's files, too.
+    pub whole_files: bool,
     /// Where in a request it is put in, beside the header fields.
     pub swap_in: SwapIn,
     /// Where it was set.
@@ -54,6 +56,7 @@ impl SecretEntry {
             hosts: Vec::new(),
             variable: None,
             files: Vec::new(),
+            whole_files: false,
             swap_in: SwapIn::default(),
             origin,
         })

@@ -46,6 +46,8 @@ tmpfs = ["/scratch", { target = "/big", size = "1G" }, { target = "/small", size
 rootfs = "/srv/root"
 rootfs_write = "none"
 tmp = "host"
+home = "private"
+caches = true
 host_run = true
 system = false
 devices = ["/dev/kvm"]
@@ -53,6 +55,7 @@ devices = ["/dev/kvm"]
 [network]
 mode = "allow-list"
 allow = ["Example.com", { host = "*.example.org:443", reason = "the API" }, "GET,HEAD docs.rs/*"]
+allow_registries = ["npm", "pypi"]
 deny = ["169.254.0.0/16"]
 terminate = ["*.example.org"]
 no_terminate = ["pinned.example.org"]
@@ -107,6 +110,7 @@ mode = "swap"
 hosts = ["api.acme.test:443", "*.acme.example"]
 variable = "ACME_KEY"
 files = ["~/.acme/token"]
+whole_files = true
 query = true
 body = true
 plaintext = true
@@ -131,6 +135,7 @@ api = "openai"
 key = "file:~/key"
 upstream = "https://models.corp.example/v1"
 models = ["gpt-*", "o5"]
+members = ["corp_team"]
 budget.requests = 10
 variables = ["CORP_BASE_URL"]
 "#;
@@ -158,6 +163,8 @@ const WHOLE_JSON: &str = r#"{
         "rootfs": "/srv/root",
         "rootfs_write": "none",
         "tmp": "host",
+        "home": "private",
+        "caches": true,
         "host_run": true,
         "system": false,
         "devices": ["/dev/kvm"]
@@ -165,6 +172,7 @@ const WHOLE_JSON: &str = r#"{
     "network": {
         "mode": "allow-list",
         "allow": ["Example.com", { "host": "*.example.org:443", "reason": "the API" }, "GET,HEAD docs.rs/*"],
+        "allow_registries": ["npm", "pypi"],
         "deny": ["169.254.0.0/16"],
         "terminate": ["*.example.org"],
         "no_terminate": ["pinned.example.org"],
@@ -211,6 +219,7 @@ const WHOLE_JSON: &str = r#"{
             "hosts": ["api.acme.test:443", "*.acme.example"],
             "variable": "ACME_KEY",
             "files": ["~/.acme/token"],
+            "whole_files": true,
             "query": true,
             "body": true,
             "plaintext": true,
@@ -229,6 +238,7 @@ const WHOLE_JSON: &str = r#"{
             "key": "file:~/key",
             "upstream": "https://models.corp.example/v1",
             "models": ["gpt-*", "o5"],
+            "members": ["corp_team"],
             "budget": { "requests": 10 },
             "variables": ["CORP_BASE_URL"]
         }
@@ -335,7 +345,7 @@ fn a_mistake_in_a_secret_has_its_line_and_never_its_value() {
         ),
         (
             "[network]\nallow = [\"GET a.test/../b\"]",
-            "kennel.toml:2: `network.allow`: the path: it has a part `.` or `..`, which servers resolve in different ways",
+            "kennel.toml:2: `network.allow`: the path: it has a part `.` or `..`, or dots beside nothing that every server reads as part of a name",
         ),
     ] {
         assert_eq!(error(text), message);
@@ -898,5 +908,20 @@ fn a_profiles_name_leads_to_no_other_folder() {
     for name in ["../x", "a/b", "", ".hidden", "..", "a b", "a\\nb"] {
         let message = error(&format!("profile = \"{name}\""));
         assert!(message.contains("is not a profile's name"), "{message}");
+    }
+}
+
+#[test]
+fn a_row_is_found_by_its_name_and_a_switch_has_that_of_its_row() {
+    let mut policy = crate::policy::Policy::default();
+    for (name, key) in keys::all() {
+        assert!(std::ptr::eq(keys::named(&name), key), "{name}");
+        if let keys::Kind::Switch(switch) = &key.kind {
+            assert_eq!(switch.name(), name);
+            assert_eq!(switch.of(&mut policy).to_string(), key.default, "{name}");
+        }
+    }
+    for wrong in ["files", "files.", "memory", "limits.memor", "limits.memoryy", "network.memory", ""] {
+        assert!(std::panic::catch_unwind(|| keys::named(wrong)).is_err(), "{wrong}");
     }
 }

@@ -10,9 +10,10 @@ use crate::http_rule::{HttpRule, HttpRuleError};
 use crate::nearest::nearest;
 use crate::ostext::{rsplit_once, split_once};
 use crate::pattern::PatternError;
-use crate::policy::{MountAccess, MountPoint, Origin, PublishedPort, TmpfsMount};
+use crate::policy::{Missing, MountAccess, MountPoint, Origin, PublishedPort, TmpfsMount};
 use crate::printed::show;
 use crate::quantity::{self, QuantityError};
+use crate::registries::{self, Registry};
 use crate::users::{UserEntry, UserError};
 
 /// The word that takes a limit away.
@@ -84,6 +85,17 @@ pub enum ValueError {
         /// What was probably meant.
         hint: Option<&'static str>,
     },
+    /// No registry.
+    #[error(
+        "there is no registry `{text}`; {}",
+        hint.map_or_else(|| "`kennel registries` lists them".to_owned(), |near| format!("did you mean `{near}`?"))
+    )]
+    Registry {
+        /// What was said.
+        text: String,
+        /// What was probably meant.
+        hint: Option<&'static str>,
+    },
     /// Bytes where text belongs.
     #[error("`{0}` is not UTF-8 text")]
     NotText(String),
@@ -104,7 +116,8 @@ pub enum ValueError {
     Port(String),
     /// Not `HOST:INSIDE`.
     #[error(
-        "`{0}` is not a port to publish; write PORT, or HOST:INSIDE, both from 1 to 65535 (HOST may be 0)"
+        "`{0}` is not a port to publish; write PORT, or HOST:INSIDE, both from 1 to 65535 (HOST may be 0); \
+         ports are published on this host's loopback and on no other address"
     )]
     Publish(String),
     /// No user.
@@ -165,6 +178,9 @@ pub enum ValueError {
     /// No name of a model.
     #[error("`{0}` is not a model's name; write it as requests name it, or with a `*` at its end")]
     Model(String),
+    /// No name of a member.
+    #[error("{0} is not the name of a member\nhelp: write it as it stands in the body, such as `session_id`")]
+    Member(String),
     /// No limit.
     #[error(
         "`{0}` is not a limit; write requests=10, tokens=1000000 or cost=2.5, with commas between several"
@@ -219,7 +235,7 @@ impl Settings {
         origin: Origin,
     ) -> Result<(), ValueError> {
         let (source, target) = (base.path(source)?, target(inside, base)?);
-        self.files.mounts.push(MountPoint { source, target, access, origin });
+        self.files.mounts.push(MountPoint { source, target, access, missing: Missing::Error, origin });
         Ok(())
     }
 
@@ -257,9 +273,13 @@ impl Kind {
                 let value = word(utf8(text)?, &["false", "true"])? == 1;
                 *slot(settings) = Some(Stated { value, origin });
             }
-            Kind::Profile(slot) => {
+            Kind::Switch(switch) => {
+                let value = word(utf8(text)?, &["false", "true"])? == 1;
+                switch.state(settings, Stated { value, origin });
+            }
+            Kind::Profiles(list) => {
                 let value = profile_name(utf8(text)?)?.to_owned();
-                *slot(settings) = Some(Stated { value, origin });
+                list(settings).push(Stated { value, origin });
             }
             Kind::Hostname(slot) => *slot(settings) = Some(Stated { value: hostname(utf8(text)?)?, origin }),
             Kind::Folder(slot) => *slot(settings) = Some(Stated { value: base.path(text)?, origin }),
@@ -296,6 +316,12 @@ impl Kind {
                 text if HttpRule::is_one(text) => requests(settings).push(request(text, origin)?),
                 text => hosts(settings).push(host(text, ListKind::Allow, origin)?),
             },
+            Kind::Registries(list) => {
+                for word in utf8(text)?.split(',') {
+                    let stated = |value| Stated { value, origin: origin.clone() };
+                    list(settings).extend(registry(word)?.into_iter().map(stated));
+                }
+            }
             Kind::File(slot) => *slot(settings) = Some(Stated { value: base.path(text)?, origin }),
             Kind::Providers(list) => {
                 for name in utf8(text)?.split(',') {
@@ -347,6 +373,18 @@ pub(super) fn utf8(text: &OsStr) -> Result<&str, ValueError> {
     text.to_str().ok_or_else(|| ValueError::NotText(text.to_string_lossy().into_owned()))
 }
 
+/// The registries that a word means.
+pub(super) fn registry(text: &str) -> Result<Vec<&'static Registry>, ValueError> {
+    let meant = registries::named(text);
+    if meant.is_empty() {
+        return Err(ValueError::Registry {
+            text: show(text.as_bytes()),
+            hint: nearest(text, registries::words()),
+        });
+    }
+    Ok(meant)
+}
+
 /// The index of a word.
 pub(super) fn word(text: &str, words: &[&'static str]) -> Result<usize, ValueError> {
     words.iter().position(|word| *word == text).ok_or_else(|| ValueError::Word {
@@ -393,7 +431,8 @@ fn mount(text: &OsStr, base: &Base, origin: Origin) -> Result<MountPoint, ValueE
     if source.is_empty() || inside.is_empty() || inside.as_encoded_bytes().contains(&b':') {
         return Err(bad());
     }
-    Ok(MountPoint { source: base.path(source)?, target: target(inside, base)?, access, origin })
+    let (source, target) = (base.path(source)?, target(inside, base)?);
+    Ok(MountPoint { source, target, access, missing: Missing::Error, origin })
 }
 
 /// A place inside the sandbox. There `..` has no meaning yet, since nothing is mounted.

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::read::{Reader, Table, inconsistent, text_of, value};
+use super::read::{Reader, SrtTable, inconsistent, text_of, value};
 use super::{Mask, MaskSource, SrtTls};
 use crate::domain::{HostPattern, HostRule, HostRuleError, ListKind};
 use crate::extract::ExtractPattern;
@@ -19,7 +19,7 @@ use crate::settings::{Sense, ValueError};
 const USUAL_PAIR: [&str; 3] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
 
 impl Reader<'_> {
-    pub(super) fn tls_terminate(&mut self, tls: &Table<'_, '_>) -> Result<(), Fault> {
+    pub(super) fn tls_terminate(&mut self, tls: &SrtTable<'_, '_>) -> Result<(), Fault> {
         let path = |key| -> Result<Option<PathBuf>, Fault> {
             let text = tls.get(key).map(|node| text_of(&tls.name(key), node)).transpose()?;
             Ok(text.map(|text| self.base.folder.join(text)))
@@ -48,10 +48,10 @@ impl Reader<'_> {
         Ok(())
     }
 
-    pub(super) fn credentials(&mut self, credentials: &Table<'_, '_>) -> Result<(), Fault> {
+    pub(super) fn credentials(&mut self, credentials: &SrtTable<'_, '_>) -> Result<(), Fault> {
         self.settings.plaintext_inject = credentials.boolean("allowPlaintextInject")?;
         for item in credentials.list("files")? {
-            let file = Table::of("credentials.files", item)?;
+            let file = SrtTable::of("credentials.files", item)?;
             self.check_hosts(&file)?;
             let path = file.required("path")?;
             let name = file.name("path");
@@ -72,7 +72,7 @@ impl Reader<'_> {
             self.mask(&file, MaskSource::File(own.path))?;
         }
         for item in credentials.list("envVars")? {
-            let variable = Table::of("credentials.envVars", item)?;
+            let variable = SrtTable::of("credentials.envVars", item)?;
             self.check_hosts(&variable)?;
             let name = OsString::from(text_of(&variable.name("name"), variable.required("name")?)?);
             match variable.word("mode", &["deny", "mask"])? {
@@ -89,7 +89,7 @@ impl Reader<'_> {
     }
 
     /// A credential that is masked.
-    fn mask(&mut self, credential: &Table<'_, '_>, source: MaskSource) -> Result<(), Fault> {
+    fn mask(&mut self, credential: &SrtTable<'_, '_>, source: MaskSource) -> Result<(), Fault> {
         let name = credential.name("injectHosts");
         let excluded = |host: &HostPattern| {
             let exclude = self.settings.tls.iter().flat_map(|tls| &tls.exclude);
@@ -131,7 +131,7 @@ impl Reader<'_> {
     }
 
     /// What says how a credential is masked has to make sense, whether it is masked or not.
-    fn check_hosts(&self, credential: &Table<'_, '_>) -> Result<(), Fault> {
+    fn check_hosts(&self, credential: &SrtTable<'_, '_>) -> Result<(), Fault> {
         if let (Some(claims), None) = (credential.get("maskClaims"), credential.get("decode")) {
             let why = "it names claims of a decoded value; set decode as well";
             return Err(inconsistent(&credential.name("maskClaims"), claims, why));
@@ -165,11 +165,11 @@ impl Reader<'_> {
     }
 
     /// The pairs of variables that are a key of AWS's, and what becomes of requests that cannot be signed again.
-    fn aws(&mut self, credentials: &Table<'_, '_>) -> Result<(), Fault> {
+    fn aws(&mut self, credentials: &SrtTable<'_, '_>) -> Result<(), Fault> {
         let mut pairs: Vec<AwsPair> = Vec::new();
         let mut seen: Vec<String> = Vec::new();
         for item in credentials.list("awsPairs")? {
-            let pair = Table::of("credentials.awsPairs", item)?;
+            let pair = SrtTable::of("credentials.awsPairs", item)?;
             let mut variable = |key: &'static str| -> Result<Option<String>, Fault> {
                 let Some(node) = pair.get(key) else { return Ok(None) };
                 let name = pair.name(key);
@@ -217,7 +217,7 @@ impl Reader<'_> {
         }
         self.settings.aws.pairs = pairs;
         let Some(node) = credentials.get("sigv4") else { return Ok(()) };
-        let sigv4 = Table::of("credentials.sigv4", node)?;
+        let sigv4 = SrtTable::of("credentials.sigv4", node)?;
         let policy = |key: &'static str| -> Result<CannotSign, Fault> {
             match sigv4.get(key).is_some() && sigv4.word(key, &["deny", "passthrough"])? == "passthrough" {
                 true => Ok(CannotSign::Pass),
@@ -232,7 +232,7 @@ impl Reader<'_> {
 }
 
 /// Which parts of a credential are secret; `None` if all of it is.
-fn parts(credential: &Table<'_, '_>, source: &MaskSource) -> Result<Option<SecretParts>, Fault> {
+fn parts(credential: &SrtTable<'_, '_>, source: &MaskSource) -> Result<Option<SecretParts>, Fault> {
     let jwt = credential.get("decode").is_some();
     let extract = credential.get("extract").map(|node| {
         let name = credential.name("extract");

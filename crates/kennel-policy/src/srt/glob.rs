@@ -15,7 +15,7 @@ use crate::pattern::{PathPattern, PatternError};
 use crate::settings::Sense;
 
 /// As many patterns one glob may take. Each `**` within a name, and each set that holds the slash, doubles them.
-const MOST_PATTERNS: usize = 64;
+const MAX_PATTERNS: usize = 64;
 
 /// The characters that make a glob of a text.
 pub(super) const SPECIAL: [char; 4] = ['*', '?', '[', ']'];
@@ -183,7 +183,7 @@ fn spellings(tokens: &[Token]) -> Result<Vec<String>, PatternError> {
                 }
             }
         }
-        if next.len() > MOST_PATTERNS {
+        if next.len() > MAX_PATTERNS {
             return Err(PatternError::TooManyReadings);
         }
         texts = next;

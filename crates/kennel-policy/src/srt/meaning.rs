@@ -10,8 +10,8 @@ use crate::dotfiles;
 use crate::pattern::PathPattern;
 use crate::policy::{
     EnvironmentPolicy, FilePolicy, GitLevel, KeptIn, KeptNames, Missing, NestedNamespaces, NetworkMode,
-    NetworkPolicy, Origin, PathRule, Policy, Precedence, ProcessPolicy, SearchScope, SeccompProfile, TmpMode,
-    UnixSockets,
+    NetworkPolicy, Origin, PathRule, Policy, Precedence, ProcessPolicy, Reach, SearchScope, SeccompProfile,
+    TmpMode, UnixSockets,
 };
 use crate::secrets::{AbsentSecret, MaskedFile, SecretMode, SecretRule, SecretSource, SwapIn, TlsPolicy};
 
@@ -20,7 +20,7 @@ const ALWAYS_WRITABLE: &[&str] = &[".npm/_logs", ".claude/debug"];
 
 /// What a policy depends on besides the settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct SrtContext {
     /// The caller's working directory.
     pub folder: PathBuf,
     /// The caller's home.
@@ -60,7 +60,7 @@ impl SrtSettings {
 
     /// The policy.
     #[must_use]
-    pub fn policy(&self, around: &Surroundings) -> Policy {
+    pub fn policy(&self, around: &SrtContext) -> Policy {
         Policy {
             files: if self.files_open { open_files() } else { self.files(around) },
             network: NetworkPolicy { tls: self.tls(), ..self.network() },
@@ -83,7 +83,7 @@ impl SrtSettings {
         }
     }
 
-    fn files(&self, around: &Surroundings) -> FilePolicy {
+    fn files(&self, around: &SrtContext) -> FilePolicy {
         let (devices, mut allow_write): (Vec<PathRule>, Vec<PathRule>) =
             rules(&self.allow_write, Missing::Skip, Follow::No)
                 .into_iter()
@@ -123,7 +123,7 @@ impl SrtSettings {
             kept_names: Some(KeptNames {
                 folders: KeptIn::Start,
                 names: dotfiles::OF_SRT,
-                depth: self.search_depth,
+                reach: Reach::Levels(self.search_depth),
                 origin: Origin("protected in every sandbox".to_owned()),
             }),
             precedence: Precedence::DenyWrite,
@@ -179,7 +179,7 @@ impl SrtSettings {
                     (text, SecretSource::Env(name.clone()), Some(name.clone()), Vec::new())
                 }
                 MaskSource::File(path) => {
-                    let files = vec![MaskedFile { path: path.clone() }];
+                    let files = vec![MaskedFile { path: path.clone(), rest: true }];
                     (path.display().to_string(), SecretSource::File(path.clone()), None, files)
                 }
             };
@@ -246,7 +246,7 @@ impl SrtSettings {
             .find(|mask| matches!(&mask.source, MaskSource::Variable(variable) if variable == name))
     }
 
-    fn environment(&self, around: &Surroundings) -> EnvironmentPolicy {
+    fn environment(&self, around: &SrtContext) -> EnvironmentPolicy {
         let mut set: Vec<(OsString, OsString)> = vec![("SANDBOX_RUNTIME".into(), "1".into())];
         if !self.files_open {
             // Where the caller says. Otherwise every sandbox has a /dev/shm of its own, so there is always a place to write.
@@ -311,6 +311,7 @@ fn rules(entries: &[Entry], missing: Missing, follow: Follow) -> Vec<PathRule> {
             follow_link: follow == Follow::Yes,
             lenient: true,
             without_exceptions: false,
+            of_profile: false,
             look: if follow == Follow::No { SearchScope::InWorkdir } else { SearchScope::Everywhere },
             origin: origin.clone(),
         };
@@ -329,6 +330,7 @@ fn implied(path: &Path, why: &str) -> PathRule {
         follow_link: true,
         lenient: true,
         without_exceptions: false,
+        of_profile: false,
         look: SearchScope::Everywhere,
         origin: Origin(why.to_owned()),
     }

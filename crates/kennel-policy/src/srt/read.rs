@@ -77,14 +77,14 @@ pub(super) struct Reader<'a> {
 impl Reader<'_> {
     fn document(&mut self, root: &Node<'_>) -> Result<(), Fault> {
         schema::check(root)?;
-        let root = Table::of("the file", root)?;
-        self.network(&Table::of("network", root.required("network")?)?)?;
-        self.filesystem(&Table::of("filesystem", root.required("filesystem")?)?)?;
+        let root = SrtTable::of("the file", root)?;
+        self.network(&SrtTable::of("network", root.required("network")?)?)?;
+        self.filesystem(&SrtTable::of("filesystem", root.required("filesystem")?)?)?;
         if let Some(node) = root.get("credentials") {
-            self.credentials(&Table::of("credentials", node)?)?;
+            self.credentials(&SrtTable::of("credentials", node)?)?;
         }
         if let Some(node) = root.get("git") {
-            let git = Table::of("git", node)?;
+            let git = SrtTable::of("git", node)?;
             for item in git.list("safeDirectories")? {
                 self.settings.safe_directories.push(text_of("git.safeDirectories", item)?.to_owned());
             }
@@ -100,13 +100,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn network(&mut self, network: &Table<'_, '_>) -> Result<(), Fault> {
+    fn network(&mut self, network: &SrtTable<'_, '_>) -> Result<(), Fault> {
         for item in network.required_list("allowedDomains")? {
             let rule = self.host(&network.name("allowedDomains"), item, ListKind::Allow)?;
             self.settings.allowed.push(rule);
         }
         let reasons = network.get("deniedDomainReasons");
-        let reasons = reasons.map(|node| Table::of("network.deniedDomainReasons", node)).transpose()?;
+        let reasons = reasons.map(|node| SrtTable::of("network.deniedDomainReasons", node)).transpose()?;
         for item in network.required_list("deniedDomains")? {
             let mut rule = self.host(&network.name("deniedDomains"), item, ListKind::Deny)?;
             if let (Some(reasons), Value::Text(entry)) = (&reasons, &item.value)
@@ -125,11 +125,11 @@ impl Reader<'_> {
         self.settings.http_proxy_port = network.port("httpProxyPort");
         self.settings.socks_proxy_port = network.port("socksProxyPort");
         if let Some(node) = network.get("parentProxy") {
-            self.parent_proxy(&Table::of("network.parentProxy", node)?)?;
+            self.parent_proxy(&SrtTable::of("network.parentProxy", node)?)?;
         }
         not_served(network, NOT_SERVED)?;
         if let Some(node) = network.get("tlsTerminate") {
-            self.tls_terminate(&Table::of("network.tlsTerminate", node)?)?;
+            self.tls_terminate(&SrtTable::of("network.tlsTerminate", node)?)?;
         }
         for item in network.list("stripResponseHeaders")? {
             let header = text_of("network.stripResponseHeaders", item)?;
@@ -146,7 +146,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn parent_proxy(&mut self, parent: &Table<'_, '_>) -> Result<(), Fault> {
+    fn parent_proxy(&mut self, parent: &SrtTable<'_, '_>) -> Result<(), Fault> {
         let text = |key| parent.get(key).map(|node| text_of(&parent.name(key), node)).transpose();
         let (http, https) = (text("http")?, text("https")?);
         match (http, https) {
@@ -163,7 +163,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn filesystem(&mut self, files: &Table<'_, '_>) -> Result<(), Fault> {
+    fn filesystem(&mut self, files: &SrtTable<'_, '_>) -> Result<(), Fault> {
         self.settings.files_open = files.boolean("disabled")?;
         self.settings.deny_read = self.entries(files, "denyRead", Required::Yes)?;
         self.settings.allow_read = self.entries(files, "allowRead", Required::No)?;
@@ -175,7 +175,7 @@ impl Reader<'_> {
 
     fn entries(
         &self,
-        table: &Table<'_, '_>,
+        table: &SrtTable<'_, '_>,
         key: &'static str,
         required: Required,
     ) -> Result<Vec<Entry>, Fault> {
@@ -322,13 +322,13 @@ impl Reader<'_> {
         }
     }
 
-    fn no_effect(&mut self, table: &Table<'_, '_>, keys: &[&str]) {
+    fn no_effect(&mut self, table: &SrtTable<'_, '_>, keys: &[&str]) {
         for key in keys.iter().filter(|key| table.get(key).is_some()) {
             self.settings.notes.push(format!("{}: {} has no effect here", self.name, table.name(key)));
         }
     }
 
-    fn no_effect_but_on_macos(&mut self, table: &Table<'_, '_>, keys: &[&str]) {
+    fn no_effect_but_on_macos(&mut self, table: &SrtTable<'_, '_>, keys: &[&str]) {
         if !cfg!(target_os = "macos") {
             self.no_effect(table, keys);
         }
@@ -346,15 +346,15 @@ enum Required {
 }
 
 /// An object, and what it is called.
-pub(super) struct Table<'n, 'i> {
+pub(super) struct SrtTable<'n, 'i> {
     pub(super) name: String,
     pub(super) node: &'n Node<'i>,
 }
 
-impl<'n, 'i> Table<'n, 'i> {
+impl<'n, 'i> SrtTable<'n, 'i> {
     pub(super) fn of(name: &str, node: &'n Node<'i>) -> Result<Self, Fault> {
         match node.value {
-            Value::Table(_) => Ok(Table { name: name.to_owned(), node }),
+            Value::Table(_) => Ok(SrtTable { name: name.to_owned(), node }),
             _ => Err(wrong_type(name, "an object", node)),
         }
     }
@@ -429,7 +429,7 @@ pub(super) fn text_of<'n>(name: &str, node: &'n Node<'_>) -> Result<&'n str, Fau
 }
 
 /// Refuses settings that say something. An empty list and `false` say nothing.
-fn not_served(table: &Table<'_, '_>, keys: &[(&str, &'static str)]) -> Result<(), Fault> {
+fn not_served(table: &SrtTable<'_, '_>, keys: &[(&str, &'static str)]) -> Result<(), Fault> {
     for (key, why) in keys {
         let Some(node) = table.get(key) else { continue };
         let says_nothing = match &node.value {

@@ -4,7 +4,7 @@ use std::time::Duration;
 use super::*;
 use crate::domain::HostPattern;
 use crate::policy::{
-    GitLevel, KeptIn, Missing, NetworkMode, Policy, Precedence, SeccompProfile, UnixSockets,
+    GitLevel, KeptIn, Missing, NetworkMode, Policy, Precedence, Reach, SeccompProfile, UnixSockets,
 };
 use crate::secrets::{AbsentSecret, AwsPair, CannotSign, NoMatch, SecretRule, SecretSource};
 use crate::settings::Base;
@@ -13,12 +13,12 @@ fn base() -> Base {
     Base::new("/work", Some("/home/me".into()))
 }
 
-fn around() -> Surroundings {
-    Surroundings {
+fn around() -> SrtContext {
+    SrtContext {
         folder: "/work".into(),
         home: Some("/home/me".into()),
         shared_tmp: "/tmp/claude".into(),
-        ..Surroundings::default()
+        ..SrtContext::default()
     }
 }
 
@@ -105,14 +105,14 @@ fn dangerous_names_are_denied_in_and_below_the_working_directory() {
     for name in [".bashrc", ".claude/agents", ".vscode", ".mcp.json"] {
         assert!(usual.names.contains(&name), "{name}: {usual:?}");
     }
-    assert_eq!((usual.folders, usual.depth), (KeptIn::Start, 3));
-    assert_eq!(kept(r#", "mandatoryDenySearchDepth": 1"#).depth, 1);
-    assert_eq!(kept(r#", "mandatoryDenySearchDepth": 10"#).depth, 10);
+    assert_eq!((usual.folders, usual.reach), (KeptIn::Start, Reach::Levels(3)));
+    assert_eq!(kept(r#", "mandatoryDenySearchDepth": 1"#).reach, Reach::Levels(1));
+    assert_eq!(kept(r#", "mandatoryDenySearchDepth": 10"#).reach, Reach::Levels(10));
 }
 
 #[test]
 fn the_settings_themselves_stay_as_they_are() {
-    let around = Surroundings { settings_files: vec!["/home/me/.srt-settings.json".into()], ..around() };
+    let around = SrtContext { settings_files: vec!["/home/me/.srt-settings.json".into()], ..around() };
     let files = SrtSettings::default().policy(&around).files;
     assert_eq!(files.deny_write.last().unwrap().pattern.to_string(), "/home/me/.srt-settings.json");
 }
@@ -286,6 +286,7 @@ fn awss_own_variables_are_a_pair() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/srt-masks")]
 fn what_a_found_file_masks_is_withheld() {
     let mut own = read(&file("", "", ""));
     own.tighten(read(&masking(
@@ -338,7 +339,7 @@ fn variables_are_srts() {
         "",
         r#", "git": {"safeDirectories": ["/repo"]}, "credentials": {"envVars": [{"name": "TOKEN", "mode": "deny"}]}"#,
     );
-    let around = Surroundings { git_config_count: 2, ..around() };
+    let around = SrtContext { git_config_count: 2, ..around() };
     let environment = read(&text).policy(&around).environment;
     let value = |name: &str| {
         environment
@@ -352,7 +353,7 @@ fn variables_are_srts() {
     assert_eq!(value("GIT_CONFIG_COUNT").as_deref(), Some("4"));
     assert_eq!(value("GIT_CONFIG_VALUE_2").as_deref(), Some("/repo"));
     assert_eq!(environment.unset, ["TOKEN"]);
-    let shared = Surroundings { shared_tmp_exists: true, ..around };
+    let shared = SrtContext { shared_tmp_exists: true, ..around };
     let policy = read(&text).policy(&shared);
     assert!(policy.environment.set.contains(&("TMPDIR".into(), "/tmp/claude".into())));
     assert!(

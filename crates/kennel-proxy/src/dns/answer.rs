@@ -27,9 +27,9 @@ pub enum Reply {
 }
 
 /// The most addresses that are taken from one answer.
-const MOST_ADDRESSES: usize = 16;
+const MAX_ADDRESSES: usize = 16;
 /// The most aliases that are followed within one answer.
-const MOST_ALIASES: usize = 8;
+const MAX_ALIASES: usize = 8;
 
 /// The bytes that ask for the addresses of `name`.
 #[must_use]
@@ -78,7 +78,7 @@ fn addresses(message: &[u8], start: usize, name: &str, family: Family) -> Option
     let count = wire::u16_at(message, 6)?;
     let mut owner = name.to_owned();
     let mut ttl = u32::MAX;
-    for _ in 0..=MOST_ALIASES {
+    for _ in 0..=MAX_ALIASES {
         let (mut at, mut alias, mut found) = (start, None, Vec::new());
         for _ in 0..count {
             let own = wire::name(message, at, Pointers::Followed).map(|(name, _)| name);
@@ -92,12 +92,12 @@ fn addresses(message: &[u8], start: usize, name: &str, family: Family) -> Option
                     alias = wire::name(message, record.data_at, Pointers::Followed).map(|(name, _)| name);
                     ttl = ttl.min(record.ttl);
                 }
-                (kind::A, Family::V4) if found.len() < MOST_ADDRESSES => {
+                (kind::A, Family::V4) if found.len() < MAX_ADDRESSES => {
                     let bytes: [u8; 4] = record.data.try_into().ok()?;
                     found.push(IpAddr::V4(Ipv4Addr::from(bytes)));
                     ttl = ttl.min(record.ttl);
                 }
-                (kind::AAAA, Family::V6) if found.len() < MOST_ADDRESSES => {
+                (kind::AAAA, Family::V6) if found.len() < MAX_ADDRESSES => {
                     let bytes: [u8; 16] = record.data.try_into().ok()?;
                     found.push(IpAddr::V6(Ipv6Addr::from(bytes)));
                     ttl = ttl.min(record.ttl);

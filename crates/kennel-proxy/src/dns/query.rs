@@ -10,9 +10,9 @@ const TTL: u32 = 60;
 /// What we say we take over UDP: an answer of ours never needs more.
 const UDP_SIZE: u16 = 1232;
 /// A query has one question and an OPT record, perhaps a few more.
-const MOST_RECORDS: u16 = 16;
+const MAX_RECORDS: u16 = 16;
 /// RFC 1035 §3.1: of a name on the wire.
-const MOST_NAME: usize = 255;
+const MAX_NAME: usize = 255;
 const OPTION_EXTENDED_ERROR: u16 = 15;
 /// RFC 8914: the operator of this server does not want this name to be resolved.
 const EXTENDED_ERROR_BLOCKED: u16 = 15;
@@ -87,7 +87,7 @@ impl Query {
             return None;
         }
         // The question is repeated in the answer, so what it may take is bounded here.
-        let name_end = wire::skip_name(message, HEADER).filter(|end| end - HEADER <= MOST_NAME)?;
+        let name_end = wire::skip_name(message, HEADER).filter(|end| end - HEADER <= MAX_NAME)?;
         // A pointer in the question could only point into the header or at itself.
         let has_pointer = wire::name(message, HEADER, Pointers::Refused).is_none()
             && wire::name(message, HEADER, Pointers::Followed).is_some();
@@ -96,7 +96,7 @@ impl Query {
         }
         let name = wire::name(message, HEADER, Pointers::Refused).map(|(name, _)| name);
         let question = message.get(HEADER..name_end + 4)?.to_vec();
-        let extra = count(8)?.checked_add(count(10)?).filter(|&extra| extra <= MOST_RECORDS)?;
+        let extra = count(8)?.checked_add(count(10)?).filter(|&extra| extra <= MAX_RECORDS)?;
         let (mut at, mut edns) = (name_end + 4, false);
         for _ in 0..extra {
             let record = wire::record(message, wire::skip_name(message, at)?)?;

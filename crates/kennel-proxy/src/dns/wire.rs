@@ -18,7 +18,7 @@ pub(crate) const HEADER: usize = 12;
 
 /// The most labels pointers may lead through. A name has at most 127 labels; a message that needs more jumps than
 /// this is a loop or an attack.
-const MOST_JUMPS: usize = 32;
+const MAX_JUMPS: usize = 32;
 
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
@@ -61,7 +61,7 @@ pub(crate) fn name(message: &[u8], at: usize, pointers: Pointers) -> Option<(Str
                 }
                 place += 1 + usize::from(length);
             }
-            192..=255 if pointers == Pointers::Followed && jumps < MOST_JUMPS => {
+            192..=255 if pointers == Pointers::Followed && jumps < MAX_JUMPS => {
                 let target = usize::from(u16_at(message, place)? & 0x3fff);
                 after.get_or_insert(place + 2);
                 jumps += 1;

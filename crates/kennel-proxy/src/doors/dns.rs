@@ -97,6 +97,7 @@ fn reply(gate: &Gate, message: &[u8]) -> Option<Vec<u8>> {
             return Some(query.reply(Code::NoSuchName, &[], Some(&why)));
         }
         Decision::Allow { rule } => note(Verdict::Allowed, Some(&rule)),
+        Decision::Public => note(Verdict::Allowed, None),
         // The question is put when a connection comes, and its port is known.
         Decision::Ask => {}
     }

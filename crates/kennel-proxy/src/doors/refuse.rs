@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use crate::clock::within;
+use crate::forward::refusal::Page;
 use crate::gate::{Denial, Gate};
-use crate::http::refusal::Page;
 use crate::relay::{Wire, farewell};
 use crate::{sockets, ssh, tls};
 

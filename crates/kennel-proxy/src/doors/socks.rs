@@ -5,13 +5,13 @@ use std::io;
 use kennel_policy::domain::Host;
 
 use crate::clock::within;
-use crate::connect;
+use crate::connect::{self, Tunnel};
 use crate::doors::refuse;
-use crate::doors::tunnel::Tunnel;
-use crate::gate::{Denial, Exit, Gate, Refusal, Target};
+use crate::gate::{Denial, Gate, Refusal};
 use crate::record::Door;
 use crate::relay::{Wire, farewell, send};
 use crate::resolver::ResolveError;
+use crate::route::{Exit, Target};
 use crate::rules::Decision;
 use crate::socks::{self, Destination, Malformed, Parsed, Reply};
 
@@ -77,7 +77,7 @@ async fn refuse_in_ssh(gate: &Gate, client: &Wire, denial: &Denial) {
 async fn refuse_stranger(gate: &Gate, client: &Wire, target: &Target) {
     let denial = match gate.decide(&target.host, target.port) {
         Decision::Deny { reason, rule } => gate.deny(target, Door::Socks, reason, rule),
-        Decision::Allow { .. } | Decision::Ask => {
+        Decision::Allow { .. } | Decision::Ask | Decision::Public => {
             let why = "the client did not send the proxy's password, which is in the proxy variables";
             gate.deny_text(&target.host.to_string(), target.port, Door::Socks, why)
         }

@@ -2,12 +2,12 @@
 
 use kennel_policy::domain::Host;
 
-use crate::connect;
-use crate::doors::tunnel::Tunnel;
+use crate::connect::{self, Tunnel};
 use crate::doors::{dns, refuse};
-use crate::gate::{Exit, Gate, Refusal, Target};
+use crate::gate::{Gate, Refusal};
 use crate::record::Door;
 use crate::relay::Wire;
+use crate::route::{Exit, Target};
 use crate::rules::DenyReason;
 use crate::sockets;
 

@@ -12,27 +12,19 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::connect::Tunnel;
 use crate::doors::refuse;
-use crate::gate::{Gate, Target, Times};
-use crate::http::forward;
+use crate::forward::origin;
+use crate::gate::Gate;
 use crate::protocols::http_line::{Line, LineReader, UNKNOWN};
 use crate::protocols::{Opening, Step, Terms};
-use crate::record::Door;
 use crate::relay::{Activity, Wire, both_ways, farewell, fill, read_leased, send};
-use crate::rules::DenyReason;
+use crate::rules::{Decision, DenyReason};
 use crate::sockets;
+use crate::times::Times;
 
 /// The most bytes of a client that wait for its server's word.
-const MOST_HELD: usize = 64 << 10;
-
-/// A connection that was let through and answered for. GateSockets hand it back and end, so that what they needed to
-/// get here is freed: a connection may live for days, and there may be a thousand of them.
-pub(crate) struct Tunnel {
-    pub(crate) client: Wire,
-    pub(crate) upstream: Wire,
-    pub(crate) target: Target,
-    pub(crate) door: Door,
-}
+const MAX_HELD: usize = 64 << 10;
 
 pub(crate) async fn carry(gate: &Gate, tunnel: Tunnel) {
     #[cfg(unix)]
@@ -48,12 +40,14 @@ pub(crate) async fn carry(gate: &Gate, tunnel: Tunnel) {
     let rules = gate.rules();
     let (named, allow_ech) = (rules.protocols(&target.host, target.port), rules.allow_ech);
     let terms = Terms { name: name.clone(), port: target.port, named, allow_ech };
-    if rules.allow_sni_mismatch || terms.any_bytes() {
+    // Whatever name a client tells a public server, it reaches no other host than it may reach by that one's address.
+    let public = rules.decide(&target.host, target.port) == Decision::Public;
+    if public || rules.allow_sni_mismatch || terms.any_bytes() {
         return opaque(gate, client, upstream).await;
     }
     drop(rules);
     match first_words(gate, &mut client, &upstream).await {
-        Ok(Words::Http) => return Box::pin(forward::server(gate, client, upstream, &target, door)).await,
+        Ok(Words::Http) => return Box::pin(origin::serve(gate, client, upstream, &target, door)).await,
         Ok(Words::Other(unknown)) => {
             let opening = Opening::new(terms, unknown);
             let Err(error) = Box::pin(judged(gate, opening, &mut client, &mut upstream)).await else {
@@ -85,11 +79,12 @@ const TLS: u8 = 22;
 /// Reads the connection where the policy wants it; hands it back where it does not.
 #[cfg(unix)]
 async fn inspected(gate: &Gate, tunnel: Tunnel) -> Option<Tunnel> {
-    use crate::inspect::terminate;
+    use crate::services::inspect::terminate;
 
     let Some(inspector) = &gate.settings().inspect else { return Some(tunnel) };
     let Tunnel { mut client, upstream, target, door } = tunnel;
-    let (only_requests, ends_here) = (inspector.has_http_rules(&target), inspector.terminates(&target));
+    let ends_here = inspector.terminates(&target);
+    let only_requests = inspector.has_http_rules(&target) || ends_here && inspector.is_for_secrets(&target);
     let is_name = matches!(target.host, Host::Name(_));
     if !is_name && !only_requests && !ends_here && !inspector.refuse_opaque {
         return Some(Tunnel { client, upstream, target, door });
@@ -288,7 +283,7 @@ async fn open(
             }
             Step::Hold if heard.ended.get() => return Err(io::Error::other(Stopped::ServerEnded)),
             Step::Hold => {
-                let fills = !ended && inbox.len() < MOST_HELD;
+                let fills = !ended && inbox.len() < MAX_HELD;
                 // A client that has ended may still wait for an answer, or it may be gone, which looks the same. One that
                 // is not read from cannot be seen to end. So from here on the server has only so long to speak: else
                 // everybody who gave up on a silent server would keep a place in the gate for as long as it is silent.

@@ -1,7 +1,7 @@
 //! What is used, what it costs, and when it is enough.
 //!
-//! A request takes its place in the budget of requests before it is sent. What it uses of the rest is known when the provider
-//! has answered, so requests that run at the same time can go beyond a budget by what each of them uses; the next one is refused.
+//! A request takes its place in the budget of requests before it is sent, and gives it back if its provider was not reached. What
+//! it uses of the rest is known when the provider has answered, so requests that run at the same time can go beyond a budget by what each of them uses; the next one is refused.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use kennel_policy::gateway::{Budget, Price};
 use kennel_policy::outcome::{GatewayUse, ModelCounts, ModelUse};
 
 /// The most models that are counted one by one.
-const MOST_MODELS: usize = 256;
+const MAX_MODELS: usize = 256;
 
 /// What a million tokens cost, by model.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,6 +46,8 @@ pub struct Tokens {
     pub cache_read: u64,
     /// Of those that went in, written to a cache.
     pub cache_write: u64,
+    /// Of those that were written, to be kept for an hour.
+    pub cache_write_long: u64,
 }
 
 impl Tokens {
@@ -54,9 +56,13 @@ impl Tokens {
     pub fn cost(&self, price: &Price) -> f64 {
         let plain = self.input.saturating_sub(self.cache_read).saturating_sub(self.cache_write);
         let of = |count: u64, price: f64| count as f64 * price / 1e6;
+        let write = price.cache_write.unwrap_or(price.input);
+        let long = self.cache_write_long.min(self.cache_write);
         of(plain, price.input)
             + of(self.cache_read, price.cache_read.unwrap_or(price.input))
-            + of(self.cache_write, price.cache_write.unwrap_or(price.input))
+            + of(self.cache_write - long, write)
+            // Anthropic's rule, and nobody else has such.
+            + of(long, write.max(2.0 * price.input))
             + of(self.output, price.output)
     }
 }
@@ -148,17 +154,34 @@ impl Counters {
         };
         match self.models.iter().position(is_own) {
             Some(place) => self.models[place].2.add(more),
-            None if self.models.len() < MOST_MODELS => {
+            None if self.models.len() < MAX_MODELS => {
                 self.models.push((provider, model.map(str::to_owned), *more));
             }
             None => {}
         }
     }
 
-    /// Counts tokens, with what they cost.
+    /// Gives back the place of a request that never reached its provider.
+    pub fn give_back(&mut self, provider: usize, model: Option<&str>, bytes: u64) {
+        let own =
+            self.models.iter_mut().find(|(number, name, _)| *number == provider && name.as_deref() == model);
+        let own = own.map(|(_, _, counts)| counts);
+        for counts in [&mut self.total, &mut self.by_provider[provider]].into_iter().chain(own) {
+            counts.requests = counts.requests.saturating_sub(1);
+            counts.bytes_sent = counts.bytes_sent.saturating_sub(bytes);
+        }
+    }
+
+    /// Counts tokens, with what they cost: by this price, or else by that of the model.
     #[must_use]
-    pub fn counts(&self, model: Option<&str>, tokens: Tokens, estimated: bool) -> ModelCounts {
-        let price = model.and_then(|model| self.price(model));
+    pub fn counts(
+        &self,
+        model: Option<&str>,
+        price: Option<&Price>,
+        tokens: Tokens,
+        estimated: bool,
+    ) -> ModelCounts {
+        let price = price.or_else(|| model.and_then(|model| self.price(model)));
         ModelCounts {
             input_tokens: tokens.input,
             output_tokens: tokens.output,
@@ -222,9 +245,17 @@ mod tests {
 
     #[test]
     fn tokens_of_a_cache_have_their_own_price() {
-        let tokens = Tokens { input: 1_000_000, output: 500_000, cache_read: 600_000, cache_write: 100_000 };
+        let tokens = Tokens {
+            input: 1_000_000,
+            output: 500_000,
+            cache_read: 600_000,
+            cache_write: 100_000,
+            cache_write_long: 0,
+        };
         let price = Price { input: 3.0, output: 15.0, cache_read: Some(0.3), cache_write: Some(3.75) };
         assert!((tokens.cost(&price) - (0.9 + 0.18 + 0.375 + 7.5)).abs() < 1e-9);
+        let kept_long = Tokens { cache_write_long: 100_000, ..tokens };
+        assert!((kept_long.cost(&price) - (0.9 + 0.18 + 0.6 + 7.5)).abs() < 1e-9, "twice the input's");
         let plain = Price { input: 3.0, output: 15.0, ..Price::default() };
         assert!((tokens.cost(&plain) - 10.5).abs() < 1e-9);
         assert_eq!(Tokens { cache_read: 5, ..Tokens::default() }.cost(&Price::default()), 0.0);
@@ -273,12 +304,12 @@ mod tests {
     fn models_are_counted_one_by_one_up_to_a_bound() {
         let mut counters = Counters::new(Budget::default(), vec![Budget::default()], Prices::default());
         let one = ModelCounts { requests: 1, ..ModelCounts::default() };
-        for number in 0..MOST_MODELS + 10 {
+        for number in 0..MAX_MODELS + 10 {
             counters.add(0, Some(&format!("m{number}")), &one);
         }
         counters.add(0, Some("m0"), &one);
         let used = counters.used(&["a"]);
-        assert_eq!((used.models.len(), used.models[0].counts.requests), (MOST_MODELS, 2));
-        assert_eq!(used.total.requests, MOST_MODELS as u64 + 11);
+        assert_eq!((used.models.len(), used.models[0].counts.requests), (MAX_MODELS, 2));
+        assert_eq!(used.total.requests, MAX_MODELS as u64 + 11);
     }
 }

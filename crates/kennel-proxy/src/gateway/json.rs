@@ -5,12 +5,12 @@
 //! length and their beginning. One text may hold several values one behind the other, as lines of JSON do.
 
 /// The deepest nesting that is followed. Requests of clients have a dozen levels.
-const MOST_DEPTH: usize = 128;
+const MAX_DEPTH: usize = 128;
 /// The most of a name that is kept. What is longer is none that anybody asks for.
-const MOST_NAME: usize = 64;
+const MAX_NAME: usize = 64;
 /// The most of a text that is kept.
-const MOST_TEXT: usize = 512;
-const MOST_NUMBER: usize = 40;
+const MAX_TEXT: usize = 512;
+const MAX_NUMBER: usize = 40;
 
 /// What is not JSON, or nested too deeply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,7 +227,7 @@ impl Scanner {
             }
             State::Number => match byte {
                 b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E' => {
-                    if self.text.len() < MOST_NUMBER {
+                    if self.text.len() < MAX_NUMBER {
                         self.text.push(byte);
                     }
                 }
@@ -260,7 +260,7 @@ impl Scanner {
 
     fn open(&mut self, is_object: bool, tell: &mut impl FnMut(&[Level], Value<'_>)) -> Result<(), Malformed> {
         tell(&self.levels[..self.depth], if is_object { Value::Object } else { Value::Array });
-        if self.depth == MOST_DEPTH {
+        if self.depth == MAX_DEPTH {
             return Err(Malformed);
         }
         if self.levels.len() == self.depth {
@@ -308,8 +308,8 @@ impl Scanner {
     fn add(&mut self, bytes: &[u8]) {
         self.length += bytes.len() as u64;
         let (kept, most) = match self.in_name {
-            true => (&mut self.levels[self.depth - 1].name.text, MOST_NAME),
-            false => (&mut self.text, MOST_TEXT),
+            true => (&mut self.levels[self.depth - 1].name.text, MAX_NAME),
+            false => (&mut self.text, MAX_TEXT),
         };
         let room = most - kept.len();
         kept.extend_from_slice(&bytes[..room.min(bytes.len())]);
@@ -439,11 +439,12 @@ mod tests {
             assert!(scan(&[text.as_bytes()]).1.is_err(), "{text}");
         }
         assert_eq!(scan(&[b""]).1, Ok(0));
-        let deep = "[".repeat(MOST_DEPTH + 1);
+        let deep = "[".repeat(MAX_DEPTH + 1);
         assert!(scan(&[deep.as_bytes()]).1.is_err());
     }
 
     #[test]
+    #[kennel_claim::claim("gateway/bodies-are-bounded")]
     fn long_texts_and_names_take_no_memory() {
         let mut scanner = Scanner::default();
         let mut lengths = Vec::new();
@@ -462,8 +463,8 @@ mod tests {
         }
         scanner.push(b"\"}", &mut tell).unwrap();
         assert_eq!(scanner.finish(&mut tell), Ok(1));
-        assert_eq!(lengths, [(None, MOST_TEXT, 100_000)]);
-        assert!(scanner.text.capacity() <= 2 * MOST_TEXT);
+        assert_eq!(lengths, [(None, MAX_TEXT, 100_000)]);
+        assert!(scanner.text.capacity() <= 2 * MAX_TEXT);
     }
 
     proptest! {

@@ -5,23 +5,21 @@
 //! something that the gateway knows and a model that the policy allows, and while there is budget
 //! ([`budget`]). What the provider says of tokens is read from its answer as it passes.
 
-mod answer;
+mod api;
+pub(crate) mod array_stream;
 pub mod budget;
-mod connections;
 pub mod json;
-mod log;
+pub(crate) mod log;
 pub mod paths;
 pub mod provider;
-mod refusal;
+pub(crate) mod refusal;
 pub mod request;
-mod service;
 pub mod stream_usage;
 pub mod token;
 pub mod usage;
 
 use std::fmt;
 use std::io::Write;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kennel_policy::domain::Host;
@@ -35,21 +33,18 @@ pub use budget::Prices;
 use log::Log;
 pub use provider::{GatewayError, Provider, Upstream};
 
-pub(crate) use service::{answer, serve};
-
-use crate::gate::Target;
-use crate::inspect::Roots;
-use crate::inspect::upstream::Verifier;
+use crate::inspect::{Roots, Verifier};
+use crate::route::Target;
 use crate::secrets::{Redaction, Swap};
 
 /// The largest body that is read. Anthropic takes 32 MB, Google 20 MB.
-const MOST_BODY: u64 = 64 << 20;
+pub(crate) const MAX_BODY: u64 = 64 << 20;
 /// The most memory, in KiB, that bodies take together; requests beyond that wait for each other.
-const MOST_BODIES: u64 = 256 << 10;
+pub(crate) const MAX_BODIES: u64 = 256 << 10;
 
 /// How a gateway is set up.
 pub struct GatewaySettings {
-    /// The providers. A listener of [`crate::GateSockets::gateway`] names one by its number here.
+    /// The providers. The role of a listener names one by its number here.
     pub providers: Vec<Provider>,
     /// Whom the gate trusts when it talks to them.
     pub roots: Arc<Roots>,
@@ -93,6 +88,7 @@ impl fmt::Debug for GatewaySettings {
 ///     key: Some(SecretValue::from_bytes(b"sk-ant-real".to_vec())?),
 ///     upstream: Upstream::parse("https://api.anthropic.com")?,
 ///     models: vec!["claude-haiku-*".into()],
+///     members: Vec::new(),
 ///     budget: Default::default(),
 /// };
 /// let roots = Roots::load(&[], std::iter::empty())?;
@@ -101,18 +97,16 @@ impl fmt::Debug for GatewaySettings {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Gateway {
-    providers: Vec<Provider>,
-    verifier: Verifier,
+    pub(crate) providers: Vec<Provider>,
+    pub(crate) verifier: Verifier,
     /// Each provider's key, to be replaced by its token in what it answers.
-    redactions: Vec<Redaction>,
-    /// Providers that did not take the question of [`stream_usage`].
-    no_stream_options: Vec<AtomicBool>,
-    counters: Mutex<Counters>,
-    log: Log,
+    pub(crate) redactions: Vec<Redaction>,
+    pub(crate) counters: Mutex<Counters>,
+    pub(crate) log: Log,
     /// Ports inside, each with the number of its provider.
     ports: Mutex<Vec<(u16, usize)>>,
     /// In KiB.
-    memory: Semaphore,
+    pub(crate) memory: Semaphore,
 }
 
 impl fmt::Debug for Gateway {
@@ -135,12 +129,11 @@ impl Gateway {
         let budgets = providers.iter().map(|provider| provider.budget).collect();
         Ok(Gateway {
             redactions,
-            no_stream_options: providers.iter().map(|_| AtomicBool::default()).collect(),
             verifier: Verifier::new(roots),
             counters: Mutex::new(Counters::new(budget, budgets, prices)),
             log: Log::new(log, log_contents),
             ports: Mutex::default(),
-            memory: Semaphore::new(MOST_BODIES as usize),
+            memory: Semaphore::new(MAX_BODIES as usize),
             providers,
         })
     }

@@ -7,6 +7,8 @@ use hyper::Method;
 use kennel_policy::gateway::Api;
 use kennel_policy::http_rule::RequestTarget;
 
+use super::api;
+
 /// Something that can be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
@@ -16,6 +18,8 @@ pub struct Endpoint {
     pub model: ModelIn,
     /// Whether it uses tokens.
     pub metered: bool,
+    /// Whether a model writes the answer, and does not only compute vectors.
+    pub writes: bool,
 }
 
 /// Where a request names its model.
@@ -25,8 +29,23 @@ pub enum ModelIn {
     Nothing,
     /// In its body, a JSON object.
     Body,
-    /// In its path. A body may say the same.
+    /// In its path. A body that names one as well has to name the same.
     Path(String),
+    /// In its path, by the name of a deployment. What a body names is not used.
+    Deployment(String),
+}
+
+impl Endpoint {
+    /// One whose path goes to the provider as it is.
+    pub(super) fn new(parts: &[&str], model: ModelIn, metered: bool) -> Endpoint {
+        Endpoint::of(joined(parts), model, metered)
+    }
+
+    pub(super) fn of(path: String, model: ModelIn, metered: bool) -> Endpoint {
+        let last = path.rsplit(['/', ':']).next().unwrap_or_default();
+        let writes = !matches!(last, "embeddings" | "embed" | "embedContent" | "batchEmbedContents");
+        Endpoint { path, model, metered, writes }
+    }
 }
 
 /// Finds what a request asks for. `upstream_has_path` says whether the upstream has a path of its own, which then stands in the
@@ -40,108 +59,12 @@ pub fn endpoint(
 ) -> Option<Endpoint> {
     let path = target.path();
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let (get, post) = (method == Method::GET, method == Method::POST);
-    let found = match api {
-        Api::Anthropic => anthropic(get, post, &parts),
-        Api::OpenAi => return openai(upstream_has_path, get, post, &parts),
-        Api::Gemini => gemini(get, post, &parts),
-        Api::Ollama => {
-            let head = method == Method::HEAD;
-            ollama(get || head && parts.is_empty(), post, &parts)
-        }
-    };
-    found.map(|(model, metered)| Endpoint { path: joined(&parts), model, metered })
+    api::of(api).endpoint(method.as_str(), &parts, upstream_has_path)
 }
 
-type Found = Option<(ModelIn, bool)>;
-
-fn joined(parts: &[&str]) -> String {
-    let mut path = String::new();
-    for part in parts {
-        path.push('/');
-        path.push_str(part);
-    }
-    if path.is_empty() {
-        path.push('/');
-    }
-    path
-}
-
-fn anthropic(get: bool, post: bool, parts: &[&str]) -> Found {
-    match parts {
-        ["v1", "messages" | "complete"] if post => Some((ModelIn::Body, true)),
-        ["v1", "messages", "count_tokens"] if post => Some((ModelIn::Body, false)),
-        ["v1", "models"] | ["v1", "models", _] if get => Some((ModelIn::Nothing, false)),
-        _ => None,
-    }
-}
-
-fn openai(upstream_has_path: bool, get: bool, post: bool, parts: &[&str]) -> Option<Endpoint> {
-    // Azure's classic addresses name the model, as the deployment that it is.
-    if let ["openai", "deployments", deployment, rest @ ..] = parts {
-        let (_, metered) = openai_path(get, post, rest).filter(|_| post)?;
-        return Some(Endpoint {
-            path: joined(parts),
-            model: ModelIn::Path((*deployment).to_owned()),
-            metered,
-        });
-    }
-    let (before, rest) = match parts {
-        ["openai", "v1", rest @ ..] => ("/openai/v1", rest),
-        // With `OPENAI_BASE_URL` to the end of `/v1`, or without.
-        ["v1", rest @ ..] | rest if upstream_has_path => ("", rest),
-        ["v1", rest @ ..] | rest => ("/v1", rest),
-    };
-    let (model, metered) = openai_path(get, post, rest)?;
-    Some(Endpoint { path: format!("{before}{}", joined(rest)), model, metered })
-}
-
-fn openai_path(get: bool, post: bool, rest: &[&str]) -> Found {
-    match rest {
-        ["chat", "completions"]
-        | ["responses" | "completions" | "embeddings"]
-        | ["responses", "compact"]
-        | ["images", "generations"]
-        | ["audio", "speech"]
-            if post =>
-        {
-            Some((ModelIn::Body, true))
-        }
-        ["moderations"] | ["responses", "input_tokens"] if post => Some((ModelIn::Body, false)),
-        // Other makers' models have a slash in their name.
-        ["models"] | ["models", _] | ["models", _, _] if get => Some((ModelIn::Nothing, false)),
-        _ => None,
-    }
-}
-
-fn gemini(get: bool, post: bool, parts: &[&str]) -> Found {
-    let ["v1" | "v1beta" | "v1alpha", "models", rest @ ..] = parts else { return None };
-    match rest {
-        [] if get => Some((ModelIn::Nothing, false)),
-        [name] if get && !name.contains(':') => Some((ModelIn::Nothing, false)),
-        [call] if post => {
-            let (model, verb) = call.split_once(':')?;
-            let metered = match verb {
-                "generateContent" | "streamGenerateContent" | "embedContent" | "batchEmbedContents" => true,
-                "countTokens" => false,
-                _ => return None,
-            };
-            Some((ModelIn::Path(model.to_owned()), metered))
-        }
-        _ => None,
-    }
-}
-
-fn ollama(get: bool, post: bool, parts: &[&str]) -> Found {
-    match parts {
-        // How its clients look whether it is there.
-        [] | ["api", "tags" | "version" | "ps"] if get => Some((ModelIn::Nothing, false)),
-        ["api", "chat" | "generate" | "embed" | "embeddings"] if post => Some((ModelIn::Body, true)),
-        ["api", "show"] if post => Some((ModelIn::Body, false)),
-        // It speaks OpenAI's protocol too.
-        ["v1", rest @ ..] => openai_path(get, post, rest),
-        _ => None,
-    }
+pub(super) fn joined(parts: &[&str]) -> String {
+    let path: String = parts.iter().flat_map(|part| ["/", part]).collect();
+    if path.is_empty() { "/".into() } else { path }
 }
 
 #[cfg(test)]
@@ -176,6 +99,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("gateway/known-requests-only")]
     fn everything_else_is_not() {
         for (api, request) in [
             (Api::Anthropic, "GET /v1/messages"),

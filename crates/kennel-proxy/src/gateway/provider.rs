@@ -5,6 +5,8 @@ use std::fmt;
 use kennel_policy::domain::Host;
 use kennel_policy::gateway::{Api, Budget, ProviderRule};
 
+use super::api;
+use super::request::KnownMembers;
 use crate::secrets::SecretValue;
 
 /// A provider of models.
@@ -22,6 +24,8 @@ pub struct Provider {
     pub upstream: Upstream,
     /// The models that can be used, each perhaps with a `*`; all where the list is empty.
     pub models: Vec<String>,
+    /// Members of a body that pass beside those of its protocol.
+    pub members: Vec<String>,
     /// What it may use.
     pub budget: Budget,
 }
@@ -43,14 +47,21 @@ impl Provider {
             key,
             upstream: Upstream::parse(&rule.upstream)?,
             models: rule.models.clone(),
+            members: rule.members.clone(),
             budget: rule.budget,
         })
     }
 
-    /// Ollama on a computer of one's own wants no key, and its clients send none.
+    /// Whether its clients have to show the token. Where there is no key, and none is wanted, they send none.
     #[must_use]
     pub fn wants_token(&self) -> bool {
-        self.key.is_some() || self.api != Api::Ollama
+        self.key.is_some() || self.api.needs_key()
+    }
+
+    /// What is known of the bodies of requests for this path.
+    pub(crate) fn known(&self, path: &str) -> KnownMembers<'_> {
+        let api = api::of(self.api);
+        KnownMembers { tables: api.members(), more: &self.members, limits: api.limits(path) }
     }
 
     pub(crate) fn check(&self) -> Result<(), GatewayError> {
@@ -58,8 +69,9 @@ impl Provider {
         if !sendable(self.token.as_bytes()) {
             return Err(GatewayError::Token(self.name.clone()));
         }
+        let holds = |key: &SecretValue| sendable(key.expose()) && api::of(self.api).finds_key(key.expose());
         match &self.key {
-            Some(key) if !sendable(key.expose()) => Err(GatewayError::Key(self.name.clone())),
+            Some(key) if !holds(key) => Err(GatewayError::Key(self.name.clone())),
             _ => Ok(()),
         }
     }
@@ -225,6 +237,7 @@ mod tests {
             key: Some(SecretValue::from_bytes(key.to_vec()).unwrap()),
             upstream: Upstream::parse("https://a.test").unwrap(),
             models: vec![],
+            members: vec![],
             budget: Budget::default(),
         };
         assert!(provider(b"sk-good").check().is_ok());
@@ -232,5 +245,8 @@ mod tests {
             let error = provider(key).check().unwrap_err();
             assert!(!format!("{error} {error:?} {:?}", provider(key)).contains("hunter2"));
         }
+        let braces = provider(b"hunter2}");
+        assert!(braces.check().is_ok());
+        assert!(Provider { api: Api::Gemini, ..braces }.check().is_err());
     }
 }

@@ -4,8 +4,8 @@
 use bytes::Bytes;
 use hyper::StatusCode;
 use kennel_policy::gateway::Api;
-use serde_json::json;
 
+use super::api;
 use super::budget::Spent;
 use super::request::BodyError;
 
@@ -22,6 +22,8 @@ pub enum Refusal {
     NoModel,
     /// Nobody has said what it costs, and there is a budget of it.
     NoPrice(String),
+    /// A member of the body that changes what tokens cost, or costs something beside them, and there is a budget of cost.
+    Priced(String),
     /// A budget is used up.
     Spent(Spent),
     /// A body that is not sent on.
@@ -32,6 +34,8 @@ pub enum Refusal {
     TooLarge(u64),
     /// It is answered later, and then nobody would count it.
     Background,
+    /// Its stream would not tell its tokens, and there is a budget that counts them.
+    Uncounted,
     /// The provider could not be reached; why.
     Upstream(String),
     /// The provider is not who it should be; why.
@@ -48,10 +52,11 @@ impl Refusal {
             Refusal::Token => "token",
             Refusal::Path(_) => "path",
             Refusal::Model(_) | Refusal::NoModel => "model",
-            Refusal::NoPrice(_) => "price",
+            Refusal::NoPrice(_) | Refusal::Priced(_) => "price",
             Refusal::Spent(_) => "budget",
             Refusal::Body(_) | Refusal::Encoded | Refusal::TooLarge(_) => "body",
             Refusal::Background => "background",
+            Refusal::Uncounted => "uncounted",
             Refusal::Upstream(_) | Refusal::Unverified(_) | Refusal::EncodedResponse => "upstream",
         }
     }
@@ -62,9 +67,11 @@ impl Refusal {
         match self {
             Refusal::Token => StatusCode::UNAUTHORIZED,
             Refusal::Path(_) => StatusCode::NOT_FOUND,
-            Refusal::Model(_) | Refusal::NoPrice(_) => StatusCode::FORBIDDEN,
+            Refusal::Model(_) | Refusal::NoPrice(_) | Refusal::Priced(_) => StatusCode::FORBIDDEN,
             Refusal::Spent(_) => StatusCode::TOO_MANY_REQUESTS,
-            Refusal::NoModel | Refusal::Body(_) | Refusal::Background => StatusCode::BAD_REQUEST,
+            Refusal::NoModel | Refusal::Body(_) | Refusal::Background | Refusal::Uncounted => {
+                StatusCode::BAD_REQUEST
+            }
             Refusal::Encoded => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Refusal::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Refusal::Upstream(_) | Refusal::Unverified(_) | Refusal::EncodedResponse => {
@@ -92,12 +99,18 @@ impl Refusal {
             Refusal::NoPrice(model) => format!(
                 "model {model} has no price, and there is a budget of cost; add it to gateway.prices"
             ),
+            Refusal::Priced(member) => format!(
+                "`{member}` in the body changes what tokens cost, or costs something beside them, and there is a budget of cost; leave it out, or add it to gateway.{provider}.members"
+            ),
             Refusal::Spent(spent) => spent.to_string(),
             Refusal::Body(error) => error.to_string(),
             Refusal::Encoded => "the body has a Content-Encoding, so the model gateway cannot read it".into(),
             Refusal::TooLarge(most) => format!("the body has more than {} MiB", most >> 20),
             Refusal::Background => {
                 "the request is to be answered in the background, where its tokens could not be counted, and there is a budget of them".into()
+            }
+            Refusal::Uncounted => {
+                "`stream_options` keeps the stream from telling its tokens, and there is a budget of them; leave it out, or set `include_usage`".into()
             }
             Refusal::Upstream(why) | Refusal::Unverified(why) => why.clone(),
             Refusal::EncodedResponse => {
@@ -110,63 +123,14 @@ impl Refusal {
     /// The answer's body.
     #[must_use]
     pub fn body(&self, api: Api, provider: &str) -> Bytes {
-        let (message, status) = (self.message(provider), self.status());
-        let value = match api {
-            Api::Anthropic => {
-                json!({"type": "error", "error": {"type": self.anthropic(), "message": message}, "request_id": null})
-            }
-            Api::OpenAi => {
-                let (kind, code) = self.openai();
-                let param = matches!(self, Refusal::Model(_) | Refusal::NoModel).then_some("model");
-                json!({"error": {"message": message, "type": kind, "param": param, "code": code}})
-            }
-            Api::Gemini => {
-                json!({"error": {"code": status.as_u16(), "message": message, "status": self.google()}})
-            }
-            Api::Ollama => json!({"error": message}),
-        };
-        Bytes::from(value.to_string())
-    }
-
-    fn anthropic(&self) -> &'static str {
-        match self.status() {
-            StatusCode::UNAUTHORIZED => "authentication_error",
-            StatusCode::FORBIDDEN => "permission_error",
-            StatusCode::NOT_FOUND => "not_found_error",
-            StatusCode::PAYLOAD_TOO_LARGE => "request_too_large",
-            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
-            StatusCode::BAD_GATEWAY => "api_error",
-            _ => "invalid_request_error",
-        }
-    }
-
-    fn openai(&self) -> (&'static str, Option<&'static str>) {
-        match self {
-            Refusal::Token => ("invalid_request_error", Some("invalid_api_key")),
-            Refusal::Path(_) => ("invalid_request_error", Some("unknown_url")),
-            Refusal::Model(_) => ("invalid_request_error", Some("model_not_found")),
-            Refusal::Spent(_) => ("insufficient_quota", Some("insufficient_quota")),
-            Refusal::Upstream(_) | Refusal::Unverified(_) | Refusal::EncodedResponse => {
-                ("server_error", None)
-            }
-            _ => ("invalid_request_error", None),
-        }
-    }
-
-    fn google(&self) -> &'static str {
-        match self.status() {
-            StatusCode::UNAUTHORIZED => "UNAUTHENTICATED",
-            StatusCode::FORBIDDEN => "PERMISSION_DENIED",
-            StatusCode::NOT_FOUND => "NOT_FOUND",
-            StatusCode::TOO_MANY_REQUESTS => "RESOURCE_EXHAUSTED",
-            StatusCode::BAD_GATEWAY => "UNAVAILABLE",
-            _ => "INVALID_ARGUMENT",
-        }
+        Bytes::from(api::of(api).refusal(self, &self.message(provider)).to_string())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -193,6 +157,7 @@ mod tests {
             Refusal::Model("m\"\n".into()),
             Refusal::NoModel,
             Refusal::NoPrice("m".into()),
+            Refusal::Priced("m".into()),
             Refusal::Body(BodyError::NotJson),
             Refusal::Encoded,
             Refusal::TooLarge(32 << 20),

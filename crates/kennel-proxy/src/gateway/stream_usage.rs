@@ -6,17 +6,27 @@ use memchr::memmem;
 use serde_json::Value;
 
 use super::paths::Endpoint;
-use super::request::Asked;
+use super::request::{Asked, StreamOptions};
 
 const OPTION: &[u8] = b"\"stream_options\":{\"include_usage\":true}";
 /// A larger event is not held back. Those that tell usage have some hundred bytes.
-const MOST_EVENT: usize = 64 << 10;
+const MAX_EVENT: usize = 64 << 10;
+
+/// Whether a request goes where a stream tells its tokens only when it is asked to.
+fn is_chat(endpoint: &Endpoint) -> bool {
+    endpoint.path.ends_with("/completions")
+}
+
+/// Whether nobody would tell the tokens of the answer.
+#[must_use]
+pub fn hides_usage(endpoint: &Endpoint, asked: &Asked) -> bool {
+    is_chat(endpoint) && asked.stream && asked.stream_options == StreamOptions::Other
+}
 
 /// The same body with the question in it; `None` where it does not belong.
 #[must_use]
 pub fn asking(endpoint: &Endpoint, asked: &Asked, body: &[u8]) -> Option<Vec<u8>> {
-    let is_chat = endpoint.path.ends_with("/completions");
-    if !is_chat || !asked.stream || asked.has_stream_options {
+    if !is_chat(endpoint) || !asked.stream || asked.stream_options != StreamOptions::Absent {
         return None;
     }
     // The body was read: it is an object, and has members.
@@ -56,7 +66,7 @@ impl WithoutUsage {
         }
         // The end of an event can begin in the last three bytes.
         self.searched = self.held.len().saturating_sub(3);
-        if self.held.len() > MOST_EVENT {
+        if self.held.len() > MAX_EVENT {
             self.open = true;
             out.append(&mut self.held);
         }
@@ -90,13 +100,20 @@ fn tells_usage_alone(event: &[u8]) -> bool {
 mod tests {
     use proptest::prelude::*;
 
+    use kennel_policy::gateway::Api;
+
     use super::super::paths::ModelIn;
-    use super::super::request;
+    use super::super::{api, request};
     use super::*;
 
+    fn known() -> request::KnownMembers<'static> {
+        let api = api::of(Api::OpenAi);
+        request::KnownMembers { tables: api.members(), more: &[], limits: Default::default() }
+    }
+
     fn ask(path: &str, body: &str) -> Option<String> {
-        let endpoint = Endpoint { path: path.into(), model: ModelIn::Body, metered: true };
-        let asked = request::read(body.as_bytes()).unwrap();
+        let endpoint = Endpoint::of(path.into(), ModelIn::Body, true);
+        let asked = request::read(body.as_bytes(), &known()).unwrap();
         asking(&endpoint, &asked, body.as_bytes()).map(|body| String::from_utf8(body).unwrap())
     }
 
@@ -105,7 +122,10 @@ mod tests {
         let chat = "/v1/chat/completions";
         let asks = ask(chat, r#" {"model":"m","stream":true}"#).unwrap();
         assert_eq!(asks, r#" {"stream_options":{"include_usage":true},"model":"m","stream":true}"#);
-        assert!(request::read(asks.as_bytes()).unwrap().has_stream_options);
+        assert_eq!(
+            request::read(asks.as_bytes(), &known()).unwrap().stream_options,
+            StreamOptions::AskForUsage
+        );
         assert_eq!(ask(chat, r#"{"model":"m"}"#), None);
         assert_eq!(ask(chat, r#"{"model":"m","stream":false}"#), None);
         assert_eq!(ask(chat, r#"{"stream":true,"stream_options":{"include_usage":false}}"#), None);
@@ -150,9 +170,9 @@ mod tests {
     fn a_whole_event_passes_at_once_and_a_large_one_in_parts() {
         let mut stream = WithoutUsage::default();
         assert_eq!(stream.push(EVENTS[0].as_bytes()), EVENTS[0].as_bytes());
-        let large = vec![b'x'; MOST_EVENT];
+        let large = vec![b'x'; MAX_EVENT];
         assert!(stream.push(&large).is_empty());
-        assert_eq!(stream.push(b"y").len(), MOST_EVENT + 1);
+        assert_eq!(stream.push(b"y").len(), MAX_EVENT + 1);
         assert_eq!(stream.push(b"z"), b"z");
     }
 }

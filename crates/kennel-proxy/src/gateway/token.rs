@@ -9,6 +9,8 @@ use kennel_policy::gateway::Api;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
+use super::api;
+
 /// Where a token was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenPlace {
@@ -21,9 +23,6 @@ pub enum TokenPlace {
 }
 
 const FIELDS: [&str; 3] = ["x-api-key", "x-goog-api-key", "api-key"];
-/// Parameters by which Google's servers, and those that speak as they do, let somebody in.
-const PARAMETERS: [&str; 5] = ["key", "access_token", "oauth_token", "api_key", "api-key"];
-
 /// Finds the token. Takes as long wherever a wrong one differs.
 #[must_use]
 pub fn find(api: Api, fields: &HeaderMap, query: Option<&str>, token: &str) -> Option<TokenPlace> {
@@ -38,7 +37,7 @@ pub fn find(api: Api, fields: &HeaderMap, query: Option<&str>, token: &str) -> O
     if let Some(name) = FIELDS.iter().find(field) {
         return Some(TokenPlace::Field(name));
     }
-    let query = query.filter(|_| api == Api::Gemini).unwrap_or_default();
+    let query = query.filter(|_| api::of(api).takes_token_in_query()).unwrap_or_default();
     let key = |pair: &str| pair.strip_prefix("key=").is_some_and(|shown| is_token(shown.as_bytes()));
     query.split('&').any(key).then_some(TokenPlace::Query)
 }
@@ -50,7 +49,7 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 
 /// Takes out everything by which somebody is let in, what belongs to this connection alone, and what would have a server read
 /// another method or path than those that were looked at.
-pub fn strip(fields: &mut HeaderMap) {
+pub fn strip(api: Api, fields: &mut HeaderMap) {
     let named: Vec<HeaderName> = fields
         .get_all(hyper::header::CONNECTION)
         .iter()
@@ -59,54 +58,43 @@ pub fn strip(fields: &mut HeaderMap) {
         .filter_map(|name| name.trim().parse().ok())
         .collect();
     let unwanted: Vec<HeaderName> =
-        fields.keys().filter(|name| is_unwanted(name.as_str())).cloned().collect();
+        fields.keys().filter(|name| !passes(api, name.as_str())).cloned().collect();
     for name in named.into_iter().chain(unwanted) {
         fields.remove(name);
     }
 }
 
-fn is_unwanted(name: &str) -> bool {
-    let lets_in = ["auth", "api-key", "api_key", "apikey", "cookie", "secret", "password", "credential"];
-    lets_in.iter().any(|part| name.contains(part))
-        || name.ends_with("token")
-        || name.contains("method-override")
-        || name.starts_with("x-http-method")
-        || name.starts_with("x-forwarded")
-        || matches!(
-            name,
-            "host"
-                | "connection"
-                | "keep-alive"
-                | "proxy-connection"
-                | "te"
-                | "trailer"
-                | "transfer-encoding"
-                | "upgrade"
-                | "expect"
-                | "content-length"
-                | "accept-encoding"
-                | "range"
-                | "if-range"
-                | "forwarded"
-                | "via"
-                | "x-original-url"
-                | "x-rewrite-url"
-                | "x-original-host"
-                | "x-real-ip"
-                | "http2-settings"
-        )
+/// What clients of every protocol send.
+const PASS: [&str; 11] = [
+    "accept",
+    "accept-language",
+    "content-type",
+    "user-agent",
+    "x-request-id",
+    "x-client-request-id",
+    "request-id",
+    "idempotency-key",
+    "x-idempotency-key",
+    "traceparent",
+    "tracestate",
+];
+
+fn passes(api: Api, name: &str) -> bool {
+    // A second look, for names that begin as those of clients do.
+    let lets_in = ["auth", "key", "cookie", "secret", "password", "credential", "token"];
+    let own = api::of(api).passes();
+    PASS.contains(&name)
+        || own.fields.contains(&name)
+        || own.beginnings.iter().any(|start| name.starts_with(start))
+            && !lets_in.iter().any(|part| name.contains(part))
 }
 
-/// The query without what lets somebody in.
+/// The query without parameters that the protocol does not have: some let somebody in. Names that are escaped are not known either.
+/// `key` is put in again where it was the token's place.
 #[must_use]
-pub fn strip_query(query: &str) -> String {
-    let stays = |pair: &&str| {
-        let name = pair.split('=').next().unwrap_or_default();
-        // Names may be escaped, and none that is wanted has to be.
-        !name.is_empty()
-            && !name.contains('%')
-            && !PARAMETERS.iter().any(|own| name.eq_ignore_ascii_case(own))
-    };
+pub fn strip_query(api: Api, query: &str) -> String {
+    let own = api::of(api).passes();
+    let stays = |pair: &&str| own.parameters.contains(&pair.split('=').next().unwrap_or_default());
     query.split('&').filter(stays).collect::<Vec<_>>().join("&")
 }
 
@@ -162,6 +150,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("gateway/keys-stay-outside")]
     fn the_token_is_found_where_clients_send_it() {
         let look = |api, list: &[(&'static str, &str)], query| find(api, &fields(list), query, "tok-1");
         assert_eq!(
@@ -189,6 +178,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("gateway/no-other-account", "gateway/known-fields-only")]
     fn everything_that_lets_somebody_in_is_left_out() {
         let mut map = fields(&[
             ("authorization", "Bearer a"),
@@ -206,12 +196,44 @@ mod tests {
             ("anthropic-beta", "b1"),
             ("content-type", "application/json"),
             ("x-stainless-lang", "python"),
+            ("x-stainless-api-key", "i"),
+            ("ocp-apim-subscription-key", "j"),
+            ("x-portkey-custom-host", "evil.test"),
+            ("helicone-target-url", "https://evil.test"),
+            ("cf-aig-authorization", "k"),
+            ("x-original-host", "l"),
+            ("x-goog-user-project", "m"),
+            ("x-anything-new", "n"),
         ]);
-        strip(&mut map);
+        let mut of_another = map.clone();
+        strip(Api::Anthropic, &mut map);
         let mut left: Vec<&str> = map.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();
         assert_eq!(left, ["anthropic-beta", "anthropic-version", "content-type", "x-stainless-lang"]);
-        assert_eq!(strip_query("alt=sse&key=a&KEY=b&%6bey=c&access_token=d&x=1&&=e"), "alt=sse&x=1");
+        assert_eq!(
+            strip_query(
+                Api::Anthropic,
+                "alt=sse&key=a&KEY=b&%6bey=c&access_token=d&x=1&&=e&token=f&subscription-key=g&beta=true"
+            ),
+            "beta=true"
+        );
+        // Each protocol has its own.
+        strip(Api::OpenAi, &mut of_another);
+        let mut left: Vec<&str> = of_another.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["content-type", "x-stainless-lang"]);
+        let query = "alt=sse&beta=true&api-version=1&pageSize=2&after_id=x&after=y&$alt=proto";
+        for (api, left) in [
+            (Api::Anthropic, "beta=true&after_id=x"),
+            (Api::OpenAi, "api-version=1&after=y"),
+            (Api::Gemini, "alt=sse&pageSize=2&$alt=proto"),
+            (Api::Ollama, "api-version=1&after=y"),
+        ] {
+            assert_eq!(strip_query(api, query), left, "{api:?}");
+        }
+        let mut map = fields(&[("x-goog-api-client", "a"), ("x-codex-turn", "b"), ("openai-beta", "c")]);
+        strip(Api::Gemini, &mut map);
+        assert_eq!(map.keys().collect::<Vec<_>>(), ["x-goog-api-client"]);
     }
 
     #[test]

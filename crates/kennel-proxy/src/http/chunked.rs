@@ -6,9 +6,9 @@
 use super::head::{self, Field, HeadError};
 
 /// The most bytes of one size line with its extensions.
-const MOST_LINE: usize = 4096;
+const MAX_LINE: usize = 4096;
 /// The most bytes of the trailer section.
-const MOST_TRAILER: usize = 16 << 10;
+const MAX_TRAILER: usize = 16 << 10;
 
 /// Takes the framing off a stream of chunks.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ impl Decoder {
                 State::Size(line) => {
                     line.push(bytes[used]);
                     used += 1;
-                    if line.len() > MOST_LINE {
+                    if line.len() > MAX_LINE {
                         return Err(HeadError::TooLarge);
                     }
                     if line.ends_with(b"\n") {
@@ -90,7 +90,7 @@ impl Decoder {
                 State::Trailer(section) => {
                     section.push(bytes[used]);
                     used += 1;
-                    if section.len() > MOST_TRAILER {
+                    if section.len() > MAX_TRAILER {
                         return Err(HeadError::TooLarge);
                     }
                     if section == b"\r\n" || section.ends_with(b"\r\n\r\n") {
@@ -196,9 +196,9 @@ mod tests {
 
     #[test]
     fn endless_extensions_and_trailers_are_refused() {
-        let extension = [b"5;".to_vec(), vec![b'a'; MOST_LINE]].concat();
+        let extension = [b"5;".to_vec(), vec![b'a'; MAX_LINE]].concat();
         assert_eq!(decode_in(&extension, 100), Err(HeadError::TooLarge));
-        let trailer = [b"0\r\n".to_vec(), b"A: b\r\n".repeat(MOST_TRAILER / 6 + 1)].concat();
+        let trailer = [b"0\r\n".to_vec(), b"A: b\r\n".repeat(MAX_TRAILER / 6 + 1)].concat();
         assert_eq!(decode_in(&trailer, 100), Err(HeadError::TooLarge));
     }
 

@@ -3,9 +3,9 @@
 use std::fmt;
 
 /// The most bytes of a head. Servers stop at 8 to 32 KiB; long cookies and tokens fit.
-pub const MOST_HEAD: usize = 64 << 10;
+pub const MAX_HEAD: usize = 64 << 10;
 /// The most fields of a head.
-pub const MOST_FIELDS: usize = 256;
+pub const MAX_FIELDS: usize = 256;
 
 /// A header field. Names keep their case: HTTP does not care, but some servers do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub enum Body {
 /// Why a head is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadError {
-    /// More than [`MOST_HEAD`] bytes or [`MOST_FIELDS`] fields.
+    /// More than [`MAX_HEAD`] bytes or [`MAX_FIELDS`] fields.
     TooLarge,
     /// Not HTTP/1, or something in it that could be read in two ways.
     Malformed(&'static str),
@@ -133,6 +133,9 @@ impl Request {
         }
         let minor = minor_version(version.as_bytes())?;
         let fields = fields(lines)?;
+        if fields.iter().filter(|field| field.is("host")).count() > 1 {
+            return Err(Malformed("two Host fields"));
+        }
         // Some servers, and programs behind them, take a `_` in a name for a `-`.
         if fields.iter().any(|field| field.name.contains('_') && frames(&field.name.replace('_', "-"))) {
             return Err(Malformed("a header name that some servers take for another"));
@@ -320,7 +323,7 @@ fn loose_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
 pub(crate) fn fields<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Field>, HeadError> {
     let mut fields = Vec::new();
     for line in lines {
-        if fields.len() == MOST_FIELDS {
+        if fields.len() == MAX_FIELDS {
             return Err(HeadError::TooLarge);
         }
         if line.starts_with(b" ") || line.starts_with(b"\t") {

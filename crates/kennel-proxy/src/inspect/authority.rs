@@ -22,7 +22,7 @@ const BACKDATED: Duration = Duration::from_secs(24 * 3600);
 /// Longer than any command runs; shorter than what Apple's clients accept (825 days).
 const VALID: Duration = Duration::from_secs(99 * 24 * 3600);
 /// Certificates that are kept for the next connection. A command may ask for any number of names.
-const MOST_LEAVES: usize = 256;
+const MAX_LEAVES: usize = 256;
 
 /// A certificate authority that signs for the hosts whose TLS ends at the gate.
 pub struct Authority {
@@ -60,6 +60,17 @@ pub enum AuthorityError {
     /// The name cannot be repeated.
     #[error("the certificate's subject has a form that kennel cannot repeat; use a plain name, such as CN=…")]
     Name,
+}
+
+/// A certificate in PEM.
+pub(super) fn pem(certificate: &[u8]) -> String {
+    let mut text = String::from("-----BEGIN CERTIFICATE-----\n");
+    for line in crate::auth::encode(certificate).as_bytes().chunks(64) {
+        text.extend(line.iter().map(|byte| char::from(*byte)));
+        text.push('\n');
+    }
+    text.push_str("-----END CERTIFICATE-----\n");
+    text
 }
 
 impl Authority {
@@ -104,17 +115,11 @@ impl Authority {
     /// The same in PEM.
     #[must_use]
     pub fn certificate_pem(&self) -> String {
-        let mut text = String::from("-----BEGIN CERTIFICATE-----\n");
-        for line in crate::auth::encode(&self.certificate).as_bytes().chunks(64) {
-            text.extend(line.iter().map(|byte| char::from(*byte)));
-            text.push('\n');
-        }
-        text.push_str("-----END CERTIFICATE-----\n");
-        text
+        pem(&self.certificate)
     }
 
     /// A certificate for a host, with its chain.
-    pub(super) fn leaf(&self, host: &Host) -> Result<Arc<CertifiedKey>, AuthorityError> {
+    pub(crate) fn leaf(&self, host: &Host) -> Result<Arc<CertifiedKey>, AuthorityError> {
         let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(leaf) = leaves.get(host) {
             return Ok(Arc::clone(leaf));
@@ -138,7 +143,7 @@ impl Authority {
         let key = rustls::crypto::ring::sign::any_ecdsa_type(&key)?;
         let chain = vec![leaf.der().clone(), self.certificate.clone()];
         let leaf = Arc::new(CertifiedKey::new(chain, key));
-        if leaves.len() >= MOST_LEAVES {
+        if leaves.len() >= MAX_LEAVES {
             leaves.clear();
         }
         leaves.insert(host.clone(), Arc::clone(&leaf));

@@ -1,16 +1,10 @@
-//! What the gate reads of requests: HTTP, and TLS for hosts that the policy names.
-//!
-//! Sandboxes whose policy asks for nothing of this never come here. Where it does, requests are parsed and written anew, by the
-//! same library on both sides, so that a server reads exactly what was looked at.
+//! What the gate reads of requests: HTTP, and TLS for hosts that the policy names. Who serves such requests is in
+//! [`crate::services`].
 
 mod authority;
-pub(crate) mod body;
 mod own_authority;
 mod roots;
-pub(crate) mod serve;
-pub(crate) mod stream;
-pub(crate) mod terminate;
-pub(crate) mod upstream;
+mod verifier;
 
 use std::io;
 use std::sync::Arc;
@@ -22,11 +16,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use authority::{Authority, AuthorityError};
 pub use roots::{BUNDLES, Roots, RootsError};
+pub(crate) use verifier::{H1, H2, Verifier};
 
-use crate::gate::Target;
-use crate::rules::readings;
-use crate::secrets::{AwsKeys, Redaction, Swap, Swaps};
-use upstream::Verifier;
+use crate::route::Target;
+use crate::secrets::{AwsKeys, Swap, Swaps};
 
 /// What of requests the gate reads, and what it does with them.
 #[derive(Debug)]
@@ -79,11 +72,12 @@ impl Inspect {
 #[derive(Debug)]
 pub struct Inspector {
     pub(crate) swaps: Swaps,
-    pub(crate) redaction: Redaction,
     pub(crate) http: Vec<HttpRule>,
     terminate: Vec<HostRule>,
     exclude: Vec<HostRule>,
     bound: Vec<HostRule>,
+    /// Those that take no other credentials.
+    exclusive: Vec<HostRule>,
     pub(crate) authority: Option<Arc<Authority>>,
     pub(crate) verifier: Verifier,
     pub(crate) strip_response_headers: Vec<String>,
@@ -105,8 +99,13 @@ impl Inspector {
     /// When the system has no memory.
     pub fn new(inspect: Inspect) -> io::Result<Inspector> {
         Ok(Inspector {
-            redaction: Redaction::new(&inspect.swaps)?,
             bound: inspect.swaps.iter().flat_map(|swap| swap.hosts.iter().cloned()).collect(),
+            exclusive: inspect
+                .swaps
+                .iter()
+                .filter(|swap| !swap.swap_in.others)
+                .flat_map(|swap| swap.hosts.iter().cloned())
+                .collect(),
             swaps: Swaps::new(inspect.swaps),
             http: inspect.http,
             terminate: inspect.terminate,
@@ -125,10 +124,21 @@ impl Inspector {
     /// Whether TLS to this host ends at the gate.
     pub(crate) fn terminates(&self, target: &Target) -> bool {
         let any = |rules: &[HostRule]| rules.iter().any(|rule| rule.matches(&target.host, target.port));
-        let bound = matches!(target.host, Host::Name(_)) && any(&self.bound);
+        // On whichever port: what a host was sent at one it may tell at another.
+        let is_bound = |rule: &HostRule| rule.host.matches(&target.host);
+        let bound = matches!(target.host, Host::Name(_)) && self.bound.iter().any(is_bound);
         self.authority.is_some()
             && !any(&self.exclude)
             && (any(&self.terminate) || bound || self.has_http_rules(target))
+    }
+
+    /// Whether a secret is sent there: then nothing but requests goes there, of which nobody could tell whose account they use.
+    pub(crate) fn is_for_secrets(&self, target: &Target) -> bool {
+        let is_bound = |rule: &HostRule| {
+            rule.host.matches(&target.host)
+                && rule.port.map_or(matches!(target.port, 443 | 80), |port| port == target.port)
+        };
+        matches!(target.host, Host::Name(_)) && self.exclusive.iter().any(is_bound)
     }
 
     /// A place among the TLS connections that end here, while it is held; `Err` if all are taken.
@@ -139,9 +149,7 @@ impl Inspector {
 
     /// Whether rules about requests name this host: then nothing but requests goes there.
     pub(crate) fn has_http_rules(&self, target: &Target) -> bool {
-        // By every reading by which the rules let a client go there.
-        let hosts = readings(&target.host);
-        self.http.iter().any(|rule| hosts.iter().any(|host| rule.covers(host, target.port)))
+        self.http.iter().any(|rule| rule.covers(&target.host, target.port))
     }
 }
 

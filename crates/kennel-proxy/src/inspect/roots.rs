@@ -26,12 +26,14 @@ pub const BUNDLES: &[&str] = &[
 /// Variables of the caller's that name further certificates.
 const VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"];
 /// The largest system's bundle has less than half a megabyte.
-const MOST: u64 = 8 << 20;
+const MAX: u64 = 8 << 20;
 
 /// The authorities of the host.
 #[derive(Debug)]
 pub struct Roots {
     pem: String,
+    /// Those that the policy names: one of them may be a server's own certificate.
+    named: Vec<CertificateDer<'static>>,
     store: OnceLock<Arc<RootCertStore>>,
 }
 
@@ -72,19 +74,26 @@ impl Roots {
                 }
             }
         }
+        let mut named = Vec::new();
         for path in extra {
             let text = read(path).map_err(|source| RootsError::Read { path: path.clone(), source })?;
             if !all.add(&text) {
                 return Err(RootsError::Empty(path.clone()));
             }
+            named.extend(CertificateDer::pem_slice_iter(text.as_bytes()).flatten());
         }
-        Ok(Roots { pem: all.pem, store: OnceLock::new() })
+        Ok(Roots { pem: all.pem, named, store: OnceLock::new() })
     }
 
     /// The bundle for programs inside: the sandbox's own authority and all of the host's.
     #[must_use]
     pub fn pem_with(&self, authority: &Authority) -> String {
         format!("{}{}", authority.certificate_pem(), self.pem)
+    }
+
+    /// The certificates that the policy names.
+    pub(super) fn named(&self) -> &[CertificateDer<'static>] {
+        &self.named
     }
 
     /// What servers are verified against. Certificates that cannot be read are left out.
@@ -137,9 +146,9 @@ impl Certificates {
 fn read(path: &Path) -> io::Result<String> {
     use io::Read;
     let file = fs::File::open(path)?;
-    let size = file.metadata()?.len().min(MOST);
+    let size = file.metadata()?.len().min(MAX);
     let mut text = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 64);
-    file.take(MOST).read_to_end(&mut text)?;
+    file.take(MAX).read_to_end(&mut text)?;
     Ok(String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 

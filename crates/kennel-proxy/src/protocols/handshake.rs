@@ -2,7 +2,7 @@
 
 use crate::rules::DenyReason;
 use crate::tls::{
-    Answer, Between, ClientHello, HANDSHAKE_CLIENT_HELLO, Hello, HelloReader, MOST_HELLO,
+    Answer, Between, ClientHello, HANDSHAKE_CLIENT_HELLO, Hello, HelloReader, MAX_HELLO,
     RECORD_CHANGE_CIPHER_SPEC, RECORD_HANDSHAKE, record_between, server_answer,
 };
 
@@ -120,7 +120,7 @@ impl Handshake {
 
     fn hello(&mut self, bytes: &[u8]) -> Step {
         let ClientHello { name, encrypted, length } = match self.reader.read(bytes) {
-            Hello::Incomplete if bytes.len() > 6 * MOST_HELLO => {
+            Hello::Incomplete if bytes.len() > 6 * MAX_HELLO => {
                 return Step::Refuse(DenyReason::Tls("a hello that is too long"));
             }
             Hello::Incomplete => return Step::More,

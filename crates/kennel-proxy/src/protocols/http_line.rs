@@ -4,10 +4,10 @@
 //! take is no HTTP to anybody: the readers of real servers are kinder, so what only they would take has to be refused,
 //! not carried.
 
-use crate::http::head::{MOST_HEAD, is_token};
+use crate::http::head::{MAX_HEAD, is_token};
 
 /// The longest method that is registered has 17 letters.
-const MOST_METHOD: usize = 32;
+const MAX_METHOD: usize = 32;
 
 /// What the first bytes of a client are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl LineReader {
             if line != Line::More {
                 return line;
             }
-            if self.used >= MOST_HEAD {
+            if self.used >= MAX_HEAD {
                 return Line::Other("a first line that is too long");
             }
         }
@@ -75,7 +75,7 @@ impl LineReader {
             (Part::Empty, b'\r') if self.used < 8 => Part::EmptyEnd,
             (Part::EmptyEnd, b'\n') => Part::Empty,
             (Part::Empty, _) if is_token(byte) => Part::Method { length: 1, pri: byte == b'P' },
-            (Part::Method { length, pri }, _) if is_token(byte) && length < MOST_METHOD => {
+            (Part::Method { length, pri }, _) if is_token(byte) && length < MAX_METHOD => {
                 Part::Method { length: length + 1, pri: pri && b"PRI".get(length) == Some(&byte) }
             }
             (Part::Method { length, pri }, b' ') => Part::Target { length: 0, pri: pri && length == 3 },

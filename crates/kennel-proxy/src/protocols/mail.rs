@@ -5,7 +5,7 @@ use kennel_policy::domain::Protocol;
 use super::{Seen, State, Step};
 
 /// Longer than any line that asks for TLS.
-const MOST_KEPT: usize = 64;
+const MAX_KEPT: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
@@ -59,7 +59,7 @@ impl Exchange {
     }
 
     fn keep(&mut self, part: &[u8]) {
-        let room = MOST_KEPT - self.line.len();
+        let room = MAX_KEPT - self.line.len();
         self.line.extend(part.iter().take(room));
     }
 }

@@ -28,7 +28,7 @@ use crate::tls::RECORD_HANDSHAKE;
 use handshake::{Before, Handshake};
 
 /// The most bytes of a server that are kept while they are looked at.
-const MOST_HEARD: usize = 16 << 10;
+const MAX_HEARD: usize = 16 << 10;
 
 /// What is to be done with the bytes of a client that have not gone to the server yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl Opening {
         if self.is_open() {
             return Ok(());
         }
-        let room = MOST_HEARD - self.heard.len().min(MOST_HEARD);
+        let room = MAX_HEARD - self.heard.len().min(MAX_HEARD);
         self.heard.extend(bytes.iter().take(room));
         match &mut self.state {
             State::Tls(handshake) => handshake.server(&self.heard),

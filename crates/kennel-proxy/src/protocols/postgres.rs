@@ -6,7 +6,7 @@ use crate::rules::DenyReason;
 use super::{Seen, State, Step};
 
 /// As the server has it.
-const MOST_STARTUP: usize = 10_000;
+const MAX_STARTUP: usize = 10_000;
 const CANCEL: u32 = 80_877_102;
 const TLS: u32 = 80_877_103;
 const GSSAPI: u32 = 80_877_104;
@@ -93,7 +93,7 @@ impl Exchange {
 fn packet(bytes: &[u8]) -> Packet {
     let number = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let length = match (number(0), bytes) {
-        (Some(length), _) if (8..=MOST_STARTUP as u32).contains(&length) => length as usize,
+        (Some(length), _) if (8..=MAX_STARTUP as u32).contains(&length) => length as usize,
         (None, [] | [0] | [0, 0] | [0, 0, _]) => return Packet::Incomplete,
         _ => return Packet::None,
     };

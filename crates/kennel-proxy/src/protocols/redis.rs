@@ -4,7 +4,7 @@
 use super::{Seen, State};
 
 /// The name of a command is short.
-const MOST_NAME: usize = 64;
+const MAX_NAME: usize = 64;
 
 pub(super) fn first(bytes: &[u8]) -> Seen {
     match name(bytes) {
@@ -18,7 +18,7 @@ pub(super) fn first(bytes: &[u8]) -> Seen {
 fn name(bytes: &[u8]) -> Option<bool> {
     let Some((count, rest)) = number(bytes, b'*')? else { return Some(false) };
     let Some((length, rest)) = number(rest, b'$')? else { return Some(false) };
-    if count == 0 || !(1..=MOST_NAME).contains(&length) {
+    if count == 0 || !(1..=MAX_NAME).contains(&length) {
         return Some(false);
     }
     // Modules put a dot into the names of theirs.

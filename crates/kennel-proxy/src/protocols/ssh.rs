@@ -5,10 +5,10 @@
 
 use crate::rules::DenyReason;
 
-use super::{MOST_HEARD, Seen, State, Step};
+use super::{MAX_HEARD, Seen, State, Step};
 
 /// With its line end.
-const MOST_LINE: usize = 255;
+const MAX_LINE: usize = 255;
 const BEGINNINGS: [&[u8]; 2] = [b"SSH-2.0-", b"SSH-1.99-"];
 
 #[derive(Debug, Default)]
@@ -29,10 +29,10 @@ impl Exchange {
     pub(super) fn client(&mut self, bytes: &[u8], heard: &[u8]) -> Step {
         let unlike = Step::Refuse(DenyReason::Protocol("an SSH greeting that is none"));
         if !self.sent {
-            let line = &bytes[..bytes.len().min(MOST_LINE)];
+            let line = &bytes[..bytes.len().min(MAX_LINE)];
             let Some(end) = line.iter().position(|byte| *byte == b'\n') else {
                 let text = line.strip_suffix(b"\r").unwrap_or(line);
-                return if line.len() == MOST_LINE || !is_text(text) { unlike } else { Step::More };
+                return if line.len() == MAX_LINE || !is_text(text) { unlike } else { Step::More };
             };
             let text = line[..end].strip_suffix(b"\r").unwrap_or(&line[..end]);
             if !is_text(text) {
@@ -45,7 +45,7 @@ impl Exchange {
         let greeted = heard.split_inclusive(|byte| *byte == b'\n').any(|line| line.starts_with(b"SSH-"));
         match greeted {
             true => Step::Open,
-            false if heard.len() >= MOST_HEARD => Step::Refuse(DenyReason::Answer("SSH")),
+            false if heard.len() >= MAX_HEARD => Step::Refuse(DenyReason::Answer("SSH")),
             // Where the client waits, so does everybody.
             false if bytes.is_empty() => Step::More,
             false => Step::Hold,

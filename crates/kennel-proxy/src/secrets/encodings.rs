@@ -8,13 +8,13 @@ use super::replace::Pair;
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const BASE64_URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// A shorter text is part of many others.
-const LEAST: usize = 6;
+const MIN: usize = 6;
 
 /// Pairs that put `put` for `find` in every encoding.
 pub(super) fn pairs(find: &[u8], put: &[u8]) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
     let mut add = |find: Vec<u8>, put: Vec<u8>| {
-        if find.len() >= LEAST && pairs.iter().all(|pair| pair.find != find) {
+        if find.len() >= MIN && pairs.iter().all(|pair| pair.find != find) {
             pairs.push(Pair { find, put });
         } else {
             drop(Zeroizing::new(find));
@@ -53,6 +53,33 @@ fn middle(text: &[u8], before: usize, alphabet: &[u8; 64]) -> Vec<u8> {
         alphabet[usize::from(pair >> (10 - bit % 8) & 63)]
     };
     (first..end).map(letter).collect()
+}
+
+/// The numbers, from 0 to 63, of the letters of base64 that depend on this text alone, where so many bytes stand before it.
+pub(super) fn base64_inside(text: &[u8], before: usize) -> Vec<u8> {
+    middle(text, before, &std::array::from_fn(|number| number as u8))
+}
+
+/// The number of a letter of base64, in either alphabet.
+pub(super) fn base64_number(letter: u8) -> Option<u8> {
+    Some(NUMBERS[usize::from(letter)]).filter(|number| *number < 64)
+}
+
+/// By letters; 64 for what is none.
+const NUMBERS: [u8; 256] = {
+    let mut numbers = [64; 256];
+    let mut number = 0;
+    while number < 64 {
+        numbers[BASE64[number] as usize] = number as u8;
+        numbers[BASE64_URL[number] as usize] = number as u8;
+        number += 1;
+    }
+    numbers
+};
+
+/// The letter of a number.
+pub(super) fn base64_letter(number: u8) -> u8 {
+    BASE64[usize::from(number & 63)]
 }
 
 type Needs = fn(u8) -> bool;

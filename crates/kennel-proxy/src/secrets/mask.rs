@@ -295,6 +295,7 @@ mod tests {
 
     proptest! {
         #[test]
+        #[kennel_claim::claim("secrets/srt-masks")]
         fn no_secret_is_shown_and_all_is_sent(
             secrets in prop::collection::vec("[a-z]{8,12}", 1..4),
             order in prop::collection::vec((0usize..4, any::<bool>(), "[A-Z \n]{0,3}"), 1..12),

@@ -1,81 +1,36 @@
-//! What a server sends back is searched for real values, and shows the stand-ins in their place.
-//!
-//! The agent asked, the gate put the key in, and whoever echoes the request (an error page, a debugging endpoint, a model that
-//! was told to repeat its headers) would hand the key to the agent.
+//! What a server sends back is searched for the real values that it receives, and shows the stand-ins in their place.
 
 use std::io;
 use std::sync::Arc;
 
-use hyper::header::{HeaderMap, HeaderValue};
+use hyper::header::HeaderMap;
 
-use super::encodings;
-use super::replace::{Replacements, Stream};
+use super::echo::{EchoStream, Echoes};
 use super::swap::Swap;
 
-/// What is put for real values in responses.
+/// What is put for real values in the responses of one host.
 #[derive(Clone, Debug)]
-pub(crate) struct Redaction {
-    all: Arc<Replacements>,
-    /// Those that change no length: a frame keeps its own.
-    same_length: Arc<Replacements>,
-}
+pub(crate) struct Redaction(Arc<Echoes>);
 
 impl Redaction {
-    pub(crate) fn new(swaps: &[Swap]) -> io::Result<Redaction> {
-        let pairs =
-            || swaps.iter().flat_map(|swap| encodings::pairs(swap.value.expose(), swap.stand_in.as_bytes()));
-        let same = pairs().filter(|pair| pair.find.len() == pair.put.len());
-        Ok(Redaction {
-            all: Arc::new(Replacements::new(pairs())?),
-            same_length: Arc::new(Replacements::new(same)?),
-        })
+    /// Of these secrets.
+    pub(crate) fn new<'s>(swaps: impl IntoIterator<Item = &'s Swap>) -> io::Result<Redaction> {
+        let pair = |swap: &'s Swap| (swap.value.expose(), swap.stand_in.as_bytes());
+        Ok(Redaction(Arc::new(Echoes::new(swaps.into_iter().map(pair))?)))
     }
 
-    /// Header fields of a response, or its trailers. Returns how many places were replaced.
-    pub(crate) fn fields(&self, fields: &mut HeaderMap) -> usize {
-        let mut count = 0;
-        for value in fields.values_mut() {
-            if self.all.occur_in(value.as_bytes()) {
-                let (text, replaced) = self.all.in_text(value.as_bytes());
-                count += replaced;
-                *value = HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static(""));
-            }
-        }
-        count
+    /// Header fields of a response, or its trailers.
+    pub(crate) fn fields(&self, fields: &mut HeaderMap) {
+        self.0.fields(fields);
+    }
+
+    /// A whole text; `None` for one that holds no value.
+    pub(crate) fn text(&self, text: &[u8]) -> Option<Vec<u8>> {
+        self.0.in_text(text)
     }
 
     /// A body, in parts.
-    pub(crate) fn body(&self) -> RedactedStream {
-        RedactedStream { all: Arc::clone(&self.all), stream: Stream::default() }
-    }
-
-    /// Frames of a protocol that a connection was changed to.
-    pub(crate) fn frames(&self) -> RedactedStream {
-        RedactedStream { all: Arc::clone(&self.same_length), stream: Stream::default() }
-    }
-}
-
-/// One stream of a response.
-pub(crate) struct RedactedStream {
-    all: Arc<Replacements>,
-    stream: Stream,
-}
-
-impl RedactedStream {
-    /// What of the stream may be handed on, now that this part has come; `None` for the part as it is.
-    pub(crate) fn push(&mut self, part: &[u8]) -> Option<Vec<u8>> {
-        if self.stream.passes(&self.all, part) {
-            return None;
-        }
-        let mut out = Vec::with_capacity(part.len());
-        self.stream.push(&self.all, part, &mut out);
-        Some(out)
-    }
-
-    /// What was held back, at the end.
-    pub(crate) fn finish(&mut self) -> Vec<u8> {
-        let mut out = Vec::new();
-        self.stream.finish(&self.all, &mut out);
-        out
+    pub(crate) fn body(&self) -> EchoStream {
+        self.0.stream()
     }
 }

@@ -13,7 +13,7 @@ use ring::{digest, hmac};
 use zeroize::Zeroizing;
 
 use super::locked::SecretValue;
-use crate::gate::Target;
+use crate::route::Target;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const ASYMMETRIC: &str = "AWS4-ECDSA-P256-SHA256";
@@ -26,7 +26,7 @@ const HASH: &str = "x-amz-content-sha256";
 const DROPPED: [&str; 5] = ["expect", "if-range", "range", "te", "connection"];
 
 /// How much of a body is kept in memory to be signed.
-pub(crate) const MOST_BODY: usize = 64 << 20;
+pub(crate) const MAX_BODY: usize = 64 << 20;
 
 /// A key of AWS that stays outside.
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ impl fmt::Display for AwsRefusal {
             AwsRefusal::Malformed => f.write_str("its Authorization field cannot be read"),
             AwsRefusal::NoDate => write!(f, "it has no field {DATE}"),
             AwsRefusal::MissingField(name) => write!(f, "the signed field {name} is missing"),
-            AwsRefusal::TooLarge => write!(f, "its body has more than {} MiB", MOST_BODY >> 20),
+            AwsRefusal::TooLarge => write!(f, "its body has more than {} MiB", MAX_BODY >> 20),
         }
     }
 }

@@ -93,6 +93,7 @@ fn signed_by_client(service: &str, names: &str) -> String {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/aws-signatures")]
 fn awss_own_requests_are_signed_as_aws_signs_them() {
     for (name, path, method, line, extra, body, signed, signature) in VECTORS {
         let token = extra.iter().find(|(name, _)| *name == TOKEN && signed.contains(TOKEN));
@@ -133,6 +134,7 @@ fn paths_are_escaped_once_more_but_for_s3() {
 }
 
 #[test]
+#[kennel_claim::claim("secrets/aws-signatures")]
 fn other_keys_and_other_hosts_are_left_alone() {
     let theirs = signed_by_client("s3", "host").replace(STAND_IN, "AKIDOTHER");
     assert!(keys().plan(&aws(), &fields(&[("authorization", &theirs)]), "/").unwrap().is_none());

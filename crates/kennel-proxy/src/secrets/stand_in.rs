@@ -7,20 +7,20 @@ use crate::random::random;
 /// The letters of stand-ins: they survive JSON, addresses and shells.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// As many letters as hold 128 bits.
-const LEAST_RANDOM: usize = 22;
+const MIN_RANDOM: usize = 22;
 /// A shorter value is part of many texts.
-const LEAST_VALUE: usize = 8;
+const MIN_VALUE: usize = 8;
 /// Larger ones fit no header field.
-const MOST_VALUE: usize = 64 << 10;
+const MAX_VALUE: usize = 64 << 10;
 
 /// Why there is no stand-in for a value.
 #[derive(Debug, thiserror::Error)]
 pub enum StandInError {
     /// Too short.
-    #[error("it has less than {LEAST_VALUE} characters, so it could not be told from other text")]
+    #[error("it has less than {MIN_VALUE} characters, so it could not be told from other text")]
     TooShort,
     /// Too long.
-    #[error("it has more than {} KiB", MOST_VALUE >> 10)]
+    #[error("it has more than {} KiB", MAX_VALUE >> 10)]
     TooLong,
     /// A line break, or NUL.
     #[error("it holds a line break or another control character, which no header field can hold")]
@@ -35,7 +35,7 @@ pub enum StandInError {
 pub fn stand_in_for(value: &[u8]) -> Result<String, StandInError> {
     check(value)?;
     let prefix = prefix(value);
-    let length = value.len().max(prefix.len() + LEAST_RANDOM);
+    let length = value.len().max(prefix.len() + MIN_RANDOM);
     let mut text = prefix.to_owned();
     text.push_str(&letters(length - prefix.len())?);
     Ok(text)
@@ -43,10 +43,10 @@ pub fn stand_in_for(value: &[u8]) -> Result<String, StandInError> {
 
 /// Whether a value can be swapped.
 pub(super) fn check(value: &[u8]) -> Result<(), StandInError> {
-    if value.len() < LEAST_VALUE {
+    if value.len() < MIN_VALUE {
         return Err(StandInError::TooShort);
     }
-    if value.len() > MOST_VALUE {
+    if value.len() > MAX_VALUE {
         return Err(StandInError::TooLong);
     }
     if value.iter().any(|byte| *byte < b' ' || *byte == 0x7f) {
@@ -118,7 +118,7 @@ mod tests {
         assert!(text.starts_with("sk-ant-api03-") && text.len() == real.len(), "{text}");
         assert_ne!(text.as_bytes(), real);
         assert_ne!(text, stand_in_for(real).unwrap());
-        assert_eq!(stand_in_for(b"hunter22").unwrap().len(), LEAST_RANDOM);
+        assert_eq!(stand_in_for(b"hunter22").unwrap().len(), MIN_RANDOM);
         assert!(text.bytes().all(|byte| LETTERS.contains(&byte)));
     }
 

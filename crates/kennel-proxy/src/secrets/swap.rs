@@ -7,16 +7,17 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, COOKIE, HeaderMap, HeaderValue};
 use kennel_policy::domain::{Host, HostRule};
 use kennel_policy::secrets::SwapIn;
 use zeroize::Zeroizing;
 
 use super::encodings;
 use super::locked::SecretValue;
+use super::redact::Redaction;
 use super::replace::{Pair, Replacements, Stream};
 use crate::auth::{decode, encode};
-use crate::gate::Target;
+use crate::route::Target;
 
 /// A secret that stays outside.
 #[derive(Clone, Debug)]
@@ -34,6 +35,11 @@ pub struct Swap {
 }
 
 impl Swap {
+    /// Whether this host gets it on any port. What it keeps, another of its ports may tell.
+    pub(crate) fn is_received_by(&self, host: &Host) -> bool {
+        matches!(host, Host::Name(_)) && self.hosts.iter().any(|rule| rule.host.matches(host))
+    }
+
     /// Whether it is bound to this host. Addresses get none: they prove no name.
     fn is_bound_to(&self, target: &Target) -> bool {
         matches!(target.host, Host::Name(_))
@@ -59,9 +65,65 @@ pub(crate) enum WhyNot {
     Other,
 }
 
-/// Fields that say who a client is.
-const CREDENTIALS: [&str; 6] =
-    ["authorization", "x-api-key", "x-goog-api-key", "api-key", "private-token", "x-auth-token"];
+/// What the names of fields have in them that say who a client is.
+const CREDENTIAL_FIELDS: [&str; 15] = [
+    "authorization",
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "credential",
+    "api-key",
+    "apikey",
+    "access-key",
+    "private-key",
+    "subscription-key",
+    "auth-key",
+    "app-key",
+    "application-key",
+    "functions-key",
+];
+/// Those that only tell that a request comes from the page that it should.
+const NO_CREDENTIALS: [&str; 2] = ["x-csrf-token", "x-xsrf-token"];
+/// Parameters of addresses that say who a client is. Many are called something with `token` that only tell a page's number.
+const CREDENTIAL_PARAMETERS: [&str; 20] = [
+    "access_token",
+    "accesstoken",
+    "api_key",
+    "api-key",
+    "apikey",
+    "auth",
+    "auth_token",
+    "authorization",
+    "bearer_token",
+    "client_secret",
+    "key",
+    "oauth_token",
+    "password",
+    "private_token",
+    "secret",
+    "sig",
+    "signature",
+    "subscription-key",
+    "token",
+    "x-api-key",
+];
+/// Words that may stand beside a stand-in in a field that says who a client is.
+const SCHEMES: [&str; 13] = [
+    "bearer",
+    "token",
+    "key",
+    "apikey",
+    "api-key",
+    "api_key",
+    "genie-key",
+    "geniekey",
+    "oauth",
+    "oauth_token",
+    "splunk",
+    "sso-key",
+    "private-token",
+];
 
 impl std::fmt::Display for SwapRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -111,7 +173,7 @@ pub(crate) struct Swaps {
     views: Mutex<HashMap<(Target, bool), Arc<View>>>,
 }
 
-const MOST_VIEWS: usize = 256;
+const MAX_VIEWS: usize = 256;
 
 /// What holds for requests to one host.
 #[derive(Debug)]
@@ -131,9 +193,13 @@ struct View {
     encoded_names: Vec<String>,
     /// Whether every value in a body is as long as its stand-in.
     same_length: bool,
-    bound: bool,
+    /// What its responses are searched for: what it receives, on whichever port.
+    redaction: Option<Redaction>,
     /// The secret beside which the host takes no other credentials.
     exclusive: Option<String>,
+    /// The stand-ins that are exchanged here, and their values.
+    stand_ins: Vec<String>,
+    values: Vec<SecretValue>,
 }
 
 /// How values are written in a body.
@@ -169,7 +235,7 @@ impl Swaps {
             return Ok(Arc::clone(view));
         }
         let view = Arc::new(View::new(&self.all, target, encrypted)?);
-        if views.len() >= MOST_VIEWS {
+        if views.len() >= MAX_VIEWS {
             views.clear();
         }
         views.insert(key, Arc::clone(&view));
@@ -201,6 +267,7 @@ impl Swaps {
         for (name, value) in fields.iter_mut() {
             view.refuse_in(value.as_bytes())?;
             let before = swapped.count;
+            let alone = view.stands_alone(value.as_bytes());
             if let Some(inner) = basic(value.as_bytes()) {
                 view.refuse_in(&inner)?;
                 let halves: Vec<&[u8]> = inner.splitn(2, |byte| *byte == b':').collect();
@@ -226,11 +293,18 @@ impl Swaps {
                 *value = sensitive(&Zeroizing::new(text))?;
                 swapped.count += count;
             }
-            if let (Some(secret), true) = (&view.exclusive, swapped.count == before)
-                && CREDENTIALS.contains(&name.as_str())
+            if let Some(secret) = &view.exclusive
+                && is_credential(name.as_str())
+                && (swapped.count == before || !alone)
             {
                 return Err(SwapRefusal { secret: secret.clone(), why: WhyNot::Other }.into());
             }
+        }
+        if let Some(secret) = &view.exclusive {
+            if view.other_parameter(line) {
+                return Err(SwapRefusal { secret: secret.clone(), why: WhyNot::Other }.into());
+            }
+            view.own_cookies(fields)?;
         }
         Ok(swapped)
     }
@@ -262,9 +336,12 @@ impl Swaps {
         Ok(Some(SwapStream { view, written, search: Stream::default(), swap: Stream::default() }))
     }
 
-    /// Whether responses of this host can hold a value that it was sent.
-    pub(crate) fn redacts(&self, target: &Target) -> bool {
-        !self.is_empty() && self.view(target, true).is_ok_and(|view| view.bound)
+    /// What responses of this host are searched for; `None` for one that receives no secret.
+    pub(crate) fn redaction(&self, target: &Target) -> io::Result<Option<Redaction>> {
+        match self.is_empty() {
+            true => Ok(None),
+            false => Ok(self.view(target, true)?.redaction.clone()),
+        }
     }
 }
 
@@ -387,12 +464,70 @@ impl View {
             body_names: names(in_body),
             encoded_names: names(|swap| swap.swap_in.body && !swap.swap_in.pass_encoded),
             same_length: bound.iter().all(|swap| swap.stand_in.len() == swap.value.expose().len()),
-            bound: all.iter().any(|swap| swap.is_bound_to(target)),
-            exclusive: match bound.iter().any(|swap| swap.swap_in.others) {
-                true => None,
-                false => bound.first().map(|swap| swap.name.clone()),
+            redaction: match all.iter().any(|swap| swap.is_received_by(&target.host)) {
+                true => Some(Redaction::new(all.iter().filter(|swap| swap.is_received_by(&target.host)))?),
+                false => None,
             },
+            // On none of its ports, and by no other protocol.
+            exclusive: {
+                let mut here = all.iter().filter(|swap| swap.is_received_by(&target.host)).peekable();
+                let first = here.peek().map(|swap| swap.name.clone());
+                first.filter(|_| here.all(|swap| !swap.swap_in.others))
+            },
+            stand_ins: bound.iter().map(|swap| swap.stand_in.clone()).collect(),
+            values: bound.iter().map(|swap| swap.value.clone()).collect(),
         })
+    }
+
+    /// Whether a field has one stand-in in it, and nothing else that could be a credential.
+    fn stands_alone(&self, value: &[u8]) -> bool {
+        if let Some(inner) = basic(value) {
+            return inner.splitn(2, |byte| *byte == b':').any(|half| self.is_stand_in(half));
+        }
+        let word = |byte: &u8| matches!(byte, b' ' | b'\t' | b',' | b';' | b'=' | b'"');
+        let words: Vec<&[u8]> = value.split(word).filter(|word| !word.is_empty()).collect();
+        let (own, others): (Vec<&[u8]>, Vec<&[u8]>) =
+            words.into_iter().partition(|word| self.is_stand_in(word));
+        let known = |word: &[u8]| SCHEMES.iter().any(|scheme| scheme.as_bytes().eq_ignore_ascii_case(word));
+        own.len() == 1 && others.into_iter().all(known)
+    }
+
+    fn is_stand_in(&self, text: &[u8]) -> bool {
+        self.stand_ins.iter().any(|stand_in| stand_in.as_bytes() == text)
+    }
+
+    /// Whether a request's address says who its client is, by something else than a stand-in.
+    fn other_parameter(&self, line: &str) -> bool {
+        let Some((_, query)) = line.split_once('?') else { return false };
+        query.split(['&', ';']).filter_map(|pair| pair.split_once('=')).any(|(name, value)| {
+            let name = percent_decoded(name).to_ascii_lowercase();
+            let is_one = CREDENTIAL_PARAMETERS.contains(&name.as_str())
+                || name.ends_with("-signature")
+                || name.ends_with("-credential");
+            is_one && !value.is_empty() && !self.is_stand_in(value.as_bytes())
+        })
+    }
+
+    /// Leaves of the cookies those that are stand-ins. A client that keeps what the server gave it goes on without.
+    fn own_cookies(&self, fields: &mut HeaderMap) -> Result<(), SwapError> {
+        if !fields.contains_key(COOKIE) {
+            return Ok(());
+        }
+        // By now a stand-in is its value.
+        let is_own = |cookie: &&[u8]| {
+            let value = cookie.splitn(2, |byte| *byte == b'=').nth(1).unwrap_or_default();
+            self.values.iter().any(|own| own.expose() == value)
+        };
+        let all: Vec<HeaderValue> = fields.get_all(COOKIE).iter().cloned().collect();
+        fields.remove(COOKIE);
+        for field in all {
+            let cookies = field.as_bytes().split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+            let own: Vec<&[u8]> = cookies.filter(is_own).collect();
+            if !own.is_empty() {
+                fields.append(COOKIE, sensitive(&Zeroizing::new(own.join(&b"; "[..])))?);
+            }
+        }
+        Ok(())
     }
 
     fn refuse_in(&self, text: &[u8]) -> Result<(), SwapRefusal> {
@@ -401,6 +536,25 @@ impl View {
             None => Ok(()),
         }
     }
+}
+
+fn is_credential(name: &str) -> bool {
+    CREDENTIAL_FIELDS.iter().any(|word| name.contains(word)) && !NO_CREDENTIALS.contains(&name)
+}
+
+/// A parameter's name as servers read it.
+fn percent_decoded(name: &str) -> String {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let [first, after @ ..] = rest {
+        let digits =
+            after.get(..2).filter(|_| *first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => (bytes.push(byte), rest = &after[2..]).1,
+            None => (bytes.push(*first), rest = after).1,
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The number of the first text that occurs.
@@ -485,6 +639,41 @@ mod tests {
         assert_eq!(why(swaps.head(&target("api.test"), true, &mut other(), "/")), WhyNot::Other);
         assert!(swaps.head(&target("other.test"), true, &mut other(), "/").is_ok());
         assert!(swaps.head(&target("api.test"), true, &mut fields(&[("accept", "*/*")]), "/").is_ok());
+        let refuses = |name: &'static str, value: &str, encrypted| {
+            why(swaps.head(&target("api.test"), encrypted, &mut fields(&[(name, value)]), "/"))
+        };
+        for (name, value) in [
+            ("authorization", format!("Bearer sk-somebody-elses, Bearer {STAND_IN}")),
+            ("authorization", format!("Bearer {STAND_IN} sk-somebody-elses")),
+            ("authorization", format!("Bearer sk-somebody-elses{STAND_IN}")),
+            ("authorization", format!("Basic {}", encode(format!("me:else{STAND_IN}").as_bytes()))),
+            ("x-github-token", "somebody-elses".into()),
+            ("ocp-apim-subscription-key", "somebody-elses".into()),
+            ("x-client-secret", "somebody-elses".into()),
+        ] {
+            assert_eq!(refuses(name, &value, true), WhyNot::Other, "{name}: {value}");
+        }
+        assert_eq!(refuses("authorization", "Bearer sk-somebody-elses", false), WhyNot::Other, "without TLS");
+        for line in ["/?access_token=else", "/?a=b&api%5Fkey=else", "/?X-Amz-Signature=else", "/x?key=else"] {
+            let refused = swaps.head(&target("api.test"), true, &mut HeaderMap::new(), line);
+            assert_eq!(why(refused), WhyNot::Other, "{line}");
+        }
+        for line in ["/?page_token=2&q=token", "/?key=", "/token=x"] {
+            assert!(swaps.head(&target("api.test"), true, &mut HeaderMap::new(), line).is_ok(), "{line}");
+        }
+        for value in
+            [format!("Bearer {STAND_IN}"), format!("token {STAND_IN}"), format!("Token token=\"{STAND_IN}\"")]
+        {
+            assert!(
+                swaps.head(&target("api.test"), true, &mut fields(&[("authorization", &value)]), "/").is_ok()
+            );
+        }
+        let mut cookies = fields(&[("cookie", &format!("session=else; own={STAND_IN}; __cf=x"))]);
+        swaps.head(&target("api.test"), true, &mut cookies, "/").unwrap();
+        assert_eq!(cookies["cookie"], format!("own={REAL}"));
+        let mut cookies = fields(&[("cookie", "session=else")]);
+        swaps.head(&target("api.test"), true, &mut cookies, "/").unwrap();
+        assert!(cookies.is_empty());
         let swaps = Swaps::new(vec![Swap { swap_in: SwapIn { others: true, ..key.swap_in }, ..key }]);
         assert!(swaps.head(&target("api.test"), true, &mut other(), "/").is_ok());
     }

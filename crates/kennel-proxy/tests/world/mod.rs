@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kennel_policy::domain::{HostRule, ListKind};
+use kennel_policy::listeners::SocketRole;
 use kennel_proxy::{Credentials, Gate, GateSockets, OpenGate, ResolverSettings, Rules, Settings};
 
 /// How long a test waits for what should come at once.
@@ -132,9 +133,11 @@ impl World {
         let proxy = listener.local_addr().unwrap();
         let open = gate
             .open(GateSockets {
-                proxy: vec![listener.into()],
-                dns_udp: vec![dns.into()],
-                dns_tcp: vec![dns_tcp.into()],
+                sockets: vec![
+                    (SocketRole::Proxy, listener.into()),
+                    (SocketRole::DnsUdp, dns.into()),
+                    (SocketRole::DnsTcp, dns_tcp.into()),
+                ],
                 ..GateSockets::default()
             })
             .unwrap();

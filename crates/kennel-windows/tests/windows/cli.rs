@@ -41,6 +41,7 @@ fn a_command_runs_and_its_code_and_output_are_its_own() {
 }
 
 #[test]
+#[kennel_claim::claim("windows/all-or-an-error")]
 fn what_cannot_be_enforced_is_an_error_that_names_it_and_nothing_runs() {
     let Some(kennel) = kennel() else { return };
     let file = std::env::temp_dir().join(format!("kennel-test-ran-{}", std::process::id()));
@@ -79,7 +80,7 @@ fn what_cannot_be_enforced_is_an_error_that_names_it_and_nothing_runs() {
 fn a_plan_says_what_is_done_and_what_is_not() {
     let Some(kennel) = kennel() else { return };
     let (code, output, _) =
-        run(&kennel, &["plan", "--best-effort", "--memory", "64M", "--pids", "3", "--", "cmd"]);
+        run(&kennel, &["plan", "--steps", "--best-effort", "--memory", "64M", "--pids", "3", "--", "cmd"]);
     assert_eq!(code, 0);
     for part in [
         "restrict writes of the token",
@@ -90,7 +91,7 @@ fn a_plan_says_what_is_done_and_what_is_not() {
     ] {
         assert!(output.contains(part), "{part}: {output}");
     }
-    let (code, _, errors) = run(&kennel, &["plan", "--", "cmd"]);
+    let (code, _, errors) = run(&kennel, &["plan", "--steps", "--", "cmd"]);
     assert!(code == 125 && errors.contains("network.mode: "), "{errors}");
 }
 
@@ -104,6 +105,7 @@ fn the_doctor_lists_what_is_kept_and_runs_a_command() {
 }
 
 #[test]
+#[kennel_claim::claim("windows/everything-ends")]
 fn time_runs_out_for_everything() {
     let Some(kennel) = kennel() else { return };
     let mut child = Command::new(&kennel)
@@ -127,6 +129,7 @@ fn time_runs_out_for_everything() {
 }
 
 #[test]
+#[kennel_claim::claim("windows/everything-ends")]
 fn everything_ends_when_kennel_is_killed() {
     let Some(kennel) = kennel() else { return };
     let mut child = Command::new(&kennel)
@@ -211,6 +214,7 @@ fn without_a_network_proxies_lead_nowhere() {
 }
 
 #[test]
+#[kennel_claim::claim("windows/standard-handles-only")]
 fn a_file_behind_a_stream_is_written_through_a_pipe() {
     let Some(kennel) = kennel() else { return };
     let file = std::env::temp_dir().join(format!("kennel-test-output-{}", std::process::id()));
@@ -251,12 +255,12 @@ fn kennel_runs_in_kennel_and_says_what_that_costs() {
     };
     let (code, output, errors) = nested(&["run", "--net", "host", "--", probe_path(), "exit", "6"]);
     assert_eq!(code, 6, "{output}{errors}");
-    let (_, output, _) = nested(&["plan", "--net", "host", "--", "cmd"]);
+    let (_, output, _) = nested(&["plan", "--steps", "--net", "host", "--", "cmd"]);
     assert!(
         output.contains("without limits on the desktop") && output.contains("in a job object itself"),
         "{output}"
     );
-    let (_, output, _) = run(&kennel, &["plan", "--net", "host", "--", "cmd"]);
+    let (_, output, _) = run(&kennel, &["plan", "--steps", "--net", "host", "--", "cmd"]);
     assert!(output.contains("keep the job object from the clipboard"), "{output}");
     // Everything ends with the outer one.
     let words = [

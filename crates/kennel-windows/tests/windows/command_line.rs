@@ -79,11 +79,13 @@ fn arrive(program: Vec<OsString>) {
 }
 
 #[test]
+#[kennel_claim::claim("windows/arguments-stay-arguments")]
 fn a_program_of_rust_gets_every_argument_unchanged() {
     arrive(words(&[probe_path(), "arguments"]));
 }
 
 #[test]
+#[kennel_claim::claim("windows/arguments-stay-arguments")]
 fn a_program_of_c_gets_every_argument_unchanged() {
     let Some(program) = std::env::var_os("KENNEL_ARGUMENTS") else {
         println!("SKIPPED: no program of C (KENNEL_ARGUMENTS)");
@@ -93,6 +95,7 @@ fn a_program_of_c_gets_every_argument_unchanged() {
 }
 
 #[test]
+#[kennel_claim::claim("windows/arguments-stay-arguments")]
 fn a_batch_file_gets_words_and_runs_no_other_command() {
     let folder = std::env::temp_dir().join(format!("kennel-test-batch-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("made");

@@ -6,6 +6,7 @@ use windows_sys::Win32::System::SystemServices::SE_GROUP_USE_FOR_DENY_ONLY;
 use super::*;
 
 #[test]
+#[kennel_claim::claim("windows/stays-in-its-job")]
 fn the_first_thing_that_it_can_do_it_does_in_its_job() {
     // Outside it is in none.
     let plain = std::process::Command::new(probe_path()).arg("is-in-job").output().expect("it runs");
@@ -17,6 +18,7 @@ fn the_first_thing_that_it_can_do_it_does_in_its_job() {
 }
 
 #[test]
+#[kennel_claim::claim("windows/stays-in-its-job")]
 fn it_cannot_leave_its_job() {
     assert_eq!(printed(&policy(), &["breakaway"]).trim_end(), "refused 5");
 }
@@ -32,6 +34,7 @@ fn token_outside() -> Vec<String> {
 }
 
 #[test]
+#[kennel_claim::claim("windows/no-privileges")]
 fn administrators_are_there_to_deny_only() {
     let attributes = |token: &[String]| {
         token.iter().find_map(|line| {
@@ -52,6 +55,7 @@ fn administrators_are_there_to_deny_only() {
 }
 
 #[test]
+#[kennel_claim::claim("windows/no-privileges")]
 fn no_privilege_stays_but_passing_through_folders() {
     let outside = token_outside();
     assert!(outside.iter().filter(|line| line.starts_with("privilege ")).count() > 1, "{outside:?}");
@@ -63,6 +67,7 @@ fn no_privilege_stays_but_passing_through_folders() {
 }
 
 #[test]
+#[kennel_claim::claim("windows/private-folder-only")]
 fn its_token_is_restricted_and_of_low_integrity() {
     let inside = token(&policy());
     if skipped("restricting SIDs and integrity levels") {
@@ -83,6 +88,7 @@ fn writable() -> Policy {
         follow_link: true,
         lenient: false,
         without_exceptions: false,
+        of_profile: false,
         look: SearchScope::Everywhere,
         origin: Origin("a test".into()),
     }];
@@ -90,6 +96,7 @@ fn writable() -> Policy {
 }
 
 #[test]
+#[kennel_claim::claim("windows/private-folder-only")]
 fn nothing_can_be_written_but_in_its_own_folder() {
     let file = std::env::temp_dir().join(format!("kennel-test-write-{}", std::process::id()));
     let name = file.to_string_lossy().into_owned();

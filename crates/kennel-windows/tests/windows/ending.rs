@@ -27,6 +27,7 @@ fn waiting_ends_in_time_and_the_command_goes_on() {
 }
 
 #[test]
+#[kennel_claim::claim("windows/everything-ends")]
 fn killing_ends_children_and_their_children() {
     let mut run = probe(&policy(), &["tree", "3"]);
     let tree: Vec<Watched> = (0..4).map(|_| Watched::new(&run.line())).collect();
@@ -38,6 +39,7 @@ fn killing_ends_children_and_their_children() {
 }
 
 #[test]
+#[kennel_claim::claim("windows/everything-ends")]
 fn a_detached_child_ends_with_the_command() {
     let mut run = probe(&policy(), &["leave"]);
     let child = Watched::new(&run.line());
@@ -94,6 +96,7 @@ fn cpu_time_and_memory_are_counted() {
 }
 
 #[test]
+#[kennel_claim::claim("windows/limits-hold-for-all")]
 fn memory_runs_out_at_the_limit_and_is_told() {
     let mut policy = policy();
     policy.limits.memory = Some(64 << 20);
@@ -106,6 +109,7 @@ fn memory_runs_out_at_the_limit_and_is_told() {
 }
 
 #[test]
+#[kennel_claim::claim("windows/limits-hold-for-all")]
 fn one_process_too_many_is_refused_and_counted() {
     let mut policy = policy();
     policy.limits.pids = Some(2);
@@ -121,6 +125,7 @@ fn one_process_too_many_is_refused_and_counted() {
 }
 
 #[test]
+#[kennel_claim::claim("windows/limits-hold-for-all")]
 fn cpu_time_is_used_up() {
     let mut policy = policy();
     policy.limits.cpu_time = Some(Duration::from_secs(1));
@@ -132,6 +137,7 @@ fn cpu_time_is_used_up() {
 }
 
 #[test]
+#[kennel_claim::claim("windows/limits-hold-for-all")]
 fn a_share_of_the_processors_is_set_or_nothing_starts() {
     let mut policy = policy();
     policy.limits.cpus = Some(0.1);

@@ -27,6 +27,7 @@ fn is_set(event: &OwnedHandle) -> bool {
 }
 
 #[test]
+#[kennel_claim::claim("windows/standard-handles-only")]
 fn a_handle_that_is_not_listed_does_not_arrive() {
     let event = event();
     let number = event.as_raw_handle().addr().to_string();
@@ -58,6 +59,7 @@ fn streams_lead_where_they_were_given() {
 }
 
 #[test]
+#[kennel_claim::claim("windows/passed-variables-only")]
 fn only_the_variables_that_the_policy_passes_arrive() {
     let mut policy = policy();
     policy.environment.base = EnvironmentBase::Clear;
@@ -97,6 +99,7 @@ fn folders_of_the_callers_drives_do_not_arrive() {
 }
 
 #[test]
+#[kennel_claim::claim("windows/passed-variables-only")]
 fn a_name_that_would_smuggle_in_another_variable_is_refused() {
     let mut policy = policy();
     policy.environment.set = vec![("A".into(), "x\0PATH=evil".into())];

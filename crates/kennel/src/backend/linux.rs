@@ -3,6 +3,7 @@
 mod pool;
 #[cfg_attr(not(feature = "network"), path = "linux/no_secrets.rs")]
 mod secrets;
+mod start;
 
 use std::fs::File;
 use std::io;
@@ -13,11 +14,8 @@ use std::time::Duration;
 use kennel_linux::guard::Rules;
 use kennel_linux::launch::zygote;
 use kennel_linux::plan::Plan;
-use kennel_linux::resolve::created::missing_folders;
 pub use kennel_linux::sandbox::InheritedMemory;
-use kennel_linux::sandbox::{
-    self, Birth, Given, Late, Network, Preparation, Started, Wanted, Watch, each_variable,
-};
+use kennel_linux::sandbox::{self, Given, Late, Started, Wanted, Watch};
 use kennel_linux::supervise::Turn;
 use kennel_linux::supervise::streams;
 use kennel_linux::supervise::ticker::Ticker;
@@ -28,12 +26,12 @@ use kennel_policy::printed::show;
 use rustix::process::Signal;
 
 use super::{Attend, Backend, GatewayMeter, Lasting, Signaller};
-use crate::job::{self, Environment, Hooks, Job, PlannedStep, Streams, UsageSink};
+use crate::backend::PoolKind;
+use crate::job::{self, Hooks, Job, PlannedStep, Streams, UsageSink};
 use crate::network::{Published, SandboxNetwork};
-use crate::pool::PoolKind;
 use crate::stdio::{Handle, Leads, Pipes};
 use crate::terminal::Questions;
-use crate::{AskAboutHosts, ControlLines, NetworkControl, Result, SandboxError, Stdio, Terminal, Usage};
+use crate::{NetworkControl, Result, SandboxError, Stdio, Terminal, Usage};
 
 /// Bytes captured of each output stream unless the policy says how many.
 const CAPTURED: u64 = 64 << 20;
@@ -82,87 +80,27 @@ impl Backend for Linux {
         }
         match job.pool.take() {
             Some(pool) => pool.start_job(job),
-            None => start(job),
+            None => start::running(job),
         }
     }
 
     type Session = sandbox::Session;
 
     fn start_session(job: Job, lasting: Lasting) -> Result<(sandbox::Session, Running)> {
-        let Job { policy, environment, cwd, hooks, .. } = job;
-        let Hooks { count, control, ask, published, advice, .. } = hooks;
-        let _low = LowNumbers::occupied()?;
-        let (mut gate, network) = gate(&policy, &environment, control, ask.as_ref(), published)?;
-        let Lasting { timeout, idle } = lasting;
-        let additions = secrets::additions(&policy, &environment, gate.as_mut(), false)?;
-        let (session, started) = sandbox::Session::start(
-            Preparation { policy, cwd, birth: Birth::program(), network, additions, count },
-            sandbox::Lasting { timeout, idle },
-        )?;
-        if let Some(gate) = &mut gate {
-            gate.follow_control();
-        }
-        let Started { supervisor, not_enforced, .. } = started;
-        let pipes = Pipes::default();
-        let supervisor = pool::Attended::alone(supervisor);
-        Ok((session, Running { supervisor, gate, alone: false, advice, not_enforced, pipes }))
+        start::session(job, lasting)
     }
 
     fn plan(job: Job) -> Result<Vec<PlannedStep>> {
-        let Job { policy, command, environment, cwd, .. } = job;
-        let network = SandboxNetwork::planned(&policy, each_variable(&environment))?;
-        let wanted = Wanted { words: command, environment };
-        let (plan, rules) =
-            sandbox::plan(policy.clone(), &wanted, &cwd, network, secrets::planned(&policy)?)?;
-        let created = missing_folders(&policy).into_iter().map(|(path, reason)| {
-            let path = show(path.as_os_str().as_encoded_bytes());
-            PlannedStep { step: format!("create {path}"), reason }
-        });
-        Ok(created.chain(steps(&plan, &rules)).collect())
+        start::planned(job)
     }
 
     fn block_signals() {
-        kennel_linux::supervise::signals::block_all();
+        kennel_linux::signals::block_all();
     }
 
     fn findings(trial: impl FnOnce() -> std::result::Result<(), String>) -> Vec<Finding> {
         kennel_linux::host::findings(trial)
     }
-}
-
-/// Starts a job in a sandbox of its own.
-fn start(job: Job) -> Result<Running> {
-    let Job { policy, command, environment, cwd, streams, hooks, memory, alone: only_child, .. } = job;
-    let Hooks { count, audience, questions, show, control, ask, published, advice } = hooks;
-    let alone = matches!(streams, Streams::Attached);
-    // Before anything else is opened: a descriptor of kennel's own must never pass for one of the caller's streams.
-    let streams = streams.taken()?;
-    let _low = LowNumbers::occupied()?;
-    let (streams, mut pipes) = given(streams, &policy, false)?;
-    let (mut gate, network) = gate(&policy, &environment, control, ask.as_ref(), published)?;
-    let additions = secrets::additions(&policy, &environment, gate.as_mut(), memory.is_some())?;
-    let birth = match memory {
-        // SAFETY: what the caller of `Job::clone_this_process` promised.
-        Some(memory) => unsafe { Birth::copy(memory) },
-        None if only_child => Birth::only_child(),
-        None => Birth::program(),
-    };
-    let Started { supervisor, not_enforced, terminal } = sandbox::start(sandbox::Job {
-        policy,
-        wanted: Wanted { words: command, environment },
-        cwd,
-        streams,
-        birth,
-        network,
-        additions,
-        watch: watch(count, audience, questions, show),
-    })?;
-    if let Some(gate) = &mut gate {
-        gate.follow_control();
-    }
-    pipes.terminal = terminal.map(Terminal::new).transpose()?;
-    let supervisor = pool::Attended::alone(supervisor);
-    Ok(Running { supervisor, gate, alone, advice, not_enforced, pipes })
 }
 
 /// Starts a command in the session of its job.
@@ -178,15 +116,14 @@ fn start_in_session(job: Job) -> Result<Running> {
         wanted: Wanted { words: command, environment },
         workdir,
         streams,
-        first: Vec::new(),
-        last: Vec::new(),
         watch: watch(count, audience, None, None),
         at_report: true,
         silently: false,
     })?;
     pipes.terminal = terminal.map(Terminal::new).transpose()?;
     let supervisor = pool::Attended::alone(supervisor);
-    Ok(Running { supervisor, gate: None, alone: false, advice, not_enforced, pipes })
+    let warnings = Vec::new();
+    Ok(Running { supervisor, gate: None, alone: false, advice, not_enforced, warnings, pipes })
 }
 
 fn watch(
@@ -200,33 +137,6 @@ fn watch(
     });
     let ticker = audience.map(|(audience, every)| Ticker::new(audience, every));
     Watch { count, ticker, questions, show }
-}
-
-/// The gate of a network, where the policy has one, and what the sandbox needs of it.
-fn gate(
-    policy: &Policy,
-    environment: &Environment,
-    control: Option<ControlLines>,
-    ask: Option<&AskAboutHosts>,
-    tell: Option<fn(&Published)>,
-) -> Result<(Option<SandboxNetwork>, Option<Network>)> {
-    if let Some(why) = control.as_ref().and_then(|lines| lines.reachable(policy)) {
-        return Err(SandboxError::Setup(why.into()));
-    }
-    let mut gate = SandboxNetwork::new(policy, each_variable(environment), ask)?;
-    if let Some(gate) = &mut gate {
-        if let Some(lines) = control {
-            gate.obey(lines);
-        }
-        let asked = gate.published().iter().zip(&policy.network.publish);
-        let chosen = asked.filter(|(_, asked)| asked.host == 0).map(|(published, _)| published);
-        tell.iter().for_each(|tell| chosen.clone().for_each(tell));
-    }
-    let network = gate.as_mut().map(|gate| {
-        let (shared, outside) = gate.take_outside();
-        Network { plan: gate.take_plan(), outside, shared }
-    });
-    Ok((gate, network))
 }
 
 /// The steps of a plan and what is guarded, each with the reason for it.
@@ -361,6 +271,7 @@ pub(crate) struct Running {
     alone: bool,
     advice: &'static str,
     not_enforced: Vec<String>,
+    warnings: Vec<String>,
     pipes: Pipes,
 }
 
@@ -384,6 +295,7 @@ impl Running {
             }
             Turn::Ended(mut outcome) => {
                 outcome.not_enforced.extend(std::mem::take(&mut self.not_enforced));
+                outcome.warnings = std::mem::take(&mut self.warnings);
                 outcome.network = self.gate.as_ref().map(|gate| gate.used(self.advice)).unwrap_or_default();
                 outcome.gateway = self.gate.as_ref().map(SandboxNetwork::gateway_use).unwrap_or_default();
                 Some(*outcome)

@@ -35,11 +35,11 @@ use private_folder::PrivateFolder;
 use super::portable::streams::{Arranged, arrange};
 use super::portable::{Exit, Portable, Process, RunOptions};
 use super::{Backend, Lasting, Signaller};
+use crate::backend::PoolKind;
 use crate::error::Cause;
 use crate::home::Homes;
 use crate::job::{Environment, Hooks, Job, PlannedStep, Streams};
 use crate::network::{HostGate, Published};
-use crate::pool::PoolKind;
 use crate::{NetworkControl, Result, SandboxError, Stdio, Terminal, Usage};
 
 pub(crate) struct MacOs;
@@ -210,7 +210,7 @@ fn steps(resolved: &Resolved, profile: &Profile) -> Vec<PlannedStep> {
 /// Starts a job.
 fn start(job: Job) -> Result<Portable<Command>> {
     let Job { policy, command, environment, cwd, streams, hooks, .. } = job;
-    let Hooks { count, audience, show, control, ask, published, advice, .. } = hooks;
+    let Hooks { count, audience, show, control, ask, published, warn, advice, .. } = hooks;
     let attached = matches!(streams, Streams::Attached);
     let limits = limit_plan(&policy.limits, process::own_processes());
     let not_enforced = not_enforced(&policy, &limits)?;
@@ -254,6 +254,10 @@ fn start(job: Job) -> Result<Portable<Command>> {
     let tmp = (policy.files.tmp == TmpMode::Private).then(|| folder("tmp")).transpose()?;
     let mut gate = HostGate::new(&policy, each(&environment), ask.as_ref(), true)?;
     let secrets = secrets::CommandSecrets::read(policy, environment, &mut gate, attached)?;
+    let warnings = secrets.warnings().to_vec();
+    if let Some(warn) = warn {
+        warnings.iter().for_each(|warning| warn(warning));
+    }
     let (policy, environment) = (Arc::clone(&secrets.policy), &secrets.environment);
     let asked = gate.published().iter().zip(&policy.network.publish);
     let chosen = asked.filter(|(_, asked)| asked.host == 0).map(|(published, _)| published);
@@ -319,6 +323,7 @@ fn start(job: Job) -> Result<Portable<Command>> {
         tag,
         points: resolved.points,
         advice,
+        warnings,
         words: show_words(&command),
         tmp,
         _certificates: secrets.folder,
@@ -413,6 +418,7 @@ pub(crate) struct Command {
     /// For the rules behind what is refused.
     points: Vec<Point>,
     advice: &'static str,
+    warnings: Vec<String>,
     /// Its name, for errors.
     words: String,
     tmp: Option<PrivateFolder>,
@@ -509,6 +515,7 @@ impl Process for Command {
         self.raw = None;
         outcome.network = self.gate.used(self.advice);
         outcome.gateway = self.gate.gateway_use();
+        outcome.warnings = std::mem::take(&mut self.warnings);
         if let Some(mut log) = self.log.take() {
             let failed = outcome.exit_code() != 0;
             let (lines, more) = log.finish(if failed { LATE } else { Duration::ZERO });

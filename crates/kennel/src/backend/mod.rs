@@ -1,5 +1,7 @@
 //! What a system has to do for a job. Everything above this line is the same everywhere.
 
+pub mod job;
+
 // On Linux the tests alone of what other systems share are run, with an ordinary process.
 #[cfg(any(not(target_os = "linux"), test))]
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "kennel-linux has its own"))]
@@ -21,17 +23,20 @@ mod unsupported;
 #[cfg(windows)]
 mod windows;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kennel_policy::host::Finding;
 use kennel_policy::outcome::{GatewayUse, Outcome};
+use kennel_policy::policy::Policy;
 
-use crate::job::{Job, PlannedStep};
 use crate::network::Published;
-use crate::pool::PoolKind;
 use crate::stdio::{Handle, Pipes};
-use crate::{NetworkControl, Result, Usage};
+use crate::{AskAboutHosts, NetworkControl, Result, Usage};
 
+use job::{Job, PlannedStep};
+
+pub(crate) use crate::network::GatewayMeter;
 #[cfg(target_os = "linux")]
 pub use linux::InheritedMemory;
 #[cfg(target_os = "linux")]
@@ -55,9 +60,6 @@ pub struct InheritedMemory;
 /// Sends a signal, from any thread. An error if there is no such signal, or nobody to get it any more.
 pub(crate) type Signaller = Box<dyn Fn(i32) -> Result<()> + Send + Sync>;
 
-/// Tells what was used of the model gateway.
-pub(crate) type GatewayMeter = Box<dyn Fn() -> GatewayUse + Send + Sync>;
-
 /// How long a session lasts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lasting {
@@ -65,6 +67,23 @@ pub(crate) struct Lasting {
     pub(crate) timeout: Option<Duration>,
     /// Until no command has run for so long.
     pub(crate) idle: Option<Duration>,
+}
+
+/// What a pool is for.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux's backend asks"))]
+pub(crate) struct PoolKind {
+    /// What its sandboxes allow.
+    pub(crate) policy: Arc<Policy>,
+    /// Function to ask about hosts that no rule covers.
+    pub(crate) ask: Option<AskAboutHosts>,
+    /// Count resource usage even without a limit.
+    pub(crate) count_usage: bool,
+    /// How many wait at most.
+    pub(crate) size: usize,
+    /// Whether commands come with folders of their own.
+    pub(crate) workspaces: bool,
+    /// How long one may wait for its command.
+    pub(crate) longest_wait: Duration,
 }
 
 /// A system that runs jobs.

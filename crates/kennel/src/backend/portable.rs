@@ -259,6 +259,7 @@ impl<P: Process> Portable<P> {
             tried_network: false,
             handed_back: HandedBack::default(),
             not_enforced,
+            warnings: Vec::new(),
             network: NetworkUse::default(),
             gateway: Default::default(),
             stream_failure: failure,

@@ -7,9 +7,9 @@ use kennel_policy::host::{Finding, State};
 use kennel_policy::outcome::Outcome;
 
 use super::{Attend, Backend, Lasting, Signaller};
+use crate::backend::PoolKind;
 use crate::job::{Job, PlannedStep};
 use crate::network::Published;
-use crate::pool::PoolKind;
 use crate::stdio::{Handle, Pipes};
 use crate::{NetworkControl, Result, SandboxError, Usage};
 

@@ -20,9 +20,9 @@ use kennel_windows::{End, Launch, Prepared, Sandboxed, console, exit, host, limi
 use super::portable::streams::{self, Arranged};
 use super::portable::{Exit, KILLED, Portable, Process, RunOptions};
 use super::{Backend, Lasting, Signaller};
+use crate::backend::PoolKind;
 use crate::job::{Environment, Hooks, Job, PlannedStep, Streams};
 use crate::network::{HostGate, Published};
-use crate::pool::PoolKind;
 use crate::stdio::Handle;
 use crate::{AskAboutHosts, ControlLines, NetworkControl, Result, SandboxError, Stdio, Usage};
 
@@ -104,7 +104,8 @@ fn lacks(policy: &Policy) -> Result<Vec<Lack>> {
 
 fn start(job: Job) -> Result<Portable<WindowsProcess>> {
     let Job { policy, command, environment: inherited, cwd, streams, hooks, .. } = job;
-    let Hooks { audience, show, control, ask, published, advice, count: _, questions: _ } = hooks;
+    // No secret is read here, so there is nothing to warn of.
+    let Hooks { audience, show, control, ask, published, advice, warn: _, count: _, questions: _ } = hooks;
     let lacks = lacks(&policy)?;
     let cwd = folder(&policy, cwd);
     if let Some(mut show) = show {
@@ -217,7 +218,7 @@ fn steps(policy: &Policy, command: &[OsString], cwd: &Path, lacks: &[Lack]) -> V
         step.into_iter().for_each(|step| add(step, reason));
     }
     match policy.network.mode {
-        NetworkMode::AllowList => {
+        NetworkMode::AllowList | NetworkMode::Public => {
             add("listen on the host's loopback for the network gate".into(), "network.mode");
         }
         NetworkMode::None => add(format!("set proxy variables to {NOWHERE}"), "network.mode"),

@@ -1,18 +1,18 @@
 //! The builder says what the command line says, and means the same.
 
 use kennel_policy::merge::merge;
+use kennel_policy::profiles;
 use kennel_policy::settings::Base;
-use kennel_policy::{profiles, settings::keys};
+use kennel_policy::settings::keys::{self, Key};
 
 use super::*;
 
 /// What a program would do to say a setting.
 type Say = fn(SandboxBuilder) -> SandboxBuilder;
 
-/// Every setting, how the builder says it, and what a flag would say in its place.
+/// Every setting but switches, how the builder says it, and what a flag would say in its place.
 const ALL: &[(&str, Say, &str)] = &[
     ("profile", |b| b.profile("judge"), "judge"),
-    ("best_effort", |b| b.best_effort(true), "true"),
     ("files.rootfs", |b| b.rootfs("/a"), "/a"),
     ("files.rootfs_write", |b| b.rootfs_write(RootFsWrite::None), "none"),
     ("files.reads", |b| b.reads(ReadModel::Listed), "listed"),
@@ -24,15 +24,14 @@ const ALL: &[(&str, Say, &str)] = &[
     ("files.git", |b| b.git(GitLevel::HooksReadOnly), "hooks-read-only"),
     ("files.on_replace", |b| b.on_replace(OnReplace::End), "end"),
     ("files.protect_dotfiles", |b| b.protect_dotfiles(true), "true"),
-    ("files.refuse_home", |b| b.refuse_home(true), "true"),
     ("files.mounts", |b| b.mount(MountPoint::read_write("/a", "/b")), "/a:/b:rw"),
     ("files.tmpfs", |b| b.tmpfs_of_size("/a", 4096), "/a:4096"),
     ("files.tmp", |b| b.tmp(TmpMode::Host), "host"),
-    ("files.host_run", |b| b.host_run(true), "true"),
-    ("files.system", |b| b.system_files(false), "false"),
+    ("files.home", |b| b.home(HomeMode::Private), "private"),
     ("files.devices", |b| b.device("/dev/kvm"), "/dev/kvm"),
     ("network.mode", |b| b.network_mode(NetworkMode::Host), "host"),
     ("network.allow", |b| b.allow_domain("example.com:443"), "example.com:443"),
+    ("network.allow_registries", |b| b.allow_registry("npm,pypi"), "npm,pypi"),
     ("secrets", |b| b.secret("A=file:/a@a.test"), "A=file:/a@a.test"),
     ("gateway.NAME", |b| b.gateway("anthropic,openai"), "anthropic,openai"),
     ("gateway.budget", |b| b.gateway_budget(Budget { requests: Some(5), ..Budget::default() }), "requests=5"),
@@ -42,11 +41,8 @@ const ALL: &[(&str, Say, &str)] = &[
     ("network.terminate", |b| b.terminate("*"), "*"),
     ("network.no_terminate", |b| b.no_terminate("a.test"), "a.test"),
     ("network.extra_ca", |b| b.extra_ca("/a.pem"), "/a.pem"),
-    ("network.system_bundles", |b| b.system_bundles(true), "true"),
     ("network.deny", |b| b.deny_domain("*.example.com"), "*.example.com"),
     ("network.ask_timeout", |b| b.ask_timeout(Duration::from_millis(1500)), "1.5s"),
-    ("network.allow_sni_mismatch", |b| b.allow_sni_mismatch(true), "true"),
-    ("network.allow_ech", |b| b.allow_ech(true), "true"),
     ("network.publish", |b| b.publish(0, 80), "0:80"),
     ("network.parent_proxy", |b| b.parent_proxy("http://p:1", "x"), "http://p:1"),
     ("network.no_proxy", |b| b.parent_proxy("http://p:1", "x"), "x"),
@@ -96,9 +92,7 @@ fn every_setting_of_the_table_has_a_method_that_says_the_same_as_a_flag() {
         if name == "network.ask" {
             continue;
         }
-        let found = ALL.iter().find(|(own, ..)| *own == name);
-        let (_, say, text) = found.unwrap_or_else(|| panic!("no method of the builder says {name}"));
-        let built = say(SandboxBuilder::default());
+        let (built, text) = said(SandboxBuilder::default(), &name, key);
         assert_eq!(built.mistake, None, "{name}");
         let mut flags = Settings::default();
         key.kind
@@ -115,6 +109,80 @@ fn every_setting_of_the_table_has_a_method_that_says_the_same_as_a_flag() {
     let known: Vec<String> = keys::all().map(|(name, _)| name).collect();
     for (name, ..) in ALL {
         assert!(known.iter().any(|own| own == name), "{name} is not in the table of keys");
+    }
+}
+
+/// Has a builder say a setting, other than it is by default.
+fn said(builder: SandboxBuilder, name: &str, key: &Key) -> (SandboxBuilder, &'static str) {
+    if let Some((_, say)) = SandboxBuilder::SWITCHES.iter().find(|(own, _)| *own == name) {
+        let on = key.default == "false";
+        return (say(builder, on), if on { "true" } else { "false" });
+    }
+    let found = ALL.iter().find(|(own, ..)| *own == name);
+    let (_, say, text) = found.unwrap_or_else(|| panic!("no method of the builder says {name}"));
+    (say(builder), text)
+}
+
+#[test]
+fn every_setting_reaches_the_policy() {
+    for (name, key) in keys::all().filter(|(name, _)| name != "network.ask") {
+        let before = SandboxBuilder::default();
+        let before = match name.as_str() {
+            "files.rootfs_write" => before.rootfs("/a"),
+            "limits.swap" => before.memory_limit(1 << 20),
+            "process.run_as" => before.users(["root", "builder:500"]),
+            "gateway.log_contents" => before.gateway_log("/a"),
+            "network.terminate" => before.allow_domain("a.test"),
+            _ => before,
+        };
+        let after = said(before.clone(), &name, key).0;
+        let (before, after) =
+            (before.policy().unwrap(), after.policy().unwrap_or_else(|error| panic!("{name}: {error}")));
+        assert_ne!(before, after, "{name} is lost on the way");
+    }
+}
+
+/// What a policy cannot ask for together: as settings, and as a policy that no settings made.
+#[test]
+fn what_would_not_start_is_not_built() {
+    type Change = fn(&mut kennel_policy::policy::Policy);
+    let cases: &[(&str, Change, &str)] = &[
+        (
+            "[network]\nallow = [\"GET a.test/*\"]\nhttp_proxy_port = 3128",
+            |policy| policy.network.http_proxy_port = Some(3128),
+            "the rule `GET a.test/*`: nothing can be put into requests, or compared with rules, that a proxy of the host's carries\n\
+             help: leave out network.http_proxy_port and network.socks_proxy_port",
+        ),
+        (
+            "[secrets.A]\nfrom = \"env:HOME\"\nhosts = [\"a.test\"]\n[network]\nsocks_proxy_port = 1080",
+            |policy| policy.network.socks_proxy_port = Some(1080),
+            "the secret A: nothing can be put into requests, or compared with rules, that a proxy of the host's carries\n\
+             help: leave out network.http_proxy_port and network.socks_proxy_port",
+        ),
+        (
+            "[network]\nallow = [\"a.test\"]\nparent_proxy = \"socks5://p.test\"",
+            |policy| policy.network.parent_proxy = Some("socks5://p.test".into()),
+            "network.parent_proxy: kennel connects to a parent proxy by plain HTTP; `socks5` is not supported\n\
+             help: write an address such as http://proxy.example.com:3128, or none",
+        ),
+    ];
+    for (text, change, expected) in cases {
+        let built = crate::Sandbox::from_settings_text(text).expect_err(text);
+        assert_eq!(built.to_string(), *expected);
+        assert!(matches!(built, SandboxError::ConfigValidation(_)), "{built:?}");
+        // The same without what makes it one.
+        let lines = text.lines().filter(|line| {
+            !["http_proxy_port", "socks_proxy_port", "parent_proxy"].iter().any(|key| line.starts_with(key))
+        });
+        let text = lines.collect::<Vec<_>>().join("\n");
+        let mut policy = SandboxBuilder::from_settings_text(&text).unwrap().policy().unwrap();
+        kennel_policy::merge::check(&policy).unwrap_or_else(|error| panic!("{text}: {error}"));
+        change(&mut policy);
+        #[cfg(all(target_os = "linux", feature = "network"))]
+        {
+            let job = crate::job::Job::new(policy.into(), vec!["true".into()]);
+            assert_eq!(job.start().expect_err(&text).to_string(), *expected);
+        }
     }
 }
 
@@ -142,7 +210,7 @@ fn any_setting_can_be_said_by_its_name() {
 fn a_profile_means_the_same_as_on_the_command_line() {
     for name in profiles::NAMES {
         let base = Homes::of_this_process().base(std::env::current_dir().unwrap());
-        let flags = Settings { profile: Some(stated(name.to_owned(), "profile")), ..Settings::default() };
+        let flags = Settings { profiles: vec![stated(name.to_owned(), "profile")], ..Settings::default() };
         let expected = merge(Sources::flags(base, flags)).unwrap().policy;
         assert_eq!(SandboxBuilder::default().profile(name).policy().unwrap(), expected, "{name}");
     }

@@ -15,64 +15,80 @@ use std::sync::Arc;
 
 use kennel_linux::holder::{Holder, holder};
 use kennel_linux::network::{NetworkPlan, SocketRole, TaggedSockets};
+use kennel_linux::sandbox::Network;
 use kennel_policy::outcome::{GatewayUse, NetworkUse, Program};
-use kennel_policy::policy::{NetworkMode, Policy, Relay};
+use kennel_policy::policy::{Policy, Relay};
 use kennel_proxy::gateway::Gateway;
-use kennel_proxy::{Gate, Inspector, OpenGate, Transport, Who};
+use kennel_proxy::{Gate, GateSockets, Inspector, OpenGate, Transport, Who};
 
-use super::rules::{self, GateHandle, NetworkError};
-use super::{Published, parents, publish};
-use crate::backend::GatewayMeter;
+use super::rules::{self, GateHandle, NetworkError, Recipe};
+use super::{Published, publish};
 use crate::control::{AskAboutHosts, ControlLines, NetworkControl};
+use crate::network::GatewayMeter;
 
 /// The most providers of a model gateway.
-const MOST_PROVIDERS: u16 = 1024;
+const MAX_PROVIDERS: u16 = 1024;
+
+/// The doors of a sandbox's network, before there is a gate behind them: a sandbox is begun with them.
+#[derive(Debug)]
+pub(crate) struct Doors {
+    /// `None` for a plan.
+    recipe: Option<Recipe>,
+    plan: NetworkPlan,
+    relays: Vec<Relay>,
+    listed: bool,
+    outside: TaggedSockets,
+    shared: TaggedSockets,
+    published: Vec<Published>,
+}
 
 /// The gate of one sandbox.
 #[derive(Debug)]
 pub(crate) struct SandboxNetwork {
     gate: Gate,
-    plan: NetworkPlan,
     /// Ports of this side that are found inside.
     relays: Vec<Relay>,
     /// Whether there are rules about hosts, and not only published ports.
     listed: bool,
-    /// Listeners of this side.
-    outside: TaggedSockets,
-    /// The proxy door of a sandbox without a network of its own.
-    shared: TaggedSockets,
     published: Vec<Published>,
     /// The way to models.
     gateway: Option<Arc<Gateway>>,
     open: Option<OpenGate>,
-    control: Option<ControlLines>,
     failure: Option<String>,
 }
 
-impl SandboxNetwork {
-    /// What such a gate would have made inside. No port is bound for it, so those of this side are not known.
+impl Doors {
+    /// Those of a plan: no port is bound for it, so those of this side are not known.
     pub(crate) fn planned<'e>(
         policy: &Policy,
         environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
-    ) -> Result<Option<NetworkPlan>, NetworkError> {
+    ) -> Result<Option<Doors>, NetworkError> {
         let wanted = &policy.network;
         if !policy.needs_gate() {
             return Ok(None);
         }
-        parents::parents(wanted, environment)?;
+        rules::parents_for(wanted, environment)?;
         let ipv6 = Path::new("/proc/sys/net/ipv6").exists();
-        Ok(Some(inside::network_plan(wanted, providers(policy), ipv6, "", None)))
+        Ok(Some(Doors {
+            recipe: None,
+            plan: inside::network_plan(wanted, providers(policy), ipv6, "", None),
+            relays: Vec::new(),
+            listed: false,
+            outside: TaggedSockets::new(),
+            shared: TaggedSockets::new(),
+            published: Vec::new(),
+        }))
     }
 
-    /// The gate that a policy asks for, if it does. `environment` is the caller's: its own proxy, if it has one,
-    /// is used to get out. `ask` is asked about hosts that no rule speaks of.
+    /// Those that a policy asks for, if it does. `environment` is the caller's: its own proxy, if it has one, is used to get
+    /// out. `ask` is asked about hosts that no rule speaks of.
     pub(crate) fn new<'e>(
         policy: &Policy,
         environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
         ask: Option<&AskAboutHosts>,
-    ) -> Result<Option<SandboxNetwork>, NetworkError> {
+    ) -> Result<Option<Doors>, NetworkError> {
         let wanted = &policy.network;
-        let listed = wanted.mode == NetworkMode::AllowList;
+        let listed = wanted.mode.is_gated();
         if !policy.needs_gate() {
             return Ok(None);
         }
@@ -90,29 +106,48 @@ impl SandboxNetwork {
         let ipv6 = Path::new("/proc/sys/net/ipv6").exists();
         let token = rules::token().map_err(NetworkError::Token)?;
         let plan = inside::network_plan(wanted, providers(policy), ipv6, &token, on_host);
-        let gate = rules::gate(policy, environment, ask, token, own_name(policy), ipv6)?;
-        Ok(Some(SandboxNetwork {
-            gate,
+        let recipe = Recipe::of(policy, environment, ask, token, own_name(policy), ipv6)?;
+        Ok(Some(Doors {
+            recipe: Some(recipe),
             plan,
             relays: wanted.relays.clone(),
             listed,
             outside,
             shared: shared.into_iter().map(|fd| (SocketRole::Proxy, OwnedFd::from(fd))).collect(),
             published,
-            gateway: None,
-            open: None,
-            control: None,
-            failure: None,
         }))
     }
 
-    /// Tells the gate what it reads of requests, and the way to models. Nobody has used it so far.
-    pub(crate) fn tell(&mut self, inspector: Option<Arc<Inspector>>, gateway: Option<Arc<Gateway>>) {
-        self.gateway.clone_from(&gateway);
-        self.gate =
-            self.gate.set_up_again(|settings| (settings.inspect, settings.gateway) = (inspector, gateway));
+    /// Which ports are found where.
+    pub(crate) fn published(&self) -> &[Published] {
+        &self.published
     }
 
+    /// What a sandbox is begun with: what is made inside, and the listeners of this side, to be watched with those from
+    /// inside: the proxy's, for a sandbox without a network of its own, and those of published ports.
+    pub(crate) fn take_network(&mut self) -> Network {
+        Network {
+            plan: std::mem::take(&mut self.plan),
+            outside: std::mem::take(&mut self.outside),
+            shared: std::mem::take(&mut self.shared),
+        }
+    }
+
+    /// The gate behind them, with what it reads of requests, and the way to models. A plan has none.
+    pub(crate) fn into_gate(
+        self,
+        inspector: Option<Arc<Inspector>>,
+        gateway: Option<Arc<Gateway>>,
+    ) -> Option<SandboxNetwork> {
+        let Doors { recipe, relays, listed, published, .. } = self;
+        let mut recipe = recipe?;
+        recipe.read_requests(inspector, gateway.clone());
+        let gate = recipe.gate();
+        Some(SandboxNetwork { gate, relays, listed, published, gateway, open: None, failure: None })
+    }
+}
+
+impl SandboxNetwork {
     /// What was used of the way to models so far.
     pub(crate) fn gateway_use(&self) -> GatewayUse {
         self.gateway.as_ref().map(|gateway| gateway.used()).unwrap_or_default()
@@ -126,15 +161,10 @@ impl SandboxNetwork {
         }
     }
 
-    /// Takes new rules from these lines, from [`Self::follow_control`] on.
-    pub(crate) fn obey(&mut self, lines: ControlLines) {
-        self.control = Some(lines);
-    }
-
-    /// Starts to read new rules. They hold for the first client, and whoever sends them hears of mistakes at once, though the
-    /// gate itself opens only when somebody wants to get out. Starts a thread, so PID 1 has to be there.
-    pub(crate) fn follow_control(&mut self) {
-        if let (Some(lines), Some(control)) = (self.control.take(), self.control()) {
+    /// Starts to read new rules from these lines. They hold for the first client, and whoever sends them hears of mistakes at
+    /// once, though the gate itself opens only when somebody wants to get out. Starts a thread, so PID 1 has to be there.
+    pub(crate) fn follow(&self, lines: ControlLines) {
+        if let Some(control) = self.control() {
             lines.follow(control);
         }
     }
@@ -142,16 +172,6 @@ impl SandboxNetwork {
     /// Handle to change the rules; `None` without rules.
     pub(crate) fn control(&self) -> Option<NetworkControl> {
         self.listed.then(|| NetworkControl::new(GateHandle(self.gate.clone())))
-    }
-
-    pub(crate) fn take_plan(&mut self) -> NetworkPlan {
-        std::mem::take(&mut self.plan)
-    }
-
-    /// The listeners of this side, to be watched with those from inside: the proxy's, for a sandbox without a network
-    /// of its own, and those of published ports.
-    pub(crate) fn take_outside(&mut self) -> (TaggedSockets, TaggedSockets) {
-        (std::mem::take(&mut self.shared), std::mem::take(&mut self.outside))
     }
 
     /// Which ports are found where.
@@ -170,33 +190,13 @@ impl SandboxNetwork {
             let Holder { name, pid } = holder(init, protocol, address)?;
             Some(Program { name, pid })
         });
-        let mut doors =
-            kennel_proxy::GateSockets { who: Some(who), alone, ..kennel_proxy::GateSockets::default() };
-        let mut connectors = Vec::new();
-        for (role, socket) in sockets {
-            match role {
-                SocketRole::Proxy => doors.proxy.push(socket),
-                SocketRole::Transparent => doors.transparent.push(socket),
-                SocketRole::DnsUdp => doors.dns_udp.push(socket),
-                SocketRole::DnsTcp => doors.dns_tcp.push(socket),
-                SocketRole::Connector => connectors.push(socket),
-                SocketRole::MeetingPlace => {
-                    doors.inside.extend(connectors.pop().map(|connector| (connector, socket)));
-                }
-                SocketRole::Gateway { provider } => doors.gateway.push((socket, provider.into())),
-                SocketRole::Published { inside } => doors.published.push((socket, inside)),
-                SocketRole::Relay { port } => {
-                    let relay = self.relays.iter().find(|relay| relay.port == port);
-                    let greeting = relay.map(|relay| relay.greeting.expose().to_vec());
-                    doors.relays.extend(greeting.map(|greeting| (socket, port, greeting)));
-                }
-            }
-        }
+        let greetings = self.relays.iter().map(|relay| (relay.port, relay.greeting.expose().to_vec()));
+        let sockets = GateSockets { sockets, greetings: greetings.collect(), who: Some(who), alone };
         let opened = match alone {
-            true => self.gate.open(doors),
+            true => self.gate.open(sockets),
             // The caller may be in a runtime of its own, in which the gate's could not be given up if something fails.
             false => std::thread::scope(|scope| {
-                let opening = scope.spawn(|| self.gate.open(doors));
+                let opening = scope.spawn(|| self.gate.open(sockets));
                 opening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             }),
         };
@@ -215,7 +215,7 @@ impl SandboxNetwork {
 
 /// How many providers the way to models leads to. More than a policy has, and than there are ports for.
 fn providers(policy: &Policy) -> u16 {
-    u16::try_from(policy.gateway.providers.len()).unwrap_or(u16::MAX).min(MOST_PROVIDERS)
+    u16::try_from(policy.gateway.providers.len()).unwrap_or(u16::MAX).min(MAX_PROVIDERS)
 }
 
 /// What the inside takes itself for.

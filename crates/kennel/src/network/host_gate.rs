@@ -9,18 +9,20 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 #[cfg(unix)]
 use std::sync::Arc;
+use std::sync::OnceLock;
 
 use kennel_policy::environment::DefaultVariable;
+use kennel_policy::listeners::SocketRole;
 #[cfg(unix)]
 use kennel_policy::outcome::GatewayUse;
 use kennel_policy::outcome::NetworkUse;
-use kennel_policy::policy::{NetworkMode, NetworkPolicy, Policy};
+use kennel_policy::policy::{NetworkPolicy, Policy};
 #[cfg(unix)]
 use kennel_proxy::gateway::Gateway;
 use kennel_proxy::{Gate, GateSockets, OpenGate, Socket};
 
-use super::rules::{self, GateHandle, NetworkError};
-use super::{Published, parents, publish, variables};
+use super::rules::{self, GateHandle, NetworkError, Recipe};
+use super::{Published, publish, variables};
 use crate::control::{AskAboutHosts, ControlLines, NetworkControl};
 #[cfg(unix)]
 use crate::secrets::{self, SandboxSecrets};
@@ -42,29 +44,32 @@ pub(crate) struct HostGate {
 /// The gate, and what it serves.
 #[derive(Debug)]
 struct Proxy {
-    gate: Gate,
-    listeners: Vec<Socket>,
-    /// The way to models, and its listeners.
+    recipe: Recipe,
+    /// Made with the first client, or with the first who wants to change its rules.
+    gate: OnceLock<Gate>,
+    listeners: Vec<(SocketRole, Socket)>,
+    /// The model gateway.
     #[cfg(unix)]
     gateway: Option<Arc<Gateway>>,
-    #[cfg(unix)]
-    providers: Vec<(Socket, usize)>,
     open: Option<OpenGate>,
     failure: Option<String>,
 }
 
 impl Proxy {
-    fn new(gate: Gate, listeners: Vec<Socket>) -> Proxy {
+    fn new(recipe: Recipe, listeners: Vec<Socket>) -> Proxy {
         Proxy {
-            gate,
-            listeners,
+            recipe,
+            gate: OnceLock::new(),
+            listeners: listeners.into_iter().map(|listener| (SocketRole::Proxy, listener)).collect(),
             #[cfg(unix)]
             gateway: None,
-            #[cfg(unix)]
-            providers: Vec::new(),
             open: None,
             failure: None,
         }
+    }
+
+    fn gate(&self) -> &Gate {
+        self.gate.get_or_init(|| self.recipe.clone().gate())
     }
 }
 
@@ -82,16 +87,16 @@ impl HostGate {
         let mut made = HostGate {
             proxy: None,
             published,
-            listed: wanted.mode == NetworkMode::AllowList,
+            listed: wanted.mode.is_gated(),
             ports: relayed(wanted)?,
             variables: Vec::new(),
             defaults: Vec::new(),
         };
-        if wanted.mode != NetworkMode::AllowList {
+        if !wanted.mode.is_gated() {
             return Ok(made);
         }
         if !bind {
-            parents::parents(wanted, environment).map_err(NetworkError::from)?;
+            rules::parents_for(wanted, environment)?;
             return Ok(made);
         }
         let (port, listeners) = publish::free_port()
@@ -100,9 +105,9 @@ impl HostGate {
         let token = rules::token().map_err(NetworkError::Token)?;
         (made.variables, made.defaults) =
             (variables::variables(wanted, &token, port), variables::ssh_variables());
-        let gate = rules::gate(policy, environment, ask, token, "localhost".into(), true)?;
+        let recipe = Recipe::of(policy, environment, ask, token, "localhost".into(), true)?;
         made.ports.push(port);
-        made.proxy = Some(Proxy::new(gate, listeners));
+        made.proxy = Some(Proxy::new(recipe, listeners));
         Ok(made)
     }
 
@@ -117,14 +122,15 @@ impl HostGate {
     ) -> Result<SandboxSecrets> {
         let mut ports = Vec::new();
         let mut providers = Vec::new();
-        for (number, provider) in policy.gateway.providers.iter().enumerate() {
+        for (number, provider) in (0..).zip(&policy.gateway.providers) {
             let (port, listeners) = publish::free_port()
                 .map_err(|(address, error)| {
                     format!("listening on {address} for the gateway to {}: {error}", provider.name)
                 })
                 .map_err(|text| SandboxError::Setup(text.into()))?;
             ports.push(port);
-            providers.extend(listeners.into_iter().map(|listener| (listener, number)));
+            let role = SocketRole::Gateway { provider: number };
+            providers.extend(listeners.into_iter().map(|listener| (role, listener)));
         }
         let address = |number: usize| format!("http://127.0.0.1:{}", ports.get(number).copied().unwrap_or(0));
         let mut found = secrets::read(policy, environment, folder, address)?;
@@ -132,15 +138,14 @@ impl HostGate {
             Some(proxy) => proxy,
             None => {
                 let token = rules::token().map_err(NetworkError::Token)?;
-                let gate = rules::gate(policy, environment.clone(), None, token, "localhost".into(), true)?;
-                Proxy::new(gate, Vec::new())
+                let recipe = Recipe::of(policy, environment.clone(), None, token, "localhost".into(), true)?;
+                Proxy::new(recipe, Vec::new())
             }
         };
         let (inspect, gateway) = (found.inspector.take(), found.gateway.take());
         proxy.gateway.clone_from(&gateway);
-        proxy.providers = providers;
-        proxy.gate =
-            proxy.gate.set_up_again(|settings| (settings.inspect, settings.gateway) = (inspect, gateway));
+        proxy.listeners.extend(providers);
+        proxy.recipe.read_requests(inspect, gateway);
         self.proxy = Some(proxy);
         self.ports.extend(ports);
         self.variables.append(&mut found.variables);
@@ -157,16 +162,11 @@ impl HostGate {
     /// Starts to serve, in a thread. `alone` says that this process has no other gate, and needs few descriptors itself.
     pub(crate) fn open(&mut self, alone: bool) {
         let Some(proxy) = &mut self.proxy else { return };
-        let sockets = GateSockets {
-            proxy: std::mem::take(&mut proxy.listeners),
-            #[cfg(unix)]
-            gateway: std::mem::take(&mut proxy.providers),
-            alone,
-            ..GateSockets::default()
-        };
+        let sockets =
+            GateSockets { sockets: std::mem::take(&mut proxy.listeners), alone, ..GateSockets::default() };
         // The caller may be in a runtime of its own, in which the gate's could not be given up if something fails.
         let opened = std::thread::scope(|scope| {
-            let opening = scope.spawn(|| proxy.gate.open(sockets));
+            let opening = scope.spawn(|| proxy.gate().open(sockets));
             opening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
         match opened {
@@ -188,7 +188,7 @@ impl HostGate {
         self.proxy
             .as_ref()
             .filter(|_| self.listed)
-            .map(|proxy| NetworkControl::new(GateHandle(proxy.gate.clone())))
+            .map(|proxy| NetworkControl::new(GateHandle(proxy.gate().clone())))
     }
 
     /// Ports of the host's loopback that the command may connect to.
@@ -210,7 +210,7 @@ impl HostGate {
     /// What was decided.
     pub(crate) fn used(&self, advice: &str) -> NetworkUse {
         let proxy = self.proxy.as_ref();
-        proxy.map(|proxy| rules::used(&proxy.gate, proxy.failure.as_deref(), advice)).unwrap_or_default()
+        proxy.map(|proxy| rules::used(proxy.gate(), proxy.failure.as_deref(), advice)).unwrap_or_default()
     }
 }
 
@@ -267,7 +267,7 @@ mod tests {
 
     fn listed(rules: &[&str]) -> Policy {
         let mut policy = Policy::default();
-        policy.network.mode = NetworkMode::AllowList;
+        policy.network.mode = kennel_policy::policy::NetworkMode::AllowList;
         policy.network.allow =
             rules.iter().map(|rule| HostRule::parse(rule, ListKind::Allow).expect("a rule")).collect();
         policy
@@ -367,6 +367,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("macos/gate-has-a-token")]
     fn an_allowed_host_is_reached_with_the_token_and_nothing_without_it() {
         let server = TcpListener::bind("127.0.0.1:0").expect("a port");
         let to = format!("127.0.0.1:{}", server.local_addr().expect("bound").port());
@@ -405,6 +406,7 @@ mod tests {
     }
 
     #[test]
+    #[kennel_claim::claim("macos/gate-has-a-token")]
     fn both_families_of_the_port_are_the_gates() {
         let gate = gate(&listed(&[])).expect("a gate");
         let port = gate.ports()[0];
@@ -455,6 +457,7 @@ mod tests {
             key: Some(SecretSource::Value(b"sk-ant-api03-never-seen-inside".to_vec())),
             upstream: "https://127.0.0.1:1".into(),
             models: Vec::new(),
+            members: Vec::new(),
             budget: Budget::default(),
             variables: Vec::new(),
             origin: Origin("--gateway".into()),

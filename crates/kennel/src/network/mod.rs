@@ -1,5 +1,10 @@
 //! The network of a sandbox. Where it is filtered there is a gate on this side, which feature `network` brings.
 
+#[cfg_attr(
+    not(all(any(target_os = "linux", target_os = "macos", windows), feature = "network")),
+    expect(dead_code, reason = "what is said to a gate, where there is none")
+)]
+pub mod control;
 #[cfg(all(target_os = "linux", feature = "network"))]
 mod gate;
 // On Linux its tests alone are run.
@@ -16,8 +21,10 @@ mod rules;
 #[cfg(all(any(target_os = "linux", target_os = "macos", windows), feature = "network"))]
 mod variables;
 
+use kennel_policy::outcome::GatewayUse;
+
 #[cfg(all(target_os = "linux", feature = "network"))]
-pub(crate) use gate::{SandboxNetwork, gateway_port};
+pub(crate) use gate::{Doors, SandboxNetwork, gateway_port};
 #[cfg(all(any(target_os = "macos", windows), feature = "network"))]
 pub(crate) use host_gate::HostGate;
 #[cfg(not(all(any(target_os = "linux", target_os = "macos", windows), feature = "network")))]
@@ -25,9 +32,12 @@ pub(crate) use no_gate::GateHandle;
 #[cfg(all(any(target_os = "macos", windows), not(feature = "network")))]
 pub(crate) use no_gate::HostGate;
 #[cfg(all(target_os = "linux", not(feature = "network")))]
-pub(crate) use no_gate::SandboxNetwork;
+pub(crate) use no_gate::{Doors, SandboxNetwork};
 #[cfg(all(any(target_os = "linux", target_os = "macos", windows), feature = "network"))]
 pub(crate) use rules::GateHandle;
+
+/// Tells what was used of the model gateway.
+pub(crate) type GatewayMeter = Box<dyn Fn() -> GatewayUse + Send + Sync>;
 
 /// A port of the inside, and where it is found on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

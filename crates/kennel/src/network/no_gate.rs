@@ -19,56 +19,64 @@ impl GateHandle {
 }
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::SandboxNetwork;
+pub(crate) use linux::{Doors, SandboxNetwork};
 
 #[cfg(target_os = "linux")]
 mod linux {
     use std::convert::Infallible;
     use std::ffi::OsStr;
 
-    use kennel_linux::network::{NetworkPlan, TaggedSockets};
+    use kennel_linux::network::TaggedSockets;
+    use kennel_linux::sandbox::Network;
     use kennel_policy::outcome::{GatewayUse, NetworkUse};
     use kennel_policy::policy::Policy;
 
     use crate::network::Published;
     use crate::{AskAboutHosts, ControlLines, NetworkControl, Result, SandboxError};
 
+    /// The doors of a network, which nobody has.
+    #[derive(Debug)]
+    pub(crate) struct Doors(Infallible);
+
     /// The gate of one sandbox, which nobody has.
     #[derive(Debug)]
     pub(crate) struct SandboxNetwork(Infallible);
 
-    impl SandboxNetwork {
+    impl Doors {
         pub(crate) fn planned<'e>(
             policy: &Policy,
             environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
-        ) -> Result<Option<NetworkPlan>> {
-            SandboxNetwork::new(policy, environment, None).map(|_| None)
+        ) -> Result<Option<Doors>> {
+            Doors::new(policy, environment, None)
         }
 
         pub(crate) fn new<'e>(
             policy: &Policy,
             _: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
             _: Option<&AskAboutHosts>,
-        ) -> Result<Option<SandboxNetwork>> {
+        ) -> Result<Option<Doors>> {
             if !policy.needs_gate() {
                 return Ok(None);
             }
             Err(SandboxError::ConfigValidation(super::LACKING.into()))
         }
 
-        pub(crate) fn obey(&mut self, _: ControlLines) {
+        pub(crate) fn published(&self) -> &[Published] {
             match self.0 {}
         }
-        pub(crate) fn follow_control(&mut self) {
+        pub(crate) fn take_network(&mut self) -> Network {
+            match self.0 {}
+        }
+        pub(crate) fn into_gate(self) -> Option<SandboxNetwork> {
+            match self.0 {}
+        }
+    }
+
+    impl SandboxNetwork {
+        pub(crate) fn follow(&self, _: ControlLines) {
             match self.0 {}
         }
         pub(crate) fn control(&self) -> Option<NetworkControl> {
-            match self.0 {}
-        }
-        pub(crate) fn take_plan(&mut self) -> NetworkPlan {
-            match self.0 {}
-        }
-        pub(crate) fn take_outside(&mut self) -> (TaggedSockets, TaggedSockets) {
             match self.0 {}
         }
         pub(crate) fn published(&self) -> &[Published] {
@@ -83,7 +91,7 @@ mod linux {
         pub(crate) fn gateway_use(&self) -> GatewayUse {
             match self.0 {}
         }
-        pub(crate) fn gateway_meter(&self) -> crate::backend::GatewayMeter {
+        pub(crate) fn gateway_meter(&self) -> crate::network::GatewayMeter {
             match self.0 {}
         }
     }

@@ -2,13 +2,9 @@
 
 use std::ffi::OsStr;
 
+pub(crate) use kennel_policy::merge::Contradiction as ParentError;
 use kennel_policy::policy::{NetworkPolicy, ProxyAddress};
-use kennel_proxy::{Bypass, ParentProxies, ParentProxy, ParentProxyError};
-
-/// Why the policy's proxy is none.
-#[derive(Debug, thiserror::Error)]
-#[error("network.parent_proxy: {0}\nhelp: write an address such as http://proxy.example.com:3128, or none")]
-pub(crate) struct ParentError(#[from] ParentProxyError);
+use kennel_proxy::{Bypass, ParentProxies, ParentProxy};
 
 /// The proxies that the gate goes out by. A variable that names a proxy which the gate cannot speak to is passed over,
 /// as programs do with it; a setting that does is an error.

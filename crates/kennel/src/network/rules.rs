@@ -6,8 +6,12 @@ use std::time::Duration;
 
 use kennel_policy::domain::HostRule;
 use kennel_policy::outcome::{NetworkDecision, NetworkUse};
-use kennel_policy::policy::Policy;
-use kennel_proxy::{Answer, Ask, Credentials, External, Gate, Question, Rules, Settings, Unlisted};
+use kennel_policy::policy::{NetworkMode, NetworkPolicy, Policy};
+use kennel_proxy::{
+    Answer, Ask, Credentials, External, Gate, ParentProxies, Question, Rules, Settings, Unlisted,
+};
+#[cfg(unix)]
+use kennel_proxy::{Inspector, gateway::Gateway};
 
 use super::{parents, publish};
 use crate::SandboxError;
@@ -23,6 +27,12 @@ pub(crate) enum NetworkError {
     Publish(#[from] publish::PublishError),
     #[error(transparent)]
     Parent(#[from] parents::ParentError),
+    #[error(
+        "network mode `public` cannot be used behind a proxy (HTTP_PROXY, HTTPS_PROXY): the proxy looks names up, so that kennel \
+         cannot tell which addresses they lead to\n\
+         help: --parent-proxy none, if this host reaches the internet without it; or --net allow-list"
+    )]
+    PublicByProxy,
 }
 
 impl From<NetworkError> for SandboxError {
@@ -56,35 +66,71 @@ fn asking(ask: &AskAboutHosts) -> Ask {
     })
 }
 
-/// A gate with the rules of a policy. `environment` is the caller's: its own proxy, if it has one, is used to get out. `ask`
-/// is asked about hosts that no rule covers, and clients have to know `token`.
-pub(crate) fn gate<'e>(
-    policy: &Policy,
+/// The proxies that the gate goes out by, where the policy can have any.
+pub(super) fn parents_for<'e>(
+    wanted: &NetworkPolicy,
     environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
-    ask: Option<&AskAboutHosts>,
-    token: String,
-    own_name: String,
-    ipv6: bool,
-) -> Result<Gate, NetworkError> {
-    let wanted = &policy.network;
-    let mut settings = Settings {
-        credentials: Some(Credentials { user: "kennel".into(), password: token }),
-        parents: parents::parents(wanted, environment)?,
-        external: External { http: wanted.http_proxy_port, socks: wanted.socks_proxy_port },
-        ask: ask.map(asking),
-        own_name: Some(own_name),
-        ipv6,
-        ..Settings::default()
-    };
-    // A year is as good as for ever, and adds to any clock.
-    settings.times.ask = wanted.ask_timeout.unwrap_or(Duration::from_secs(365 * 24 * 3600));
-    let mut rules = Rules::new(wanted.allow.clone(), wanted.deny.clone());
-    rules.allow_sni_mismatch = wanted.allow_sni_mismatch;
-    rules.allow_ech = wanted.allow_ech;
-    if ask.is_some() {
-        rules.unlisted = Unlisted::Ask;
+) -> Result<ParentProxies, NetworkError> {
+    let parents = parents::parents(wanted, environment)?;
+    let any = parents.http.is_some() || parents.https.is_some();
+    if any && wanted.mode == NetworkMode::Public {
+        return Err(NetworkError::PublicByProxy);
     }
-    Ok(Gate::new(rules, settings))
+    Ok(parents)
+}
+
+/// All that a gate is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Recipe {
+    rules: Rules,
+    settings: Settings,
+}
+
+impl Recipe {
+    /// The rules of a policy. `environment` is the caller's: its own proxy, if it has one, is used to get out. `ask` is asked
+    /// about hosts that no rule covers, and clients have to know `token`.
+    pub(crate) fn of<'e>(
+        policy: &Policy,
+        environment: impl Iterator<Item = (&'e OsStr, &'e OsStr)>,
+        ask: Option<&AskAboutHosts>,
+        token: String,
+        own_name: String,
+        ipv6: bool,
+    ) -> Result<Recipe, NetworkError> {
+        let wanted = &policy.network;
+        let parents = parents_for(wanted, environment)?;
+        let mut settings = Settings {
+            credentials: Some(Credentials { user: "kennel".into(), password: token }),
+            parents,
+            external: External { http: wanted.http_proxy_port, socks: wanted.socks_proxy_port },
+            ask: ask.map(asking),
+            own_name: Some(own_name),
+            ipv6,
+            ..Settings::default()
+        };
+        // A year is as good as for ever, and adds to any clock.
+        settings.times.ask = wanted.ask_timeout.unwrap_or(Duration::from_secs(365 * 24 * 3600));
+        let mut rules = Rules::new(wanted.allow.clone(), wanted.deny.clone());
+        rules.allow_sni_mismatch = wanted.allow_sni_mismatch;
+        rules.allow_ech = wanted.allow_ech;
+        if wanted.mode == NetworkMode::Public {
+            rules.unlisted = Unlisted::Public;
+        } else if ask.is_some() {
+            rules.unlisted = Unlisted::Ask;
+        }
+        Ok(Recipe { rules, settings })
+    }
+
+    /// With what the gate reads of requests, and the way to models.
+    #[cfg(unix)]
+    pub(crate) fn read_requests(&mut self, inspector: Option<Arc<Inspector>>, gateway: Option<Arc<Gateway>>) {
+        (self.settings.inspect, self.settings.gateway) = (inspector, gateway);
+    }
+
+    /// The gate.
+    pub(crate) fn gate(self) -> Gate {
+        Gate::new(self.rules, self.settings)
+    }
 }
 
 /// Every decision, in the order in which they were first made, and what was blocked, for a person.
@@ -99,7 +145,7 @@ pub(crate) fn used(gate: &Gate, failure: Option<&str>, advice: &str) -> NetworkU
     };
     NetworkUse {
         decisions: gate.records().into_iter().map(decision).collect(),
-        more: gate.unkept(),
+        more: gate.dropped_records(),
         blocked: match failure {
             Some(failure) => format!("{failure}\n"),
             None => gate.summary_advising(advice),

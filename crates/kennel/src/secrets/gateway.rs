@@ -1,7 +1,6 @@
 //! The model gateway of a policy, and the variables that lead clients inside to it.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,8 +9,8 @@ use kennel_policy::gateway::{Api, GatewayPolicy, ProviderRule};
 use kennel_policy::secrets::SecretSource;
 use kennel_proxy::Roots;
 use kennel_proxy::gateway::{Gateway, GatewaySettings, Prices, Provider};
-use rustix::fs::{Mode, OFlags};
 
+use super::held::WriteRoots;
 use super::{ProviderKey, SecretError};
 
 /// The gateway of a policy that has one.
@@ -19,6 +18,7 @@ pub(super) fn gateway(
     policy: &GatewayPolicy,
     keys: &[ProviderKey],
     roots: &Arc<Roots>,
+    write_roots: &WriteRoots,
 ) -> Result<Option<Arc<Gateway>>, SecretError> {
     if policy.providers.is_empty() {
         return Ok(None);
@@ -27,7 +27,7 @@ pub(super) fn gateway(
         Provider::of_rule(rule, key.token.clone(), key.key.clone())
     };
     let providers = policy.providers.iter().zip(keys).map(provider).collect::<Result<_, _>>()?;
-    let log = policy.log.as_deref().map(log).transpose()?;
+    let log = policy.log.as_deref().map(|path| log(write_roots, path)).transpose()?;
     Ok(Some(Arc::new(Gateway::new(GatewaySettings {
         providers,
         roots: Arc::clone(roots),
@@ -39,18 +39,9 @@ pub(super) fn gateway(
 }
 
 /// Opened before the command runs, which might put something else there; and an earlier one may have put a link.
-fn log(path: &Path) -> Result<Box<dyn Write + Send>, SecretError> {
+fn log(write_roots: &WriteRoots, path: &Path) -> Result<Box<dyn Write + Send>, SecretError> {
     let failed = |why: io::Error| SecretError::Log { path: path.to_path_buf(), why };
-    let flags = OFlags::WRONLY
-        | OFlags::APPEND
-        | OFlags::CREATE
-        | OFlags::NOFOLLOW
-        | OFlags::NONBLOCK
-        | OFlags::CLOEXEC
-        | OFlags::NOCTTY;
-    let file =
-        rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|error| failed(error.into()))?;
-    let file = File::from(file);
+    let file = write_roots.append(path).map_err(failed)?;
     if !file.metadata().map_err(failed)?.is_file() {
         return Err(failed(io::Error::other("not a regular file")));
     }
@@ -74,10 +65,7 @@ pub(super) fn variables(
     let mut all = Variables::default();
     let mut served: Vec<Api> = Vec::new();
     for (number, (rule, key)) in policy.providers.iter().zip(keys).enumerate() {
-        let mut base = address(number);
-        if rule.api == Api::OpenAi {
-            base.push_str("/v1");
-        }
+        let base = address(number) + rule.api.base_path();
         let source = match &rule.key {
             Some(SecretSource::Env(name)) => Some(name.clone()),
             _ => None,
@@ -97,10 +85,8 @@ pub(super) fn variables(
             // A client that found another one first would send that.
             let others = known.iter().map(OsString::from).filter(|name| !holders.contains(name));
             all.unset.extend(others);
-            if rule.api == Api::Anthropic {
-                // Claude Code leaves its search for tools out where the address is not Anthropic's.
-                all.set.push(("ENABLE_TOOL_SEARCH".into(), "true".into()));
-            }
+            let more = rule.api.more_variables().iter();
+            all.set.extend(more.map(|(name, value)| (name.into(), value.into())));
         }
         all.set.extend(holders.into_iter().map(|name| (name, key.token.clone().into())));
         served.push(rule.api);
@@ -108,9 +94,8 @@ pub(super) fn variables(
     all
 }
 
-/// Ollama on a computer of one's own wants no key.
 fn key_is_wanted(rule: &ProviderRule) -> bool {
-    rule.key.is_some() || rule.api != Api::Ollama
+    rule.key.is_some() || rule.api.needs_key()
 }
 
 #[cfg(test)]
@@ -127,6 +112,7 @@ mod tests {
             key: key.map(|name| SecretSource::Env(name.into())),
             upstream: "https://a.test".into(),
             models: Vec::new(),
+            members: Vec::new(),
             budget: Budget::default(),
             variables: Vec::new(),
             origin: Origin("--gateway".into()),

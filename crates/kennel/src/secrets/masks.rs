@@ -1,6 +1,5 @@
-//! What masked files show: the host's file with stand-ins in the place of real values.
+//! What masked files show: the secret's place in the host's file, with the stand-in; and the rest of it where the policy says so.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -9,19 +8,20 @@ use std::time::Instant;
 use kennel_policy::policy::Policy;
 use kennel_policy::secrets::{SecretMode, SecretRule};
 use kennel_proxy::secrets::Replacements;
-use rustix::fs::{Mode, OFlags};
 use zeroize::Zeroizing;
 
-use super::SecretError;
+use super::held::WriteRoots;
 use super::parts::Found;
 use super::source::LONGEST;
+use super::{SecretError, place};
 
 /// The largest file that is masked.
-const MOST: u64 = 1 << 20;
+const MAX: u64 = 1 << 20;
 
 /// What each masked file shows.
 pub(super) fn masked(
     policy: &Policy,
+    roots: &WriteRoots,
     found: &[Found<'_>],
     replacements: &Replacements,
 ) -> Result<Vec<(PathBuf, Vec<u8>)>, SecretError> {
@@ -49,7 +49,7 @@ pub(super) fn masked(
             why: why.to_string(),
         };
         // One that is not there stays away.
-        let Some(contents) = contents(path).map_err(failed)? else { continue };
+        let Some(contents) = contents(roots, path).map_err(failed)? else { continue };
         let (mut text, replaced) = replacements.in_text(&contents);
         if replaced == 0 || first.rule.mode == SecretMode::Inject {
             text = match first.rule.mode {
@@ -59,24 +59,32 @@ pub(super) fn masked(
             if contents.ends_with(b"\n") {
                 text.push(b'\n');
             }
+        } else if !shows_rest(first.rule, path) {
+            let stand_ins: Vec<&str> = found.iter().flat_map(Found::stand_ins).collect();
+            text = place::of(&text, &stand_ins);
         }
         shown.push((path.to_path_buf(), text));
     }
     Ok(shown)
 }
 
-pub(super) fn contents(path: &Path) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let file = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(file) => File::from(file),
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Ok(None),
-        Err(error) => return Err(error.into()),
+fn shows_rest(rule: &SecretRule, path: &Path) -> bool {
+    rule.files.iter().any(|file| file.path == path && file.rest)
+}
+
+pub(super) fn contents(roots: &WriteRoots, path: &Path) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+    let file = match roots.open(path) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
     };
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
-    if found.len() > MOST {
+    if found.len() > MAX {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     let room = usize::try_from(found.len()).unwrap_or(0) + 4096;

@@ -4,10 +4,12 @@
 //! the gate's [`Inspector`] and [`Gateway`] hold for as long as the sandbox runs.
 
 mod gateway;
+mod held;
 mod java;
 mod masks;
 pub(crate) mod memory;
 mod parts;
+mod place;
 mod program;
 mod source;
 mod trust;
@@ -18,7 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kennel_policy::gateway::ProviderRule;
-use kennel_policy::policy::{NetworkMode, Policy};
+use kennel_policy::merge::Contradiction;
+use kennel_policy::policy::Policy;
 #[cfg(target_os = "linux")]
 use kennel_policy::secret_files::{SYSTEM_BUNDLES, SYSTEM_JAVA_STORES};
 use kennel_policy::secrets::{SecretMode, SecretRule, SecretSource};
@@ -30,6 +33,7 @@ use kennel_proxy::{Authority, AuthorityError, Inspect, Inspector, Roots, RootsEr
 
 use crate::SandboxError;
 use crate::error::Cause;
+use held::WriteRoots;
 use parts::Found;
 use source::{Reader, SourceError};
 pub(crate) use trust::{BUNDLE, JAVA_STORE};
@@ -49,20 +53,8 @@ pub(crate) enum SecretError {
     Parts { name: String, why: MaskError },
     #[error("masking {} for the secret {name}: {why}\nhelp: name a regular file of at most 1 MiB", path.display())]
     File { name: String, path: PathBuf, why: String },
-    #[error(
-        "the secret {0}: nothing can put it into requests, because this sandbox uses the host's network\n\
-         help: use an allow list of hosts (`network.allow`), or `mode = \"inject\"`"
-    )]
-    HostNetwork(String),
-    #[error(
-        "the gateway to {0} requires a network of the sandbox's own\nhelp: leave out `network.mode = \"host\"`"
-    )]
-    GatewayOnHost(String),
-    #[error(
-        "{0}: nothing can be put into requests, or compared with rules, that a proxy of the host's carries\n\
-         help: leave out network.http_proxy_port and network.socks_proxy_port"
-    )]
-    ExternalProxy(String),
+    #[error(transparent)]
+    Contradiction(#[from] Contradiction),
     #[error("preparing the sandbox's certificate: {0}")]
     Authority(#[from] AuthorityError),
     #[error("reading the certificate authority {}: {why}\nhelp: name a certificate and its key, both in PEM", path.display())]
@@ -80,9 +72,7 @@ pub(crate) enum SecretError {
 impl From<SecretError> for SandboxError {
     fn from(error: SecretError) -> SandboxError {
         match error {
-            SecretError::HostNetwork(_) | SecretError::GatewayOnHost(_) | SecretError::ExternalProxy(_) => {
-                SandboxError::ConfigValidation(Cause::of(error))
-            }
+            SecretError::Contradiction(error) => SandboxError::ConfigValidation(Cause::of(error)),
             error => SandboxError::Setup(Cause::of(error)),
         }
     }
@@ -132,28 +122,9 @@ pub(crate) fn are_wanted(policy: &Policy) -> bool {
     !policy.secrets.is_empty() || policy.reads_requests()
 }
 
-/// Says what cannot be, before anything is read.
+/// Says what cannot be, before anything is read. Merging says it too; this is for policies that were made elsewhere.
 pub(crate) fn check(policy: &Policy) -> Result<(), SecretError> {
-    let network = &policy.network;
-    if network.http_proxy_port.is_some() || network.socks_proxy_port.is_some() {
-        // Under srt's settings a stand-in is only worth nothing then, as it is there.
-        let swapped = |rule: &&SecretRule| rule.mode == SecretMode::Swap && !rule.swap_in.others;
-        let rule = network.http.first().map(|rule| format!("the rule `{rule}`"));
-        let secret = policy.secrets.iter().find(swapped).map(|secret| format!("the secret {}", secret.name));
-        if let Some(what) = rule.or(secret) {
-            return Err(SecretError::ExternalProxy(what));
-        }
-    }
-    if network.mode != NetworkMode::Host {
-        return Ok(());
-    }
-    if let Some(secret) = policy.secrets.iter().find(|secret| secret.mode == SecretMode::Swap) {
-        return Err(SecretError::HostNetwork(secret.name.clone()));
-    }
-    match policy.gateway.providers.first() {
-        Some(provider) => Err(SecretError::GatewayOnHost(provider.name.clone())),
-        None => Ok(()),
-    }
+    Ok(kennel_policy::merge::check(policy)?)
 }
 
 /// Reads what a policy names and prepares all that depends on it. `folder` is where files of kennel's own are inside,
@@ -165,7 +136,7 @@ pub(crate) fn read<'e>(
     gateway_address: impl Fn(usize) -> String,
 ) -> Result<SandboxSecrets, SecretError> {
     let variable = |name: &OsStr| environment.clone().find(|(own, _)| *own == name).map(|(_, value)| value);
-    let reader = Reader { variable, keep_fds: &policy.process.keep_fds };
+    let reader = Reader { variable, keep_fds: &policy.process.keep_fds, roots: WriteRoots::of(policy) };
     let secrets =
         policy.secrets.iter().map(|rule| parts::find(&reader, rule)).collect::<Result<Vec<_>, _>>()?;
     let keys = policy
@@ -177,7 +148,7 @@ pub(crate) fn read<'e>(
     let swaps: Vec<Swap> = secrets.iter().flat_map(Found::swaps).collect();
     let all = Arc::new(replacements(&[swaps.clone(), of_providers(policy, &keys)].concat())?);
     let mut made = SandboxSecrets {
-        masked: masks::masked(policy, &secrets, &all)?,
+        masked: masks::masked(policy, &reader.roots, &secrets, &all)?,
         without_secrets: without(all),
         ..SandboxSecrets::default()
     };
@@ -199,7 +170,7 @@ pub(crate) fn read<'e>(
     let roots = Arc::new(Roots::load(&policy.network.tls.extra_ca, environment.clone())?);
     if policy.terminates_tls() {
         let own = Arc::new(match &policy.network.tls.authority {
-            Some(files) => parts::authority(files)?,
+            Some(files) => parts::authority(&reader.roots, files)?,
             None => Authority::new()?,
         });
         let bundle = roots.pem_with(&own);
@@ -219,12 +190,15 @@ pub(crate) fn read<'e>(
         made.files.push((BUNDLE, bundle.into_bytes()));
         authority = Some(own);
     }
-    made.gateway = gateway::gateway(&policy.gateway, &keys, &roots)?;
+    made.gateway = gateway::gateway(&policy.gateway, &keys, &roots, &reader.roots)?;
     let gateway::Variables { set, unset } = gateway::variables(&policy.gateway, &keys, gateway_address);
     made.variables.extend(set);
     made.unset.extend(unset);
     if policy.inspects() {
         let (network, tls) = (&policy.network, &policy.network.tls);
+        // A secret key of AWS signs and is never sent: its stand-in stays what it is, wherever it stands as text.
+        let signs = |swap: &Swap| tls.aws.pairs.iter().any(|pair| pair.secret_access_key == swap.name);
+        let swaps = swaps.into_iter().filter(|swap| !signs(swap)).collect();
         made.inspector = Some(Arc::new(Inspector::new(Inspect {
             swaps,
             http: network.http.clone(),

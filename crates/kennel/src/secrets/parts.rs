@@ -14,6 +14,7 @@ use kennel_proxy::Authority;
 use kennel_proxy::secrets::{AwsKey, AwsKeys, Holder, MaskError, Masked, Swap, mask_parts};
 use zeroize::Zeroizing;
 
+use super::held::WriteRoots;
 use super::source::{Reader, SourceError};
 use super::{Read, SecretError, masks};
 
@@ -43,6 +44,15 @@ impl Found<'_> {
                 };
                 masked.parts.iter().map(swap).collect()
             }
+            _ => Vec::new(),
+        }
+    }
+
+    /// What stands for it inside.
+    pub(super) fn stand_ins(&self) -> Vec<&str> {
+        match self {
+            Found::Whole(read) if read.rule.mode == SecretMode::Swap => vec![&read.stand_in],
+            Found::Parts(_, masked) => masked.parts.iter().map(|part| part.stand_in.as_str()).collect(),
             _ => Vec::new(),
         }
     }
@@ -88,7 +98,7 @@ fn in_parts<'p, 'v, V: Fn(&OsStr) -> Option<&'v OsStr>>(
             None if rule.absent == AbsentSecret::Skip => return Ok(Found::Nothing),
             None => return Err(failed(SourceError::Unset(name.display().to_string()))),
         },
-        SecretSource::File(path) => match masks::contents(path) {
+        SecretSource::File(path) => match masks::contents(&reader.roots, path) {
             Ok(Some(contents)) => (contents, Holder::File),
             Ok(None) if rule.absent == AbsentSecret::Skip => return Ok(Found::Nothing),
             Ok(None) => return Err(failed(SourceError::File(io::ErrorKind::NotFound.into()))),
@@ -157,9 +167,9 @@ pub(super) fn aws_keys(policy: &AwsPolicy, found: &[Found<'_>]) -> AwsKeys {
 }
 
 /// An authority of the user's own.
-pub(super) fn authority(files: &AuthorityFiles) -> Result<Authority, SecretError> {
+pub(super) fn authority(roots: &WriteRoots, files: &AuthorityFiles) -> Result<Authority, SecretError> {
     let failed = |path: &Path, why: String| SecretError::AuthorityFile { path: path.to_path_buf(), why };
-    let contents = |path: &Path| match masks::contents(path) {
+    let contents = |path: &Path| match masks::contents(roots, path) {
         Ok(Some(contents)) => Ok(contents),
         Ok(None) => Err(failed(path, "it does not exist".to_owned())),
         Err(error) => Err(failed(path, error.to_string())),

@@ -1,23 +1,22 @@
 //! Where real values come from. What is read goes into memory that is locked and wiped, and into no error.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use kennel_policy::secrets::SecretSource;
 use kennel_proxy::secrets::SecretValue;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Mode, OFlags};
 use zeroize::Zeroize;
 
+use super::held::WriteRoots;
 use super::program;
 
 /// The longest value. No header field holds a longer one.
-const MOST: usize = 64 << 10;
+const MAX: usize = 64 << 10;
 /// How long a program or the writer of a descriptor may take: a person may have to unlock something.
 pub(super) const LONGEST: Duration = Duration::from_secs(60);
 
@@ -28,7 +27,7 @@ pub(crate) enum SourceError {
     Unset(String),
     #[error("it is empty\nhelp: check where it comes from")]
     Empty,
-    #[error("it has more than {} KiB\nhelp: name a source that gives the value alone", MOST >> 10)]
+    #[error("it has more than {} KiB\nhelp: name a source that gives the value alone", MAX >> 10)]
     TooLong,
     #[error("{0}\nhelp: check the path and its permissions")]
     File(io::Error),
@@ -44,6 +43,11 @@ pub(crate) enum SourceError {
     NoEnd,
     #[error("{0}")]
     Read(io::Error),
+    #[error(
+        "{} runs outside of the sandbox, and lies where the command can write\nhelp: put it somewhere else",
+        .0.display()
+    )]
+    Writable(PathBuf),
     #[error(transparent)]
     Program(#[from] program::ProgramError),
     #[error(
@@ -66,6 +70,8 @@ pub(super) struct Reader<'a, V> {
     pub(super) variable: V,
     /// Descriptors that the command keeps.
     pub(super) keep_fds: &'a [u32],
+    /// Where the command can have put links.
+    pub(super) roots: WriteRoots,
 }
 
 impl<'v, V: Fn(&OsStr) -> Option<&'v OsStr>> Reader<'_, V> {
@@ -76,7 +82,7 @@ impl<'v, V: Fn(&OsStr) -> Option<&'v OsStr>> Reader<'_, V> {
                 let value = (self.variable)(name);
                 value.ok_or_else(|| SourceError::Unset(name.display().to_string()))?.as_bytes().to_vec()
             }
-            SecretSource::File(path) => without_line_break(file(path)?),
+            SecretSource::File(path) => without_line_break(file(&self.roots, path)?),
             SecretSource::Fd(number) => {
                 let kept = u32::try_from(*number).is_ok_and(|number| self.keep_fds.contains(&number));
                 if kept {
@@ -84,11 +90,30 @@ impl<'v, V: Fn(&OsStr) -> Option<&'v OsStr>> Reader<'_, V> {
                 }
                 without_line_break(descriptor(*number)?)
             }
-            SecretSource::Command(words) => without_line_break(output(words)?),
+            SecretSource::Command(words) => {
+                self.check_program(words)?;
+                without_line_break(output(words)?)
+            }
             SecretSource::Keyring { service, account } => without_line_break(keyring(service, account)?),
             SecretSource::Value(value) => value.clone(),
         };
         value(bytes)
+    }
+
+    /// The program runs outside: neither it nor a script that it is given may be one that the command wrote in an earlier run.
+    fn check_program(&self, words: &[OsString]) -> Result<(), SourceError> {
+        let Some((first, arguments)) = words.split_first() else { return Ok(()) };
+        let in_path = || {
+            let folders =
+                (self.variable)(OsStr::new("PATH")).map(std::env::split_paths).into_iter().flatten();
+            folders.map(|folder| folder.join(first)).find(|file| file.is_file())
+        };
+        let program = if Path::new(first).components().count() > 1 { Some(first.into()) } else { in_path() };
+        let mut named = program.into_iter().chain(arguments.iter().map(PathBuf::from));
+        match named.find(|path| self.roots.hold_what_is_at(path)) {
+            Some(path) => Err(SourceError::Writable(path)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -96,7 +121,7 @@ impl<'v, V: Fn(&OsStr) -> Option<&'v OsStr>> Reader<'_, V> {
 fn value(mut bytes: Vec<u8>) -> Result<SecretValue, SourceError> {
     let wrong = match bytes.len() {
         0 => Some(SourceError::Empty),
-        length if length > MOST => Some(SourceError::TooLong),
+        length if length > MAX => Some(SourceError::TooLong),
         _ => None,
     };
     if let Some(wrong) = wrong {
@@ -118,11 +143,8 @@ fn without_line_break(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// A file that is one; a pipe would be waited for.
-fn file(path: &Path) -> Result<Vec<u8>, SourceError> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let file = File::from(
-        rustix::fs::open(path, flags, Mode::empty()).map_err(|error| SourceError::File(error.into()))?,
-    );
+fn file(roots: &WriteRoots, path: &Path) -> Result<Vec<u8>, SourceError> {
+    let file = roots.open(path).map_err(SourceError::File)?;
     if !file.metadata().map_err(SourceError::File)?.is_file() {
         return Err(SourceError::NotFile);
     }
@@ -165,7 +187,7 @@ fn keyring(_: &str, _: &str) -> Result<Vec<u8>, SourceError> {
 
 /// Room for the longest value and a byte that shows that there is more. It never grows, which would leave copies behind.
 pub(super) fn room() -> Vec<u8> {
-    Vec::with_capacity(MOST + 4)
+    Vec::with_capacity(MAX + 4)
 }
 
 fn read_or_wiped(read: io::Result<usize>, mut room: Vec<u8>) -> io::Result<Vec<u8>> {
@@ -225,7 +247,7 @@ mod tests {
 
     fn read(source: &SecretSource) -> Result<SecretValue, SourceError> {
         let variable = |name: &OsStr| (name == "TOKEN").then_some(OsStr::new("from-the-environment"));
-        Reader { variable, keep_fds: &[77] }.read(source)
+        Reader { variable, keep_fds: &[77], roots: WriteRoots::default() }.read(source)
     }
 
     fn read_text(source: &SecretSource) -> String {
@@ -254,11 +276,11 @@ mod tests {
     #[test]
     fn what_gives_no_value_is_an_error_that_names_no_part_of_one() {
         let path = std::env::temp_dir().join(format!("kennel-large-secret-{}", std::process::id()));
-        std::fs::write(&path, vec![b'x'; MOST + 1]).expect("written");
+        std::fs::write(&path, vec![b'x'; MAX + 1]).expect("written");
         let errors = [
             (SecretSource::Env("NO_SUCH".into()), "not set"),
             (SecretSource::File("/nowhere/at/all".into()), "No such file"),
-            (SecretSource::File("/".into()), "not a regular file"),
+            (SecretSource::File("/".into()), "Is a directory"),
             (SecretSource::File("/dev/null".into()), "not a regular file"),
             (SecretSource::File(path.clone()), "more than 64 KiB"),
             (SecretSource::Fd(0), "not open"),

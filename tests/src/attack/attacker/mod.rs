@@ -8,6 +8,7 @@
 mod call;
 mod descriptors;
 mod files;
+mod index;
 mod network;
 mod paths;
 mod processes;
@@ -213,9 +214,9 @@ impl Actor {
             "open" | "reopen" | "fdread" | "fdwrite" | "fdchmod" | "fdtrunc" | "fdutimes" | "fdxattr"
             | "fdlink" | "pass" | "take" => self.descriptors(op),
             "race" | "flood" | "deep" | "flip" | "repeat" => self.race(op),
-            "daemon" | "ptrace" | "kill" | "git" => self.processes(op),
+            "daemon" | "ptrace" | "kill" | "git" | "gitindex" => self.processes(op),
             "mount" | "umount" | "unshare" | "cgroup" | "procs" | "memory" | "procwrite" | "lease"
-            | "flock" | "inotify" | "chdir" => self.system(op),
+            | "flock" | "inotify" | "hog" | "chdir" => self.system(op),
             "tcp" | "udp" | "proxy" | "unix" | "sock" => self.network(op),
             _ => self.files(op),
         }

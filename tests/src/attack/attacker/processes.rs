@@ -23,6 +23,7 @@ impl Actor {
                 Answer::of(call(libc::SYS_kill, &[target, signal as usize]))
             }
             "git" => self.git(op),
+            "gitindex" => self.index(op),
             _ => Answer::of(-i64::from(libc::ENOSYS)),
         }
     }
@@ -90,6 +91,6 @@ fn others() -> Answer {
             data.extend(std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default().iter().take(512));
         }
     }
-    data.truncate(crate::attack::wire::MOST_DATA);
+    data.truncate(crate::attack::wire::MAX_DATA);
     Answer::read(since, 0, data)
 }

@@ -9,7 +9,7 @@ use super::call::{Fd, HERE, call, flags, text, write};
 use super::{Actor, Answer};
 use crate::attack::canary;
 use crate::attack::script::Op;
-use crate::attack::wire::{MOST_DATA, now};
+use crate::attack::wire::{MAX_DATA, now};
 
 impl Actor {
     pub(super) fn system(&mut self, op: &Op) -> Answer {
@@ -49,6 +49,8 @@ impl Actor {
                 let made = (0..op.number(0)).take_while(|_| call(libc::SYS_inotify_init1, &[0]) >= 0).count();
                 Answer::of(made as i64)
             }
+            // Held until this process ends.
+            "hog" => Answer::of(crate::hog::take(op.word(0)).count as i64),
             _ => Answer::of(-i64::from(libc::ENOSYS)),
         }
     }
@@ -101,7 +103,7 @@ fn processes() -> Answer {
             }
         }
     }
-    data.truncate(MOST_DATA);
+    data.truncate(MAX_DATA);
     Answer::read(since, 0, data)
 }
 
@@ -128,7 +130,7 @@ fn memory() -> Answer {
             }
         }
     }
-    data.truncate(MOST_DATA);
+    data.truncate(MAX_DATA);
     Answer::read(since, 0, data)
 }
 

@@ -25,13 +25,16 @@ pub const KINDS: &[(&str, usize)] = &[
     ("binds", 4),
     ("globs", 5),
     ("git", 4),
+    ("git-raw", 4),
     ("grabs", 3),
+    ("hogs", 3),
     ("network", 3),
     ("secrets", 3),
     ("sockets", 4),
     ("settings", 3),
     ("obstacles", 4),
     ("beside", 4),
+    ("moved", 8),
 ];
 
 /// Which kinds to take.
@@ -120,13 +123,16 @@ impl Draft<'_> {
             "binds" => self.binds(),
             "globs" => self.globs(),
             "git" => self.git(),
+            "git-raw" => self.git_raw(),
             "grabs" => self.grabs(),
+            "hogs" => self.hogs(),
             "network" => self.network(),
             "secrets" => self.secrets(),
             "sockets" => self.sockets(),
             "settings" => self.settings(),
             "obstacles" => self.obstacles(),
             "beside" => self.beside(),
+            "moved" => self.moved(),
             _ => {}
         }
     }

@@ -165,6 +165,23 @@ fn an_agent_writes_where_it_starts_and_kennels_settings_are_never_written() {
 }
 
 #[test]
+fn of_a_private_home_only_what_rules_allow_may_be_read() {
+    let nodes = "dir home\nfile home/any\ndir home/w\nfile home/w/x\ndir home/.ssh\nfile home/.ssh/id\ndir home/r\nfile home/r/x";
+    let history = History::parse(
+        "run\ncwd home/w\nflag --profile agent\nflag --allow-read home/r\nflag --allow-read home/.ssh\nflag --allow-read .",
+    );
+    let model = Model::of(&history.unwrap().runs[0], &tree(nodes), &BTreeSet::new());
+    assert!(model.may_write("home/w/x") && model.may_read("home/r/x") && model.may_read("home/.ssh/id"));
+    assert!(!model.may_read("home/any") && !model.may_read("home/.config/x") && model.may_read("other"));
+    let build = Model::of(
+        &History::parse("run\ncwd w\nflag --profile build").unwrap().runs[0],
+        &tree(nodes),
+        &BTreeSet::new(),
+    );
+    assert!(!build.may_read("home/w/x"));
+}
+
+#[test]
 fn links_in_a_circle_stand_for_nothing() {
     assert_eq!(find(&tree("link a b\nlink b a"), "a/x", true), []);
 }

@@ -49,7 +49,8 @@ impl Case<'_> {
         let violations = self.outcome.report.get("violations")?.as_array()?;
         // A report is text: of a name that is none it has only what can be shown.
         let shown = |path: &str| word::place(&self.outcome.top, path).to_string_lossy().into_owned();
-        let names: Vec<String> = word::upwards(path).map(shown).collect();
+        let original = self.ledger.original(path);
+        let names: Vec<String> = word::upwards(path).chain(word::upwards(&original)).map(shown).collect();
         let is_it = |told: &&Value| {
             let about = told.get("path").and_then(Value::as_str).unwrap_or_default();
             let what = told.get("what").and_then(Value::as_str).unwrap_or_default();

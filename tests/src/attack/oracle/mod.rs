@@ -20,7 +20,7 @@ use super::snapshot::Snapshot;
 use super::wire::{About, Record};
 
 /// More than this on standard error is a flood.
-const MOST_OUTPUT: usize = 1 << 20;
+const MAX_OUTPUT: usize = 1 << 20;
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +103,18 @@ impl Case<'_> {
         {
             findings.push(match self.op(record).map_or("", |op| op.verb.as_str()) {
                 "cgroup" => Finding::new("cgroup", "/sys/fs/cgroup", "a process inside left its cgroup"),
+                "hog" => {
+                    let what = self.op(record).map_or("", |op| op.word(0));
+                    let most = match crate::hog::RESOURCES.iter().find(|(name, _)| *name == what) {
+                        Some((_, crate::hog::Share::UpTo(most))) => *most,
+                        _ => 0,
+                    };
+                    if usize::try_from(record.result).unwrap_or(0) <= most {
+                        continue;
+                    }
+                    let text = format!("{} were taken of what one sandbox has {most} of", record.result);
+                    Finding::new("share", what, &text)
+                }
                 "procwrite" => Finding::new("proc", "/proc/sys", "a setting of the kernel was written"),
                 _ => continue,
             });
@@ -116,7 +128,7 @@ impl Case<'_> {
         if said.contains("panicked at") {
             findings.push(Finding::new("exit", "kennel", &format!("it panicked: {said}")));
         }
-        if outcome.stderr.len() > MOST_OUTPUT {
+        if outcome.stderr.len() > MAX_OUTPUT {
             findings.push(Finding::new(
                 "exit",
                 "kennel",

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use super::{Case, Finding};
 use crate::attack::model::{Found, find, other_names};
 use crate::attack::snapshot::{Entry, Kind};
-use crate::attack::word;
+use crate::attack::word::{self, is_within};
+
+/// Where kennel keeps what is its own: layers of caches, for one.
+const STATE: &str = "home/.local/state/kennel";
 
 impl Case<'_> {
     /// Every name that the sandbox must not touch is as the host left it.
@@ -21,7 +24,7 @@ impl Case<'_> {
         let report = self.report_paths();
         for path in names {
             let (expected, now) = (self.ledger.names.get(path), self.after.get(path));
-            if self.ledger.is_wild(path) || report.contains(path) {
+            if self.ledger.is_wild(path) || report.contains(path) || is_within(path, STATE) {
                 continue;
             }
             if self.may_write(path) {
@@ -31,6 +34,7 @@ impl Case<'_> {
             let known = findings.len();
             match (expected, now) {
                 (None, None) => {}
+                (None, Some(entry)) if entry.kind == Kind::Folder && is_within(STATE, path) => {}
                 (None, Some(_)) if self.is_excused_write(path) || self.is_hosts_and_set_aside(path) => {}
                 (None, Some(entry)) => {
                     findings.push(Finding::new(
@@ -113,6 +117,9 @@ impl Case<'_> {
             let inside = |name: &&String| word::parent(name) == Some(path) && self.may_write(name);
             now.kind == Kind::Folder && self.after.keys().chain(self.before.keys()).any(|name| inside(&name))
         };
+        if now.kind == Kind::Folder && is_within(STATE, path) {
+            then.modified = now.modified;
+        }
         if !exact || holds_report || holds_writable() {
             then.identity = now.identity;
             then.modified = now.modified;

@@ -14,7 +14,9 @@ impl Case<'_> {
     /// Whether the inside may know a canary by any of the names that its file has or had.
     fn is_public(&self, places: &[Place]) -> bool {
         let given = self.run.streams[0].as_deref();
-        places.iter().any(|place| self.model.may_read(&place.path) || given == Some(&place.path))
+        let shows =
+            |path: &str| self.model.may_read(path) && self.model.may_read(&self.ledger.original(path));
+        places.iter().any(|place| shows(&place.path) || given == Some(&place.path))
     }
 
     /// No secret of a denied name was read, and none left.

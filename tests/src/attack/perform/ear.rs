@@ -12,7 +12,7 @@ use super::HANG;
 use crate::attack::wire::{About, Record};
 
 /// More of any stream is not kept.
-const MOST: usize = 4 << 20;
+const MAX: usize = 4 << 20;
 
 /// What is heard from inside while the host works.
 #[derive(Default)]
@@ -88,5 +88,5 @@ pub(super) fn hear(pipes: [Option<OwnedFd>; 3], ear: &Ear) {
 }
 
 fn keep(all: &mut Vec<u8>, bytes: &[u8]) {
-    all.extend_from_slice(&bytes[..bytes.len().min(MOST.saturating_sub(all.len()))]);
+    all.extend_from_slice(&bytes[..bytes.len().min(MAX.saturating_sub(all.len()))]);
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use kennel_policy::platforms::{KERNELS, Kept, LANDLOCK, PROMISES, Promise, Support};
+use kennel_policy::platforms::{KERNELS, KeptBy, LANDLOCK, PROMISES, Promise, Support};
 
 const BEGIN: &str =
     "<!-- The tables up to the end mark are written by a test from the table of promises. -->\n";
@@ -62,7 +62,7 @@ fn settings(promise: &Promise) -> String {
     if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
 }
 
-fn cell(kept: Kept) -> String {
+fn cell(kept: KeptBy) -> String {
     match kept.support {
         Support::Enforced => kept.how.to_owned(),
         other => format!("*{other}*: {}", kept.how),

@@ -34,7 +34,7 @@ fn the_examples_of_the_pages_are_settings() {
     let pages = page("settings") + &page("profiles") + &page("secrets");
     let examples: Vec<&str> =
         pages.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert!(examples.len() >= 7);
+    assert!(examples.len() >= 6);
     for example in examples {
         parse(example.as_bytes(), Format::Toml, Provenance::File("example"), &base)
             .unwrap_or_else(|error| panic!("{error}:\n{example}"));
@@ -105,7 +105,8 @@ fn shape(text: &mut String, title: &str, doc: &str, shape: &Shape) {
 }
 
 fn flags_of(key: &str) -> String {
-    let says = |effect: Effect| matches!(effect, Effect::Says(own) | Effect::SaysWord(own, _) if own == key);
+    let says =
+        |effect: Effect| matches!(effect, Effect::Says(own) | Effect::SaysWord(own, _) if own.name == key);
     let flags = FLAGS.iter().filter(|flag| says(flag.effect));
     let spelled = flags.map(|flag| match flag.value {
         Some(value) => format!("`--{} {}`", flag.name, value.replace('|', "\\|")),
@@ -116,8 +117,8 @@ fn flags_of(key: &str) -> String {
 
 fn value_of(key: &Key) -> String {
     match &key.kind {
-        Kind::Bool(_) => "boolean".to_owned(),
-        Kind::Profile(_) => "a profile's name".to_owned(),
+        Kind::Bool(_) | Kind::Switch(_) => "boolean".to_owned(),
+        Kind::Profiles(_) => "a profile's name, or a list of them".to_owned(),
         Kind::Hostname(_) => "a host name".to_owned(),
         Kind::Folder(_) => "a folder".to_owned(),
         Kind::Choice(choices) => {
@@ -130,6 +131,7 @@ fn value_of(key: &Key) -> String {
         Kind::Count(_) => "a whole number".to_owned(),
         Kind::Paths(..) => "paths".to_owned(),
         Kind::Hosts(..) => "hosts".to_owned(),
+        Kind::Registries(_) => "registries".to_owned(),
         Kind::HostsAndRequests(..) => "hosts and requests".to_owned(),
         Kind::Files(_) => "files".to_owned(),
         Kind::File(_) => "a file".to_owned(),

@@ -14,8 +14,8 @@ use dlmalloc::{Allocator, Dlmalloc};
 
 /// Addresses asked for at first; what is not used costs nothing. Where a limit on addresses (`ulimit -v`) denies that
 /// many, half of it is tried, and so on.
-const MOST: usize = 16 << 30;
-const LEAST: usize = 16 << 20;
+const MAX: usize = 16 << 30;
+const MIN: usize = 16 << 20;
 /// How much more is made usable at a time.
 const GROWTH: usize = 256 << 10;
 const PAGE: usize = 4096;
@@ -41,6 +41,11 @@ thread_local! {
 /// Where the heap lies, for whoever is to give it up.
 pub fn range() -> (usize, usize) {
     (START.load(Ordering::Relaxed), END.load(Ordering::Relaxed))
+}
+
+/// How many threads have allocated something so far.
+pub fn threads() -> usize {
+    THREADS.load(Ordering::Relaxed)
 }
 
 struct Heap([Mutex<Dlmalloc<Part>>; PARTS]);
@@ -104,8 +109,8 @@ unsafe impl GlobalAlloc for Heap {
 }
 
 fn reserve() {
-    let mut size = MOST;
-    while size >= LEAST {
+    let mut size = MAX;
+    while size >= MIN {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a fresh mapping, wherever the kernel likes.
         let start = unsafe { libc::mmap(ptr::null_mut(), size, libc::PROT_NONE, flags, -1, 0) };

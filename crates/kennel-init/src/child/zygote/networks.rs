@@ -1,12 +1,10 @@
 //! Networks with a loopback and nothing else, used again as long as nobody has used them.
 //!
-//! To make a network and to take it apart costs the kernel more than all else that a sandbox is made of, and most commands
-//! never send a packet. So a network is taken back when the sandbox that it was lent to has ended, if the kernel's own counts
-//! say that it is as it was when it was made: no packet was sent, no connection tried, nothing refused. Otherwise it is thrown
-//! away. Nobody inside could change a network's settings, because the namespace that has power over it is the zygote's, which
-//! no sandbox is in. What is left are things that an ordinary process makes without a packet: sockets, which end with the
-//! last descriptor (but that may have been handed to somebody outside, so they are counted too), and IPv6 flow labels,
-//! which outlive their socket.
+//! To make a network and to take it apart costs the kernel more than all else that a sandbox is made of, and most commands have
+//! no use for it. All that can be done to a network from inside is done through a socket in it: nobody inside has power over its
+//! settings, because the namespace that has is the zygote's, which no sandbox is in. So the sandbox's filter sends every call that
+//! makes a socket there to the controller. Where none came, and no socket is left that somebody may hold, the network is as it was
+//! made, and is lent again; otherwise it is thrown away.
 
 use core::ffi::CStr;
 
@@ -16,32 +14,17 @@ use super::super::sys::{self, AT_FDCWD, Fd, POLLIN, PollFd, Result, open};
 use super::super::users::write_own_maps;
 
 /// The most networks that are lent or kept. Beyond that they are used once.
-const MOST: usize = 64;
+const MAX: usize = 64;
 /// The most that are kept for the next.
-const MOST_KEPT: usize = 16;
-
-/// Whatever is sent, received or refused in a network is counted in one of the first four, for each network by itself. The
-/// fifth counts routes, which a mere `connect` of a datagram socket makes; the last holds labels that were asked for, until
-/// half a minute or more after their socket is closed.
-const COUNTS: [&CStr; 6] = [
-    c"/proc/self/net/dev",
-    c"/proc/self/net/snmp",
-    c"/proc/self/net/snmp6",
-    c"/proc/self/net/netstat",
-    c"/proc/self/net/rt6_stats",
-    c"/proc/self/net/ip6_flowlabel",
-];
+const MAX_KEPT: usize = 16;
 
 /// Begins with the number of sockets in a network, whoever holds them and of whatever family. (What follows are counts of the
 /// whole machine.)
 const SOCKETS: &CStr = c"/proc/self/net/sockstat";
 const NO_SOCKET: &[u8] = b"sockets: used 0\n";
 
-/// A network, and a sum over its counts when it was made.
-pub(super) struct Network {
-    fd: Fd,
-    counts: Option<u64>,
-}
+/// A network that nobody has used.
+pub(super) struct Network(Fd);
 
 /// One that was lent, and to whom.
 struct Lent {
@@ -55,13 +38,13 @@ pub(super) struct Networks {
     /// Whether this process lives in a user namespace of its own.
     enclosed: bool,
     next: u32,
-    lent: [Option<Lent>; MOST],
-    kept: [Option<Network>; MOST_KEPT],
+    lent: [Option<Lent>; MAX],
+    kept: [Option<Network>; MAX_KEPT],
 }
 
 impl Networks {
     pub(super) const fn none() -> Networks {
-        Networks { enclosed: false, next: 1, lent: [const { None }; MOST], kept: [const { None }; MOST_KEPT] }
+        Networks { enclosed: false, next: 1, lent: [const { None }; MAX], kept: [const { None }; MAX_KEPT] }
     }
 
     /// Goes over to a network that nobody has used.
@@ -71,12 +54,12 @@ impl Networks {
             self.enclosed = true;
         }
         if let Some(network) = self.kept.iter_mut().find_map(Option::take) {
-            sys::enter_network(&network.fd)?;
+            sys::enter_network(&network.0)?;
             return Ok(network);
         }
         sys::unshare_network()?;
         loopback_up()?;
-        Ok(Network { fd: this_network()?, counts: counts() })
+        Ok(Network(this_network()?))
     }
 
     /// Takes note of who has it. Returns the number under which it is given back; 0 if it is used once.
@@ -89,18 +72,17 @@ impl Networks {
         number
     }
 
-    /// Keeps it for the next, if it is as it was and its sandbox has ended.
-    pub(super) fn take_back(&mut self, number: u32) {
+    /// Keeps it for the next, if nobody has touched it and its sandbox has ended.
+    pub(super) fn take_back(&mut self, number: u32, untouched: bool) {
         let is_it = |place: &&mut Option<Lent>| place.as_ref().is_some_and(|lent| lent.number == number);
         let Some(Lent { network, init, .. }) = self.lent.iter_mut().find(is_it).and_then(Option::take) else {
             return;
         };
         // PID 1 ends last.
         let mut ended = [PollFd { fd: init.raw(), events: POLLIN, revents: 0 }];
-        let unused = matches!(sys::poll_for(&mut ended, 0), Ok(1))
-            && sys::enter_network(&network.fd).is_ok()
-            && network.counts.is_some()
-            && network.counts == counts()
+        let unused = untouched
+            && matches!(sys::poll_for(&mut ended, 0), Ok(1))
+            && sys::enter_network(&network.0).is_ok()
             && has_no_socket();
         if let Some(place) = self.kept.iter_mut().find(|place| place.is_none()).filter(|_| unused) {
             *place = Some(network);
@@ -130,29 +112,4 @@ fn has_no_socket() -> bool {
     let read =
         sys::openat(AT_FDCWD, SOCKETS, open::RDONLY).and_then(|file| sys::read(file.raw(), &mut start));
     read.is_ok() && start == NO_SOCKET
-}
-
-/// A sum over the counts of the network that this process is in; `None` where they cannot be read.
-fn counts() -> Option<u64> {
-    let mut sum = 0xcbf2_9ce4_8422_2325u64;
-    let mut buffer = [0; 4096];
-    for path in COUNTS {
-        let file = sys::openat(AT_FDCWD, path, open::RDONLY).ok()?;
-        let mut length = 0;
-        loop {
-            let read = sys::read(file.raw(), &mut buffer).ok()?;
-            if read == 0 {
-                break;
-            }
-            length += read;
-            for byte in &buffer[..read] {
-                // FNV-1a: what it is taken over is the kernel's text, which nobody inside can choose.
-                sum = (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-            }
-        }
-        if length == 0 {
-            return None;
-        }
-    }
-    Some(sum)
 }

@@ -13,10 +13,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use kennel_policy::policy::{FilePolicy, Policy, ReadModel, RootFs, RootFsWrite, TmpMode};
+use kennel_resolve::error::{ResolveError, system_error};
 
-use super::error::{ResolveError, system_error};
 use super::locate::{along, locate_plain};
-use super::path_rules::{Resolver, describe, shown};
+use super::path_rules::{Resolver, shown};
 use super::{Found, Kind, List, Location, Reason, Source, locate};
 use crate::mounts;
 
@@ -283,5 +283,5 @@ fn source(found: &Found) -> Source {
 }
 
 fn told(list: List, rule: &kennel_policy::policy::PathRule) -> Reason {
-    describe(list, rule).into()
+    list.describe(rule).into()
 }

@@ -6,9 +6,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use kennel_policy::policy::NetworkMode;
+use kennel_resolve::error::{ResolveError, system_error};
 
 use super::{Made, Root, View, join, source};
-use crate::resolve::error::{ResolveError, system_error};
 use crate::resolve::locate::locate_plain;
 use crate::resolve::path_rules::Resolver;
 use crate::resolve::{Kind, Point, Reason, ResolvedRoot, State, Zone};
@@ -17,7 +17,7 @@ use crate::resolve::{Kind, Point, Reason, ResolvedRoot, State, Zone};
 pub(super) type Covers = Vec<(PathBuf, &'static str)>;
 
 /// As many entries may a folder have that is rebuilt.
-const MOST_ENTRIES: usize = 4096;
+const MAX_ENTRIES: usize = 4096;
 
 const BEHIND_A_LINK: &str = "a folder above it is a symlink in the root file system\n\
      help: mount it where that link leads, with `files.mounts`";
@@ -203,7 +203,7 @@ impl Resolver<'_> {
         let state = State::Fresh(zone);
         points.push(Point { path: folder.into(), state, reason: Zone::Rebuilt.reason().into() });
         for (index, entry) in entries.flatten().enumerate() {
-            if index == MOST_ENTRIES {
+            if index == MAX_ENTRIES {
                 return Err(unfit(TOO_MANY));
             }
             if known.contains_key(&entry.file_name()) {
@@ -289,7 +289,7 @@ impl Wanted {
     fn of(point: &Point) -> Option<Wanted> {
         let kind = match &point.state {
             State::Host { source, .. } | State::Device(source) => source.kind,
-            State::Fresh(_) => Kind::Folder,
+            State::Fresh(_) | State::Cache { .. } => Kind::Folder,
             State::Hidden { .. } | State::Layer(_) | State::Frozen { .. } | State::Masked { .. } => {
                 return None;
             }

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use kennel_policy::pattern::{PathPattern, PatternSet};
 use kennel_policy::policy::{FilePolicy, Missing, PathRule};
+use kennel_resolve::error::{ResolveError, system_error};
 
 use super::{View, told};
-use crate::resolve::error::{ResolveError, system_error};
-use crate::resolve::locate::{self, Below, locate, locate_below};
+use crate::resolve::locate::{self, FoundAgain, locate, locate_below};
 use crate::resolve::path_rules::{List, UnmountableRule};
-use crate::resolve::walk::{self, MOST_BEHIND_LINKS, Search, Seen, WalkError, What};
+use crate::resolve::walk::{self, MAX_BEHIND_LINKS, Search, Seen, WalkError, What};
 use crate::resolve::{Found, Location, Reason, is_link};
 
 /// As many folders are gone through behind links.
-const MOST_LINKED_FOLDERS: usize = 20_000;
+const MAX_LINKED_FOLDERS: usize = 20_000;
 
 /// Something in the root's folder that a rule denies.
 pub(super) struct Denied {
@@ -196,19 +196,14 @@ impl<'a> Translator<'a> {
 
     /// Looks through the root's folder.
     fn walk(&mut self) -> Result<(), ResolveError> {
-        let mut left = walk::MOST_ENTRIES;
+        let mut left = walk::MAX_ENTRIES;
         while !self.waiting.is_empty() {
             let globs = std::mem::take(&mut self.waiting);
             let patterns: Vec<&PathPattern> = globs.iter().map(|glob| &glob.pattern).collect();
             let denies = (0..patterns.len()).collect();
-            let search = Search {
-                denies: &denies,
-                within: Some(self.view),
-                most_entries: left,
-                ..Search::of(&patterns)
-            };
-            let walked = walk::walk(&search)?;
-            left = left.saturating_sub(walked.entries).min(MOST_BEHIND_LINKS);
+            let search = Search { denies: &denies, most_entries: left, ..Search::of(&patterns) };
+            let walked = walk::walk_within(&search, self.view)?;
+            left = left.saturating_sub(walked.entries).min(MAX_BEHIND_LINKS);
             for Seen { path, what } in walked.seen {
                 let (What::Match(index) | What::PerhapsBelow(index)) = what else { continue };
                 let RootGlob { list, rule, pattern } = &globs[index];
@@ -220,13 +215,13 @@ impl<'a> Translator<'a> {
                 let below = pattern.literal_prefix();
                 let below = if path.starts_with(below) { below } else { &path };
                 match locate_below(below, &path).map_err(system_error(&reason, &path))? {
-                    Below::Found(found) if found.path == self.view.top => {
+                    FoundAgain::Found(found) if found.path == self.view.top => {
                         self.name(*list, rule, &inside, false)?;
                     }
-                    Below::Found(found) => self.deny(*list, found, reason),
-                    Below::Link(_) => self.name(*list, rule, &inside, false)?,
-                    Below::Forbidden => self.deny_shut(*list, &path, reason)?,
-                    Below::Gone => {}
+                    FoundAgain::Found(found) => self.deny(*list, found, reason),
+                    FoundAgain::Link(_) => self.name(*list, rule, &inside, false)?,
+                    FoundAgain::Forbidden => self.deny_shut(*list, &path, reason)?,
+                    FoundAgain::Gone => {}
                 }
             }
             for linked in walked.links {
@@ -238,7 +233,7 @@ impl<'a> Translator<'a> {
                     if !self.known.insert(known) {
                         continue;
                     }
-                    if self.known.len() > MOST_LINKED_FOLDERS {
+                    if self.known.len() > MAX_LINKED_FOLDERS {
                         return Err(WalkError::TooManyLinks(linked.link).into());
                     }
                     self.rules.links.push((link.clone(), told(*list, rule)));

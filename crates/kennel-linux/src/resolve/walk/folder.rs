@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use kennel_policy::dotfiles::Hold;
 use kennel_policy::pattern::{Alive, PatternMatches, PatternSet};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, RawDir, StatxFlags};
@@ -15,10 +16,9 @@ use rustix::io::Errno;
 
 use super::leaf::{self, Counted, Leaf};
 use super::remote::answers;
-use super::{
-    Kept, LinkedFolder, MOST_TIME, MOST_WORK, Search, Seek, Seen, Spent, WalkError, What, open_folder,
-};
+use super::{LinkedFolder, MAX_WORK, Search, Seek, Seen, Signs, Spent, WalkError, What, open_folder};
 use crate::resolve::locate::is_own;
+use crate::resolve::rootfs::View;
 
 /// A folder's entries are asked for in pieces of this size; most fit into one.
 const BUFFER: usize = 32 << 10;
@@ -30,6 +30,8 @@ const MANY: usize = 1 << 14;
 /// A walk below one root, by any number of threads.
 pub struct Walk<'a> {
     pub search: &'a Search<'a>,
+    /// Where links lead, if not where they lead this process.
+    pub within: Option<&'a View>,
     pub patterns: &'a PatternSet<'a>,
     pub root: &'a Path,
     /// What of the patterns is alive there.
@@ -144,7 +146,7 @@ impl Walk<'_> {
         if !listed {
             match self.counted.look(above, name) {
                 Leaf::Unknown => {}
-                Leaf::Plain => return None,
+                Leaf::Plain | Leaf::Unchanged => return None,
                 Leaf::DotGit => {
                     dot_git();
                     return None;
@@ -214,16 +216,11 @@ impl Walk<'_> {
             signs.note(name);
             let looked = alive.map_or_else(PatternMatches::default, |alive| self.patterns.look(alive, name));
             work += alive.map_or(0, |alive| alive.cost() + looked.cost(alive));
-            let kept_here = level.and(*kept).is_some_and(|kept| may_be_kept(kept, name));
+            let link = entry.file_type() == FileType::Symlink;
+            let held = level.and(*kept).and_then(|kept| kept.hold(&opened.path, name, link));
             let repository = name == b".git" && matches!(seek, Seek::Everywhere | Seek::Packages);
-            let mut below = match (seek, name) {
-                (Seek::Nothing | Seek::Package, _) | (_, b".git") => Seek::Nothing,
-                (Seek::Packages, name) if name.starts_with(b"@") => Seek::Packages,
-                (Seek::Packages, _) => Seek::Package,
-                (Seek::Everywhere, b"node_modules") => Seek::Packages,
-                (Seek::Everywhere, _) => Seek::Everywhere,
-            };
-            if !looked.matched.is_empty() || repository || kept_here {
+            let mut below = seek.below(name);
+            if !looked.matched.is_empty() || repository || held.is_some() {
                 path.push(OsStr::from_bytes(name));
                 let mut tell = |what| found.push(Seen { path: path.clone(), what });
                 if repository {
@@ -233,12 +230,16 @@ impl Walk<'_> {
                     tell(What::Match(index));
                     below = below.below_match(self.search, index);
                 }
-                if kept_here && kept.is_some_and(|kept| is_kept(kept, &path)) {
-                    tell(What::Kept);
+                match held {
+                    Some(Hold::Keep) => tell(What::Kept),
+                    Some(Hold::Tell) => tell(What::Told),
+                    Some(Hold::NoLink) | None => {}
                 }
                 path.pop();
             }
             if may_be_folder {
+                // What is kept is kept with all below it.
+                let level = level.filter(|_| held != Some(Hold::Keep));
                 let level = level.and_then(|level| self.search.next_level(level, name));
                 let alive = alive.map(|alive| self.patterns.below(alive, &looked));
                 names.push(Inner { name: OsStr::from_bytes(name).into(), alive, seek: below, level });
@@ -292,11 +293,11 @@ impl Walk<'_> {
         if self.spent.entries.fetch_add(entries, Ordering::Relaxed) + entries > most {
             self.give_up(WalkError::TooWide(root(), most));
         }
-        if self.spent.work.fetch_add(work, Ordering::Relaxed) + work > MOST_WORK {
+        if self.spent.work.fetch_add(work, Ordering::Relaxed) + work > MAX_WORK {
             self.give_up(WalkError::TooMuchWork(root()));
         }
-        if self.spent.started.elapsed() > MOST_TIME {
-            self.give_up(WalkError::TooLong(root()));
+        if self.spent.started.elapsed() > self.search.most_time {
+            self.give_up(WalkError::TooLong(root(), self.search.most_time));
         }
     }
 
@@ -309,48 +310,4 @@ impl Walk<'_> {
 /// Whether an entry of /proc is one process, or whoever looks.
 fn is_of_a_process(name: &[u8]) -> bool {
     name.iter().all(u8::is_ascii_digit) || name == b"self" || name == b"thread-self"
-}
-
-/// What git looks for when it asks whether a folder is a repository's own: `HEAD`, `objects` and `refs`, or instead of
-/// these two a `commondir` that says where they are.
-#[derive(Default)]
-struct Signs {
-    head: bool,
-    objects: bool,
-    refs: bool,
-    commondir: bool,
-}
-
-impl Signs {
-    fn note(&mut self, name: &[u8]) {
-        match name {
-            b"HEAD" => self.head = true,
-            b"objects" => self.objects = true,
-            b"refs" => self.refs = true,
-            b"commondir" => self.commondir = true,
-            _ => {}
-        }
-    }
-
-    fn of_a_repository(&self) -> bool {
-        self.head && (self.commondir || (self.objects && self.refs))
-    }
-}
-
-/// Whether an entry of this name could be one that is kept.
-fn may_be_kept(kept: &Kept, name: &[u8]) -> bool {
-    kept.names.iter().any(|kept| kept.as_bytes().ends_with(name))
-}
-
-/// Whether what stands at `path`, below one of the folders, is kept. In the folder itself it is kept in any case.
-fn is_kept(kept: &Kept, path: &Path) -> bool {
-    let below = |name: &&&str| {
-        // How far the folder that has the name is from `above`, if it has the name.
-        let folder = path.ends_with(name).then(|| path.ancestors().nth(Path::new(name).components().count()));
-        let way = |above: &Path| Some(folder??.strip_prefix(above).ok()?.components().count());
-        path.ancestors()
-            .filter(|above| kept.folders.contains(*above))
-            .any(|above| way(above).is_some_and(|levels| (1..kept.depth as usize).contains(&levels)))
-    };
-    kept.names.iter().any(|name| below(&name))
 }

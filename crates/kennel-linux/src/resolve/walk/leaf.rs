@@ -22,6 +22,8 @@ pub enum Leaf {
     Plain,
     /// It holds no folder, and something called `.git`.
     DotGit,
+    /// It holds no folder, and no name came about in it since a point of time.
+    Unchanged,
 }
 
 impl Counted {
@@ -45,7 +47,7 @@ impl Counted {
         self.look_since(folder, name, None)
     }
 
-    /// The same; a folder in which no name came about since a point of time counts as plain, whatever it holds. The
+    /// The same; a folder in which no name came about since a point of time is unchanged, whatever it holds. The
     /// kernel notes the time of the last change (`ctime`), which nobody can set.
     pub fn look_since(self, folder: impl AsFd, name: &OsStr, since: Option<Duration>) -> Leaf {
         let Some(device) = self.0 else { return Leaf::Unknown };
@@ -59,7 +61,7 @@ impl Counted {
         let changed =
             Duration::new(u64::try_from(stat.stx_ctime.tv_sec).unwrap_or(0), stat.stx_ctime.tv_nsec);
         if since.is_some_and(|since| changed < since) {
-            return Leaf::Plain;
+            return Leaf::Unchanged;
         }
         match (look_in(&folder, name, b"/HEAD\0"), look_in(&folder, name, b"/.git\0")) {
             (Err(Errno::NOENT), Err(Errno::NOENT)) => Leaf::Plain,

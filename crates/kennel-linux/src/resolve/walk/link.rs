@@ -34,7 +34,7 @@ impl Walk<'_> {
         };
         let link = opened.path.join(OsStr::from_bytes(name.to_bytes()));
         let places = || PatternSet::places(alive).filter(|(pattern, _)| denies(*pattern)).collect::<Vec<_>>();
-        if let Some(view) = self.search.within {
+        if let Some(view) = self.within {
             let behind = view.folder_behind(&link).filter(|folder| *folder != link);
             if let Some(folder) = behind {
                 let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,12 @@
 //! A large tree is the same tree, by whomever it is gone through.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use kennel_policy::pattern::PathPattern;
 
 use super::*;
 
@@ -37,13 +41,13 @@ impl Yard {
             repositories: &BTreeSet::from([self.0.clone()]),
             ..Search::of(&[])
         };
-        walk_alone_for(alone, &search).map(|walked| walked.seen)
+        walk_alone_for(alone, &search, None).map(|walked| walked.seen)
     }
 
     /// Repositories alone: then most folders are not listed.
     fn repositories(&self, alone: Duration) -> Vec<Seen> {
         let search = Search { repositories: &BTreeSet::from([self.0.clone()]), ..Search::of(&[]) };
-        walk_alone_for(alone, &search).unwrap().seen
+        walk_alone_for(alone, &search, None).unwrap().seen
     }
 }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// busy with what it was sent before is.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The most characters of an answer.
-const MOST: usize = 64;
+const MAX: usize = 64;
 
 /// Ends whatever sequence or string is unfinished (CAN, ST), and shows what is drawn at once. Then the whole screen scrolls,
 /// in its whole width, with the cursor where it was; plain characters in plain colours, inserted nowhere, wrapped at the
@@ -73,9 +73,8 @@ impl Fence {
     /// For a screen of this size; of one that does not tell its size little is assumed.
     pub(super) fn new(rows: u16, columns: u16) -> Fence {
         let mut chance = [0u8; 12];
-        // SAFETY: the kernel fills in as many bytes as are there. Without chance the places are always the same ones, and
-        // the question is as safe as its line makes it.
-        unsafe { libc::getrandom(chance.as_mut_ptr().cast(), chance.len(), 0) };
+        // Without chance the places are always the same ones, and the question is as safe as its line makes it.
+        let _ = rustix::rand::getrandom(&mut chance, rustix::rand::GetRandomFlags::empty());
         let (rows, columns) = (if rows > 8 { rows } else { 8 }, if columns > 16 { columns } else { 16 });
         let (mut request, mut reply) = (b"\x1b7".to_vec(), Vec::new());
         for four in chance.chunks_exact(4) {
@@ -217,7 +216,7 @@ impl Dialogue {
                     self.out.extend_from_slice(b"\x08 \x08");
                 }
             }
-            b' '..=b'~' if self.line.text.len() < MOST => {
+            b' '..=b'~' if self.line.text.len() < MAX => {
                 self.line.text.push(byte.into());
                 self.out.push(byte);
             }

@@ -1,19 +1,12 @@
 //! The modes of a terminal, as the kernel lays them out, and its size.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsFd;
 
-/// The kernel's `struct termios`. The plan carries it to init as bytes, so it is not the C library's, which is longer.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Modes {
-    input: u32,
-    output: u32,
-    control: u32,
-    local: u32,
-    line: u8,
-    keys: [u8; 19],
-}
+use rustix::termios::{Winsize, tcgetwinsize, tcsetwinsize};
+
+use crate::sys::files as sys;
+pub(super) use crate::sys::files::Modes;
 
 /// The kernel's `struct winsize`: rows, columns, and both in pixels.
 pub(super) type Size = [u16; 4];
@@ -29,18 +22,13 @@ pub(super) enum Output {
 
 impl Modes {
     pub(super) fn of(terminal: impl AsFd) -> io::Result<Modes> {
-        let mut modes = Modes { input: 0, output: 0, control: 0, local: 0, line: 0, keys: [0; 19] };
-        // SAFETY: the kernel fills in a structure of this layout.
-        let result = unsafe { libc::ioctl(terminal.as_fd().as_raw_fd(), libc::TCGETS, &raw mut modes) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(modes) }
+        Ok(sys::modes(terminal)?)
     }
 
     /// Sets them at once. Not after what has been written was shown: that could take for ever. What was written has been
     /// processed by the old modes.
     pub(super) fn set(&self, terminal: impl AsFd) -> io::Result<()> {
-        // SAFETY: the kernel reads a structure of this layout.
-        let result = unsafe { libc::ioctl(terminal.as_fd().as_raw_fd(), libc::TCSETS, &raw const *self) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        Ok(sys::set_modes(terminal, *self)?)
     }
 
     /// The same with every key passed on as it is typed, nothing shown by the terminal itself and no keys with a meaning.
@@ -130,28 +118,20 @@ impl Modes {
 }
 
 pub(super) fn size(terminal: impl AsFd) -> io::Result<Size> {
-    let mut size = [0u16; 4];
-    // SAFETY: the kernel fills in four numbers.
-    let result = unsafe { libc::ioctl(terminal.as_fd().as_raw_fd(), libc::TIOCGWINSZ, size.as_mut_ptr()) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(size) }
+    let size = tcgetwinsize(terminal)?;
+    Ok([size.ws_row, size.ws_col, size.ws_xpixel, size.ws_ypixel])
 }
 
 /// Sets the size. The kernel tells the foreground group, if it has changed.
 pub(super) fn set_size(terminal: impl AsFd, size: Size) {
-    // SAFETY: the kernel reads four numbers.
-    unsafe { libc::ioctl(terminal.as_fd().as_raw_fd(), libc::TIOCSWINSZ, size.as_ptr()) };
+    let [ws_row, ws_col, ws_xpixel, ws_ypixel] = size;
+    let _ = tcsetwinsize(terminal, Winsize { ws_row, ws_col, ws_xpixel, ws_ypixel });
 }
 
 /// Waits until what was written to this side of a pseudo-terminal has been dealt with on the other, which happens a moment
 /// later. Whoever polls the other side has the kernel do it now.
 pub(super) fn await_input(other_side: impl AsFd) {
-    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
-    // SAFETY: the call gives a fresh descriptor, or none.
-    let side = unsafe {
-        let fd = libc::ioctl(other_side.as_fd().as_raw_fd(), libc::TIOCGPTPEER, flags);
-        (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))
-    };
-    if let Some(side) = side {
+    if let Ok(side) = sys::side_of_programs(other_side) {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let mut fds = [PollFd::new(&side, PollFlags::IN)];
         let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));

@@ -1,35 +1,28 @@
 //! What a policy means on a disk: the paths at which the answer changes, and names that hold whether they exist or not.
 //!
-//! The precedence of rules and what git repositories ask for are kennel's on every system ([`kennel_policy::precedence`],
-//! [`kennel_policy::git`]); this room finds out what the rules name here. It goes the way of the Linux resolver, and a test
-//! compares the two on thousands of policies.
+//! The steps are kennel's on every system ([`kennel_resolve`]); this room adds what only a Mac has. A test compares what comes
+//! of it with what Linux makes of the same policies, on thousands of them.
 
+mod created;
 mod kept;
-mod lists;
-mod locate;
-mod other_names;
-mod own_settings;
-mod planted;
 mod points;
+mod private_home;
 mod repositories;
-mod search;
 mod sockets;
 mod special;
-mod walk;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::ops::{Deref, DerefMut};
+use std::path::{Component, Path, PathBuf};
 
 use kennel_policy::pattern::PathPattern;
-use kennel_policy::policy::{
-    FilePolicy, NetworkMode, PathRule, Policy, Precedence, ReadModel, SearchScope, TmpMode,
-};
-use kennel_policy::precedence::{self, List, PathAccess, Reason, Tree};
+use kennel_policy::policy::{Missing, NetworkMode, PathRule, Policy, Precedence, ReadModel, TmpMode};
+use kennel_resolve::disk::{FileIdentity, Found, Kind, Location};
+use kennel_resolve::precedence::{self, List, PathAccess, Reason};
+use kennel_resolve::resolver::{self, Glob, PathResolver, System};
 
-use super::disk::{Disk, Kind};
+use super::disk::MacDisk;
 use super::error::{ResolveError, system_error};
-use locate::{Found, Location, locate};
-use planted::{Reach, Through};
 pub use sockets::{SocketPath, Sockets};
 pub use special::{SYSTEM, SystemPath};
 
@@ -177,6 +170,8 @@ enum Zone {
     Run,
     /// `/dev`, of which every sandbox has a few.
     Dev,
+    /// A home of the caller's or of others.
+    Home,
 }
 
 impl precedence::Zone for Zone {
@@ -192,40 +187,98 @@ impl Zone {
             Zone::Tmp => "/tmp is private by default",
             Zone::Run => "/var/run is hidden by default",
             Zone::Dev => "every sandbox has a minimal set of devices",
+            Zone::Home => "the home is private (files.home)",
         }
     }
 }
 
-type PathRules = precedence::PathRules<Zone, Found>;
+type PathRules = resolver::PathRules<Seatbelt>;
 
-/// A link that has to stay in its place.
-struct HeldLink {
-    path: PathBuf,
-    rule: Reason,
+/// What macOS adds to the steps that all systems share.
+struct Seatbelt;
+
+impl System for Seatbelt {
+    type Zone = Zone;
+
+    fn admit(
+        resolver: &mut PathResolver<'_, Self>,
+        list: List,
+        rule: &PathRule,
+        reason: &str,
+        place: &Path,
+        _found: Option<&Found>,
+    ) -> Result<Option<List>, ResolveError> {
+        special::admit(resolver, list, rule, reason, place)
+    }
+
+    fn admit_match(resolver: &PathResolver<'_, Self>, list: List, found: &Found) -> Option<List> {
+        // What is provided for every sandbox is not what a glob means.
+        (list.denies() || !special::is_zone(resolver, &found.path)).then_some(list)
+    }
+
+    /// A name that is denied holds by its text, whether something stands there or not.
+    fn note_absent(
+        resolver: &mut PathResolver<'_, Self>,
+        list: List,
+        path: PathBuf,
+        reason: Reason,
+        _missing: Missing,
+    ) {
+        let said = resolver.at(&path);
+        let slot = match list {
+            List::DenyRead => &mut said.deny_read,
+            List::DenyWrite => &mut said.deny_write,
+            List::AllowRead | List::AllowWrite => return,
+        };
+        slot.get_or_insert(reason);
+    }
+
+    /// By the name that was written too: should a link on the way become a folder, the rule is about what is in it. What is only
+    /// written in a roundabout way has no other name.
+    fn note_written(
+        resolver: &mut PathResolver<'_, Self>,
+        list: List,
+        rule: &PathRule,
+        path: &Path,
+        reason: &str,
+    ) {
+        let is_plain = path.components().all(|part| part != Component::ParentDir);
+        if is_plain && rule.missing != Missing::Ignore && !resolver.disk.links_on_the_way(path).is_empty() {
+            Self::note_absent(resolver, list, path.to_path_buf(), reason.to_owned().into(), rule.missing);
+        }
+    }
+
+    fn note_unmade(resolver: &mut PathResolver<'_, Self>, rule: &PathRule, path: PathBuf, reason: String) {
+        let kind = if rule.missing == Missing::CreateFile { Kind::File } else { Kind::Folder };
+        let found = Found { path, kind, identity: FileIdentity::default(), links: 1 };
+        resolver.note_named(rule, &found);
+        resolver.say(List::AllowWrite, found, reason);
+    }
 }
 
 struct Resolver<'a> {
-    disk: &'a dyn Disk,
+    paths: PathResolver<'a, Seatbelt>,
+    /// The disk, with what only a Mac's is asked.
+    mac: &'a dyn MacDisk,
     around: &'a Surroundings,
-    files: &'a FilePolicy,
-    said: Tree<PathRules>,
-    /// Links on the way to what is denied: replaced, they would lead around the rule.
-    held: Vec<HeldLink>,
-    /// What `allow_write` names itself, not by a glob, and where repositories are looked for in it.
-    named: BTreeMap<PathBuf, SearchScope>,
-    /// Where the command starts.
-    workdir: Option<PathBuf>,
-    /// Where links may be the work of an earlier run, once somebody had to know.
-    reach: Option<Reach>,
-    /// Allows that lead through links.
-    through: Vec<Through<'a>>,
-    /// What rules deny: where they led, and the rule.
-    denied: Vec<(List, PathBuf, &'a PathRule)>,
     /// Globs that deny.
     patterns: Vec<DeniedPattern>,
     devices: Vec<PathBuf>,
-    hides_always: bool,
     missing_folders: MissingFolders,
+}
+
+impl<'a> Deref for Resolver<'a> {
+    type Target = PathResolver<'a, Seatbelt>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.paths
+    }
+}
+
+impl DerefMut for Resolver<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.paths
+    }
 }
 
 /// Finds out what `policy` means on `disk`.
@@ -235,29 +288,21 @@ struct Resolver<'a> {
 pub fn resolve(
     policy: &Policy,
     around: &Surroundings,
-    disk: &dyn Disk,
+    disk: &dyn MacDisk,
     missing_folders: MissingFolders,
 ) -> Result<Resolved, ResolveError> {
     let files = &policy.files;
     special::refuse_what_needs_mounts(files)?;
     let mut resolver = Resolver {
-        disk,
+        paths: PathResolver::new(Seatbelt, disk, files, &around.cwd),
+        mac: disk,
         around,
-        files,
-        said: Tree::default(),
-        held: Vec::new(),
-        named: BTreeMap::new(),
-        workdir: None,
-        reach: None,
-        through: Vec::new(),
-        denied: Vec::new(),
         patterns: Vec::new(),
         devices: Vec::new(),
-        hides_always: false,
         missing_folders,
     };
     let asked = policy.process.workdir.as_deref();
-    let start = locate(disk, asked.unwrap_or(&around.cwd));
+    let start = disk.locate(asked.unwrap_or(&around.cwd));
     if let Ok(Location::Found(found)) = &start {
         resolver.workdir = Some(found.path.clone());
     }
@@ -269,11 +314,15 @@ pub fn resolve(
     resolver.list(List::DenyWrite, &files.deny_write)?;
     resolver.mounts()?;
     resolver.say_through_links()?;
-    let looked = resolver.search()?;
-    resolver.refuse_homes()?;
+    resolver.private_home()?;
+    let globs = resolver.globs()?;
+    resolver.deny_patterns(&globs);
+    let kept = resolver.kept_names();
+    let looked = resolver.search(&globs, kept.as_ref())?;
+    resolver.refuse_homes(&around.homes)?;
     resolver.keep_repositories(&looked.repositories)?;
     resolver.keep_names(&looked.kept)?;
-    resolver.keep_own_settings()?;
+    resolver.keep_own_settings(&around.homes, around.config.clone())?;
     resolver.deny_other_names()?;
     let sockets = resolver.sockets(policy)?;
     let workdir = resolver.workdir(asked, start)?;
@@ -284,6 +333,7 @@ pub fn resolve(
     if policy.network.mode != NetworkMode::None {
         resolver.name_servers()?;
     }
+    resolver.check_effects()?;
     resolver.check_links_to_denied()?;
     resolver.devices()?;
     let mut points = resolver.points();
@@ -317,7 +367,7 @@ pub fn resolve(
         mach_services: policy.process.mach_services.clone(),
         patterns: resolver.patterns,
         reads: files.reads,
-        folds_names: resolver.said.iter().any(|(path, _)| disk.folds_names(path)),
+        folds_names: resolver.paths.said.iter().any(|(path, _)| disk.folds_names(path)),
         missing_folders,
         metadata,
         devices: resolver.devices,
@@ -329,38 +379,6 @@ pub fn resolve(
 }
 
 impl Resolver<'_> {
-    fn at(&mut self, path: &Path) -> &mut PathRules {
-        self.said.at(path)
-    }
-
-    fn say(&mut self, list: List, found: Found, reason: impl Into<Reason>) {
-        let path = found.path.clone();
-        self.said.say(list, &path, found, reason);
-    }
-
-    /// Notes a deny of a name at which nothing stands.
-    fn say_absent(&mut self, list: List, path: &Path, reason: impl Into<Reason>) {
-        let said = self.at(path);
-        let slot = match list {
-            List::DenyRead => &mut said.deny_read,
-            List::DenyWrite => &mut said.deny_write,
-            List::AllowRead | List::AllowWrite => return,
-        };
-        slot.get_or_insert_with(|| reason.into());
-    }
-
-    fn verdict(&self, path: &Path) -> PathAccess<'_, Zone> {
-        self.said.access(path, self.files.precedence, self.hides_always)
-    }
-
-    fn writes(&self, path: &Path) -> bool {
-        matches!(self.verdict(path), PathAccess::Host { write: true, .. })
-    }
-
-    fn locate(&self, rule: &str, path: &Path) -> Result<Location, ResolveError> {
-        locate(self.disk, path).map_err(system_error(rule, path))
-    }
-
     /// Where a folder of the surroundings is, if it is there.
     fn canonical(&self, path: Option<&Path>) -> Result<Option<PathBuf>, ResolveError> {
         let Some(path) = path else { return Ok(None) };
@@ -368,6 +386,22 @@ impl Resolver<'_> {
             Location::Found(found) => Some(found.path),
             _ => None,
         })
+    }
+
+    /// Takes note of the globs that deny: what matches one later is denied too.
+    fn deny_patterns(&mut self, globs: &[Glob]) {
+        for Glob { list, rule, pattern } in globs.iter().filter(|glob| glob.list.denies()) {
+            let denies = match list {
+                List::DenyWrite => Denial::Writing,
+                // What is not there yet can be made.
+                _ if rule.missing == Missing::Ignore => Denial::Reading,
+                _ => Denial::Everything,
+            };
+            let (inside, nearest) =
+                (pattern.literal_prefix().join("*"), self.nearest(pattern.literal_prefix()));
+            let (pattern, reason) = (PathPattern::clone(pattern), list.describe(rule).into());
+            self.patterns.push(DeniedPattern { pattern, inside, nearest, denies, reason });
+        }
     }
 
     /// The nearest folder at or above a path without links that exists.
@@ -418,7 +452,7 @@ impl Resolver<'_> {
         match start.map_err(system_error("workdir", path))? {
             Location::Found(found) if found.kind == Kind::Folder => {
                 let place = found.path.clone();
-                if self.files.reads == ReadModel::Open && !self.is_zone(&place) {
+                if self.files.reads == ReadModel::Open && !special::is_zone(self, &place) {
                     let said = self.at(&place);
                     said.workdir = true;
                     said.found = Some(found);

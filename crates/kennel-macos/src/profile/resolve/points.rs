@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-use kennel_policy::precedence::PathAccess;
+use kennel_resolve::precedence::PathAccess;
 
 use super::{Access, Denial, DeniedPattern, PathRules, Point, Resolver, Zone};
 
@@ -59,7 +59,7 @@ impl Resolver<'_> {
     /// A link on the way to something denied that the command could replace stays as it is.
     pub(super) fn hold_links(&self, points: &mut Vec<Point>) {
         let mut held = HashSet::new();
-        for link in &self.held {
+        for link in self.loose.iter().filter(|loose| loose.link) {
             let Some(folder) = link.path.parent() else { continue };
             if self.writes(folder) && held.insert(&link.path) {
                 points.push(Point {

@@ -1,45 +1,23 @@
-//! Git repositories on a disk: what [`kennel_policy::git`] asks of it.
+//! Git repositories on a disk: what [`kennel_resolve::git`] asks of it.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kennel_policy::git::{EntryKind, GitDisk, Seen, Standing};
+use kennel_resolve::disk::{FileIdentity, Found, Kind, Location, Lookup, is_missing};
+use kennel_resolve::git::{EntryKind, GitDisk, Seen, Standing};
 
-use super::locate::{Found, Location, is_missing, locate, way};
-use crate::profile::disk::{Disk, Kind};
+use crate::profile::disk::MacDisk;
 
 /// A disk, and whose it is.
 pub(super) struct Repositories<'a> {
-    pub disk: &'a dyn Disk,
+    pub disk: &'a dyn MacDisk,
     pub home: Option<PathBuf>,
-}
-
-/// What was found at a path.
-pub(super) struct Lookup {
-    pub location: Location,
-    /// Whether the last component is a link, which led there.
-    pub link: bool,
-    /// The folder that holds the last component, without links.
-    pub folder: Option<PathBuf>,
-}
-
-impl Lookup {
-    pub fn of(disk: &dyn Disk, path: &Path) -> io::Result<Lookup> {
-        let folder = match locate(disk, path.parent().unwrap_or(path))? {
-            Location::Found(folder) => Some(folder.path),
-            _ => None,
-        };
-        let way = way(disk, path)?;
-        let own = folder.as_ref().and_then(|folder| Some(folder.join(path.file_name()?)));
-        let link = own.is_some_and(|own| way.links.contains(&own));
-        Ok(Lookup { location: way.location, link, folder })
-    }
 }
 
 impl Repositories<'_> {
     fn found(&self, path: &Path) -> Option<Found> {
-        match locate(self.disk, path) {
+        match self.disk.locate(path) {
             Ok(Location::Found(found)) => Some(found),
             _ => None,
         }
@@ -47,14 +25,14 @@ impl Repositories<'_> {
 }
 
 impl GitDisk for Repositories<'_> {
-    type Identity = (u64, u64);
+    type Identity = FileIdentity;
     type Lookup = Lookup;
 
     fn look(&mut self, path: &Path) -> io::Result<Lookup> {
-        Lookup::of(self.disk, path)
+        self.disk.lookup(path)
     }
 
-    fn seen(Lookup { location, link, .. }: &Lookup) -> Seen<(u64, u64)> {
+    fn seen(Lookup { location, link, .. }: &Lookup) -> Seen<FileIdentity> {
         let standing = match location {
             Location::Found(found) => Some(Standing {
                 identity: found.identity,
@@ -83,7 +61,7 @@ impl GitDisk for Repositories<'_> {
         Ok(match self.disk.look(path)?.kind {
             Kind::Folder => EntryKind::Folder,
             Kind::Link => EntryKind::Link,
-            Kind::Socket | Kind::File => EntryKind::Other,
+            Kind::File => EntryKind::Other,
         })
     }
 
@@ -100,10 +78,10 @@ impl GitDisk for Repositories<'_> {
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        match locate(self.disk, path)? {
+        match self.disk.locate(path)? {
             Location::Found(_) => Ok(true),
-            Location::Missing(_) | Location::Loop => Ok(false),
-            Location::Forbidden(_) => Err(io::ErrorKind::PermissionDenied.into()),
+            Location::Missing(_) => Ok(false),
+            Location::Forbidden => Err(io::ErrorKind::PermissionDenied.into()),
         }
     }
 

@@ -1,14 +1,13 @@
 //! Which unix sockets a command can reach or make. File rules do not govern them: Seatbelt judges `connect` and `bind` by path.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use kennel_policy::policy::{Missing, PathRule, Policy, UnixSockets};
-use kennel_policy::precedence::List;
+use kennel_resolve::disk::{Found, Location};
+use kennel_resolve::precedence::List;
+use kennel_resolve::walk::{Search, Seen, What, walk};
 
 use super::Resolver;
-use super::locate::{Found, Location, is_link};
-use super::walk::{self, Search, What};
-use crate::profile::disk::Kind;
 use crate::profile::error::ResolveError;
 
 /// Which unix sockets can be reached or made.
@@ -48,7 +47,7 @@ impl<'a> Resolver<'a> {
                 continue;
             }
             let path = rule.pattern.as_path();
-            if !rule.follow_link && is_link(self.disk, path) {
+            if !rule.follow_link && self.disk.is_link(path) {
                 continue;
             }
             let location = self.locate(&reason, path)?;
@@ -62,7 +61,7 @@ impl<'a> Resolver<'a> {
                 return Err(error);
             }
             match location {
-                Location::Found(found) if found.kind != Kind::Socket => {
+                Location::Found(found) if !self.mac.is_socket(&found.path) => {
                     let path = found.path;
                     return Err(ResolveError::Unfit { rule: reason, path, what: "not a socket" });
                 }
@@ -91,22 +90,15 @@ impl<'a> Resolver<'a> {
         listed: &mut Vec<SocketPath>,
     ) -> Result<(), ResolveError> {
         let pattern = std::borrow::Cow::Borrowed(&rule.pattern);
-        let Some(pattern) = self.placed(rule, pattern, false, reason, &mut Default::default())? else {
+        let Some(pattern) =
+            self.placed(rule, pattern, false, || reason.to_owned(), &mut Default::default())?
+        else {
             return Ok(());
         };
-        let patterns = [&*pattern];
-        let search = Search {
-            patterns: &patterns,
-            denies: Default::default(),
-            repositories: Default::default(),
-            repositories_in: Default::default(),
-            kept: None,
-            most_entries: walk::MOST_ENTRIES,
-        };
-        for (path, what) in walk::walk(self.disk, &search)?.seen {
-            let found = super::locate::found(self.disk, Path::new(&path)).ok().flatten();
+        for Seen { path, what } in walk(self.disk, &Search::of(&[&*pattern]))?.seen {
+            let found = self.disk.plain(&path).ok().flatten();
             if let (What::Match(_), Some(found)) = (what, found)
-                && found.kind == Kind::Socket
+                && self.mac.is_socket(&found.path)
             {
                 self.listed(found, reason.to_owned(), listed);
             }

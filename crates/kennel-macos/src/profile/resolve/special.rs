@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use kennel_policy::policy::{FilePolicy, Missing, MountAccess, PathRule, ReadModel};
-use kennel_policy::precedence::{List, PathAccess};
+use kennel_resolve::disk::{Kind, Location};
+use kennel_resolve::precedence::{List, PathAccess};
+use kennel_resolve::resolver::PathResolver;
 
-use super::locate::Location;
-use super::{Resolver, Zone};
-use crate::profile::disk::Kind;
+use super::{Resolver, Seatbelt, Zone};
 use crate::profile::error::{ResolveError, shown};
 use crate::profile::services::DEVICES;
 
@@ -86,51 +86,51 @@ pub(super) fn refuse_what_needs_mounts(files: &FilePolicy) -> Result<(), Resolve
     Ok(())
 }
 
-impl<'a> Resolver<'a> {
-    /// The zone whose top a path is.
-    fn zone_at(&self, place: &Path) -> Option<Zone> {
-        self.said.get(place).and_then(|said| said.zone)
-    }
+/// The zone whose top a path is.
+fn zone_at(resolver: &PathResolver<Seatbelt>, place: &Path) -> Option<Zone> {
+    resolver.said.get(place).and_then(|said| said.zone)
+}
 
-    /// Whether the folder that the command starts in is hidden whatever it is.
-    pub(super) fn is_zone(&self, place: &Path) -> bool {
-        matches!(self.zone_at(place), Some(Zone::Tmp | Zone::Run)) || place.starts_with("/dev")
-    }
+/// Whether the folder that the command starts in is hidden whatever it is.
+pub(super) fn is_zone(resolver: &PathResolver<Seatbelt>, place: &Path) -> bool {
+    matches!(zone_at(resolver, place), Some(Zone::Tmp | Zone::Run | Zone::Home)) || place.starts_with("/dev")
+}
 
-    /// Whether a rule is to be applied to a place, and as which; an error where it cannot mean what it says.
-    pub(super) fn admit(
-        &self,
-        list: List,
-        rule: &PathRule,
-        reason: &str,
-        place: &Path,
-    ) -> Result<Option<List>, ResolveError> {
-        let own_device = |place: &Path| DEVICES.iter().any(|device| place == Path::new(device.path));
-        let refused = match (self.zone_at(place), list) {
-            (_, List::AllowRead | List::AllowWrite) if place.starts_with("/dev") => {
-                let listed = |device: &PathRule| place.starts_with(device.pattern.as_path());
-                let is_all = place == Path::new("/dev");
-                match () {
-                    () if is_all && list == List::AllowRead => return Ok(None),
-                    () if own_device(place) || self.files.devices.iter().any(listed) => return Ok(None),
-                    () if is_all => ALL_DEVICES,
-                    () => NO_OWN_DEVICE,
-                }
+/// Whether a rule is to be applied to a place, and as which; an error where it cannot mean what it says.
+pub(super) fn admit(
+    resolver: &PathResolver<Seatbelt>,
+    list: List,
+    rule: &PathRule,
+    reason: &str,
+    place: &Path,
+) -> Result<Option<List>, ResolveError> {
+    let own_device = |place: &Path| DEVICES.iter().any(|device| place == Path::new(device.path));
+    let refused = match (zone_at(resolver, place), list) {
+        (_, List::AllowRead | List::AllowWrite) if place.starts_with("/dev") => {
+            let listed = |device: &PathRule| place.starts_with(device.pattern.as_path());
+            let is_all = place == Path::new("/dev");
+            match () {
+                () if is_all && list == List::AllowRead => return Ok(None),
+                () if own_device(place) || resolver.files.devices.iter().any(listed) => return Ok(None),
+                () if is_all => ALL_DEVICES,
+                () => NO_OWN_DEVICE,
             }
-            (Some(Zone::Tmp), List::AllowRead | List::AllowWrite) => PRIVATE_TMP,
-            (Some(Zone::Run), List::AllowRead | List::AllowWrite) => HIDDEN_RUN,
-            // Nobody can write what is hidden.
-            (Some(Zone::Tmp), List::DenyWrite) => return Ok(Some(List::DenyRead)),
-            _ => return Ok(Some(list)),
-        };
-        // The lists of others name such places for systems that are not this one.
-        if rule.lenient {
-            return Ok(None);
         }
-        let (rule, path) = (reason.to_owned(), place.to_path_buf());
-        Err(ResolveError::Unfit { rule, path, what: refused })
+        (Some(Zone::Tmp), List::AllowRead | List::AllowWrite) => PRIVATE_TMP,
+        (Some(Zone::Run), List::AllowRead | List::AllowWrite) => HIDDEN_RUN,
+        // Nobody can write what is hidden.
+        (Some(Zone::Tmp), List::DenyWrite) => return Ok(Some(List::DenyRead)),
+        _ => return Ok(Some(list)),
+    };
+    // The lists of others name such places for systems that are not this one.
+    if rule.lenient {
+        return Ok(None);
     }
+    let (rule, path) = (reason.to_owned(), place.to_path_buf());
+    Err(ResolveError::Unfit { rule, path, what: refused })
+}
 
+impl Resolver<'_> {
     /// Folders that show at their own paths.
     pub(super) fn mounts(&mut self) -> Result<(), ResolveError> {
         let files = self.files;
@@ -139,7 +139,7 @@ impl<'a> Resolver<'a> {
             let found = match self.locate(&reason, &mount.source)? {
                 Location::Found(found) => found,
                 Location::Missing(path) => return Err(ResolveError::Missing { rule: reason, path }),
-                Location::Forbidden(_) | Location::Loop => {
+                Location::Forbidden => {
                     return Err(ResolveError::Forbidden { rule: reason, path: mount.source.clone() });
                 }
             };

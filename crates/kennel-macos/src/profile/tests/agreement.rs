@@ -37,7 +37,7 @@ pub fn both(yard: &Yard, draft: &Draft) -> Result<Option<Both>, Difference> {
     let policy = draft.policy(yard);
     let cwd = yard.top.join(format!("t{}", draft.tree));
     let around = Surroundings { cwd: cwd.clone(), homes: homes(), ..Surroundings::default() };
-    let linux = resolve_on_linux(&policy, &cwd, LinuxFolders::Plan);
+    let linux = resolve_on_linux(&policy, &cwd, LinuxFolders::Plan, None);
     let macos = resolve(&policy, &around, &HostDisk, MissingFolders::Plan);
     match (linux, macos) {
         (Err(_), Err(_)) => Ok(None),
@@ -241,6 +241,7 @@ fn run(yard: &Yard, mut runner: TestRunner, policies: u32) -> (u32, u32) {
 }
 
 #[test]
+#[kennel_claim::claim("macos/permits-what-linux-permits")]
 fn ten_thousand_policies_permit_what_linux_permits() {
     let yard = Yard::new("agreement");
     let config =

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use kennel_policy::pattern::PathPattern;
 use kennel_policy::policy::{
-    FilePolicy, GitLevel, Missing, NetworkMode, Origin, OtherNames, PathRule, Policy, Precedence, ReadModel,
-    SearchScope, TmpMode, UnixSockets,
+    FilePolicy, GitLevel, HomeMode, Missing, NetworkMode, Origin, OtherNames, PathRule, Policy, Precedence,
+    ReadModel, SearchScope, TmpMode, UnixSockets,
 };
 
 use super::mac::Mac;
@@ -22,6 +22,7 @@ fn rule(path: &str) -> PathRule {
         follow_link: true,
         lenient: false,
         without_exceptions: false,
+        of_profile: false,
         look: SearchScope::Everywhere,
         origin: Origin("settings".to_owned()),
     }
@@ -71,6 +72,7 @@ fn read(mac: &Mac, policy: &Policy) -> Evaluated {
 }
 
 #[test]
+#[kennel_claim::claim("macos/system-links")]
 fn links_of_the_system_are_followed() {
     let mac = Mac::new();
     mac.folder("/private/tmp/w");
@@ -84,6 +86,7 @@ fn links_of_the_system_are_followed() {
 }
 
 #[test]
+#[kennel_claim::claim("macos/system-links")]
 fn the_second_mount_of_the_disk_is_no_way_around() {
     let mac = Mac::new();
     let seen = read(&mac, &policy(&["/System/Volumes/Data/Users/me/.ssh"], &[], &[PROJECT], &[]));
@@ -94,6 +97,7 @@ fn the_second_mount_of_the_disk_is_no_way_around() {
 }
 
 #[test]
+#[kennel_claim::claim("macos/system-links")]
 fn paths_are_written_as_the_kernel_names_them() {
     let mac = Mac::new();
     mac.folder("/Users/me/project/a/b");
@@ -111,6 +115,7 @@ fn paths_are_written_as_the_kernel_names_them() {
 }
 
 #[test]
+#[kennel_claim::claim("macos/denied-names-stay-denied")]
 fn a_name_that_is_not_there_is_denied_in_every_spelling() {
     let mac = Mac::new();
     let policy = policy(
@@ -154,6 +159,7 @@ fn a_name_that_is_not_there_is_denied_in_every_spelling() {
 }
 
 #[test]
+#[kennel_claim::claim("macos/denied-names-stay-denied")]
 fn a_denied_name_is_not_reached_by_moving_folders() {
     let mac = Mac::new();
     mac.file("/Users/me/project/a/b/kept", "");
@@ -176,6 +182,7 @@ fn a_denied_name_is_not_reached_by_moving_folders() {
 }
 
 #[test]
+#[kennel_claim::claim("macos/names-write-no-rules")]
 fn names_that_mean_something_in_a_profile_mean_themselves() {
     let mac = Mac::new();
     let odd = [
@@ -277,6 +284,48 @@ fn the_root_and_the_home_as_places_to_write() {
 }
 
 #[test]
+fn a_private_home_shows_what_is_listed_and_allowed() {
+    let mac = Mac::new();
+    for file in [
+        ".foo-secret",
+        "Library/Keychains/login",
+        ".cargo/credentials.toml",
+        ".cargo/bin/cargo",
+        "tools/x",
+        ".gitconfig",
+    ] {
+        mac.file(&format!("/Users/me/{file}"), "");
+    }
+    mac.file("/Users/me/.nvm/versions/node/v22/bin/node", "");
+    mac.file("/Users/me/.nvm/versions/node/v22/etc/npmrc", "");
+    mac.file("/Users/you/x", "");
+    let mut asked = policy(&["/Users/me/tools/deep"], &["/Users/me/tools"], &[PROJECT], &[]);
+    asked.files.home = HomeMode::Private;
+    let seen = read(&mac, &asked);
+    for closed in [
+        "/Users/me/.foo-secret",
+        "/Users/me/Library/Keychains/login",
+        "/Users/me/.cargo/credentials.toml",
+        "/Users/me/.nvm/versions/node/v22/etc/npmrc",
+        "/Users/me/.gitconfig",
+        "/Users/me/later",
+        "/Users/you/x",
+    ] {
+        assert!(!seen.may_read(closed, Regular), "{closed}");
+    }
+    for shown in
+        ["/Users/me/.cargo/bin/cargo", "/Users/me/.nvm/versions/node/v22/bin/node", "/Users/me/tools/x"]
+    {
+        assert!(seen.may_read(shown, Regular) && !seen.may_create(shown, Regular), "{shown}");
+    }
+    assert!(seen.may_create("/Users/me/project/x", Regular) && !seen.may_create("/Users/me/x", Regular));
+    // What somebody denies around the table's entries stays denied.
+    let mut denied = policy(&["/Users/me/.cargo"], &[], &[PROJECT], &[]);
+    denied.files.home = HomeMode::Private;
+    assert!(!read(&mac, &denied).may_read("/Users/me/.cargo/bin/cargo", Regular));
+}
+
+#[test]
 fn a_write_root_below_a_denied_path_stays_hidden() {
     let mac = Mac::new();
     mac.folder("/Users/me/vault/w");
@@ -291,6 +340,7 @@ fn a_write_root_below_a_denied_path_stays_hidden() {
 }
 
 #[test]
+#[kennel_claim::claim("macos/system-links")]
 fn links_on_the_way_stay() {
     let mac = Mac::new();
     mac.file("/Users/me/elsewhere/x", "");
@@ -348,6 +398,7 @@ fn repositories_and_listed_reads() {
 }
 
 #[test]
+#[kennel_claim::claim("macos/listed-services-only")]
 fn temporary_files_are_the_commands_own() {
     let mac = Mac::new();
     mac.file("/private/var/folders/ab/xyz/T/others", "");
@@ -372,6 +423,7 @@ fn temporary_files_are_the_commands_own() {
 }
 
 #[test]
+#[kennel_claim::claim("macos/gate-only")]
 fn networks() {
     let mac = Mac::new();
     let mut asked = policy(&[], &[], &[PROJECT], &[]);
@@ -399,6 +451,7 @@ fn networks() {
 }
 
 #[test]
+#[kennel_claim::claim("macos/gate-only")]
 fn published_ports_are_on_the_loopback_alone() {
     let mac = Mac::new();
     let mut asked = policy(&[], &[], &[PROJECT], &[]);
@@ -414,6 +467,7 @@ fn published_ports_are_on_the_loopback_alone() {
 }
 
 #[test]
+#[kennel_claim::claim("macos/gate-only")]
 fn unix_sockets_by_path() {
     let mac = Mac::new();
     mac.socket("/private/var/run/docker.sock");
@@ -457,6 +511,7 @@ fn every_deny_has_the_sandboxs_tag() {
 }
 
 #[test]
+#[kennel_claim::claim("macos/listed-services-only")]
 fn services_that_a_policy_adds() {
     let mac = Mac::new();
     let mut asked = policy(&[], &[], &[PROJECT], &[]);
@@ -486,6 +541,7 @@ fn what_needs_a_tree_of_its_own_is_refused() {
     let mut asked = policy(&[], &[], &[], &[]);
     let origin = || Origin("settings".to_owned());
     asked.files.mounts = vec![kennel_policy::policy::MountPoint {
+        missing: kennel_policy::policy::Missing::Error,
         source: PROJECT.into(),
         target: PathBuf::from("/work"),
         access: kennel_policy::policy::MountAccess::ReadOnly,
@@ -504,6 +560,7 @@ fn what_needs_a_tree_of_its_own_is_refused() {
 }
 
 #[test]
+#[kennel_claim::claim("macos/listed-services-only")]
 fn devices_and_terminals() {
     let mac = Mac::new();
     mac.file("/dev/null", "");

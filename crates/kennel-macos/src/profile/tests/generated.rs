@@ -10,7 +10,7 @@ use kennel_policy::dotfiles;
 use kennel_policy::pattern::PathPattern;
 use kennel_policy::policy::{
     FilePolicy, GitLevel, KeptIn, KeptNames, Missing, Origin, OtherNames, PathRule, Policy, Precedence,
-    ReadModel, SearchScope, TmpMode,
+    Reach, ReadModel, SearchScope, TmpMode,
 };
 use proptest::prelude::*;
 
@@ -254,7 +254,7 @@ impl Draft {
         };
         let kept = |folders| {
             let (names, origin) = (dotfiles::OF_SRT, Origin("kept".into()));
-            Some(KeptNames { folders, names, depth: 3, origin })
+            Some(KeptNames { folders, names, reach: Reach::Levels(3), origin })
         };
         let mut policy = Policy::default();
         policy.process.workdir = None;
@@ -300,6 +300,7 @@ impl Rule {
             follow_link: self.follow_link,
             lenient: self.lenient,
             without_exceptions: self.always && !allows,
+            of_profile: false,
             look: SearchScope::Everywhere,
             origin: Origin("made up".to_owned()),
         }

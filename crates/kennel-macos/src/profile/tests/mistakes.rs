@@ -22,6 +22,7 @@ fn found_after(yard: &Yard, mistake: Option<Mistake>, most: u32) -> Option<u32> 
 }
 
 #[test]
+#[kennel_claim::claim("macos/permits-what-linux-permits")]
 fn every_mistake_of_a_generator_is_found() {
     let yard = Yard::new("mistakes");
     assert_eq!(found_after(&yard, None, 300), None, "without a mistake there is nothing to find");

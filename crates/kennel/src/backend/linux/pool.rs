@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 
 use kennel_linux::launch::zygote::Zygote;
 use kennel_linux::mounts::MountWatch;
-use kennel_linux::sandbox::{Birth, Fit, Late, Preparation, Ready, Started, Wanted};
-use kennel_linux::supervise::{Remains, Supervisor, signals};
+use kennel_linux::sandbox::{Fit, Late, Ready, Started, Wanted};
+use kennel_linux::signals;
+use kennel_linux::supervise::{Remains, Supervisor};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use super::{LowNumbers, Running, gate, given, secrets, start, watch};
-use crate::job::{Environment, Hooks, Job, Streams};
+use super::{LowNumbers, Running, given, start, watch};
+use crate::backend::PoolKind;
+use crate::job::{Hooks, Job, Streams};
 use crate::network::SandboxNetwork;
-use crate::pool::PoolKind;
 use crate::{Result, Terminal};
 
 /// How long the thread waits after a sandbox could not be prepared, at first and at most.
@@ -30,7 +31,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 pub(crate) struct Pool {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    _zygote: Arc<Zygote>,
+    zygote: Arc<Zygote>,
 }
 
 impl std::fmt::Debug for Pool {
@@ -60,6 +61,7 @@ struct State {
 struct Entry {
     ready: Ready,
     gate: Option<SandboxNetwork>,
+    warnings: Vec<String>,
     made: Instant,
 }
 
@@ -73,7 +75,7 @@ impl Pool {
             signals::block_all();
             own.work();
         })?;
-        Ok(Pool { shared, thread: Some(thread), _zygote: zygote })
+        Ok(Pool { shared, thread: Some(thread), zygote })
     }
 
     pub(super) fn ready(&self) -> usize {
@@ -82,8 +84,10 @@ impl Pool {
 
     /// Starts a job in a sandbox that waits, or in a fresh one.
     pub(super) fn start_job(self: Arc<Pool>, job: Job) -> Result<Running> {
-        let Some((entry, fit)) = self.shared.take(&job) else { return start(job) };
-        let Entry { ready, gate, .. } = entry;
+        // What waits was made for the thread that started the pool, with what that could do then.
+        let waiting = if self.zygote.serves_this_thread() { self.shared.take(&job) } else { None };
+        let Some((entry, fit)) = waiting else { return start::running(job) };
+        let Entry { ready, gate, warnings, .. } = entry;
         let Job { policy, command, environment, streams, hooks, .. } = job;
         let Hooks { count, audience, questions, show, advice, .. } = hooks;
         let alone = matches!(streams, Streams::Attached);
@@ -100,8 +104,6 @@ impl Pool {
                 wanted: Wanted { words: command, environment },
                 workdir: None,
                 streams,
-                first: Vec::new(),
-                last: Vec::new(),
                 watch: watch(count, audience, questions, show),
                 at_report: true,
                 silently,
@@ -113,7 +115,7 @@ impl Pool {
         }
         pipes.terminal = terminal.map(Terminal::new).transpose()?;
         let supervisor = Attended { supervisor: ManuallyDrop::new(supervisor), pool: Some(self) };
-        Ok(Running { supervisor, gate, alone, advice, not_enforced, pipes })
+        Ok(Running { supervisor, gate, alone, advice, not_enforced, warnings, pipes })
     }
 }
 
@@ -227,24 +229,8 @@ impl Shared {
     }
 
     fn prepare(&self) -> Result<Entry> {
-        let PoolKind { policy, extras, .. } = &self.kind;
-        let environment: Environment =
-            std::env::vars_os().map(|(name, value)| (name.into(), value.into())).collect();
-        let (mut gate, network) = gate(policy, &environment, None, extras.ask.as_ref(), None)?;
-        let additions = secrets::additions(policy, &environment, gate.as_mut(), false)?;
-        let preparation = Preparation {
-            policy: Arc::clone(policy),
-            cwd: std::env::current_dir().unwrap_or_else(|_| "/".into()),
-            birth: Birth::program(),
-            network,
-            additions,
-            count: extras.count_usage,
-        };
-        let ready = match self.kind.workspaces {
-            true => Ready::prepare_halfway(preparation)?,
-            false => Ready::prepare(preparation)?,
-        };
-        Ok(Entry { ready, gate, made: Instant::now() })
+        let (ready, gate, warnings) = start::ready(&self.kind)?;
+        Ok(Entry { ready, gate, warnings, made: Instant::now() })
     }
 }
 

@@ -31,6 +31,10 @@ impl CommandSecrets {
         Ok(CommandSecrets { policy, environment, folder: None })
     }
 
+    pub(super) fn warnings(&self) -> &[String] {
+        &[]
+    }
+
     pub(super) fn cleaned(&self, command: Vec<OsString>, _: &mut [(OsString, OsString)]) -> Vec<OsString> {
         command
     }

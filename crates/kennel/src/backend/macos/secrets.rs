@@ -45,15 +45,17 @@ impl CommandSecrets {
         }
         let folder = PrivateFolder::new(host::user_temp().as_deref(), "certificates")?;
         let found = gate.add_secrets(&policy, &each(&environment), folder.path())?;
-        if own_process {
-            found.warnings.iter().for_each(|warning| eprintln!("kennel: warning: {warning}"));
-        }
         for (name, contents) in &found.files {
             std::fs::write(folder.path().join(name), contents)?;
         }
         environment.retain(|(name, _)| !found.unset.iter().any(|unset| **unset == **name));
         let policy = hiding_secrets(policy, Some(folder.path()));
         Ok(CommandSecrets { policy, environment, folder: Some(folder), found })
+    }
+
+    /// What the user is told.
+    pub(super) fn warnings(&self) -> &[String] {
+        &self.found.warnings
     }
 
     /// Takes real values out of what the command gets.
@@ -91,6 +93,7 @@ pub(super) fn hiding_secrets(mut policy: Arc<Policy>, folder: Option<&Path>) -> 
         follow_link: true,
         lenient: false,
         without_exceptions: false,
+        of_profile: false,
         look: SearchScope::Nowhere,
         origin: Origin("the gate's certificates are trusted inside".to_owned()),
     }));

@@ -246,6 +246,7 @@ fn a_command_that_ends_in_time_is_not_said_to_be_killed() {
 }
 
 #[test]
+#[kennel_claim::claim("macos/limits-by-looking")]
 fn a_limit_that_is_kept_by_looking_ends_it() {
     let words = ["sh", "-c", "x=1; while :; do x=$x$x; done"];
     let mut run = Run::captured(&words);
@@ -344,6 +345,7 @@ fn content(mut file: std::fs::File) -> String {
 }
 
 #[test]
+#[kennel_claim::claim("macos/no-descriptors-leak")]
 fn a_file_is_read_and_written_through_pipes_in_the_order_of_both_streams() {
     let (mut input, output) = (scratch(), scratch());
     input.write_all(b"passed on\n").and_then(|()| input.rewind()).expect("written");
@@ -401,6 +403,7 @@ fn terminal() -> (std::fs::File, std::fs::File) {
 }
 
 #[test]
+#[kennel_claim::claim("macos/no-descriptors-leak")]
 fn a_terminal_of_the_callers_is_carried_and_what_is_typed_later_is_left() {
     let (mut ours, mut theirs) = terminal();
     let words = shell("test -t 0 && echo input; test -t 1 && echo output; read line; echo \"got $line\"");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use kennel_linux::network::{Listener, NetlinkBatch, NetworkPlan, SharedNetwork, SocketRole};
-use kennel_policy::policy::{NetworkMode, NetworkPolicy};
+use kennel_policy::policy::NetworkPolicy;
 use kennel_proxy::netlink::{DoorPorts, ROUTE, transparent_network};
 
 use crate::network::variables::{ssh_variables, variables};
@@ -34,8 +34,10 @@ pub(super) fn network_plan(
     let mut sources = Vec::new();
     if !policy.publish.is_empty() {
         for address in addresses(ipv6, Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST) {
-            sources
-                .extend([tcp(SocketRole::Connector, address, 0), tcp(SocketRole::MeetingPlace, address, 0)]);
+            sources.extend([
+                tcp(SocketRole::OutboundSocket, address, 0),
+                tcp(SocketRole::ConnectTarget, address, 0),
+            ]);
         }
     }
     sources.extend(
@@ -47,7 +49,7 @@ pub(super) fn network_plan(
     sources.extend((0..providers).map(|provider| {
         tcp(SocketRole::Gateway { provider }, Ipv4Addr::LOCALHOST.into(), gateway_port(provider))
     }));
-    if policy.mode != NetworkMode::AllowList {
+    if !policy.mode.is_gated() {
         return NetworkPlan { listeners: sources, ..NetworkPlan::default() };
     }
     let large_segments = kernel_is_at_least(6, 3);

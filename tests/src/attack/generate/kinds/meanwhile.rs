@@ -79,6 +79,67 @@ impl Draft<'_> {
         }
     }
 
+    /// The host moves what rules are about over each other, with the mounts on them, and the folders above it.
+    pub(in crate::attack::generate) fn moved(&mut self) {
+        let pairs = [
+            ("w/.env", "w/.env.production"),
+            ("w/conf", "w/kept"),
+            ("w/sub/f", "w/a"),
+            ("out/sec", "out/data"),
+            ("home/.ssh", "home/.config"),
+        ];
+        let (hidden, kept) = self.rng.one_of(&pairs).to_owned();
+        let is_folder = !matches!(hidden, "w/.env" | "w/sub/f");
+        for path in [hidden, kept] {
+            self.node(&if is_folder { format!("file {path}/f") } else { format!("file {path}") });
+        }
+        let below = if is_folder { "/f" } else { "" };
+        // Where only listed paths show, a file that is listed by itself shows wherever the host moves it.
+        self.run().flags.retain(|(flag, _)| flag != "--reads");
+        self.flag("--deny-read", hidden);
+        // What covers the other one: nothing, a mount that cannot be written, one that can, one on a file in it.
+        match self.rng.below(4) {
+            0 => {}
+            1 if is_folder => self.flag("--deny-write", &format!("{kept}/f")),
+            2 if is_folder => {
+                self.flag("--deny-write", kept);
+                self.flag("--allow-write", &format!("{kept}/f"));
+            }
+            _ => self.flag("--deny-write", kept),
+        }
+        self.inside(0, &["pause 120000", "sync 1"]);
+        self.host(&["await 1"]);
+        let folder = hidden.split_once('/').map_or("w", |(folder, _)| folder).to_owned();
+        let moved = format!("{folder}.moved");
+        let mut there = hidden.to_owned();
+        for _ in 0..self.rng.between(1, 3) {
+            match self.rng.below(6) {
+                0 => self.host(&[format!("swap {kept} {hidden}"), format!("rewrite {hidden}{below}")]),
+                1 if is_folder => {
+                    self.host(&[format!("swap {hidden} {kept}"), format!("replace {hidden}/f")]);
+                }
+                1 | 2 if !is_folder => {
+                    self.host(&[format!("over {kept} {hidden}"), format!("rewrite {hidden}")]);
+                }
+                // Away and back.
+                3 => self.host(&[format!("move {folder} {moved}"), format!("move {moved} {folder}")]),
+                _ if there == hidden => {
+                    there = format!("{moved}{}", &hidden[folder.len()..]);
+                    self.host(&[format!("move {folder} {moved}"), format!("replace {there}{below}")]);
+                }
+                _ => self.host(&[format!("replace {there}{below}")]),
+            }
+            let pause = self.pick(&["0", "0", "400", "4000"]);
+            self.host(&[format!("pause {pause}")]);
+        }
+        let pause = self.pick(&["0", "60000", "60000"]);
+        self.host(&[format!("pause {pause}"), "go 1".into()]);
+        for path in [there.as_str(), hidden, kept] {
+            self.inside(0, &[format!("read {path}{below}"), format!("append {path}{below}")]);
+        }
+        self.inside(0, &["sweep"]);
+    }
+
     /// A second sandbox starts in the same tree, while the first one moves the ground under it.
     pub(in crate::attack::generate) fn beside(&mut self) {
         let victim = self.pick(&["out", "out/sec", "out/victim", "home/.ssh"]);
@@ -109,6 +170,20 @@ impl Draft<'_> {
             };
             self.host(&[line]);
         }
+    }
+
+    /// Processes that take all they can of what is counted for everybody, while the host and another sandbox need some.
+    pub(in crate::attack::generate) fn hogs(&mut self) {
+        let names: Vec<&str> = crate::hog::RESOURCES.iter().map(|(name, _)| *name).collect();
+        let (first, second) = (self.pick(&names), self.pick(&names));
+        // It allows some of it.
+        self.run().flags.retain(|(flag, value)| flag != "--seccomp" || value != "permissive");
+        self.inside(1, &[format!("hog {first}"), "sync 4".into()]);
+        if self.rng.chance(50) {
+            self.inside(2, &[format!("hog {second}"), "sync 5".into()]);
+            self.host(&["await 5".to_owned(), format!("needs {second}"), "go 5".into()]);
+        }
+        self.host(&["await 4".into(), format!("needs {first}"), "go 4".into()]);
     }
 
     /// What others wait for.

@@ -1,0 +1,18 @@
+//! Interactive programs on a real terminal, under tmux: job control, full-screen programs, and that the terminal comes
+//! back.
+
+mod carried;
+mod full_screen;
+mod injection;
+mod interrupts;
+mod job_control;
+mod ownership;
+mod questions;
+mod size;
+mod stops;
+mod walls;
+
+kennel_tests::roles! {
+    "inject" => injection::inject,
+    "terminal-commands" => walls::commands,
+}
