@@ -34,12 +34,7 @@ impl Inside {
         let (to, from) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         let mut inside = Inside { child, to, from };
         assert_eq!(inside.ask("echo ready"), "ready\n");
-        // Names are watched when a sandbox has run for a tenth of a second.
-        let task = format!("/proc/{}/task", inside.child.id());
-        kennel_tests::eventually("the guard's thread runs", || {
-            (std::fs::read_dir(&task).map_or(0, Iterator::count) > 1).then_some(())
-        });
-        std::thread::sleep(Duration::from_millis(100));
+        kennel_tests::watches_names(inside.child.id());
         inside
     }
 

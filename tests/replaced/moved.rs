@@ -335,9 +335,9 @@ fn a_folder_that_the_host_mounts_over_is_watched_all_the_same() {
         yard.write("up/work/.env", "old-text");
         yard.write("other/work/.env", "decoy");
         let script = format!(
-            "cd up/work && mkfifo ../../to && {{ {kennel} run --allow-write . --deny-read .env -- sh < ../../to > ../../said 2>&1 & }}
+            "cd up/work && mkfifo ../../to && {{ {kennel} run --allow-write . --deny-read .env -- sh < ../../to > ../../said 2>&1 & kennel=$!; }}
              exec 3> ../../to && echo 'echo ready' >&3
-             while ! grep -q ready ../../said; do sleep 0.05; done; sleep 0.4
+             while ! grep -qs '^inotify wd' /proc/$kennel/fdinfo/*; do sleep 0.05; done
              mount --bind ../../other/{from} ../../up/{onto}
              echo new-text > new && mv new .env && sleep 0.4
              echo 'cat .env; echo over' >&3; exec 3>&-; wait; cat ../../said",

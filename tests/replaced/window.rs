@@ -91,7 +91,7 @@ fn measure(when: &str, asks: bool) {
     let mut line = String::new();
     from.read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
-    std::thread::sleep(Duration::from_millis(300));
+    kennel_tests::watches_names(child.id());
     let mut replaced = BTreeMap::new();
     for round in 1..=ROUNDS {
         let fresh = yard.write("home/.env.new", &round.to_string());

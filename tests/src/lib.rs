@@ -96,6 +96,21 @@ pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Waits until the guard of the kennel with this pid watches names: its inotify instance then has watches, the first of which
+/// it places when it holds all folders.
+#[track_caller]
+pub fn watches_names(kennel: u32) {
+    let infos = format!("/proc/{kennel}/fdinfo");
+    eventually("names are watched", || {
+        let mut infos = std::fs::read_dir(&infos).ok()?.filter_map(Result::ok);
+        let has_watch = |info: PathBuf| {
+            std::fs::read_to_string(info)
+                .is_ok_and(|text| text.lines().any(|line| line.starts_with("inotify wd")))
+        };
+        infos.any(|info| has_watch(info.path())).then_some(())
+    });
+}
+
 /// Looks again and again for as long as `time`, and fails the test when this no longer holds: for what must not come,
 /// and of which nothing says that it is not coming any more.
 #[track_caller]
