@@ -36,6 +36,11 @@ pub fn logs() -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
+/// How a suite that somebody runs is called.
+pub fn shown(name: &str, who: &str) -> String {
+    if who.is_empty() { name.to_owned() } else { format!("{name} ({who})") }
+}
+
 /// Runs `command` to its end, or for as long as `longest`, and prints a line about it; where something failed, also what
 /// was said.
 ///
@@ -47,7 +52,7 @@ pub fn run(
     command: &mut Command,
     longest: Duration,
 ) -> Result<Report, Failure> {
-    let shown = if who.is_empty() { name.to_owned() } else { format!("{name} ({who})") };
+    let shown = shown(name, who);
     let log = logs()?.join(format!("{}.log", shown.replace(' ', "-").replace(['(', ')'], "")));
     let output = File::create(&log).map_err(|error| format!("writing {}: {error}", log.display()))?;
     command.stdout(output.try_clone()?).stderr(output);
