@@ -19,6 +19,7 @@ mod endurance;
 mod escape;
 mod filesystem;
 mod git;
+mod gpu;
 mod guard;
 mod hosts;
 mod install;
@@ -55,6 +56,7 @@ const SUITES: &[Suite] = &[
     Suite::new("escape").with_roles(escape::ROLES),
     Suite::new("filesystem"),
     Suite::new("git"),
+    Suite::new("gpu"),
     Suite::new("guard").with_roles(guard::ROLES),
     Suite::new("hosts").with_roles(hosts::ROLES),
     Suite::new("install"),

@@ -1,6 +1,7 @@
 //! Profiles: those for known agents, those of the user's own, and what `kennel run` says about them. The agents themselves
 //! are not started here: a shell does what an agent that was talked into something would do.
 
+mod browser;
 mod caches;
 mod created;
 mod hints;

@@ -69,6 +69,7 @@ Tasks:
   attack [PART…] [--seconds N] [--seed S] [--replay FILE]
                                  random attacks, N seconds as root and N as an ordinary user; the parts are files and
                                  gate; writes what it finds
+  gpu-test                       the tests of graphics cards, on a machine that has one
   check-foreign [--no-install]   lints for macOS and Windows, without their linkers and SDKs
   wine-test [--no-install]       the tests of what runs on Windows, under Wine
   link-foreign [--no-install]    kennel linked for macOS, without its SDK; it cannot be run here
@@ -114,6 +115,7 @@ fn main() -> ExitCode {
 fn unix_task(task: &str, rest: &[String]) -> Result<bool, Failure> {
     match task {
         "test" => test::test(rest),
+        "gpu-test" => test::test(&["--no-install".to_owned(), "gpu".to_owned()]),
         "claims" => claims::write(),
         "attack" => attack::attack(rest),
         "check-foreign" => foreign::check_foreign(rest),

@@ -29,16 +29,16 @@ pub fn missing(policy: &Policy) -> Vec<&'static str> {
     let EnvironmentPolicy { base: _, pass: _, unset: _, set: _, secrets: _, secret_names: _ } = environment;
     // The gate's, which is the same on every system.
     let GatewayPolicy { providers: _, budget: _, prices: _, log: _, log_contents: _ } = gateway;
-    resolved(files);
     let mut missing = Vec::new();
+    missing.extend(of_files(files));
     missing.extend(of_process(process));
     missing.extend(of_files_that_show_something_else(secrets, &network.tls, policy));
     missing.extend(of_network(network));
     missing
 }
 
-/// Rules on files, which [`crate::profile::resolve`] follows or refuses.
-fn resolved(files: &FilePolicy) {
+/// Rules on files, which [`crate::profile::resolve`] follows or refuses; and what there is nothing for.
+fn of_files(files: &FilePolicy) -> impl Iterator<Item = &'static str> {
     let FilePolicy {
         // Refused: there are no mounts of a sandbox's own.
         rootfs: _,
@@ -60,6 +60,7 @@ fn resolved(files: &FilePolicy) {
         host_run: _,
         system: _,
         devices: _,
+        gpus,
         // A rule is about the name, whichever file has it.
         on_replace: _,
         // Neither macOS nor a sandbox on it has one.
@@ -67,6 +68,10 @@ fn resolved(files: &FilePolicy) {
         // There are no layers: caches are as the other rules say, which opens nothing.
         caches: _,
     } = files;
+    asked([(
+        !gpus.is_empty(),
+        "files.gpus: the profile opens no drivers of graphics cards, of which macOS has no list that could be relied on",
+    )])
 }
 
 fn of_process(process: &ProcessPolicy) -> impl Iterator<Item = &'static str> {

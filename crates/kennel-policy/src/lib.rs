@@ -14,6 +14,7 @@ pub mod gate_work;
 pub mod gateway;
 #[cfg(unix)]
 pub mod git_config;
+pub mod gpu;
 pub mod home;
 pub mod host;
 pub mod http_rule;

@@ -662,6 +662,7 @@ fn policy(settings: Settings, users: Vec<User>, secrets: Vec<SecretRule>, gatewa
             home: value::<HomeMode>(files.home).unwrap_or_default(),
             host_shm: false,
             devices: rules(files.devices, Missing::Error),
+            gpus: files.gpus,
             ..other_files
         },
         network: NetworkPolicy {

@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use crate::domain::HostRule;
 use crate::gateway::GatewayPolicy;
+use crate::gpu::GpuChoice;
 use crate::http_rule::HttpRule;
 pub use crate::origin::Origin;
 use crate::pattern::PathPattern;
 use crate::secrets::{SecretRule, TlsPolicy};
+use crate::settings::Stated;
 use crate::users::User;
 
 /// Everything a sandbox is allowed to do.
@@ -84,6 +86,8 @@ pub struct FilePolicy {
     pub system: bool,
     /// Devices of the host's `/dev` to add to the minimal set (`/dev/kvm`, `/dev/dri`).
     pub devices: Vec<PathRule>,
+    /// Graphics cards that the command may use: their devices, and what their drivers have of libraries.
+    pub gpus: Vec<Stated<GpuChoice>>,
 }
 
 impl Default for FilePolicy {
@@ -110,6 +114,7 @@ impl Default for FilePolicy {
             host_shm: false,
             system: true,
             devices: Vec::new(),
+            gpus: Vec::new(),
         }
     }
 }

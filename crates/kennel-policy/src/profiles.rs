@@ -9,9 +9,9 @@
 //! is allowed on top of it is a contradiction, and reported as one.
 
 /// The names of the built-in profiles: those for a purpose, then those for an agent.
-pub const NAMES: [&str; 12] = [
-    "default", "judge", "agent", "build", "data", "claude", "codex", "gemini", "opencode", "aider", "goose",
-    "amp",
+pub const NAMES: [&str; 13] = [
+    "default", "judge", "agent", "build", "data", "browser", "claude", "codex", "gemini", "opencode",
+    "aider", "goose", "amp",
 ];
 
 /// The profiles for one agent each. An agent's command has the name of its profile.
@@ -26,6 +26,7 @@ pub fn text(name: &str) -> Option<&'static str> {
         "agent" => include_str!("profiles/agent.toml"),
         "build" => include_str!("profiles/build.toml"),
         "data" => include_str!("profiles/data.toml"),
+        "browser" => include_str!("profiles/browser.toml"),
         "claude" => include_str!("profiles/claude.toml"),
         "codex" => include_str!("profiles/codex.toml"),
         "gemini" => include_str!("profiles/gemini.toml"),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::domain::HostRule;
 use crate::gateway::{Budget, Price};
+use crate::gpu::GpuChoice;
 use crate::http_rule::HttpRule;
 use crate::pattern::PathPattern;
 use crate::policy::{
@@ -97,6 +98,7 @@ pub struct FileSettings {
     pub tmp: Option<Stated<TmpMode>>,
     pub home: Option<Stated<HomeMode>>,
     pub devices: Vec<PathEntry>,
+    pub gpus: Vec<Stated<GpuChoice>>,
 }
 
 /// One entry of a path list.

@@ -50,6 +50,14 @@ pub enum ResolveError {
         /// The path.
         path: PathBuf,
     },
+    /// A graphics card is not there.
+    #[error("resolving {rule}: there is no such card: {there}")]
+    NoGpu {
+        /// The rule.
+        rule: String,
+        /// What there is.
+        there: String,
+    },
     /// Root's command would need a capability.
     #[error(
         "process.nested: the command of a sandbox of root's cannot create user namespaces, because Linux (since 5.12) lets \

@@ -105,6 +105,7 @@ pub static ROWS: &[Row] = &[
     row("files.host_run", NothingToDo, "there is no /run"),
     row("files.system", NothingToDo, "open reads show the system"),
     row("files.devices", Unavailable, "there is no /dev"),
+    row("files.gpus", NothingToDo, "nothing closes graphics cards"),
     row(
         "network.mode",
         Partly,
@@ -275,6 +276,8 @@ impl Lacks {
             host_shm: _,
             system: _,
             devices,
+            // Nothing closes them.
+            gpus: _,
         } = files;
         self.add_if(rootfs.is_some(), "files.rootfs");
         if *reads == ReadModel::Listed {

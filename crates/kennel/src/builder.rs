@@ -148,6 +148,9 @@ impl SandboxBuilder {
         deny_write(path: impl AsRef<Path>) => "files.deny_write", path.as_ref();
         /// A device of the host to add to the minimal set, such as `/dev/kvm`.
         device(path: impl AsRef<Path>) => "files.devices", path.as_ref();
+        /// Graphics cards that the command may use: `all`, a number as `nvidia-smi` counts, or a maker (`nvidia`, `amd`, `intel`),
+        /// which may have a number: `amd:0`.
+        gpu(cards: impl AsRef<str>) => "files.gpus", cards.as_ref();
         /// A unix socket of the host, or a glob, that the command can connect to.
         allow_unix_socket(path: impl AsRef<Path>) => "network.allow_unix_sockets", path.as_ref();
 

@@ -579,6 +579,18 @@ pub static FLAGS: &[Flag] = &[
         ..RUN
     },
     Flag {
+        name: "gpu",
+        value: Some("all|NUMBER|MAKER[:NUMBER]"),
+        effect: says("files.gpus"),
+        section: "Files",
+        repeatable: true,
+        help: "Let the command use graphics cards, of NVIDIA, AMD or Intel",
+        doc: "The devices of these cards, their drivers' libraries where reads are listed or the root is another, and nothing of other \
+              cards. NUMBER is as nvidia-smi counts: by place on the bus. MAKER is nvidia, amd or intel. Several are separated by \
+              commas.",
+        ..RUN
+    },
+    Flag {
         name: "net",
         value: Some("none|allow-list|public|host"),
         effect: says("network.mode"),
@@ -1064,8 +1076,8 @@ pub static FLAGS: &[Flag] = &[
         section: "Settings",
         common: true,
         repeatable: true,
-        help: "Start from a profile: default, judge, agent, build, data, claude, codex, gemini, opencode, aider, goose, \
-               amp, or one of your own",
+        help: "Start from a profile: default, judge, agent, build, data, browser, claude, codex, gemini, opencode, \
+               aider, goose, amp, or one of your own",
         doc: "kennel profiles lists them. A profile of your own is a file kennel/profiles/NAME.toml below \
               $XDG_CONFIG_HOME or ~/.config; it comes before a built-in one of the same name. Several \
               add up; where they contradict each other, kennel says so and does not start.",

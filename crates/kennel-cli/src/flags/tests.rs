@@ -62,7 +62,7 @@ fn a_value_is_attached_or_follows() {
 fn every_flag_has_its_effect() {
     let args = run(
         "run --allow-write a --allow-write ~/b --deny-read=/c --allow-read d --deny-write /e --git hooks-read-only --on-replace end --protect-dotfiles --refuse-home --precedence deny-write --reads listed \
-                    --mount /s:/t:rw --tmpfs /u:1M --rootfs r --rootfs-write none --host-tmp --home private --caches --host-run --device /dev/kvm --no-system --net allow-list \
+                    --mount /s:/t:rw --tmpfs /u:1M --rootfs r --rootfs-write none --host-tmp --home private --caches --host-run --device /dev/kvm --gpu 0 --no-system --net allow-list \
                     --allow-domain x.com --allow-registry npm,pypi --deny-domain * --ask --ask-timeout 5s --allow-sni-mismatch --allow-ech --publish 80:81 \
                     --parent-proxy p:1 --no-proxy q --http-proxy-port 1 --socks-proxy-port 2 --unix-sockets listed --allow-unix-socket /run/x --terminate * --no-terminate y.com --extra-ca c.pem --system-bundles \
                     --secret A=file:~/a@a.com --gateway anthropic,openai --gateway-budget requests=5,cost=1 --gateway-price m=1/2 --gateway-log g.log \
@@ -220,8 +220,8 @@ fn the_table_is_sound() {
         // A list grows with each flag, and nothing else does.
         if let Effect::Says(setting) = flag.effect {
             use keys::Kind::{
-                Files, Hosts, HostsAndRequests, Mounts, Names, Paths, Ports, Prices, Profiles, Providers,
-                Registries, Secrets, Tmpfs, Variables,
+                Files, Gpus, Hosts, HostsAndRequests, Mounts, Names, Paths, Ports, Prices, Profiles,
+                Providers, Registries, Secrets, Tmpfs, Variables,
             };
             let kind = &setting.key.kind;
             let grows = matches!(
@@ -230,6 +230,7 @@ fn the_table_is_sound() {
                     | Hosts(..)
                     | HostsAndRequests(..)
                     | Registries(_)
+                    | Gpus(_)
                     | Files(_)
                     | Secrets(_)
                     | Providers(_)

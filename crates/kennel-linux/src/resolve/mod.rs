@@ -9,6 +9,7 @@ pub(crate) mod crew;
 mod disk;
 pub(crate) mod folder;
 pub mod git;
+pub mod gpus;
 pub mod guard_rules;
 mod guarded;
 mod kept;
@@ -237,6 +238,8 @@ pub fn resolve(
 ) -> Result<Resolved, ResolveError> {
     let hiding_secrets = stand_ins::hiding_secrets(policy);
     let policy = hiding_secrets.as_ref().unwrap_or(policy);
+    let with_gpus = gpus::with_gpus(policy)?;
+    let policy = with_gpus.as_ref().unwrap_or(policy);
     let made = Rc::default();
     let resolved = match &policy.files.rootfs {
         None => resolve_in(policy, cwd, missing_folders, layers, None, &made),

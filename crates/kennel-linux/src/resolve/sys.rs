@@ -42,6 +42,9 @@ impl Resolver<'_> {
         }
         if rustix::process::geteuid().is_root() {
             self.copy_processors();
+        } else {
+            // Root could read all of a card's memory there.
+            super::gpus::told_of(&self.files.gpus).iter().for_each(|path| self.show_in_sys(path));
         }
         if hosts_network {
             interfaces().iter().for_each(|path| self.show_in_sys(path));

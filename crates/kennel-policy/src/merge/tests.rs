@@ -403,7 +403,7 @@ fn a_found_file_can_loosen_nothing() {
     let project = "profile = \"agent\"\nbest_effort = true\n\
                    [files]\nreads = \"open\"\nallow_read = [\"/r\"]\nallow_write = [\"/w\", \"/x\"]\n\
                    mounts = [{ source = \"/\", target = \"/m\" }]\ntmpfs = [\"/t\"]\ncaches = true\ntmp = \"host\"\nhome = \"host\"\nhost_run = true\n\
-                   system = true\ndevices = [\"/dev/kvm\"]\ngit = \"off\"\nprecedence = \"deny-write\"\non_replace = \"mend\"\n\
+                   system = true\ndevices = [\"/dev/kvm\"]\ngpus = [\"all\"]\ngit = \"off\"\nprecedence = \"deny-write\"\non_replace = \"mend\"\n\
                    protect_dotfiles = false\nrefuse_home = false\nrootfs = \"/srv/other\"\nrootfs_write = \"layer\"\n\
                    [network]\nmode = \"host\"\nallow = [\"x.com\"]\nallow_registries = [\"npm\"]\nunix_sockets = \"all\"\nallow_unix_sockets = [\"/run/x\"]\nask = true\n\
                    ask_timeout = \"unlimited\"\nallow_sni_mismatch = true\nallow_ech = true\npublish = [80]\nparent_proxy = \"p\"\n\

@@ -173,7 +173,7 @@ pub const PROMISES: &[Promise] = &[
     Promise {
         group: "Files",
         promise: "only harmless devices, and those allowed",
-        settings: &["files.devices"],
+        settings: &["files.devices", "files.gpus"],
         linux: &[
             with(&[Kernel(5, 6), Namespaces], enforced("a /dev of its own; nodev elsewhere")),
             with(&[Landlock(1), Seccomp], best_effort("the host's /dev, by the file rules")),

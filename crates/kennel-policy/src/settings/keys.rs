@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::{PathEntry, ProviderEntry, SecretEntry, Sense, Settings, Stated, Switch};
 use crate::domain::{HostRule, ListKind};
 use crate::gateway::{Budget, Price};
+use crate::gpu::GpuChoice;
 use crate::http_rule::HttpRule;
 use crate::policy::{
     GitLevel, HomeMode, MountPoint, NetworkMode, OnReplace, Origin, Precedence, ProxyAddress, PublishedPort,
@@ -73,6 +74,8 @@ pub enum Kind {
     Paths(ListSlot<PathEntry>, Sense),
     /// Hosts.
     Hosts(ListSlot<HostRule>, ListKind),
+    /// Graphics cards.
+    Gpus(ListSlot<Stated<GpuChoice>>),
     /// Names of registries.
     Registries(ListSlot<Stated<&'static Registry>>),
     /// Hosts to allow, and requests to allow.
@@ -459,6 +462,13 @@ pub static SECTIONS: &[Section] = &[
                 default: "",
                 tighten: Tighten::No,
                 doc: "Devices from the host's /dev to add to the minimal set, such as /dev/kvm.",
+            },
+            Key {
+                name: "gpus",
+                kind: Kind::Gpus(|s| &mut s.files.gpus),
+                default: "",
+                tighten: Tighten::No,
+                doc: "Graphics cards that the command may use: \"all\", a number as nvidia-smi counts, or a maker (nvidia, amd, intel), which may have a number: \"amd:0\". Their devices and their driver's libraries are added.",
             },
         ],
     },

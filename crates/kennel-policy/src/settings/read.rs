@@ -197,6 +197,16 @@ impl Reader<'_> {
                     list(&mut self.settings).push(rule);
                 }
             }
+            Kind::Gpus(list) => {
+                for item in items(name, node)? {
+                    let (Value::Text(text) | Value::Number(text)) = &item.value else {
+                        return Err(wrong_type(name, "a list of graphics cards", item));
+                    };
+                    let choice = text::gpu(text).map_err(|error| value(name, item, error))?;
+                    let stated = Stated { value: choice, origin: self.origin(item) };
+                    list(&mut self.settings).push(stated);
+                }
+            }
             Kind::Registries(list) => {
                 for item in items(name, node)? {
                     let Value::Text(text) = &item.value else {

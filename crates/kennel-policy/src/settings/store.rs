@@ -283,6 +283,7 @@ impl Kind {
             Kind::Budget(slot) => then(&Limits(*slot)),
             Kind::Paths(list, _) => then(&Many(*list, |entry| &entry.origin)),
             Kind::Hosts(list, _) => then(&Many(*list, |rule| &rule.origin)),
+            Kind::Gpus(list) => then(&Many(*list, |stated| &stated.origin)),
             Kind::Registries(list) => then(&Many(*list, |stated| &stated.origin)),
             Kind::HostsAndRequests(hosts, requests) => {
                 let hosts = Many(*hosts, |rule| &rule.origin);

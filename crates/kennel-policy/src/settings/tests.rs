@@ -51,6 +51,7 @@ caches = true
 host_run = true
 system = false
 devices = ["/dev/kvm"]
+gpus = [0, "amd:1"]
 
 [network]
 mode = "allow-list"
@@ -167,7 +168,8 @@ const WHOLE_JSON: &str = r#"{
         "caches": true,
         "host_run": true,
         "system": false,
-        "devices": ["/dev/kvm"]
+        "devices": ["/dev/kvm"],
+        "gpus": [0, "amd:1"]
     },
     "network": {
         "mode": "allow-list",

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::keys::{self, Choices, Kind, Zero};
 use super::{Base, PathEntry, ProviderEntry, SecretEntry, Settings, Stated, provider};
 use crate::domain::{HostRule, HostRuleError, ListKind};
+use crate::gpu::{GpuChoice, NoGpuChoice};
 use crate::http_rule::{HttpRule, HttpRuleError};
 use crate::nearest::nearest;
 use crate::ostext::{rsplit_once, split_once};
@@ -84,6 +85,14 @@ pub enum ValueError {
         words: String,
         /// What was probably meant.
         hint: Option<&'static str>,
+    },
+    /// No graphics card.
+    #[error("`{text}` names no graphics card: {error}")]
+    Gpu {
+        /// What was said.
+        text: String,
+        /// What can be said.
+        error: NoGpuChoice,
     },
     /// No registry.
     #[error(
@@ -316,6 +325,11 @@ impl Kind {
                 text if HttpRule::is_one(text) => requests(settings).push(request(text, origin)?),
                 text => hosts(settings).push(host(text, ListKind::Allow, origin)?),
             },
+            Kind::Gpus(list) => {
+                for word in utf8(text)?.split(',') {
+                    list(settings).push(Stated { value: gpu(word)?, origin: origin.clone() });
+                }
+            }
             Kind::Registries(list) => {
                 for word in utf8(text)?.split(',') {
                     let stated = |value| Stated { value, origin: origin.clone() };
@@ -371,6 +385,11 @@ impl Kind {
 
 pub(super) fn utf8(text: &OsStr) -> Result<&str, ValueError> {
     text.to_str().ok_or_else(|| ValueError::NotText(text.to_string_lossy().into_owned()))
+}
+
+/// The graphics cards that a word means.
+pub(super) fn gpu(text: &str) -> Result<GpuChoice, ValueError> {
+    text.parse().map_err(|error| ValueError::Gpu { text: show(text.as_bytes()), error })
 }
 
 /// The registries that a word means.

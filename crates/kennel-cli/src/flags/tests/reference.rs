@@ -131,6 +131,7 @@ fn value_of(key: &Key) -> String {
         Kind::Count(_) => "a whole number".to_owned(),
         Kind::Paths(..) => "paths".to_owned(),
         Kind::Hosts(..) => "hosts".to_owned(),
+        Kind::Gpus(_) => "graphics cards".to_owned(),
         Kind::Registries(_) => "registries".to_owned(),
         Kind::HostsAndRequests(..) => "hosts and requests".to_owned(),
         Kind::Files(_) => "files".to_owned(),
