@@ -82,12 +82,8 @@ fn is_known(protocol: Protocol, line: &str) -> bool {
             call.is_some_and(|(number, verb)| {
                 number.bytes().all(|byte| byte.is_ascii_digit())
                     && matches!(
-                        verb,
-                        "generateContent"
-                            | "streamGenerateContent"
-                            | "streamGenerateContent?alt=sse"
-                            | "generateContent?alt=json"
-                            | "streamGenerateContent?alt=json"
+                        verb.split_once('?').map_or(verb, |(verb, _)| verb),
+                        "generateContent" | "streamGenerateContent"
                     )
             })
         }

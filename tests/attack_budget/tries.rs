@@ -203,7 +203,7 @@ impl Try {
         }
         if is_error {
             // Nothing is charged for it, unless it says so itself.
-            let output = if limited && is_whole { at_least(bytes, output) } else { 0 };
+            let output = if limited && is_whole && !answer.is_encoded { at_least(bytes, output) } else { 0 };
             return Least { input: 0, output: writes(output), is_exact: false };
         }
         match (answer.end, told) {

@@ -207,6 +207,13 @@ impl HostGate {
         (&self.variables, &self.defaults)
     }
 
+    /// Ends all that is under way, and counts it: the last word about what was used comes after this.
+    pub(crate) fn close(&mut self) {
+        if let Some(proxy) = &mut self.proxy {
+            proxy.open = None;
+        }
+    }
+
     /// What was decided.
     pub(crate) fn used(&self, advice: &str) -> NetworkUse {
         let proxy = self.proxy.as_ref();
