@@ -26,6 +26,8 @@ pub struct Evidence<'p> {
 pub struct Judged {
     pub asked: u64,
     pub passed: u64,
+    /// What kennel took of memory, in KiB.
+    pub memory: u64,
     pub findings: Vec<String>,
 }
 
@@ -172,8 +174,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Judged {
     let mut lines: BTreeMap<u64, &Value> = BTreeMap::new();
     for line in log {
         let number = line["model"].as_str().and_then(|model| model.strip_prefix("small-")?.parse().ok());
-        // A refusal may have no model, or that of another try.
-        if let Some(number) = number.filter(|_| line["refused"].is_null() || line["refused"] == "upstream")
+        if let Some(number) = number.filter(|number| times.contains_key(number))
             && lines.insert(number, line).is_some()
         {
             findings.push(format!("try {number} is in the log twice"));
@@ -254,7 +255,9 @@ pub fn judge(evidence: &Evidence<'_>) -> Judged {
         let came = times.contains_key(number);
         let word = went.refused.as_deref();
         refused += u64::from(word.is_some());
-        if came && word.is_some_and(|word| word != "upstream") {
+        // One that is sent a second time takes a second place.
+        let is_second = || [400, 422].contains(&tries[number].answer.status) && word == Some("budget");
+        if came && word.is_some_and(|word| word != "upstream") && !is_second() {
             findings.push(format!("try {number} was refused ({word:?}), and came"));
         }
         if went.end == Ended::Hung {
@@ -294,7 +297,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Judged {
     if total["refused"].as_u64().is_some_and(|told| told > refused + clients.len() as u64) {
         findings.push(format!("the report says {} were refused", total["refused"]));
     }
-    Judged { asked: clients.len() as u64, passed: times.len() as u64, findings }
+    Judged { asked: clients.len() as u64, passed: times.len() as u64, memory: 0, findings }
 }
 
 /// How long the body was that the client sent: the gate adds a question for usage.

@@ -21,7 +21,7 @@ pub struct Seen {
 }
 
 /// The most of a stream that has no end, should nobody go away.
-const MOST: usize = 32 << 20;
+const MOST: usize = 1 << 30;
 /// The most of a head or a body that is read.
 const MOST_READ: usize = 1 << 20;
 
@@ -151,8 +151,9 @@ fn say(stream: &mut TcpStream, answer: &Answer) -> std::io::Result<bool> {
         put(part)?;
     }
     if answer.end == End::Endless {
-        for _ in 0..MOST / 1000 {
-            put("data: {\"content\":\"and on\"}\n\n".repeat(40).as_bytes())?;
+        let part = "data: {\"content\":\"and on\"}\n\n".repeat(2000);
+        for _ in 0..MOST / part.len() {
+            put(part.as_bytes())?;
         }
         return Ok(false);
     }

@@ -70,6 +70,8 @@ pub struct Ask {
     pub with_token: bool,
     /// The client goes away when it has as many bytes of the answer.
     pub leaves_after: Option<usize>,
+    /// Before it goes, it stays for a while and reads nothing.
+    pub dawdles: bool,
     /// The most that a model may write for it, where a model writes.
     pub most: Option<u64>,
     /// There is nothing odd about it: while there is budget it has to pass.
@@ -297,6 +299,7 @@ impl Asking<'_> {
             chunked: self.rng.one_in(6),
             with_token,
             leaves_after: None,
+            dawdles: self.rng.one_in(8),
             most,
             is_plain: is_plain && with_token,
         };
