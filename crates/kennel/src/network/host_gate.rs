@@ -370,7 +370,9 @@ mod tests {
         let gateway = address.rsplit_once(':').expect("a port").1.parse().expect("a number");
         let answer = ask(gateway, "GET /api/tags", "");
         assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
+        gate.close();
         assert_eq!(gate.gateway_use().total.requests, 1);
+        assert!(TcpStream::connect(("127.0.0.1", gateway)).is_err(), "nobody listens any more");
     }
 
     #[test]
