@@ -6,6 +6,7 @@
 #![cfg(target_os = "linux")]
 
 mod agents;
+mod attack_budget;
 mod attack_files;
 mod attack_gate;
 mod attack_guess;
@@ -44,6 +45,7 @@ kennel_tests::suites! { env!("CARGO_BIN_EXE_kennel"), SUITES }
 
 const SUITES: &[Suite] = &[
     Suite::new("agents"),
+    Suite::new("attack_budget").with_roles(attack_budget::ROLES),
     Suite::new("attack_files").with_roles(attack_files::ROLES),
     Suite::new("attack_gate").with_roles(attack_gate::ROLES),
     Suite::new("attack_guess").with_roles(attack_guess::ROLES),

@@ -356,6 +356,9 @@ while (sums.length && made < asked.most && (Date.now() < end || made < asked.lea
     await trial(sum);
     made += 2;
   }
-for (const { way, name, odd, errors, error, example, trials } of sums)
-  console.log(JSON.stringify({ way, name, odd, errors, error, example, features: Object.keys(FEATURES), kinds: Object.keys(KINDS), trials }));
+// A long run has more to say than a pipe takes at once, and what is not taken when this ends is lost.
+for (const { way, name, odd, errors, error, example, trials } of sums) {
+  const line = JSON.stringify({ way, name, odd, errors, error, example, features: Object.keys(FEATURES), kinds: Object.keys(KINDS), trials });
+  await new Promise((done) => process.stdout.write(`${line}\n`, done));
+}
 process.exit(0);

@@ -1,9 +1,11 @@
 //! What rules add to the internet and take away from it, what can be asked for with it, and what is said about it.
 
-use kennel_tests::world::{python, world};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+
+use kennel_tests::world::{ip, python, world};
 use kennel_tests::{kennel, ran, skipped};
 
-use crate::public::{Here, public, there};
+use crate::public::{Here, OWN, public, there};
 
 fn get(flags: &[&str], url: &str) -> String {
     public(flags, &["curl", "-s", "-g", "-m", "30", url]).stdout
@@ -33,6 +35,38 @@ fn rules_are_exceptions_either_way() {
     // Its metadata service stays closed also by a name that is allowed.
     let metadata = get(&["--allow-domain", "*.corp.test"], "http://ha9fea9fe.corp.test/x");
     assert!(metadata.contains("a cloud metadata address"), "{metadata}");
+}
+
+#[test]
+#[kennel_claim::claim("network/public-is-public")]
+fn every_address_of_this_host_is_its_own_whatever_makes_it_so() {
+    let Some(world) = world() else { return };
+    let server = Here::new(world);
+    let mut own: Vec<&str> = OWN.iter().map(|(address, _)| *address).collect();
+    own.push("5.6.9.77");
+    if world.ipv6 {
+        own.extend(["2a01:100::1", "2a01:100::dead:beef"]);
+    }
+    for address in &own {
+        let target = SocketAddr::new(ip(address), server.port);
+        TcpStream::connect(target).expect("who is on this host reaches it");
+    }
+    let before = kennel_tests::eventually("all of them came", || {
+        Some(server.came()).filter(|came| *came == own.len())
+    });
+    for address in own {
+        let url = format!("http://{}/x", SocketAddr::new(ip(address), server.port));
+        let said = get(&[], &url);
+        assert!(said.contains("one of this host's own addresses"), "{address}: {said}");
+        let IpAddr::V4(v4) = ip(address) else { continue };
+        // By a name that is allowed, too.
+        let url = format!("http://h{:08x}.open.test:{}/x", v4.to_bits(), server.port);
+        let listed =
+            ["run", "--no-settings", "--allow-domain", "*.open.test", "--", "curl", "-s", "-m", "30", &url];
+        let said = ran(&mut kennel(listed)).stdout;
+        assert!(said.contains("one of this host's own addresses"), "{url}: {said}");
+    }
+    assert_eq!(server.came(), before);
 }
 
 #[test]

@@ -22,10 +22,20 @@ pub fn enter() {
     let Some(world) = world() else { return };
     let cable = wire::index(c"here").expect("the cable");
     wire::route(ip("0.0.0.0"), 0, cable, Some(ip(THERE))).expect("a route");
+    for (address, prefix) in OWN {
+        wire::address(cable, ip(address), *prefix).expect("an address");
+    }
+    wire::own(ip(ROUTED.0), 24).expect("a route");
     if world.ipv6 {
         wire::route(ip("::"), 0, cable, Some(ip(THERE_V6))).expect("a route");
+        wire::own(ip(ROUTED.1), 64).expect("a route");
     }
 }
+
+/// Public addresses of this side: the first of a network, another one there, and one by itself.
+const OWN: &[(&str, u8)] = &[("5.6.7.7", 24), ("5.6.7.8", 24), ("5.6.8.8", 32)];
+/// Networks that only a route makes this side's own.
+const ROUTED: (&str, &str) = ("5.6.9.0", "2a01:100::");
 
 /// A server on every address of this side.
 struct Here {

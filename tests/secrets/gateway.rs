@@ -1,6 +1,9 @@
 //! The SDKs inside, unmodified, by the model gateway: the address and the token that they are given exist only inside. What they
 //! use is counted, and a budget that is spent stops them at once.
 
+use std::io::Write;
+use std::net::TcpListener;
+
 use serde_json::{Value, json};
 
 use crate::secrets::clients::{
@@ -339,4 +342,36 @@ fn a_log_has_no_contents_unless_asked_for() {
         assert_eq!(text.contains("hello"), contents, "the question: {text}");
         assert_eq!(text.contains("hound"), contents, "the answer: {text}");
     }
+}
+
+#[test]
+#[kennel_claim::claim("gateway/budgets-hold")]
+fn what_is_under_way_when_the_command_ends_is_in_the_report() {
+    if !have(&["bash"]) {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a request");
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n");
+        // It says something for as long as somebody listens.
+        while stream.write_all(b"data: {\"content\":\"and on\"}\n\n").is_ok() {}
+    });
+    let setup = Setup { home: kennel_tests::Scratch::new(), settings: json!({}), variables: Vec::new() };
+    let rule = json!({"key": "env:OPENAI_API_KEY", "upstream": format!("http://127.0.0.1:{port}")});
+    let setup = setup.variable("OPENAI_API_KEY", "sk-proj-0123456789abcdefghij").set("gateway.openai", rule);
+    let body = r#"{"model":"m","stream":true}"#;
+    let script = format!(
+        "a=${{OPENAI_BASE_URL#http://}}; a=${{a%/v1}}; exec 3<>/dev/tcp/${{a%:*}}/${{a#*:}}
+        printf 'POST /v1/chat/completions HTTP/1.1\\r\\nHost: x\\r\\nAuthorization: Bearer %s\\r\\nContent-Length: {}\\r\\n\\r\\n%s' \
+            \"$OPENAI_API_KEY\" '{body}' >&3
+        head -c 20000 <&3 | grep -c 'and on'",
+        body.len()
+    );
+    let told = setup.run(&["bash", "-c", &script]).ok();
+    assert!(told.ran.stdout.trim().parse::<u64>().is_ok_and(|events| events > 100), "{told:#?}");
+    let total = &told.report["gateway"]["total"];
+    assert!(total["bytes_received"].as_u64() > Some(10_000), "{total:#}");
+    assert!(total["output_tokens"].as_u64() > Some(10_000), "{total:#}");
 }

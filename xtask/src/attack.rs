@@ -17,8 +17,13 @@ use crate::test::PROGRAM;
 use crate::who::Who;
 
 /// What a part is called on the command line, and its role.
-const PARTS: &[(&str, &str)] =
-    &[("files", "attack_files"), ("gate", "attack_gate"), ("gate", "attack_guess"), ("gate", "attack_rules")];
+const PARTS: &[(&str, &str)] = &[
+    ("files", "attack_files"),
+    ("gate", "attack_gate"),
+    ("gate", "attack_guess"),
+    ("gate", "attack_rules"),
+    ("gate", "attack_budget"),
+];
 
 /// How long all parts take together in `cargo xtask test`, in seconds.
 pub const IN_ALL: u64 = 60;
@@ -93,8 +98,8 @@ pub fn attack(words: &[String]) -> Result<bool, Failure> {
     for target in targets() {
         let named = wanted.parts.is_empty() || wanted.parts.contains(&target);
         // A history is about files unless it is said to be about something else.
-        // Guesses and readings have no history.
-        let has_history = !["attack_guess", "attack_rules"].contains(&target);
+        // Guesses, readings and budgets have no history.
+        let has_history = !["attack_guess", "attack_rules", "attack_budget"].contains(&target);
         if !named
             || (replay.is_some() && !has_history)
             || (replay.is_some() && wanted.parts.is_empty() && target != PARTS[0].1)
@@ -148,6 +153,7 @@ pub fn environment(command: &mut Command, target: &str, who: Who, stage: &Stage)
         "KENNEL_ATTACK_WAY",
         "KENNEL_ATTACK_GUESSES",
         "KENNEL_ATTACK_FIGURES",
+        "KENNEL_ATTACK_ROUND",
     ] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
@@ -235,7 +241,7 @@ mod tests {
                 seconds: 5,
                 seed: Some(7),
                 replay: None,
-                parts: vec!["attack_gate", "attack_guess", "attack_rules"]
+                parts: vec!["attack_gate", "attack_guess", "attack_rules", "attack_budget"]
             }
         );
         for wrong in [&["door"][..], &["--seconds"], &["--seed", "x"]] {

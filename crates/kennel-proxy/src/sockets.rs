@@ -35,10 +35,17 @@ pub(crate) fn original_destination(client: &TcpStream) -> io::Result<SocketAddr>
     client.local_addr()
 }
 
-/// Whether an address is one of this host's: it can be had here, or the kernel would use that very address as the source of a packet
-/// to it. Connecting a UDP socket asks for the route and sends nothing. Of a second address in a network the first one is the source,
-/// so both are asked.
+/// Whether an address is one of this host's: a packet to it would stay here, it can be had here, or the kernel would use that very
+/// address as the source of such a packet. Connecting a UDP socket asks for the route and sends nothing.
+///
+/// Each of them misses something: of a second address in a network the first one is the source, and no socket can be bound to one
+/// that only a route makes the host's own (`ip -6 route add local 2001:db8::/64 dev lo`). The first needs netlink.
 pub(crate) fn is_own_address(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    #[cfg(target_os = "linux")]
+    if stays_here(address).unwrap_or(false) {
+        return true;
+    }
     // Where any address can be had (`ip_nonlocal_bind`), even one of a document, this tells nothing.
     let of_nobody: IpAddr = match address {
         IpAddr::V4(_) => [192, 0, 2, 1].into(),
@@ -57,6 +64,18 @@ pub(crate) fn is_own_address(address: IpAddr) -> bool {
         Ok(()) => socket.local_addr().is_ok_and(|source| source.ip() == address),
         Err(_) => false,
     }
+}
+
+/// What the kernel's tables of routes say, all of its rules about them considered. They answer at once.
+#[cfg(target_os = "linux")]
+fn stays_here(address: IpAddr) -> io::Result<bool> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    rustix::net::send(&socket, &crate::netlink::route_question(address), SendFlags::empty())?;
+    let mut answer = [0u8; 1024];
+    let (length, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::empty())?;
+    Ok(crate::netlink::route_stays_here(&answer[..length]))
 }
 
 /// Undoes what a socket is connected to, or listens on: it is then as good as new, in the namespace it was made in.
@@ -227,7 +246,9 @@ mod tests {
 
     #[test]
     fn the_hosts_own_addresses_are_known_without_a_list() {
-        assert!(is_own_address("127.0.0.1".parse().unwrap()));
+        for own in ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"] {
+            assert!(is_own_address(own.parse().unwrap()), "{own}");
+        }
         assert!(!is_own_address("192.0.2.1".parse().unwrap()));
         assert!(!is_own_address("2001:db8::1".parse().unwrap()));
     }

@@ -83,6 +83,8 @@ enum Kind {
 struct Outer {
     kind: Kind,
     is_tools: bool,
+    /// What is in it is the client's own, whatever it calls it.
+    is_said: bool,
     /// The values that change no price, where others do.
     neutral: Option<&'static [&'static str]>,
     /// The policy says that it passes, whatever it costs.
@@ -133,6 +135,24 @@ const SAID_IN_SCHEMAS: [&str; 9] = [
     "example",
     "examples",
 ];
+/// Outermost members in which names are the client's own, in small letters and without `_`: what is said, a client's notes, and what
+/// a template makes of a conversation.
+const SAID_OUTERMOST: [&str; 14] = [
+    "chattemplatekwargs",
+    "clientmetadata",
+    "content",
+    "contents",
+    "input",
+    "instructions",
+    "labels",
+    "logitbias",
+    "messages",
+    "metadata",
+    "prediction",
+    "system",
+    "systeminstruction",
+    "trace",
+];
 /// What a member is called that names models, in part: `models`, `fallback_models`, `deployment_id`. Whatever is below it does too.
 const NAMES_OF_MODELS: [&str; 4] = ["model", "deployment", "preset", "fallback"];
 
@@ -161,6 +181,7 @@ impl KnownMembers<'_> {
         Outer {
             kind: self.kind(name).unwrap_or(Kind::Settings),
             is_tools: squeezed(name) == "tools",
+            is_said: SAID_OUTERMOST.contains(&squeezed(name).as_str()),
             neutral: self.neutral(name),
             is_added: self.more.iter().any(|member| member == name),
         }
@@ -176,13 +197,15 @@ impl KnownMembers<'_> {
     fn role(&self, outer: &Outer, levels: &[Level]) -> Role {
         let Some(first) = levels.first().and_then(Level::name) else { return Role::Known };
         // A text, or several; an object names a prompt that the provider keeps.
-        if outer.kind == Kind::Plain || first == "prompt" && levels.get(1).is_none_or(Level::is_array) {
+        if outer.is_said || first == "prompt" && levels.get(1).is_none_or(Level::is_array) {
             return Role::Said;
         }
         if outer.kind == Kind::Models {
             return Role::MayName;
         }
-        for name in levels.iter().filter_map(Level::name) {
+        // What is known to be plain names a model only where it says so, and not by its own name.
+        let is_plain = outer.kind == Kind::Plain;
+        for name in levels.iter().skip(usize::from(is_plain)).filter_map(Level::name) {
             let folded = folded(name);
             if NAMES_OF_MODELS.iter().any(|part| folded.contains(part)) {
                 return Role::MayName;
@@ -192,6 +215,7 @@ impl KnownMembers<'_> {
             }
         }
         match levels.iter().skip(1).rev().find_map(Level::name) {
+            _ if is_plain => Role::Said,
             Some(nearest) if !self.is_inner(nearest) => Role::MayName,
             _ => Role::Known,
         }
@@ -233,24 +257,35 @@ impl KnownMembers<'_> {
             kinds.into_iter().any(|free| wildcard::fits(free, kind))
         };
         let by_member = self.any(|table| table.free_tools, "functionDeclarations");
+        let in_arrays = levels.iter().skip(1).all(Level::is_array);
         match (levels, value) {
-            ([_] | [_, _], Value::Array | Value::Object | Value::Null)
-                if levels.iter().skip(1).all(Level::is_array) =>
+            ([_], Value::Array | Value::Null) | ([_, _], Value::Array | Value::Object | Value::Null)
+                if in_arrays =>
             {
                 true
             }
-            ([_] | [_, _], _) if levels.iter().skip(1).all(Level::is_array) => false,
+            ([_] | [_, _], _) if in_arrays => false,
+            // Not a list, for whoever takes it for one.
+            ([_, second, ..], _) if !second.is_array() => false,
             (_, _) if by_member => levels.iter().skip(1).find_map(Level::name).is_some_and(is_free),
-            ([.., holder, list, last], Value::Text(kind, _))
-                if list.is_array()
-                    && holder.name().is_some_and(|name| squeezed(name) == "tools")
-                    && last.name().is_some_and(|name| squeezed(name) == "type") =>
-            {
-                is_free(kind)
+            ([.., holder, list, last], value) if list.is_array() && is_named(holder, "tools") => {
+                let is_tool =
+                    levels.chunks_exact(2).all(|pair| is_named(&pair[0], "tools") && pair[1].is_array());
+                let is_known =
+                    || last.name().is_some_and(|name| self.any(|table| table.tool_members, &squeezed(name)));
+                match value {
+                    _ if is_tool && !is_known() => false,
+                    Value::Text(kind, _) if is_named(last, "type") => is_free(kind),
+                    _ => !is_named(last, "type"),
+                }
             }
             _ => true,
         }
     }
+}
+
+fn is_named(level: &Level, name: &str) -> bool {
+    level.name().is_some_and(|own| squeezed(own) == name)
 }
 
 fn is_path(levels: &[Level], path: &str) -> bool {
@@ -310,7 +345,8 @@ pub fn read(body: &[u8], known: &KnownMembers<'_>) -> Result<Asked, BodyError> {
     let (mut models, mut streams, mut backgrounds, mut options) = (0, 0, 0, 0);
     // Whether every limit of the output is a number.
     let mut is_limited = true;
-    let mut outer = Outer { kind: Kind::Settings, is_tools: false, neutral: None, is_added: false };
+    let mut outer =
+        Outer { kind: Kind::Settings, is_tools: false, is_said: false, neutral: None, is_added: false };
     let mut tell = |levels: &[Level], value: Value<'_>| {
         if let [only] = levels {
             outer = known.outer(only.name().unwrap_or_default());
@@ -529,6 +565,12 @@ mod tests {
             (r#"{"messages":[{"content":[{"type":"tool_use","input":{"model":"b"}}]}],"model":"a"}"#, &[]),
             (r#"{"model":"a","tools":[{"input_schema":{"properties":{"model":{"type":"string"}}}}]}"#, &[]),
             (r#"{"model":"a","metadata":{"model":"b"}}"#, &[]),
+            (r#"{"model":"a","search_parameters":{"sources":[{"type":"x","model":"b"}]}}"#, &["b"]),
+            (r#"{"model":"a","web_search_options":{"Search_Model":"b"}}"#, &["b"]),
+            (r#"{"model":"a","audio":{"voice":"x","deployment":{"b":1}}}"#, &["b"]),
+            (r#"{"model":"a","audio":{"voice":"x","format":"y"},"stop":["b"]}"#, &[]),
+            (r#"{"model":"a","structured_outputs":{"json":{"properties":{"model":{"type":"x"}}}}}"#, &[]),
+            (r#"{"model":"a","chat_template_kwargs":{"model_identity":"x"}}"#, &[]),
         ] {
             assert_eq!(read(body.as_bytes()).unwrap().other_models, wanted, "{body}");
         }
@@ -555,7 +597,15 @@ mod tests {
                 r#"{"tools":[{"name":"x","input_examples":[{"a":"b"}]}],"tool_choice":{"type":"tool","name":"x"}}"#,
                 &[],
             ),
+            (
+                Api::Anthropic,
+                r#"{"container":{"skills":[{"Model":"b"}]},"fallback_credit_token":"x"}"#,
+                &["b"],
+            ),
             (Api::Ollama, r#"{"name":"b"}"#, &["b"]),
+            (Api::Ollama, r#"{"options":{"num_predict":5},"options":{"draft_model":"b"}}"#, &["b"]),
+            (Api::Ollama, r#"{"options":{"mod\u0065l":{"b":{}}}}"#, &["b"]),
+            (Api::Ollama, r#"{"options":{"stop":["x"],"num_ctx":1},"format":{"type":"x"}}"#, &[]),
         ] {
             assert_eq!(read_as(api, path, body).unwrap().other_models, wanted, "{body}");
         }
@@ -600,6 +650,17 @@ mod tests {
                 Some("tools"),
             ),
             (Api::OpenAi, chat, r#"{"tools":["web_search"]}"#, Some("tools")),
+            // By the members that another protocol's tools are known by, and in shapes that one server or another takes for a list.
+            (Api::OpenAi, chat, r#"{"tools":[{"googleSearch":{}}]}"#, Some("tools")),
+            (Api::OpenAi, chat, r#"{"tools":[{"type":"function","web_search":{}}]}"#, Some("tools")),
+            (Api::OpenAi, chat, r#"{"tools":[{"type":"namespace","tools":[{"x":1}]}]}"#, Some("tools")),
+            (Api::OpenAi, chat, r#"{"tools":[{"type":["web_search"]}]}"#, Some("tools")),
+            (Api::OpenAi, chat, r#"{"tools":[{"type":{"web_search":1}}]}"#, Some("tools")),
+            (Api::OpenAi, chat, r#"{"tools":{"0":{"type":"web_search"}}}"#, Some("tools")),
+            (Api::OpenAi, chat, r#"{"tools":{"type":"web_search"}}"#, Some("tools")),
+            (Api::OpenAi, chat, r#"{"tools":[[{"type":"web_search"}]]}"#, Some("tools")),
+            (Api::Ollama, "/api/chat", r#"{"tools":[{"googleSearch":{}}]}"#, Some("tools")),
+            (Api::Anthropic, "/v1/messages", r#"{"tools":[{"name":"x","googleSearch":{}}]}"#, Some("tools")),
             (
                 Api::OpenAi,
                 chat,

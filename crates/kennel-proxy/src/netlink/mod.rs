@@ -17,6 +17,8 @@ mod message;
 mod netfilter;
 mod route;
 
+use std::net::IpAddr;
+
 use crate::synthetic::{SANDBOX_V4, SANDBOX_V6};
 
 /// Where the doors are inside the namespace: on 127.0.0.1, and with `ipv6` on `::1` as well. Netfilter's redirect
@@ -77,6 +79,18 @@ pub fn routes(ipv6: bool, large_segments: bool) -> Batch {
 #[must_use]
 pub fn redirect(ports: &DoorPorts) -> Batch {
     Batch { protocol: NETFILTER, bytes: netfilter::redirect_to_doors(ports), expected_acks: 1 }
+}
+
+/// The message that asks where a packet to this address would go.
+#[must_use]
+pub fn route_question(address: IpAddr) -> Vec<u8> {
+    route::question(address)
+}
+
+/// Whether the answer says that such a packet stays on this host. One that says something else, or nothing, does not.
+#[must_use]
+pub fn route_stays_here(answer: &[u8]) -> bool {
+    route::stays_here(answer)
 }
 
 #[cfg(test)]

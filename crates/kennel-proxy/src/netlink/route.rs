@@ -5,13 +5,14 @@
 //! and look for another interface that is up. Nothing is ever sent by it: the routes above win for every destination,
 //! and what a program sends by binding to it is dropped by its driver.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::message::{ACK, Attributes, CREATE, Messages};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
+const RTM_GETROUTE: u16 = 26;
 const IFF_UP: u32 = 1;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
 const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
@@ -21,6 +22,7 @@ const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 /// No duplicate address detection: the address can be used at once.
 const IFA_F_NODAD: u8 = 2;
+const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_PREFSRC: u16 = 7;
 const AF_INET: u8 = 2;
@@ -111,12 +113,34 @@ fn addresses(octets: &[u8]) -> Attributes {
     Attributes::default().with(IFA_LOCAL, octets).with(IFA_ADDRESS, octets)
 }
 
+/// Asks where a packet to this address would go.
+pub(super) fn question(address: IpAddr) -> Vec<u8> {
+    let (family, octets) = match address {
+        IpAddr::V4(v4) => (AF_INET, v4.octets().to_vec()),
+        IpAddr::V6(v6) => (AF_INET6, v6.octets().to_vec()),
+    };
+    let mut messages = Messages::default();
+    let header = [family, (octets.len() * 8) as u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    messages.push(RTM_GETROUTE, 0, &header, &Attributes::default().with(RTA_DST, &octets));
+    messages.into_bytes()
+}
+
+/// Whether the answer says that it stays here: as a host's own, for all in its network, or for whoever is a router there.
+pub(super) fn stays_here(answer: &[u8]) -> bool {
+    const RTN_BROADCAST: u8 = 3;
+    const RTN_ANYCAST: u8 = 4;
+    // Behind the header of the message, `struct rtmsg`, of which the eighth byte is the type.
+    let is_route = answer.get(4..6) == Some(&RTM_NEWROUTE.to_ne_bytes()[..]);
+    is_route && answer.get(23).is_some_and(|kind| [RTN_LOCAL, RTN_BROADCAST, RTN_ANYCAST].contains(kind))
+}
+
+const RTN_LOCAL: u8 = 2;
+
 /// `struct rtmsg`: a default route of type *local*, in the table that is looked at first.
 fn route_header(family: u8) -> Vec<u8> {
     const RT_TABLE_LOCAL: u8 = 255;
     const RTPROT_STATIC: u8 = 4;
     const RT_SCOPE_HOST: u8 = 254;
-    const RTN_LOCAL: u8 = 2;
     vec![family, 0, 0, 0, RT_TABLE_LOCAL, RTPROT_STATIC, RT_SCOPE_HOST, RTN_LOCAL, 0, 0, 0, 0]
 }
 

@@ -296,6 +296,9 @@ impl Running {
             Turn::Ended(mut outcome) => {
                 outcome.not_enforced.extend(std::mem::take(&mut self.not_enforced));
                 outcome.warnings = std::mem::take(&mut self.warnings);
+                if let Some(gate) = &mut self.gate {
+                    gate.close();
+                }
                 outcome.network = self.gate.as_ref().map(|gate| gate.used(self.advice)).unwrap_or_default();
                 outcome.gateway = self.gate.as_ref().map(SandboxNetwork::gateway_use).unwrap_or_default();
                 Some(*outcome)

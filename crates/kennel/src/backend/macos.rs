@@ -513,6 +513,7 @@ impl Process for Command {
         const LATE: Duration = Duration::from_millis(300);
         // The caller's terminal is as it was before anything is said.
         self.raw = None;
+        self.gate.close();
         outcome.network = self.gate.used(self.advice);
         outcome.gateway = self.gate.gateway_use();
         outcome.warnings = std::mem::take(&mut self.warnings);

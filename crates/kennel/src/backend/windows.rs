@@ -306,6 +306,7 @@ impl Process for WindowsProcess {
     }
 
     fn complete(&mut self, outcome: &mut Outcome) {
+        self.gate.close();
         outcome.network = self.gate.used(self.advice);
     }
 

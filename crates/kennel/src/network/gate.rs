@@ -207,6 +207,11 @@ impl SandboxNetwork {
         }
     }
 
+    /// Ends all that is under way, and counts it: the last word about what was used comes after this.
+    pub(crate) fn close(&mut self) {
+        self.open = None;
+    }
+
     /// Every decision, in the order in which they were first made, and what was blocked, for a person.
     pub(crate) fn used(&self, advice: &str) -> NetworkUse {
         rules::used(&self.gate, self.failure.as_deref(), advice)

@@ -207,6 +207,13 @@ impl HostGate {
         (&self.variables, &self.defaults)
     }
 
+    /// Ends all that is under way, and counts it: the last word about what was used comes after this.
+    pub(crate) fn close(&mut self) {
+        if let Some(proxy) = &mut self.proxy {
+            proxy.open = None;
+        }
+    }
+
     /// What was decided.
     pub(crate) fn used(&self, advice: &str) -> NetworkUse {
         let proxy = self.proxy.as_ref();
@@ -363,7 +370,9 @@ mod tests {
         let gateway = address.rsplit_once(':').expect("a port").1.parse().expect("a number");
         let answer = ask(gateway, "GET /api/tags", "");
         assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
+        gate.close();
         assert_eq!(gate.gateway_use().total.requests, 1);
+        assert!(TcpStream::connect(("127.0.0.1", gateway)).is_err(), "nobody listens any more");
     }
 
     #[test]

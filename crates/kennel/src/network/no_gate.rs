@@ -85,6 +85,9 @@ mod linux {
         pub(crate) fn open(&mut self, _: TaggedSockets, _: i32, _: bool) {
             match self.0 {}
         }
+        pub(crate) fn close(&mut self) {
+            match self.0 {}
+        }
         pub(crate) fn used(&self, _: &str) -> NetworkUse {
             match self.0 {}
         }
@@ -129,6 +132,7 @@ mod host {
         }
 
         pub(crate) fn open(&mut self, _: bool) {}
+        pub(crate) fn close(&mut self) {}
         pub(crate) fn follow(&self, _: ControlLines) {}
         pub(crate) fn control(&self) -> Option<NetworkControl> {
             None

@@ -67,6 +67,26 @@ const MEMBERS: Members = Members {
         "tool_search_tool_*",
         "mcp_toolset",
     ],
+    tool_members: &[
+        "allowedcallers",
+        "cachecontrol",
+        "configs",
+        "defaultconfig",
+        "deferloading",
+        "description",
+        "displayheightpx",
+        "displaynumber",
+        "displaywidthpx",
+        "eagerinputstreaming",
+        "enablezoom",
+        "inputexamples",
+        "inputschema",
+        "maxcharacters",
+        "mcpservername",
+        "name",
+        "strict",
+        "type",
+    ],
 };
 
 const PASSES: Passes = Passes {

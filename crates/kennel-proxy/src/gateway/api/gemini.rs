@@ -73,6 +73,7 @@ const MEMBERS: Members = Members {
     ],
     said: &["content", "contents", "systemInstruction", "system_instruction"],
     free_tools: &["functionDeclarations", "function_declarations"],
+    tool_members: &[],
 };
 
 const PASSES: Passes = Passes {

@@ -30,6 +30,8 @@ pub struct Members {
     pub said: &'static [&'static str],
     /// Kinds of tools that cost nothing beside tokens, each perhaps with a `*`.
     pub free_tools: &'static [&'static str],
+    /// What such a tool has directly in it, in small letters and without `_`: others know tools by other members.
+    pub tool_members: &'static [&'static str],
 }
 
 /// Fields and parameters that reach a provider. All others are left out: what lets somebody in, has another server asked, or stands for

@@ -26,6 +26,7 @@ const OWN: Members = Members {
     inner: &[],
     said: &[],
     free_tools: &[],
+    tool_members: &[],
 };
 
 pub(super) struct Ollama;
