@@ -211,17 +211,22 @@ fn the_table_is_sound() {
         assert!(flag.doc.is_empty() || flag.doc.ends_with('.'), "{}", flag.name);
         let takes_value = matches!(
             flag.effect,
-            Effect::Says(_) | Effect::KeepFd | Effect::SettingsFile | Effect::Report | Effect::ControlFd
+            Effect::Says(_)
+                | Effect::SaysPart(..)
+                | Effect::KeepFd
+                | Effect::SettingsFile
+                | Effect::Report
+                | Effect::ControlFd
         );
         assert_eq!(flag.value.is_some(), takes_value, "{}", flag.name);
         let same =
             |other: &&Flag| other.name == flag.name || (flag.short.is_some() && other.short == flag.short);
         assert_eq!(FLAGS.iter().filter(same).count(), 1, "{}", flag.name);
         // A list grows with each flag, and nothing else does.
-        if let Effect::Says(setting) = flag.effect {
+        if let Effect::Says(setting) | Effect::SaysPart(setting, _) = flag.effect {
             use keys::Kind::{
                 Files, Hosts, HostsAndRequests, Mounts, Names, Paths, Ports, Prices, Profiles, Providers,
-                Registries, Secrets, Tmpfs, Variables,
+                Registries, Secrets, Tmpfs, Traffic, Variables,
             };
             let kind = &setting.key.kind;
             let grows = matches!(
@@ -239,6 +244,7 @@ fn the_table_is_sound() {
                     | Tmpfs(_)
                     | Names(_)
                     | Variables(_)
+                    | Traffic(_)
                     | Ports(_)
             );
             assert_eq!(flag.repeatable, grows, "{}", flag.name);

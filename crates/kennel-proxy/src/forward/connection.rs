@@ -8,7 +8,7 @@ use crate::gate::Gate;
 use crate::parent::ParentProxy;
 use crate::record::Door;
 use crate::relay::Wire;
-use crate::route::{Exit, Route, Target};
+use crate::route::{Exit, Hop, Target};
 
 /// A connection to a server or to a parent proxy.
 pub(crate) struct ServerConnection {
@@ -49,9 +49,9 @@ pub(crate) async fn out(
     let times = gate.settings().times;
     let wire =
         connect::request(&route, target, times).await.map_err(|error| Page::unreachable(&error, &name))?;
-    let parent = match route {
-        Route::Parent(parent, _) => Some(parent),
-        Route::Direct(_) | Route::Socks(_) => None,
+    let parent = match route.hop {
+        Hop::Parent(parent, _) => Some(parent),
+        Hop::Direct(_) | Hop::Socks(_) => None,
     };
     Ok(ServerConnection { target: target.clone(), wire, parent, reused: false })
 }
