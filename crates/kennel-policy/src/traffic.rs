@@ -50,6 +50,9 @@ impl Measure {
     }
 }
 
+/// Every connection is compared with all of them.
+const MAX_LIMITS: usize = 256;
+
 /// One limit of a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrafficLimit {
@@ -81,6 +84,9 @@ pub enum TrafficError {
     /// Nothing.
     #[error("`{0}` must be greater than 0; to let nothing out, allow no host")]
     Zero(String),
+    /// More than anybody means.
+    #[error("a budget has at most {MAX_LIMITS} limits")]
+    TooMany,
     /// A total for each second.
     #[error("`{0}`: a limit for each second is egress_rate or ingress_rate")]
     Rate(String),
@@ -135,6 +141,15 @@ impl TrafficLimit {
         Ok(TrafficLimit { measure, host, bytes, origin: Origin::default() })
     }
 
+    /// Adds a limit that the same source says, in the place of one about the same.
+    ///
+    /// # Errors
+    /// When there are more than anybody means.
+    pub fn add(list: &mut Vec<TrafficLimit>, limit: TrafficLimit) -> Result<(), TrafficError> {
+        TrafficLimit::put(list, limit);
+        if list.len() > MAX_LIMITS { Err(TrafficError::TooMany) } else { Ok(()) }
+    }
+
     /// Whether two limits are about the same.
     #[must_use]
     pub fn is_of_same(&self, other: &TrafficLimit) -> bool {
@@ -184,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_a_size_perhaps_of_a_host() {
-        let shown = |measure, text| TrafficLimit::parse(measure, text).unwrap().to_string();
+        let shown = |measure, text: &str| TrafficLimit::parse(measure, text).unwrap().to_string();
         for (text, expected) in [
             ("50M", "50M"),
             ("1.5K", "1536"),

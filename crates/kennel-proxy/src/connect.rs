@@ -104,6 +104,9 @@ async fn take(wire: &mut Wire, count: usize) -> io::Result<Vec<u8>> {
 }
 
 async fn any_of(addresses: &[SocketAddr], time: Duration, meter: Option<Meter>) -> io::Result<MeteredStream> {
+    if let Some(meter) = &meter {
+        meter.opening().await?;
+    }
     let stream = match addresses {
         [only] => within(time, sockets::connect(*only)).await?,
         several => within(time, first_of(several)).await?,

@@ -22,6 +22,10 @@ use crate::record::{Door, MAX_RECORDS};
 use crate::route::Target;
 use crate::rules::DenyReason;
 
+/// What a connection counts for before it carries anything: it tells somebody by its port, or by being made at all. About what TCP sends
+/// to open it.
+const OPENING: u64 = 64;
+
 /// The two ways of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -260,7 +264,12 @@ impl TrafficCounter {
     /// The limit that keeps a new connection to this host from being of any use.
     pub(crate) fn spent(&self, host: &Host) -> Option<String> {
         let book = self.book();
-        let is_spent = |account: &&Account| matches!(account.left, Left::Total(0)) && account.concerns(host);
+        let is_spent = |account: &&Account| match account.left {
+            Left::Total(left) => {
+                account.concerns(host) && (left == 0 || account.is_of(Way::Out) && left < OPENING)
+            }
+            Left::Rate(_) => false,
+        };
         book.accounts.iter().find(is_spent).map(Account::name)
     }
 
@@ -360,6 +369,11 @@ impl Meter {
         while let Some(time) = self.wait(way) {
             tokio::time::sleep(time).await;
         }
+    }
+
+    /// A connection is about to be made.
+    pub(crate) async fn opening(&self) -> io::Result<()> {
+        self.message(OPENING as usize).await
     }
 
     /// A message that goes as a whole, or not at all.

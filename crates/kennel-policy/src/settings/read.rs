@@ -259,7 +259,9 @@ impl Reader<'_> {
                         let limit = TrafficLimit::parse(measure, text_of(Some(item)));
                         let limit = limit.map_err(|error| value(&name, item, error.into()))?;
                         let origin = self.origin(item);
-                        TrafficLimit::put(list(&mut self.settings), TrafficLimit { origin, ..limit });
+                        let limit = TrafficLimit { origin, ..limit };
+                        TrafficLimit::add(list(&mut self.settings), limit)
+                            .map_err(|error| value(&name, item, error.into()))?;
                     }
                 }
             }

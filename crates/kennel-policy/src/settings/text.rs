@@ -365,7 +365,7 @@ impl Kind {
             Kind::Ports(list) => list(settings).push(published(utf8(text)?, origin)?),
             Kind::Traffic(list) => {
                 let limit = traffic(utf8(text)?)?;
-                TrafficLimit::put(list(settings), TrafficLimit { origin, ..limit });
+                TrafficLimit::add(list(settings), TrafficLimit { origin, ..limit })?;
             }
             Kind::Users(list) => {
                 for one in utf8(text)?.split(',') {
