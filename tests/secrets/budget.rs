@@ -35,7 +35,7 @@ fn what_the_gate_encrypts_itself_is_counted_in_both_versions_of_http() {
             "head -c 2000000 /dev/zero > /tmp/big
              curl -s {version} -o /dev/null -w '%{{http_code}} %{{http_version}}\\n' -H \"private-token: $KEY\" https://{host}/
              curl -s {version} -m 60 -H 'content-type: text/plain' --data-binary @/tmp/big https://{host}/; echo
-             curl -s {version} -m 60 https://{host}/"
+             curl -sv {version} -m 60 https://{host}/ 2>&1"
         );
         let told = setup.sh(&script);
         let first = told.ran.stdout.lines().next().unwrap_or_default().to_owned();

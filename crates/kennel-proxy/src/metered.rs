@@ -25,14 +25,14 @@ pub(crate) struct MeteredStream {
 #[cfg(unix)]
 impl std::os::fd::AsFd for MeteredStream {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.socket.as_fd()
+        std::os::fd::AsFd::as_fd(&self.socket)
     }
 }
 
 #[cfg(windows)]
 impl std::os::windows::io::AsSocket for MeteredStream {
     fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
-        self.socket.as_socket()
+        std::os::windows::io::AsSocket::as_socket(&self.socket)
     }
 }
 
@@ -59,6 +59,12 @@ impl MeteredStream {
     /// Waits until there is something to read, or the end, which stay there.
     pub(crate) async fn input(&self) -> io::Result<()> {
         sockets::input(&self.socket).await
+    }
+
+    /// Whether there is neither something to read nor the end, as far as is known.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let look = self.socket.try_io(Interest::READABLE, || sockets::peek(&self.socket));
+        look.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Waits until there may be something to read.

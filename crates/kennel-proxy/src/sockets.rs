@@ -205,25 +205,25 @@ pub(crate) fn local_address(socket: impl AsFd) -> io::Result<SocketAddr> {
 
 /// Small messages go out at once.
 pub(crate) fn prepare(stream: &impl AsFd) {
-    let _ = sockopt::set_tcp_nodelay(stream, true);
+    let _ = sockopt::set_tcp_nodelay(stream.as_fd(), true);
 }
 
 /// A server that has vanished is noticed within two minutes. A client cannot vanish: its kernel is ours.
 pub(crate) fn watch(stream: &impl AsFd) {
-    let _ = sockopt::set_socket_keepalive(stream, true);
-    let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(60));
-    let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs(15));
-    let _ = sockopt::set_tcp_keepcnt(stream, 4);
+    let _ = sockopt::set_socket_keepalive(stream.as_fd(), true);
+    let _ = sockopt::set_tcp_keepidle(stream.as_fd(), Duration::from_secs(60));
+    let _ = sockopt::set_tcp_keepintvl(stream.as_fd(), Duration::from_secs(15));
+    let _ = sockopt::set_tcp_keepcnt(stream.as_fd(), 4);
 }
 
 /// Makes closing this socket a reset. An end of file would say that what came is all there is.
 pub(crate) fn reset_on_close(stream: &impl AsFd) {
-    let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+    let _ = sockopt::set_socket_linger(stream.as_fd(), Some(Duration::ZERO));
 }
 
 /// Says that nothing more will be sent.
 pub(crate) fn finish(stream: &impl AsFd) {
-    let _ = rustix::net::shutdown(stream, rustix::net::Shutdown::Write);
+    let _ = rustix::net::shutdown(stream.as_fd(), rustix::net::Shutdown::Write);
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! The gate's connection for a plain request: to its server, or to a parent proxy.
 
-use std::io;
-
 use super::refusal::Page;
 use crate::connect;
 use crate::gate::Gate;
@@ -27,9 +25,7 @@ impl ServerConnection {
 
     /// Whether it can be used again: a server that has closed, or sent what nobody asked for, is done with.
     fn is_quiet(&self) -> bool {
-        let mut byte = [0];
-        let nothing = self.wire.stream.try_read(&mut byte);
-        self.wire.inbox.is_empty() && nothing.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        self.wire.inbox.is_empty() && self.wire.stream.is_quiet()
     }
 }
 
