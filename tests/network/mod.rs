@@ -1,6 +1,7 @@
 //! The filtered network: real programs inside, real servers outside, and every way around that we know of.
 
 mod asking;
+mod budget;
 mod control;
 mod fallback;
 mod library;
@@ -29,6 +30,7 @@ kennel_tests::roles! {
     "network-crowd" => loads::crowd,
     "ask-once" => control::ask_once,
     "embed" => library::embed,
+    "budget-of-a-session" => budget::session,
     "host-four" => library::host_four,
     "serve" => publish::serve,
 }
@@ -69,6 +71,8 @@ pub struct Told {
     pub network: Vec<Value>,
     /// How many decisions there were beyond those.
     pub not_listed: u64,
+    /// How many bytes left and came in, where that was counted.
+    pub traffic: Value,
 }
 
 impl Told {
@@ -128,7 +132,12 @@ pub fn told_by<F: AsRef<OsStr>, W: AsRef<OsStr>>(
     let text = std::fs::read_to_string(report).unwrap_or_default();
     let report: Value = serde_json::from_str(&text).unwrap_or_default();
     let not_listed = report["network_not_listed"].as_u64().unwrap_or_default();
-    Told { network: report["network"].as_array().cloned().unwrap_or_default(), not_listed, ran }
+    Told {
+        network: report["network"].as_array().cloned().unwrap_or_default(),
+        not_listed,
+        traffic: report["traffic"].clone(),
+        ran,
+    }
 }
 
 /// A command that may reach these hosts, by this way.

@@ -29,6 +29,17 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def do_PUT(self):
+        left = int(self.headers.get("Content-Length", "0"))
+        while left > 0:
+            data = self.rfile.read(min(left, 65536))
+            if not data:
+                return
+            left -= len(data)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
     def websocket(self):
         """RFC 6455, as far as an echo of short frames needs it."""
         key = self.headers["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"

@@ -29,6 +29,8 @@ pub const ECHO: u16 = 7;
 pub const GREETER: u16 = 5432;
 /// Takes connections and says nothing.
 pub const SILENT: u16 = 9;
+/// Takes a line, and all that follows, and tells how many bytes these were together.
+pub const SINK: u16 = 19;
 /// A proxy for whoever comes, as careless people run them.
 pub const OPEN_PROXY: u16 = 3128;
 /// sshd.
@@ -74,6 +76,18 @@ pub fn serve(folder: &Path, ipv6: bool, program: &str) -> io::Result<()> {
         io::copy(&mut reader, &mut stream).map(drop)
     });
     each(listen(SILENT)?, &log, |mut stream, _, _| io::copy(&mut stream, &mut io::sink()).map(drop));
+    each(listen(SINK)?, &log, |stream, _, log| {
+        let mut reader = BufReader::new(stream);
+        let mut name = String::new();
+        let mut count = reader.by_ref().take(256).read_line(&mut name)? as u64;
+        let mut buffer = [0; 16 << 10];
+        // Also what came before a reset is told.
+        while let Ok(more @ 1..) = reader.read(&mut buffer) {
+            count += more as u64;
+        }
+        note(log, format!("sank {} {count}", name.trim()));
+        Ok(())
+    });
     let telling = Arc::clone(&log);
     each(listen(LOG)?, &Log::default(), move |mut stream, _, _| {
         let lines = telling.lock().unwrap_or_else(PoisonError::into_inner).join("\n");

@@ -6,6 +6,7 @@
 //! `KENNEL_CLIENTS` and `KENNEL_AGENTS`.
 
 mod agents;
+mod budget;
 mod clients;
 mod direct;
 mod echoes;

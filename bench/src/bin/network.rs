@@ -29,7 +29,8 @@ const DOORS: &[(&str, &str)] = &[
 ];
 
 /// What can be asked for by name, one behind the other.
-const PARTS: &[&str] = &["downloads", "requests", "memory", "startup", "terminated", "gateway", "authority"];
+const PARTS: &[&str] =
+    &["downloads", "requests", "budget", "memory", "startup", "terminated", "gateway", "authority"];
 
 fn main() -> std::process::ExitCode {
     kennel_bench::run(network)
@@ -63,6 +64,9 @@ fn network() -> Result<(), Failure> {
     }
     if wanted("requests") {
         requests(port, &settings)?;
+    }
+    if wanted("budget") {
+        budget(port)?;
     }
     if wanted("memory") {
         memory(port)?;
@@ -213,6 +217,37 @@ fn requests(port: u16, settings: &Path) -> Result<(), Failure> {
         print!("{}", table::goal(&format!("{} × direct", way.name), table::ratio(way, &ways[0]), 2.0));
     }
     println!();
+    Ok(())
+}
+
+/// The same by each door without a budget and with one that counts for the total and for the host.
+fn budget(port: u16) -> Result<(), Failure> {
+    let allowed = ["--allow-domain".to_owned(), format!("{HOST}:{port}")];
+    let limits = ["--egress", "1T", "--ingress", "1T", "--egress", &format!("{HOST}=1T")].map(str::to_owned);
+    let with = [&allowed[..], &limits[..]].concat();
+    let large = (LARGE.to_string(), "", if quick() { 1 } else { 9 }, "A download of 512 MiB");
+    let small = ("64/".to_owned(), "[1-50]", if quick() { 2 } else { 20 }, "A small GET, 50 in each round");
+    for (url, count, rounds, what) in [large, small] {
+        let mut ways = Vec::new();
+        for (name, door) in DOORS {
+            for (flags, beside) in [(&allowed[..], ""), (&with[..], ", with a budget")] {
+                let mut command = programs::kennel(flags)?;
+                let script = format!(
+                    "curl -s -o /dev/null -w '%{{time_total}}\\n' {door} 'http://{HOST}:{port}/{url}{count}'"
+                );
+                command.args(["sh", "-c", &script]);
+                ways.push(by_curl(&format!("{name}{beside}"), command));
+            }
+        }
+        take_turns(&mut ways, rounds)?;
+        println!("{what}, without a budget and with one, {rounds} rounds.\n");
+        println!("{}", table::of(&ways, &[0]));
+        for pair in ways.chunks(2) {
+            let ratio = table::ratio(&pair[1], &pair[0]);
+            print!("{}", table::goal(&format!("{} × without", pair[1].name), ratio, 1.05));
+        }
+        println!();
+    }
     Ok(())
 }
 

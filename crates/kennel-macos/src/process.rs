@@ -170,6 +170,7 @@ impl State {
             cpu_user: Some(user),
             cpu_system: Some(system),
             processes: Some(used.tasks),
+            ..Usage::default()
         };
         (used, usage)
     }

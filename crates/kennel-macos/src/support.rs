@@ -34,6 +34,9 @@ pub fn missing(policy: &Policy) -> Vec<&'static str> {
     missing.extend(of_process(process));
     missing.extend(of_files_that_show_something_else(secrets, &network.tls, policy));
     missing.extend(of_network(network));
+    if !network.budget.is_empty() && !process.keep_fds.is_empty() {
+        missing.push("network.budget with keep_fds: a descriptor that is kept may be a socket, and nothing counts what goes there");
+    }
     missing
 }
 
@@ -152,13 +155,13 @@ fn of_network(network: &NetworkPolicy) -> impl Iterator<Item = &'static str> {
     let NetworkPolicy {
         // The profile's.
         mode: _,
-        publish: _,
-        relays: _,
+        publish,
+        relays,
         http_proxy_port: _,
         socks_proxy_port: _,
         unix_sockets: _,
         allow_unix_sockets: _,
-        local_binding: _,
+        local_binding,
         trust_daemon: _,
         // The gate's.
         allow: _,
@@ -175,8 +178,16 @@ fn of_network(network: &NetworkPolicy) -> impl Iterator<Item = &'static str> {
         ask,
         // What Seatbelt denies fails as what a rule forbids does; nothing gets out either way.
         no_network: _,
+        budget,
     } = network;
-    asked([(*ask, "network.ask: asking on the terminal is not supported on macOS")])
+    let past_the_gate = !publish.is_empty() || !relays.is_empty() || *local_binding;
+    asked([
+        (*ask, "network.ask: asking on the terminal is not supported on macOS"),
+        (
+            !budget.is_empty() && past_the_gate,
+            "network.budget: on macOS published ports and those of the host's loopback do not come by the gate, so nothing counts them",
+        ),
+    ])
 }
 
 /// The words for what is asked for.

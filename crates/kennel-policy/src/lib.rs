@@ -39,5 +39,6 @@ pub mod secret_variables;
 pub mod secrets;
 pub mod settings;
 pub mod srt;
+pub mod traffic;
 pub mod users;
 pub mod wildcard;

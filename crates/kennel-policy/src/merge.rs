@@ -27,6 +27,7 @@ use crate::registries::{NoMirrors, Registry, UserMirrors};
 use crate::secrets::{SecretMode, SecretRule, TlsPolicy};
 use crate::settings::keys;
 use crate::settings::{Base, NetworkSettings, PathEntry, Settings, SettingsError, Stated};
+use crate::traffic::TrafficLimit;
 use crate::users::{self, User};
 
 mod check;
@@ -687,6 +688,11 @@ fn policy(settings: Settings, users: Vec<User>, secrets: Vec<SecretRule>, gatewa
             unix_sockets: value(network.unix_sockets).unwrap_or_default(),
             // A daemon may start later than the command.
             allow_unix_sockets: rules(network.allow_unix_sockets, Missing::Skip),
+            budget: network
+                .budget
+                .into_iter()
+                .filter(|limit| limit.bytes != TrafficLimit::UNLIMITED)
+                .collect(),
             relays: Vec::new(),
             no_network: NoNetwork::default(),
             local_binding: false,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 pub use changed::{Change, Changed};
 pub use gateway::{GatewayUse, ModelCounts, ModelUse};
-pub use network::{NetworkDecision, NetworkUse, Program};
+pub use network::{HostTraffic, LimitUse, NetworkDecision, NetworkUse, Program, TrafficUse};
 pub use set_aside::{HandedBack, SetAside, What};
 pub use violation::{Mended, Violation, Violations};
 
@@ -143,6 +143,10 @@ pub struct Usage {
     pub cpu_system: Option<Duration>,
     /// Processes and threads now; PID 1, which is kennel's, is one of them.
     pub processes: Option<u64>,
+    /// Bytes that left so far, with a budget for traffic.
+    pub egress: Option<u64>,
+    /// Bytes that came in so far.
+    pub ingress: Option<u64>,
 }
 
 /// Somebody who wants to know what a sandbox uses.

@@ -16,6 +16,7 @@ pub use crate::origin::Origin;
 use crate::pattern::PathPattern;
 use crate::secrets::{SecretRule, TlsPolicy};
 use crate::settings::Stated;
+use crate::traffic::TrafficLimit;
 use crate::users::User;
 
 /// Everything a sandbox is allowed to do.
@@ -413,6 +414,8 @@ pub struct NetworkPolicy {
     pub unix_sockets: UnixSockets,
     /// Sockets of the host that the command can connect to under [`UnixSockets::Listed`].
     pub allow_unix_sockets: Vec<PathRule>,
+    /// How many bytes may leave and come in, by the gate.
+    pub budget: Vec<TrafficLimit>,
     /// Ports of the host's loopback that the command finds at the same address inside.
     pub relays: Vec<Relay>,
     /// How connections fail that lead out of a sandbox without a network.
@@ -451,6 +454,7 @@ impl Default for NetworkPolicy {
             socks_proxy_port: None,
             unix_sockets: UnixSockets::None,
             allow_unix_sockets: Vec::new(),
+            budget: Vec::new(),
             relays: Vec::new(),
             no_network: NoNetwork::default(),
             local_binding: false,

@@ -19,6 +19,7 @@ use crate::policy::{
     UserMode,
 };
 use crate::registries::Registry;
+use crate::traffic::TrafficLimit;
 use crate::users::UserEntry;
 
 pub(crate) mod json;
@@ -134,6 +135,7 @@ pub struct NetworkSettings {
     pub socks_proxy_port: Option<Stated<u16>>,
     pub unix_sockets: Option<Stated<UnixSockets>>,
     pub allow_unix_sockets: Vec<PathEntry>,
+    pub budget: Vec<TrafficLimit>,
 }
 
 /// `[limits]`; a stated `None` removes a limit that an earlier source set.

@@ -10,10 +10,12 @@ use tokio::task::JoinSet;
 
 use crate::clock::within;
 use crate::http::head::{self, Field, Request, Response};
+use crate::meter::Meter;
+use crate::metered::MeteredStream;
 use crate::parent::ParentProxy;
 use crate::record::Door;
 use crate::relay::{Wire, send};
-use crate::route::{Route, Target};
+use crate::route::{Hop, Route, Target};
 use crate::rules::HOST_ALIAS;
 use crate::times::Times;
 use crate::{sockets, socks};
@@ -32,14 +34,15 @@ pub(crate) struct Tunnel {
 
 /// Connects for bytes: by a parent proxy this is a `CONNECT`.
 pub(crate) async fn tunnel(route: &Route, target: &Target, times: Times) -> io::Result<Wire> {
-    match route {
-        Route::Direct(addresses) => Ok(Wire::new(any_of(addresses, times.connect).await?)),
-        Route::Parent(parent, addresses) => {
-            let stream = any_of(addresses, times.connect).await?;
+    let meter = route.meter.clone();
+    match &route.hop {
+        Hop::Direct(addresses) => Ok(Wire::new(any_of(addresses, times.connect, meter).await?)),
+        Hop::Parent(parent, addresses) => {
+            let stream = any_of(addresses, times.connect, meter).await?;
             within(times.connect, connect_through(parent, stream, target, times.stall)).await
         }
-        Route::Socks(proxy) => {
-            let stream = any_of(&[*proxy], times.connect).await?;
+        Hop::Socks(proxy) => {
+            let stream = any_of(&[*proxy], times.connect, meter).await?;
             within(times.connect, socks_through(stream, target, times.stall)).await
         }
     }
@@ -47,11 +50,11 @@ pub(crate) async fn tunnel(route: &Route, target: &Target, times: Times) -> io::
 
 /// Connects for plain HTTP requests: by a parent proxy this is a connection to the proxy.
 pub(crate) async fn request(route: &Route, target: &Target, times: Times) -> io::Result<Wire> {
-    match route {
-        Route::Direct(addresses) | Route::Parent(_, addresses) => {
-            Ok(Wire::new(any_of(addresses, times.connect).await?))
+    match &route.hop {
+        Hop::Direct(addresses) | Hop::Parent(_, addresses) => {
+            Ok(Wire::new(any_of(addresses, times.connect, route.meter.clone()).await?))
         }
-        Route::Socks(_) => tunnel(route, target, times).await,
+        Hop::Socks(_) => tunnel(route, target, times).await,
     }
 }
 
@@ -66,7 +69,7 @@ fn outside(target: &Target) -> Target {
 }
 
 /// Asks a SOCKS proxy that wants no password for a connection.
-async fn socks_through(stream: TcpStream, target: &Target, stall: Duration) -> io::Result<Wire> {
+async fn socks_through(stream: MeteredStream, target: &Target, stall: Duration) -> io::Result<Wire> {
     let refused = |why: &str| io::Error::other(format!("the SOCKS proxy {why}"));
     let Target { host, port } = outside(target);
     send(&stream, &socks::ask_without_password(), stall).await?;
@@ -100,14 +103,17 @@ async fn take(wire: &mut Wire, count: usize) -> io::Result<Vec<u8>> {
     Ok(wire.inbox.drain(..count).collect())
 }
 
-async fn any_of(addresses: &[SocketAddr], time: Duration) -> io::Result<TcpStream> {
+async fn any_of(addresses: &[SocketAddr], time: Duration, meter: Option<Meter>) -> io::Result<MeteredStream> {
+    if let Some(meter) = &meter {
+        meter.opening().await?;
+    }
     let stream = match addresses {
         [only] => within(time, sockets::connect(*only)).await?,
         several => within(time, first_of(several)).await?,
     };
     sockets::prepare(&stream);
     sockets::watch(&stream);
-    Ok(stream)
+    Ok(MeteredStream::of_outside(stream, meter))
 }
 
 /// The first address that accepts. The next one is tried when one fails, or has not answered for a moment.
@@ -154,7 +160,7 @@ async fn first_of(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
 
 async fn connect_through(
     parent: &ParentProxy,
-    stream: TcpStream,
+    stream: MeteredStream,
     target: &Target,
     stall: Duration,
 ) -> io::Result<Wire> {

@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use kennel_policy::domain::{Host, HostRule};
+use kennel_policy::outcome::TrafficUse;
 use kennel_policy::printed::Ascii;
+use kennel_policy::traffic::TrafficLimit;
 
 use crate::ask::{Ask, AskResult, Asker};
 use crate::auth::Credentials;
@@ -14,10 +16,11 @@ use crate::client;
 use crate::gateway::Gateway;
 #[cfg(unix)]
 use crate::inspect::Inspector;
+use crate::meter::{Meter, TrafficCounter};
 use crate::parent::{ParentProxies, ParentProxy};
 use crate::record::{self, Door, Ledger, Record, Verdict};
 use crate::resolver::{ResolveError, Resolver, ResolverSettings};
-use crate::route::{Exit, Route, Target};
+use crate::route::{Exit, Hop, Route, Target};
 use crate::rules::{self, Decision, DenyReason, HOST_ALIAS, Rules};
 use crate::sockets;
 use crate::synthetic::{Pair, SyntheticNames};
@@ -44,6 +47,8 @@ pub struct Settings {
     pub most_connections: usize,
     /// How long anything may take.
     pub times: Times,
+    /// How many bytes may leave and come in.
+    pub budget: Vec<TrafficLimit>,
     /// What is read of requests; `None` for no more than is needed to know the host.
     #[cfg(unix)]
     pub inspect: Option<Arc<Inspector>>,
@@ -64,6 +69,7 @@ impl Default for Settings {
             ipv6: true,
             most_connections: 2048,
             times: Times::default(),
+            budget: Vec::new(),
             #[cfg(unix)]
             inspect: None,
             #[cfg(unix)]
@@ -111,6 +117,7 @@ struct Inner {
     settings: Settings,
     rules: RwLock<Arc<Rules>>,
     ledger: Mutex<Ledger>,
+    traffic: Option<TrafficCounter>,
     names: Mutex<SyntheticNames>,
     resolver: Resolver,
     asker: Option<Asker>,
@@ -128,6 +135,13 @@ pub(crate) struct Denial {
     pub(crate) target: String,
     pub(crate) reason: DenyReason,
     pub(crate) rule: Option<Arc<HostRule>>,
+}
+
+impl Denial {
+    /// The refusal of what passes this limit of the budget.
+    pub(crate) fn over_budget(target: impl fmt::Display, limit: &str) -> Denial {
+        Denial { target: target.to_string(), reason: DenyReason::Budget(limit.to_owned()), rule: None }
+    }
 }
 
 impl fmt::Display for Denial {
@@ -155,6 +169,7 @@ impl Gate {
         Gate(Arc::new(Inner {
             rules: RwLock::new(Arc::new(with_asked_of(rules, &settings))),
             ledger: Mutex::default(),
+            traffic: TrafficCounter::new(&settings.budget),
             names: Mutex::default(),
             resolver: Resolver::new(settings.resolver.clone()),
             asker,
@@ -278,6 +293,10 @@ impl Gate {
             },
         };
         let allowed = || self.note(&host.to_string(), Some(*port), door, Verdict::Allowed, rule.as_deref());
+        if let Some(limit) = self.spent(host) {
+            return Err(deny(DenyReason::Budget(limit), None));
+        }
+        let meter = Meter::new(self, target, door);
         let (external, parent) = (self.external(exit), self.parent(target, exit));
         if external.is_some() || parent.is_some() {
             if public {
@@ -291,16 +310,19 @@ impl Gate {
                 return Err(deny(reason, rule));
             }
             allowed();
-            if let Some(route) = external {
-                return Ok(route);
+            if let Some(hop) = external {
+                return Ok(Route { hop, meter });
             }
         }
         if let Some(parent) = parent {
-            let addresses = self.addresses(&parent.host, parent.port).await.map_err(Refusal::Unresolved)?;
-            return Ok(Route::Parent(parent, addresses));
+            // Not a name that anybody inside chose.
+            let addresses = self.addresses(&parent.host, parent.port, None).await;
+            let hop = Hop::Parent(parent, addresses.map_err(Refusal::Unresolved)?);
+            return Ok(Route { hop, meter });
         }
-        let addresses = match self.addresses(host, *port).await {
+        let addresses = match self.addresses(host, *port, meter.as_ref()).await {
             Ok(addresses) => addresses,
+            Err(ResolveError::Spent(limit)) => return Err(deny(DenyReason::Budget(limit), None)),
             Err(error) => {
                 allowed();
                 return Err(Refusal::Unresolved(error));
@@ -308,7 +330,7 @@ impl Gate {
         };
         if Self::leads_to_this_host_by_name(host) || asked && matches!(host, Host::Ip(_)) {
             allowed();
-            return Ok(Route::Direct(addresses));
+            return Ok(Route { hop: Hop::Direct(addresses), meter });
         }
         let mut refused = None;
         let mut checked = Vec::with_capacity(addresses.len());
@@ -326,7 +348,7 @@ impl Gate {
             Some(reason) if checked.is_empty() => Err(deny(reason, rule)),
             _ => {
                 allowed();
-                Ok(Route::Direct(checked))
+                Ok(Route { hop: Hop::Direct(checked), meter })
             }
         }
     }
@@ -336,16 +358,20 @@ impl Gate {
     pub(crate) async fn route_to(&self, target: &Target, exit: Exit) -> Result<Route, ResolveError> {
         let Target { host, port } = target;
         self.note(&host.to_string(), Some(*port), Door::Gateway, Verdict::Allowed, None);
-        if let Some(route) = self.external(exit) {
-            return Ok(route);
+        let meter = Meter::new(self, target, Door::Gateway);
+        if let Some(hop) = self.external(exit) {
+            return Ok(Route { hop, meter });
         }
         let is_here = matches!(host, Host::Ip(address) if address.is_loopback());
         match self.parent(target, exit).filter(|_| !is_here) {
             Some(parent) => {
-                let addresses = self.addresses(&parent.host, parent.port).await?;
-                Ok(Route::Parent(parent, addresses))
+                let addresses = self.addresses(&parent.host, parent.port, None).await?;
+                Ok(Route { hop: Hop::Parent(parent, addresses), meter })
             }
-            None => Ok(Route::Direct(self.addresses(host, *port).await?)),
+            None => {
+                let hop = Hop::Direct(self.addresses(host, *port, meter.as_ref()).await?);
+                Ok(Route { hop, meter })
+            }
         }
     }
 
@@ -364,16 +390,16 @@ impl Gate {
     }
 
     /// The way out by somebody else's proxy. It was named to be the only one, so no host is an exception.
-    fn external(&self, exit: Exit) -> Option<Route> {
+    fn external(&self, exit: Exit) -> Option<Hop> {
         let External { http, socks } = self.0.settings.external;
         let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         // Who sends a plain request was handed to the HTTP proxy already, where there is one.
         match (http.filter(|_| exit == Exit::Tunnel), socks) {
             (Some(port), _) => {
                 let host = Host::from(IpAddr::V4(Ipv4Addr::LOCALHOST));
-                Some(Route::Parent(ParentProxy { host, port, credentials: None }, vec![at(port)]))
+                Some(Hop::Parent(ParentProxy { host, port, credentials: None }, vec![at(port)]))
             }
-            (None, Some(port)) => Some(Route::Socks(at(port))),
+            (None, Some(port)) => Some(Hop::Socks(at(port))),
             (None, None) => None,
         }
     }
@@ -389,13 +415,40 @@ impl Gate {
         (!stays).then(|| parent.clone())
     }
 
-    async fn addresses(&self, host: &Host, port: u16) -> Result<Vec<SocketAddr>, ResolveError> {
+    /// The counter of traffic; `None` without a budget.
+    pub(crate) fn traffic(&self) -> Option<&TrafficCounter> {
+        self.0.traffic.as_ref()
+    }
+
+    /// How many bytes left and came in so far; `None` without a budget.
+    #[must_use]
+    pub fn traffic_use(&self) -> Option<TrafficUse> {
+        self.traffic().map(TrafficCounter::used)
+    }
+
+    /// The limit that nothing more can be sent to a host for, or come from it.
+    pub(crate) fn spent(&self, host: &Host) -> Option<String> {
+        self.traffic()?.spent(host)
+    }
+
+    /// The refusal of a connection or a request to a host of which the budget is used up.
+    pub(crate) fn over_budget(&self, target: &Target, door: Door) -> Option<Denial> {
+        let limit = self.spent(&target.host)?;
+        Some(self.deny(target, door, DenyReason::Budget(limit), None))
+    }
+
+    async fn addresses(
+        &self,
+        host: &Host,
+        port: u16,
+        meter: Option<&Meter>,
+    ) -> Result<Vec<SocketAddr>, ResolveError> {
         let addresses = match host {
             Host::Ip(address) => vec![*address],
             Host::Name(name) if name == HOST_ALIAS => {
                 vec![Ipv4Addr::LOCALHOST.into(), std::net::Ipv6Addr::LOCALHOST.into()]
             }
-            Host::Name(name) => self.0.resolver.resolve(name).await?,
+            Host::Name(name) => self.0.resolver.resolve(name, meter).await?,
         };
         Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())
     }

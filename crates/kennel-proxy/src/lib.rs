@@ -24,6 +24,8 @@ pub mod http;
 mod inside;
 #[cfg(unix)]
 mod inspect;
+mod meter;
+mod metered;
 pub mod netlink;
 mod open;
 mod parent;

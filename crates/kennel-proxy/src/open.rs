@@ -18,6 +18,7 @@ use crate::clock;
 use crate::doors;
 use crate::gate::Gate;
 use crate::inside::Source;
+use crate::metered::MeteredStream;
 use crate::relay::Wire;
 #[cfg(unix)]
 use crate::services;
@@ -205,7 +206,7 @@ async fn accept(
         let client = Client { who: who.clone(), transport: Transport::Tcp, address };
         let serve = async move {
             sockets::prepare(&stream);
-            let client = Wire::new(stream);
+            let client = Wire::new(MeteredStream::of_inside(stream));
             let Doors { gate, sources, greetings } = &*doors;
             // Each stage is boxed, so that a tunnel holds none of the memory that its opening took.
             let tunnel = match role {

@@ -32,6 +32,8 @@ pub enum Door {
     Dns,
     /// A request to the model gateway.
     Gateway,
+    /// A connection from this side to a published port.
+    Published,
 }
 
 impl fmt::Display for Door {
@@ -43,6 +45,7 @@ impl fmt::Display for Door {
             Door::Transparent => "direct",
             Door::Dns => "dns",
             Door::Gateway => "gateway",
+            Door::Published => "published",
         })
     }
 }
@@ -170,6 +173,9 @@ pub fn summary(records: &[Record], dropped: u64, advice: &str) -> String {
         let more: Vec<String> = by.into_iter().chain(times).collect();
         let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
         let _ = write!(text, "  {}{more}: {reason}", Ascii(&target));
+        if let DenyReason::Budget(limit) = reason {
+            let _ = write!(text, "; to raise it: {}", setting_of(limit));
+        }
         if let Some(host) = remedy(host, *port, reason) {
             let _ = write!(text, "; {advice}{host}");
             if let Some(registry) = registries::with_host(&record.host) {
@@ -186,6 +192,14 @@ pub fn summary(records: &[Record], dropped: u64, advice: &str) -> String {
         let _ = writeln!(text, "  and {dropped} more that were not recorded individually");
     }
     text
+}
+
+/// The setting that a limit of the budget is set by.
+fn setting_of(limit: &str) -> &'static str {
+    match limit.split(' ').next() {
+        Some("ingress") => "`network.budget.ingress`",
+        _ => "`network.budget.egress`",
+    }
 }
 
 /// The flag that would have let it through, where one would.

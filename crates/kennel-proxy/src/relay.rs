@@ -9,12 +9,11 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use crate::clock::within;
-use crate::sockets::{self, at_once};
+use crate::metered::MeteredStream;
+use crate::sockets;
 
 /// Large enough that the cost of waking up is small beside that of copying: on two cores, 64 KiB kept half of what a
 /// loopback connection carries without a gate, 256 KiB 58 %, 1 MiB 67 %, 2 MiB 71 %; `splice` through a pipe of 1 MiB
@@ -85,12 +84,12 @@ impl DerefMut for Lease {
 
 /// A socket with what was read from it too early.
 pub(crate) struct Wire {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: MeteredStream,
     pub(crate) inbox: Vec<u8>,
 }
 
 impl Wire {
-    pub(crate) fn new(stream: TcpStream) -> Self {
+    pub(crate) fn new(stream: MeteredStream) -> Self {
         Wire { stream, inbox: Vec::new() }
     }
 
@@ -101,7 +100,7 @@ impl Wire {
 }
 
 /// Reads some more into an inbox; 0 is the end. A client that was just accepted has often spoken already.
-pub(crate) async fn fill(stream: &TcpStream, inbox: &mut Vec<u8>) -> io::Result<usize> {
+pub(crate) async fn fill(stream: &MeteredStream, inbox: &mut Vec<u8>) -> io::Result<usize> {
     loop {
         match fill_at_once(stream, inbox) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.readable().await?,
@@ -111,15 +110,15 @@ pub(crate) async fn fill(stream: &TcpStream, inbox: &mut Vec<u8>) -> io::Result<
 }
 
 /// By itself, so that a client that has nothing to say holds no buffer meanwhile.
-fn fill_at_once(stream: &TcpStream, inbox: &mut Vec<u8>) -> io::Result<usize> {
+fn fill_at_once(stream: &MeteredStream, inbox: &mut Vec<u8>) -> io::Result<usize> {
     let mut some = [0; 8 << 10];
-    let count = at_once(stream, Interest::READABLE, || sockets::receive(stream, &mut some))?;
+    let count = stream.receive(&mut some)?;
     inbox.extend_from_slice(&some[..count]);
     Ok(count)
 }
 
 /// Reads into a lease when there is something to read, and not before; 0 is the end.
-pub(crate) async fn read_leased(stream: &TcpStream, most: u64) -> io::Result<(Lease, usize)> {
+pub(crate) async fn read_leased(stream: &MeteredStream, most: u64) -> io::Result<(Lease, usize)> {
     loop {
         stream.readable().await?;
         let mut lease = Lease::take();
@@ -133,13 +132,13 @@ pub(crate) async fn read_leased(stream: &TcpStream, most: u64) -> io::Result<(Le
 }
 
 /// Writes everything. A peer that takes nothing for `stall` is given up.
-pub(crate) async fn send(stream: &TcpStream, mut bytes: &[u8], stall: Duration) -> io::Result<()> {
+pub(crate) async fn send(stream: &MeteredStream, mut bytes: &[u8], stall: Duration) -> io::Result<()> {
     while !bytes.is_empty() {
-        match at_once(stream, Interest::WRITABLE, || sockets::send(stream, bytes)) {
+        match stream.send(bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => bytes = &bytes[count..],
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                within(stall, stream.writable()).await?;
+                stream.writable(stall).await?;
             }
             Err(error) => return Err(error),
         }
@@ -148,9 +147,9 @@ pub(crate) async fn send(stream: &TcpStream, mut bytes: &[u8], stall: Duration) 
 }
 
 /// Writes the parts one behind the other, in one call where the socket takes it.
-pub(crate) async fn send_parts(stream: &TcpStream, parts: [&[u8]; 3], stall: Duration) -> io::Result<()> {
+pub(crate) async fn send_parts(stream: &MeteredStream, parts: [&[u8]; 3], stall: Duration) -> io::Result<()> {
     let slices = parts.map(io::IoSlice::new);
-    let mut sent = match at_once(stream, Interest::WRITABLE, || sockets::send_parts(stream, &slices)) {
+    let mut sent = match stream.send_parts(&slices) {
         Ok(count) => count,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
         Err(error) => return Err(error),
@@ -195,7 +194,12 @@ impl Activity {
     }
 
     /// Carries until `from` ends, and says so to `to`.
-    pub(crate) async fn pump(&self, from: &TcpStream, to: &TcpStream, stall: Duration) -> io::Result<()> {
+    pub(crate) async fn pump(
+        &self,
+        from: &MeteredStream,
+        to: &MeteredStream,
+        stall: Duration,
+    ) -> io::Result<()> {
         let mut turn = Turn::default();
         loop {
             let (lease, count) = read_leased(from, u64::MAX).await?;
@@ -243,7 +247,7 @@ impl Activity {
 
 /// Carries bytes both ways until both sides have ended. When one side breaks, both are reset: an end of file would
 /// make a cut message look whole.
-pub(crate) async fn both_ways(a: &TcpStream, b: &TcpStream, patience: Patience) {
+pub(crate) async fn both_ways(a: &MeteredStream, b: &MeteredStream, patience: Patience) {
     let activity = Activity::new();
     let (up, down) = (activity.pump(a, b, patience.stall), activity.pump(b, a, patience.stall));
     if activity.until_both_end(up, down, patience.half_closed).await.is_err() {
@@ -254,7 +258,7 @@ pub(crate) async fn both_ways(a: &TcpStream, b: &TcpStream, patience: Patience) 
 
 /// Sends the last words to a client and closes in a way that lets it read them: closing a socket that still has
 /// unread input is a reset, which can overtake what was sent.
-pub(crate) async fn farewell(client: &TcpStream, words: &[u8], stall: Duration) {
+pub(crate) async fn farewell(client: &MeteredStream, words: &[u8], stall: Duration) {
     const LINGER: Duration = Duration::from_secs(2);
     if send(client, words, stall.min(LINGER)).await.is_err() {
         return;

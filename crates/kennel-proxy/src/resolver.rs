@@ -17,6 +17,8 @@ use tokio::time::Instant;
 
 use crate::clock::within;
 use crate::dns::answer::{self, Family, Reply};
+use crate::meter::{BudgetSpent, Meter};
+use crate::metered::MeteredStream;
 use crate::relay::{fill, send};
 
 /// Where the resolver finds its answers.
@@ -42,7 +44,7 @@ impl Default for ResolverSettings {
 }
 
 /// Why a name has no address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// The servers say that it does not exist.
     #[error("there is no such name")]
@@ -56,6 +58,9 @@ pub enum ResolveError {
     /// No server answered in time.
     #[error("the name servers did not answer in time")]
     TimedOut,
+    /// A question would pass this limit.
+    #[error("the budget is used up ({0})")]
+    Spent(String),
 }
 
 /// An answer is believed for at most this long, whatever its server says.
@@ -125,7 +130,11 @@ impl Resolver {
     }
 
     /// The addresses of a name, in the order in which they are to be tried.
-    pub(crate) async fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, ResolveError> {
+    pub(crate) async fn resolve(
+        &self,
+        name: &str,
+        meter: Option<&Meter>,
+    ) -> Result<Vec<IpAddr>, ResolveError> {
         // RFC 6761 §6.3: never asked on the wire.
         if name == "localhost" || name.ends_with(".localhost") {
             return Ok(vec![Ipv4Addr::LOCALHOST.into()]);
@@ -149,7 +158,7 @@ impl Resolver {
                 }
             };
             let place = Asked { resolver: self, name };
-            let answer = self.ask_servers(&configuration, name).await;
+            let answer = self.ask_servers(&configuration, name, meter).await;
             drop(place);
             told.send_replace(Some(answer.clone()));
             return answer;
@@ -170,12 +179,14 @@ impl Resolver {
     }
 
     /// The servers' answer, remembered for as long as it may be.
-    async fn ask_servers(&self, configuration: &Configuration, name: &str) -> Answer {
+    async fn ask_servers(&self, configuration: &Configuration, name: &str, meter: Option<&Meter>) -> Answer {
         if cfg!(windows) && self.settings.servers.is_none() {
             return ask_system(name).await;
         }
-        let (v4, v6) =
-            tokio::join!(look_up(configuration, name, Family::V4), look_up(configuration, name, Family::V6));
+        let (v4, v6) = tokio::join!(
+            look_up(configuration, name, Family::V4, meter),
+            look_up(configuration, name, Family::V6, meter)
+        );
         let (addresses, ttl) = match (v4, v6) {
             (Ok((v4, ttl4)), Ok((v6, ttl6))) => (interleave(&v6, &v4), ttl4.min(ttl6)),
             // One family is enough: some servers drop AAAA questions.
@@ -253,29 +264,43 @@ async fn look_up(
     configuration: &Configuration,
     name: &str,
     family: Family,
+    meter: Option<&Meter>,
 ) -> Result<(Vec<IpAddr>, u32), ResolveError> {
     let mut failure = ResolveError::TimedOut;
     for _ in 0..configuration.attempts {
         for server in &configuration.servers {
-            match ask(*server, name, family, configuration.timeout).await {
+            match ask(*server, name, family, configuration.timeout, meter).await {
                 Ok(Reply::Addresses(addresses, ttl)) => return Ok((addresses, ttl)),
                 Ok(Reply::NoSuchName) => return Err(ResolveError::NoSuchName),
                 Ok(Reply::Truncated | Reply::Failed) => failure = ResolveError::Failed,
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
-                Err(_) => failure = ResolveError::Failed,
+                Err(error) => match BudgetSpent::of(&error) {
+                    Some(limit) => return Err(ResolveError::Spent(limit.to_owned())),
+                    None => failure = ResolveError::Failed,
+                },
             }
         }
     }
     Err(failure)
 }
 
-async fn ask(server: SocketAddr, name: &str, family: Family, timeout: Duration) -> io::Result<Reply> {
+async fn ask(
+    server: SocketAddr,
+    name: &str,
+    family: Family,
+    timeout: Duration,
+    meter: Option<&Meter>,
+) -> io::Result<Reply> {
     let mut id = [0; 2];
     crate::random(&mut id)?;
     let id = u16::from_ne_bytes(id);
     let question = answer::question(id, name, family);
-    match within(timeout, ask_by_udp(server, &question, id, name, family)).await? {
-        Reply::Truncated => within(timeout, ask_by_tcp(server, &question, id, name, family)).await,
+    // A name is a way to tell something, also to whoever serves its domain. A rate is no reason to time out.
+    if let Some(meter) = meter {
+        meter.message(question.len()).await?;
+    }
+    match within(timeout, ask_by_udp(server, &question, id, name, family, meter)).await? {
+        Reply::Truncated => within(timeout, ask_by_tcp(server, &question, id, name, family, meter)).await,
         reply => Ok(reply),
     }
 }
@@ -286,6 +311,7 @@ async fn ask_by_udp(
     id: u16,
     name: &str,
     family: Family,
+    meter: Option<&Meter>,
 ) -> io::Result<Reply> {
     let any: SocketAddr = if server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
     // A fresh socket has a random port, and a connected one takes packets from its server only: with the id,
@@ -296,6 +322,9 @@ async fn ask_by_udp(
     let mut message = vec![0; 4096];
     loop {
         let length = socket.recv(&mut message).await?;
+        if let Some(meter) = meter {
+            meter.came(length);
+        }
         if let Some(reply) = answer::parse(&message[..length], id, name, family) {
             return Ok(reply);
         }
@@ -308,8 +337,9 @@ async fn ask_by_tcp(
     id: u16,
     name: &str,
     family: Family,
+    meter: Option<&Meter>,
 ) -> io::Result<Reply> {
-    let stream = TcpStream::connect(server).await?;
+    let stream = MeteredStream::of_outside(TcpStream::connect(server).await?, meter.cloned());
     let framed = [&(question.len() as u16).to_be_bytes(), question].concat();
     send(&stream, &framed, Duration::from_secs(5)).await?;
     let mut inbox = Vec::new();

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use kennel_policy::domain::Host;
 
+use crate::meter::Meter;
 use crate::parent::ParentProxy;
 
 /// A host and port that someone wants to reach.
@@ -23,8 +24,14 @@ impl fmt::Display for Target {
     }
 }
 
-/// The way to a host that was allowed.
-pub(crate) enum Route {
+/// The way to a host that was allowed, and who counts what goes there.
+pub(crate) struct Route {
+    pub(crate) hop: Hop,
+    pub(crate) meter: Option<Meter>,
+}
+
+/// Where a connection is made to.
+pub(crate) enum Hop {
     /// Straight to one of these, which were all checked.
     Direct(Vec<SocketAddr>),
     /// By a proxy, whose own addresses these are.

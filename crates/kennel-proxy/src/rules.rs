@@ -120,6 +120,8 @@ pub enum DenyReason {
     Refused,
     /// Whoever was asked did not answer in time.
     NoAnswer,
+    /// As many bytes have moved as this limit of the budget allows.
+    Budget(String),
 }
 
 impl DenyReason {
@@ -139,6 +141,7 @@ impl fmt::Display for DenyReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DenyReason::NotListed => f.write_str("not on the allow list"),
+            DenyReason::Budget(limit) => write!(f, "the budget is used up ({limit})"),
             DenyReason::PortNotListed => f.write_str("allowed only on other ports"),
             DenyReason::DenyRule(None) => f.write_str("on the deny list"),
             DenyReason::DenyRule(Some(why)) => write!(f, "on the deny list: {}", Ascii(why)),

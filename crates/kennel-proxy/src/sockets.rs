@@ -120,13 +120,18 @@ pub(crate) fn receive(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize
     Ok(count)
 }
 
+/// How much there is to read of one byte, which stays there; 0 is the end.
+pub(crate) fn peek(stream: &TcpStream) -> io::Result<usize> {
+    let (count, _) = rustix::net::recv(stream, &mut [0u8; 1][..], RecvFlags::PEEK)?;
+    Ok(count)
+}
+
 /// Waits until there is something to read, or the end. What the event loop remembers of a socket that was read from
 /// before may be out of date, so the socket itself is asked.
 pub(crate) async fn input(stream: &TcpStream) -> io::Result<()> {
     loop {
         stream.readable().await?;
-        let look = || Ok(rustix::net::recv(stream, &mut [0u8; 1][..], RecvFlags::PEEK)?);
-        match stream.try_io(Interest::READABLE, look) {
+        match stream.try_io(Interest::READABLE, || peek(stream)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             other => return other.map(drop),
         }
@@ -218,26 +223,26 @@ pub(crate) fn local_address(socket: impl AsFd) -> io::Result<SocketAddr> {
 }
 
 /// Small messages go out at once.
-pub(crate) fn prepare(stream: &TcpStream) {
-    let _ = stream.set_nodelay(true);
+pub(crate) fn prepare(stream: &impl AsFd) {
+    let _ = sockopt::set_tcp_nodelay(stream.as_fd(), true);
 }
 
 /// A server that has vanished is noticed within two minutes. A client cannot vanish: its kernel is ours.
-pub(crate) fn watch(stream: &TcpStream) {
-    let _ = sockopt::set_socket_keepalive(stream, true);
-    let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(60));
-    let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs(15));
-    let _ = sockopt::set_tcp_keepcnt(stream, 4);
+pub(crate) fn watch(stream: &impl AsFd) {
+    let _ = sockopt::set_socket_keepalive(stream.as_fd(), true);
+    let _ = sockopt::set_tcp_keepidle(stream.as_fd(), Duration::from_secs(60));
+    let _ = sockopt::set_tcp_keepintvl(stream.as_fd(), Duration::from_secs(15));
+    let _ = sockopt::set_tcp_keepcnt(stream.as_fd(), 4);
 }
 
 /// Makes closing this socket a reset. An end of file would say that what came is all there is.
-pub(crate) fn reset_on_close(stream: &TcpStream) {
-    let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+pub(crate) fn reset_on_close(stream: &impl AsFd) {
+    let _ = sockopt::set_socket_linger(stream.as_fd(), Some(Duration::ZERO));
 }
 
 /// Says that nothing more will be sent.
-pub(crate) fn finish(stream: &TcpStream) {
-    let _ = rustix::net::shutdown(stream, rustix::net::Shutdown::Write);
+pub(crate) fn finish(stream: &impl AsFd) {
+    let _ = rustix::net::shutdown(stream.as_fd(), rustix::net::Shutdown::Write);
 }
 
 #[cfg(test)]

@@ -469,6 +469,7 @@ impl Sandboxed {
                 cpu_user: Some(used.user),
                 cpu_system: Some(used.kernel),
                 processes: Some(used.active.into()),
+                ..Usage::default()
             }
         }
     }

@@ -141,6 +141,7 @@ pub static ROWS: &[Row] = &[
         "none: without allow_write the token cannot open sockets and pipes of others for writing; listed is not available",
     ),
     row("network.allow_unix_sockets", Unavailable, "needs a filter for single sockets"),
+    row("network.budget", Unavailable, "a program can go past the gate, and then nothing counts it"),
     row("limits.memory", Enforced, "committed memory of the job; the sandbox is killed when it is used up"),
     row("limits.swap", Enforced, "added to memory: a job has one limit for both"),
     row("limits.cpus", Enforced, "CPU rate of the job, as a hard cap"),
@@ -341,6 +342,7 @@ impl Lacks {
             unix_sockets,
             allow_unix_sockets,
             relays,
+            budget,
             // How connections fail that are refused, of which there are none.
             no_network: _,
             // A network that is not closed is named by its mode, with the ports that a command can listen on.
@@ -367,6 +369,7 @@ impl Lacks {
         }
         self.add_if(*ask && *mode == NetworkMode::AllowList, "network.ask");
         self.add_if(!publish.is_empty(), "network.publish");
+        self.add_if(!budget.is_empty(), "network.budget");
         if !relays.is_empty() {
             // No key of kennel's: srt's and Codex's settings ask for it.
             self.add("network.mode", "ports of the host's loopback are reached directly");

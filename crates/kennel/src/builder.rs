@@ -182,6 +182,9 @@ impl SandboxBuilder {
         /// A file that requests to models are logged to, one line of JSON each.
         gateway_log(file: impl AsRef<Path>) => "gateway.log", file.as_ref();
 
+        /// How many bytes may leave or come in: `egress=50M`, `ingress=github.com=5M`, `egress_rate=1M/s` or `ingress_rate=1M/s`;
+        /// each is in total or of a host. In a session it is for all its commands together.
+        traffic_budget(limit: impl AsRef<str>) => "network.budget", limit.as_ref();
         /// Port of an HTTP proxy on the host's loopback that serves the command instead of kennel's.
         http_proxy_port(port: u16) => "network.http_proxy_port", port.to_string();
         /// The same for SOCKS.

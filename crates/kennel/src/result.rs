@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use kennel_policy::outcome::{Changed, Ended, GatewayUse, NetworkDecision, Outcome, SetAside, Violation};
+use kennel_policy::outcome::{
+    Changed, Ended, GatewayUse, NetworkDecision, Outcome, SetAside, TrafficUse, Violation,
+};
 
 /// The result of a run.
 #[derive(Clone, Debug)]
@@ -54,6 +56,9 @@ pub struct ExecutionResult {
     pub output_truncated: bool,
     /// Every decision of the network gate, refusals included.
     pub network: Vec<NetworkDecision>,
+    /// How many bytes left and came in, with a [`traffic_budget`](crate::SandboxBuilder::traffic_budget). The outcome of a session
+    /// has those of its commands.
+    pub traffic: Option<TrafficUse>,
     /// What was used of the model gateway, by provider and model.
     pub gateway: GatewayUse,
     /// Without a network: whether something inside tried to reach one. In a session only checked when the
@@ -123,6 +128,7 @@ impl ExecutionResult {
             set_aside: outcome.handed_back.list,
             changed: outcome.handed_back.changed,
             network: outcome.network.decisions,
+            traffic: outcome.network.traffic,
             gateway: outcome.gateway,
             tried_network: outcome.tried_network,
         }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use kennel::held::{HeldFile, HoldError};
 use kennel::outcome::{
-    Changed, Ended, GatewayUse, Mended, ModelCounts, ModelUse, NetworkDecision, Outcome, SetAside, Violation,
+    Changed, Ended, GatewayUse, HostTraffic, LimitUse, Mended, ModelCounts, ModelUse, NetworkDecision,
+    Outcome, SetAside, TrafficUse, Violation,
 };
 use kennel_policy::policy::{MountAccess, Policy};
 use serde_json::{Value, json};
@@ -60,6 +61,7 @@ fn report(result: &kennel::Result<Outcome>, exit_code: i32) -> Value {
                 "peak_memory_of": if outcome.memory_counted { "all" } else { "largest-process" },
                 "network": outcome.network.decisions.iter().map(decision).collect::<Vec<_>>(),
                 "network_not_listed": outcome.network.more,
+                "traffic": outcome.network.traffic.as_ref().map(traffic),
                 "gateway": gateway(&outcome.gateway),
                 "tried_network": outcome.tried_network,
                 "violations": outcome.violations.list.iter().map(violation).collect::<Vec<_>>(),
@@ -90,6 +92,18 @@ fn decision(decision: &NetworkDecision) -> Value {
         "rule": decision.rule,
         "count": decision.count,
         "program": decision.program.as_ref().map(|program| json!({ "name": program.name, "pid": program.pid })),
+    })
+}
+
+fn traffic(used: &TrafficUse) -> Value {
+    let host = |own: &HostTraffic| json!({ "host": own.host, "egress": own.egress, "ingress": own.ingress });
+    let limit = |own: &LimitUse| json!({ "limit": own.limit, "used": own.used });
+    json!({
+        "egress": used.egress,
+        "ingress": used.ingress,
+        "hosts": used.hosts.iter().map(host).collect::<Vec<_>>(),
+        "other_hosts": { "egress": used.other_hosts.egress, "ingress": used.other_hosts.ingress },
+        "limits": used.limits.iter().map(limit).collect::<Vec<_>>(),
     })
 }
 

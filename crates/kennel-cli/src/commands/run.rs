@@ -170,7 +170,7 @@ fn report_not_written(file: &HeldFile, error: &io::Error) -> i32 {
 /// Says what was refused and what limit was hit.
 pub fn tell(outcome: &Outcome, limits: &Limits) {
     explain(outcome, limits);
-    say_lines(&outcome.network.blocked);
+    say_lines(&in_flags(&outcome.network.blocked));
 }
 
 /// Ends as the command did, if that was by the terminal's own signals; otherwise returns its exit code.

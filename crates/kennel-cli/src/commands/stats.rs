@@ -19,6 +19,10 @@ pub fn at_exit(outcome: &Outcome) -> String {
         let _ = write!(cpu, "; throttled for {}", seconds(throttled));
     }
     let whose = if outcome.memory_counted { "in total" } else { "of the largest process" };
+    let traffic = outcome.network.traffic.as_ref();
+    let traffic = traffic.map(|own| {
+        format!("\nkennel: {:<15} {} out, {} in", "traffic", bytes(own.egress), bytes(own.ingress))
+    });
     let most = outcome.max_pids_seen.map_or("not counted".to_owned(), |most| most.to_string());
     [
         ("wall time", seconds(outcome.wall_time)),
@@ -29,6 +33,7 @@ pub fn at_exit(outcome: &Outcome) -> String {
     ]
     .map(|(what, value)| format!("kennel: {what:<15} {value}"))
     .join("\n")
+        + &traffic.unwrap_or_default()
 }
 
 /// An amount as settings take it.
@@ -114,6 +119,9 @@ fn line(elapsed: Duration, usage: &Usage) -> String {
     }
     if let Some(processes) = usage.processes {
         let _ = write!(text, ", {processes} processes");
+    }
+    if let (Some(egress), Some(ingress)) = (usage.egress, usage.ingress) {
+        let _ = write!(text, ", {} out, {} in", bytes(egress), bytes(ingress));
     }
     text
 }

@@ -180,7 +180,12 @@ fn network(policy: &Policy) -> String {
         _ => list(network.allow_unix_sockets.iter().map(|rule| (rule.pattern.to_string(), &rule.origin)))
             .map(|list| format!("unix sockets {list}")),
     };
-    joined([Some(mode), denied, ports, sockets]).unwrap_or_default()
+    let budget = list(network.budget.iter().map(|limit| {
+        let way = if limit.measure.is_out() { "out" } else { "in" };
+        (format!("{limit} {way}"), &limit.origin)
+    }));
+    let budget = budget.map(|list| format!("at most {list}"));
+    joined([Some(mode), denied, ports, sockets, budget]).unwrap_or_default()
 }
 
 fn secrets(policy: &Policy) -> Option<String> {

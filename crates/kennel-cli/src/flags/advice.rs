@@ -27,6 +27,10 @@ pub fn in_flags(text: &str) -> String {
                     text = text.replace(&format!("`{key}`"), &format!("`--{}`", flag.name));
                 }
             }
+            Effect::SaysPart(setting, part) => {
+                let key = format!("{}.{part}", setting.name);
+                text = text.replace(&format!("`{key}`"), &format!("`--{}`", flag.name));
+            }
             Effect::KeepFd => text = text.replace("`keep_fds`", &format!("`--{}`", flag.name)),
             _ => {}
         }

@@ -208,6 +208,11 @@ impl RunArgs {
                 Effect::SaysWord(setting, word) => {
                     setting.key.kind.state(&mut settings, word.as_ref(), base, origin())
                 }
+                Effect::SaysPart(setting, part) => {
+                    let mut text = OsString::from(format!("{part}="));
+                    text.push(value);
+                    setting.key.kind.state(&mut settings, &text, base, origin())
+                }
                 Effect::KeepFd => settings.keep_fd(value),
                 _ => Ok(()),
             };

@@ -75,6 +75,8 @@ pub enum Effect {
     Says(Setting),
     /// Says a setting, with this value.
     SaysWord(Setting, &'static str),
+    /// Says this part of a setting, with the flag's value.
+    SaysPart(Setting, &'static str),
     /// Keeps a descriptor open.
     KeepFd,
     /// Adds a settings file.
@@ -141,6 +143,10 @@ const fn setting(name: &'static str) -> Setting {
 
 const fn says(name: &'static str) -> Effect {
     Effect::Says(setting(name))
+}
+
+const fn says_part(name: &'static str, part: &'static str) -> Effect {
+    Effect::SaysPart(setting(name), part)
 }
 
 const fn says_word(name: &'static str, word: &'static str) -> Effect {
@@ -723,6 +729,45 @@ pub static FLAGS: &[Flag] = &[
         effect: says("network.socks_proxy_port"),
         section: "Network",
         help: "Do the same with a SOCKS proxy",
+        ..RUN
+    },
+    Flag {
+        name: "egress",
+        value: Some("[HOST=]SIZE"),
+        effect: says_part("network.budget", "egress"),
+        section: "Network",
+        repeatable: true,
+        help: "Let at most SIZE bytes leave, in total or to HOST",
+        doc: "Counted are the bytes that kennel sends for the sandbox, with TLS and look-ups. At the limit connections end, and \
+              new ones are refused. All that a HOST such as *.example.com matches shares its limit; the total counts as \
+              well. What kennel cannot count, such as --net host, is an error beside a limit. --report has the counts.",
+        ..RUN
+    },
+    Flag {
+        name: "ingress",
+        value: Some("[HOST=]SIZE"),
+        effect: says_part("network.budget", "ingress"),
+        section: "Network",
+        repeatable: true,
+        help: "Let at most SIZE bytes come in, in total or from HOST",
+        ..RUN
+    },
+    Flag {
+        name: "egress-rate",
+        value: Some("[HOST=]SIZE/s"),
+        effect: says_part("network.budget", "egress_rate"),
+        section: "Network",
+        repeatable: true,
+        help: "Let at most SIZE bytes leave in a second; the rest waits",
+        ..RUN
+    },
+    Flag {
+        name: "ingress-rate",
+        value: Some("[HOST=]SIZE/s"),
+        effect: says_part("network.budget", "ingress_rate"),
+        section: "Network",
+        repeatable: true,
+        help: "Let at most SIZE bytes come in in a second; the rest waits",
         ..RUN
     },
     Flag {

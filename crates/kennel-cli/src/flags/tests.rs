@@ -64,7 +64,7 @@ fn every_flag_has_its_effect() {
         "run --allow-write a --allow-write ~/b --deny-read=/c --allow-read d --deny-write /e --git hooks-read-only --on-replace end --protect-dotfiles --refuse-home --precedence deny-write --reads listed \
                     --mount /s:/t:rw --tmpfs /u:1M --rootfs r --rootfs-write none --host-tmp --home private --caches --host-run --device /dev/kvm --gpu 0 --no-system --net allow-list \
                     --allow-domain x.com --allow-registry npm,pypi --deny-domain * --ask --ask-timeout 5s --allow-sni-mismatch --allow-ech --publish 80:81 \
-                    --parent-proxy p:1 --no-proxy q --http-proxy-port 1 --socks-proxy-port 2 --unix-sockets listed --allow-unix-socket /run/x --terminate * --no-terminate y.com --extra-ca c.pem --system-bundles \
+                    --parent-proxy p:1 --no-proxy q --http-proxy-port 1 --socks-proxy-port 2 --unix-sockets listed --allow-unix-socket /run/x --egress 5M --egress a.com=1M --ingress 6M --egress-rate 7/s --ingress-rate 8 --terminate * --no-terminate y.com --extra-ca c.pem --system-bundles \
                     --secret A=file:~/a@a.com --gateway anthropic,openai --gateway-budget requests=5,cost=1 --gateway-price m=1/2 --gateway-log g.log \
                     --gateway-log-contents --memory 1 --swap 0 --cpus 1.5 \
                     --timeout 1m --cpu-time 2 --pids 3 --open-files 4 --file-size 5 --max-output 6 --tmp-size 7 \
@@ -79,6 +79,12 @@ fn every_flag_has_its_effect() {
         assert!(is_said, "no flag says {name}");
     }
     assert_eq!(settings.gateway.providers.len(), 2);
+    let limits: Vec<String> =
+        settings.network.budget.iter().map(|own| format!("{} {own}", own.origin)).collect();
+    let limits: Vec<&str> = limits.iter().map(String::as_str).collect();
+    let expected =
+        ["--egress 5M", "--egress a.com=1M", "--ingress 6M", "--egress-rate 7/s", "--ingress-rate 8/s"];
+    assert_eq!(limits, expected);
     assert_eq!(settings.files.allow_write[1].pattern.to_string(), "/home/me/b");
     let secret = &settings.secrets[0];
     assert_eq!(secret.from.as_ref().map(ToString::to_string).as_deref(), Some("file:/home/me/a"));
@@ -211,17 +217,22 @@ fn the_table_is_sound() {
         assert!(flag.doc.is_empty() || flag.doc.ends_with('.'), "{}", flag.name);
         let takes_value = matches!(
             flag.effect,
-            Effect::Says(_) | Effect::KeepFd | Effect::SettingsFile | Effect::Report | Effect::ControlFd
+            Effect::Says(_)
+                | Effect::SaysPart(..)
+                | Effect::KeepFd
+                | Effect::SettingsFile
+                | Effect::Report
+                | Effect::ControlFd
         );
         assert_eq!(flag.value.is_some(), takes_value, "{}", flag.name);
         let same =
             |other: &&Flag| other.name == flag.name || (flag.short.is_some() && other.short == flag.short);
         assert_eq!(FLAGS.iter().filter(same).count(), 1, "{}", flag.name);
         // A list grows with each flag, and nothing else does.
-        if let Effect::Says(setting) = flag.effect {
+        if let Effect::Says(setting) | Effect::SaysPart(setting, _) = flag.effect {
             use keys::Kind::{
                 Files, Gpus, Hosts, HostsAndRequests, Mounts, Names, Paths, Ports, Prices, Profiles,
-                Providers, Registries, Secrets, Tmpfs, Variables,
+                Providers, Registries, Secrets, Tmpfs, Traffic, Variables,
             };
             let kind = &setting.key.kind;
             let grows = matches!(
@@ -240,6 +251,7 @@ fn the_table_is_sound() {
                     | Tmpfs(_)
                     | Names(_)
                     | Variables(_)
+                    | Traffic(_)
                     | Ports(_)
             );
             assert_eq!(flag.repeatable, grows, "{}", flag.name);

@@ -11,7 +11,7 @@ use super::launcher::{Birth, Launcher};
 use super::prepared::{Goal, Prepared, Staged, Wanted};
 use super::request::{EarlyInit, Request};
 use super::session::{Lasting, Session};
-use super::streams::{Arranged, Given, nothing_thrice, refuse_folder};
+use super::streams::{Arranged, Given, nothing_thrice, refuse_folder, refuse_uncounted};
 use super::{Error, Network, Show, Started, Watch, ground::Ground, system};
 use crate::additions::Additions;
 use crate::guard::Rules;
@@ -205,6 +205,7 @@ fn begun_otherwise() -> Error {
 /// The descriptors that the command is to keep.
 fn kept(policy: &Policy) -> Result<Vec<i32>, Error> {
     policy.process.keep_fds.iter().try_for_each(|fd| refuse_folder(*fd))?;
+    policy.process.keep_fds.iter().try_for_each(|fd| refuse_uncounted(policy, *fd, false))?;
     Ok(policy.process.keep_fds.iter().filter_map(|fd| i32::try_from(*fd).ok()).collect())
 }
 

@@ -15,7 +15,7 @@ use kennel_policy::policy::{FilePolicy, Policy, UnixSockets};
 
 use super::ground::Ground;
 use super::prepared::{Prepared, Staged, Wanted};
-use super::streams::{Arranged, Given, refuse_folder};
+use super::streams::{Arranged, Given, refuse_folder, refuse_uncounted};
 use super::{Error, Started, Watch, system};
 use crate::cgroup::Cgroup;
 use crate::link;
@@ -242,6 +242,7 @@ impl LateStreams {
         }
         for number in &policy.process.keep_fds {
             refuse_folder(*number)?;
+            refuse_uncounted(policy, *number, false)?;
             if caller.arranges(*number) {
                 continue;
             }

@@ -100,11 +100,13 @@ fn standard_streams(policy: &Policy, given: Option<&[OwnedFd; 3]>, late: bool) -
     let standard = match given {
         None => {
             (0..3).try_for_each(refuse_folder)?;
+            (0..3).try_for_each(|fd| refuse_uncounted(policy, fd, true))?;
             Standard::of_this_process(&rules)
         }
         Some(given) => {
             for fd in given {
                 refuse_folder(fd.as_raw_fd().cast_unsigned())?;
+                refuse_uncounted(policy, fd.as_raw_fd().cast_unsigned(), true)?;
             }
             Standard::of(given.each_ref().map(AsFd::as_fd), &rules)
         }
@@ -131,6 +133,23 @@ pub(super) fn refuse_folder(fd: u32) -> Result<(), Error> {
         )));
     }
     Ok(())
+}
+
+/// What goes to a socket that was handed over does not come by the gate, which is to count it. A standard stream that is a unix socket
+/// is the caller's own end, as a pipe is.
+pub(super) fn refuse_uncounted(policy: &Policy, fd: u32, is_standard: bool) -> Result<(), Error> {
+    let Some(limit) = policy.network.budget.first() else { return Ok(()) };
+    let Some(named) = numbered(i32::try_from(fd).unwrap_or(-1)) else { return Ok(()) };
+    match rustix::net::sockopt::socket_domain(named) {
+        Err(_) => Ok(()),
+        Ok(rustix::net::AddressFamily::UNIX) if is_standard => Ok(()),
+        Ok(_) => Err(Error::NotEnforced(format!(
+            "network.budget `{} = {limit}` ({}) cannot be kept with descriptor {fd}: it is a socket, and kennel does not count what \
+             goes there\nhelp: hand over a pipe, or close it",
+            limit.measure.key(),
+            limit.origin
+        ))),
+    }
 }
 
 pub(super) fn nothing_thrice() -> io::Result<[OwnedFd; 3]> {

@@ -4,8 +4,9 @@
 //! itself comes by here at the start.
 
 use crate::parent_proxy::{ParentAddress, ParentProxyError};
-use crate::policy::{NetworkMode, NetworkPolicy, Policy, ProxyAddress};
+use crate::policy::{NetworkMode, NetworkPolicy, Origin, Policy, ProxyAddress, SeccompProfile, UnixSockets};
 use crate::secrets::{SecretMode, SecretRule};
+use crate::traffic::TrafficLimit;
 
 /// What a policy cannot ask for together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +28,20 @@ pub enum Contradiction {
          help: leave out network.http_proxy_port and network.socks_proxy_port"
     )]
     ExternalProxy(String),
+    /// Traffic that the gate cannot count.
+    #[error("network.budget `{limit}` ({origin}) cannot be kept with {what}: {why}\nhelp: {help}")]
+    Uncounted {
+        /// The first limit.
+        limit: String,
+        /// Where it was set.
+        origin: Origin,
+        /// What.
+        what: String,
+        /// Why not.
+        why: &'static str,
+        /// What to do.
+        help: &'static str,
+    },
     /// What the gate cannot judge where every public address can be reached.
     #[error("{what} cannot be used with network mode `public`: {why}\nhelp: {help}")]
     Public {
@@ -62,6 +77,7 @@ pub fn check(policy: &Policy) -> Result<(), Contradiction> {
     if network.mode == NetworkMode::Public {
         check_public(network)?;
     }
+    check_budget(policy)?;
     if policy.needs_gate() {
         check_parents(network)?;
     }
@@ -104,6 +120,61 @@ fn check_public(network: &NetworkPolicy) -> Result<(), Contradiction> {
             why: "every host is either public or refused, so nothing is left to ask about",
             help: "use mode `allow-list`, or leave it out",
         });
+    }
+    Ok(())
+}
+
+/// Every byte that leaves has to come by the gate, and the gate has to know where it goes.
+fn check_budget(policy: &Policy) -> Result<(), Contradiction> {
+    let NetworkPolicy { budget, mode, unix_sockets, allow_unix_sockets, trust_daemon, .. } = &policy.network;
+    let Some(first) = budget.first() else { return Ok(()) };
+    let uncounted = |limit: &TrafficLimit, what: String, why, help| {
+        let (limit, origin) = (format!("{} = {limit}", limit.measure.key()), limit.origin.clone());
+        Err(Contradiction::Uncounted { limit, origin, what, why, help })
+    };
+    if *mode == NetworkMode::Host {
+        let why = "on the host's network nothing comes by kennel, so nothing is counted";
+        let help = "use mode `allow-list` or `public`";
+        return uncounted(first, "network mode `host`".to_owned(), why, help);
+    }
+    let by_daemon = "what listens there can send on what it is told, and kennel does not count it";
+    if *unix_sockets == UnixSockets::All {
+        let help = "leave it out, so that the command reaches no sockets of the host";
+        return uncounted(first, "network.unix_sockets `all`".to_owned(), by_daemon, help);
+    }
+    if let (UnixSockets::Listed, Some(rule)) = (unix_sockets, allow_unix_sockets.first()) {
+        let what = format!("network.allow_unix_sockets `{}` ({})", rule.pattern, rule.origin);
+        let help = "leave it out, so that the command reaches no sockets of the host";
+        return uncounted(first, what, by_daemon, help);
+    }
+    if policy.process.seccomp == SeccompProfile::None {
+        let why = "without a filter a program makes sockets that no network of a sandbox's own contains";
+        let help = "use another profile";
+        return uncounted(first, "process.seccomp `none`".to_owned(), why, help);
+    }
+    if policy.best_effort {
+        let why = "where this host cannot close every other way out, the command would run all the same";
+        return uncounted(first, "best_effort".to_owned(), why, "leave it out");
+    }
+    if *trust_daemon {
+        let why = "the system's certificate daemon fetches addresses itself";
+        return uncounted(first, "the certificate daemon".to_owned(), why, "leave it out");
+    }
+    if !policy.process.mach_services.is_empty() {
+        let why = "a service of the system can send on what it is told";
+        return uncounted(first, "Mach services".to_owned(), why, "leave them out");
+    }
+    let Some(of_host) = budget.iter().find(|limit| limit.host.is_some()) else { return Ok(()) };
+    let network = &policy.network;
+    if network.http_proxy_port.is_some() || network.socks_proxy_port.is_some() {
+        let why = "kennel counts what goes to the proxy, and not to which hosts the proxy sends it";
+        let help = "limit the total, or leave the proxy's port out";
+        return uncounted(of_host, "a proxy in the gate's place".to_owned(), why, help);
+    }
+    if *mode == NetworkMode::Public {
+        let why = "a program reaches the same server by its address or by another name";
+        let help = "limit the total, or use mode `allow-list`";
+        return uncounted(of_host, "network mode `public`".to_owned(), why, help);
     }
     Ok(())
 }

@@ -126,6 +126,7 @@ impl Layers<'_> {
 /// What two profiles cannot both have, of which no stronger source speaks.
 fn contradiction(one: &mut Settings, other: &mut Settings, said: &mut Settings) -> Result<(), MergeError> {
     for (key, row) in keys::all() {
+        row.kind.store(|store| store.reconcile(one, other));
         let found = row.kind.store(|store| match store.is_stated(said) {
             true => None,
             false => store.contradiction(one, other),

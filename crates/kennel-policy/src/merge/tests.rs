@@ -399,13 +399,13 @@ fn a_found_file_can_loosen_nothing() {
     // Every key, each with a value that is looser than what is trusted.
     let trusted = "[files]\nreads = \"listed\"\nsystem = false\ngit = \"hooks-read-only\"\non_replace = \"end\"\nprotect_dotfiles = true\nrefuse_home = true\nhome = \"private\"\nrootfs = \"/srv/root\"\nrootfs_write = \"none\"\n[limits]\nmemory = 10\nswap = 10\ncpus = 1\ntimeout = 1\n\
                    cpu_time = 1\npids = 1\nopen_files = 1\nfile_size = 1\noutput = 1\ntmp_size = 1\n\
-                   [environment]\nclear = true\nsecrets = \"withhold\"\n[process]\nseccomp = \"strict\"\n[gateway.budget]\nrequests = 1";
+                   [environment]\nclear = true\nsecrets = \"withhold\"\n[process]\nseccomp = \"strict\"\n[network.budget]\negress = 10\n[gateway.budget]\nrequests = 1";
     let project = "profile = \"agent\"\nbest_effort = true\n\
                    [files]\nreads = \"open\"\nallow_read = [\"/r\"]\nallow_write = [\"/w\", \"/x\"]\n\
                    mounts = [{ source = \"/\", target = \"/m\" }]\ntmpfs = [\"/t\"]\ncaches = true\ntmp = \"host\"\nhome = \"host\"\nhost_run = true\n\
                    system = true\ndevices = [\"/dev/kvm\"]\ngpus = [\"all\"]\ngit = \"off\"\nprecedence = \"deny-write\"\non_replace = \"mend\"\n\
                    protect_dotfiles = false\nrefuse_home = false\nrootfs = \"/srv/other\"\nrootfs_write = \"layer\"\n\
-                   [network]\nmode = \"host\"\nallow = [\"x.com\"]\nallow_registries = [\"npm\"]\nunix_sockets = \"all\"\nallow_unix_sockets = [\"/run/x\"]\nask = true\n\
+                   [network]\nmode = \"host\"\nallow = [\"x.com\"]\nallow_registries = [\"npm\"]\nunix_sockets = \"all\"\nallow_unix_sockets = [\"/run/x\"]\nask = true\nbudget.egress = 11\n\
                    ask_timeout = \"unlimited\"\nallow_sni_mismatch = true\nallow_ech = true\npublish = [80]\nparent_proxy = \"p\"\n\
                    no_proxy = \"*\"\nhttp_proxy_port = 1\nsocks_proxy_port = 1\nterminate = [\"*\"]\nno_terminate = [\"x.com\"]\n\
                    extra_ca = [\"/x.pem\"]\nsystem_bundles = true\n[secrets.GH_TOKEN]\n\
@@ -789,4 +789,71 @@ fn limits_of_a_budget_replace_each_other_one_by_one_and_a_found_file_lowers_them
     assert_eq!(with(""), ((Some(20), Some(1000), Some(5)), 0));
     assert_eq!(with("[gateway.budget]\nrequests = 1"), ((Some(1), Some(1000), Some(5)), 0));
     assert_eq!(with("[gateway.budget]\nrequests = 1\nbytes = 6"), ((Some(20), Some(1000), Some(5)), 1));
+}
+
+/// The limits on traffic, each with what it counts.
+fn budget(policy: &Policy) -> Vec<String> {
+    policy.network.budget.iter().map(|limit| format!("{} {limit}", limit.measure.key())).collect()
+}
+
+#[test]
+fn a_found_file_lowers_each_limit_on_traffic_by_itself() {
+    let trusted =
+        "[network]\nmode = \"allow-list\"\n[network.budget]\negress = [100, \"a.test=50\"]\ningress_rate = 9";
+    let (policy, notes) = tightened(
+        trusted,
+        "[network.budget]\negress = [70, \"a.test=51\", \"b.test=1000\"]\ningress_rate = \"unlimited\"\ningress = 5",
+    );
+    assert_eq!(
+        budget(&policy),
+        ["egress 70", "egress a.test=50", "ingress_rate 9/s", "egress b.test=1000", "ingress 5"]
+    );
+    assert!(
+        notes.len() == 1 && notes[0].starts_with("kennel.toml:2: network.budget is not applied"),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn a_stronger_source_replaces_a_limit_on_traffic_and_of_two_profiles_the_lower_holds() {
+    let one = "network.budget = { egress = [100, \"a.test=5\"] }";
+    let other = "network.budget = { egress = [70, \"a.test=6\"], ingress = 8 }";
+    for (one, other) in [(one, other), (other, one)] {
+        let mut limits = budget(&together(one, other, "network.mode = \"allow-list\"").unwrap());
+        limits.sort();
+        assert_eq!(limits, ["egress 70", "egress a.test=5", "ingress 8"]);
+    }
+    let flags = "network.mode = \"allow-list\"\nnetwork.budget = { egress = [\"1K\", \"a.test=unlimited\"] }";
+    assert_eq!(budget(&together(one, "limits.pids = 5", flags).unwrap()), ["egress 1K"]);
+}
+
+#[test]
+fn a_budget_and_a_way_out_that_is_not_counted_contradict_each_other() {
+    let error = |text: &str| {
+        let flags =
+            file("f", &format!("network.budget = {{ ingress = 7, egress = [\"a.test=5\"] }}\n{text}"));
+        merge(Sources { flags, ..sources() }).map(drop).map_err(|error| error.to_string())
+    };
+    for (text, what) in [
+        ("network.mode = \"host\"", "network mode `host`"),
+        ("network.unix_sockets = \"all\"", "network.unix_sockets `all`"),
+        ("network.allow_unix_sockets = [\"/x\"]", "network.allow_unix_sockets `/x` (f:2)"),
+        ("process.seccomp = \"none\"", "process.seccomp `none`"),
+        ("best_effort = true", "best_effort"),
+    ] {
+        let start = format!("network.budget `egress = a.test=5` (f:1) cannot be kept with {what}: ");
+        assert!(error(text).unwrap_err().starts_with(&start), "{text}: {:?}", error(text));
+    }
+    for (text, what) in [
+        ("network.mode = \"public\"", "network mode `public`"),
+        ("network.mode = \"allow-list\"\nnetwork.socks_proxy_port = 5", "a proxy in the gate's place"),
+    ] {
+        let start = format!("network.budget `egress = a.test=5` (f:1) cannot be kept with {what}: ");
+        assert!(error(text).unwrap_err().starts_with(&start), "{text}: {:?}", error(text));
+    }
+    for text in
+        ["network.mode = \"none\"", "network.allow = [\"a.test\"]", "network.unix_sockets = \"listed\""]
+    {
+        assert_eq!(error(text), Ok(()), "{text}");
+    }
 }

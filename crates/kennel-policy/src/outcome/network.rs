@@ -10,6 +10,47 @@ pub struct NetworkUse {
     pub more: u64,
     /// What was blocked, for a person; empty when nothing was.
     pub blocked: String,
+    /// How many bytes left and came in, where there was a budget for them.
+    pub traffic: Option<TrafficUse>,
+}
+
+/// How many bytes left a sandbox and came into it: those that the gate wrote to and read from connections that lead away, with
+/// all that TLS adds to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct TrafficUse {
+    /// Bytes that left.
+    pub egress: u64,
+    /// Bytes that came in.
+    pub ingress: u64,
+    /// By host, up to 512 of them.
+    pub hosts: Vec<HostTraffic>,
+    /// Hosts beyond those, together.
+    pub other_hosts: HostTraffic,
+    /// By limit; those for each second have no use.
+    pub limits: Vec<LimitUse>,
+}
+
+/// How many bytes went to a host and came from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct HostTraffic {
+    /// The host, as it was connected to; empty for several together.
+    pub host: String,
+    /// Bytes that went there.
+    pub egress: u64,
+    /// Bytes that came from there.
+    pub ingress: u64,
+}
+
+/// How much of a limit was used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct LimitUse {
+    /// The limit, as it is set: `egress github.com=5M`.
+    pub limit: String,
+    /// Bytes.
+    pub used: u64,
 }
 
 /// What was decided about a host, and how often.

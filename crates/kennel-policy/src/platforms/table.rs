@@ -247,6 +247,20 @@ pub const PROMISES: &[Promise] = &[
         macos: enforced("Seatbelt, by path"),
         windows: none("requires a filter for single sockets"),
     },
+    Promise {
+        group: "Network",
+        promise: "only so many bytes leave and come in",
+        settings: &["network.budget"],
+        linux: &[
+            with(
+                &[Kernel(5, 6), Namespaces, Seccomp],
+                enforced("the gate counts what it carries, and nothing goes past it"),
+            ),
+            with(&[], none("requires a network namespace and a filter")),
+        ],
+        macos: enforced("the gate counts what it carries; with published ports it is an error"),
+        windows: none("a program can go past the gate"),
+    },
     // Secrets.
     Promise {
         group: "Secrets",

@@ -17,6 +17,7 @@ use crate::policy::{
     ReadModel, RootFsWrite, SeccompProfile, SecretVariables, TmpMode, TmpfsMount, UnixSockets, UserMode,
 };
 use crate::registries::Registry;
+use crate::traffic::TrafficLimit;
 use crate::users::UserEntry;
 
 /// A table of the settings; the first one is the top, and has no name.
@@ -110,6 +111,8 @@ pub enum Kind {
     Ports(ListSlot<PublishedPort>),
     /// Users of the inside.
     Users(ListSlot<UserEntry>),
+    /// Limits on traffic.
+    Traffic(ListSlot<TrafficLimit>),
 }
 
 impl Kind {
@@ -624,6 +627,13 @@ pub static SECTIONS: &[Section] = &[
                 tighten: Tighten::No,
                 doc: "Unix sockets of the host that the command can connect to, by their paths on the host.",
             },
+            Key {
+                name: "budget",
+                kind: Kind::Traffic(|s| &mut s.network.budget),
+                default: "",
+                tighten: Tighten::Lower,
+                doc: "How many bytes may leave and come in: in total, for a host, and in a second. What cannot be counted is an error.",
+            },
         ],
     },
     Section {
@@ -904,6 +914,8 @@ pub enum FieldKind {
     Table(&'static Shape),
     /// Where a value comes from: a text, or a table with a command.
     Source,
+    /// A size, or a list of sizes and `HOST=SIZE`.
+    Traffic,
 }
 
 /// An entry of a path list.
@@ -1122,6 +1134,32 @@ pub static BUDGET: Shape = Shape {
             kind: FieldKind::Amount,
             required: false,
             doc: "What it cost by `prices`, in their unit.",
+        },
+    ],
+};
+
+/// Limits on traffic, in the order of [`crate::traffic::Measure::ALL`].
+pub static TRAFFIC: Shape = Shape {
+    short: None,
+    fields: &[
+        Field {
+            name: "egress",
+            kind: FieldKind::Traffic,
+            required: false,
+            doc: "Bytes that leave; then connections end and no more are let through.",
+        },
+        Field { name: "ingress", kind: FieldKind::Traffic, required: false, doc: "Bytes that come in." },
+        Field {
+            name: "egress_rate",
+            kind: FieldKind::Traffic,
+            required: false,
+            doc: "Bytes that leave in a second; what is faster waits.",
+        },
+        Field {
+            name: "ingress_rate",
+            kind: FieldKind::Traffic,
+            required: false,
+            doc: "Bytes that come in in a second.",
         },
     ],
 };

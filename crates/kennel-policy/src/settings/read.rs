@@ -17,6 +17,7 @@ use crate::pattern::PathPattern;
 use crate::policy::{Missing, MountAccess, MountPoint, Origin, TmpfsMount};
 use crate::printed::show;
 use crate::secrets::{SecretMode, SecretSource, SwapIn};
+use crate::traffic::{Measure, TrafficLimit};
 use crate::users::UserEntry;
 
 /// Far above any real settings file, far below what could hurt.
@@ -24,6 +25,8 @@ const MAX_SIZE: usize = 1 << 20;
 
 /// The one list whose missing entries can be created.
 const CREATES: &str = "files.allow_write";
+
+const TRAFFIC: &str = "a size such as \"50M\", or a list of sizes and \"HOST=SIZE\"";
 
 const NUMBER: &str = "a number, or \"unlimited\"";
 
@@ -251,6 +254,26 @@ impl Reader<'_> {
             Kind::Budget(slot) => {
                 let value = budget(name, node)?;
                 *slot(&mut self.settings) = Some(Stated { value, origin: self.origin(node) });
+            }
+            Kind::Traffic(list) => {
+                table(node, name)?;
+                let limits: [Option<&Node<'_>>; Measure::ALL.len()] = fields(name, node, &keys::TRAFFIC)?;
+                for (measure, node) in Measure::ALL.into_iter().zip(limits) {
+                    let Some(node) = node else { continue };
+                    let name = format!("{name}.{}", measure.key());
+                    let items = match &node.value {
+                        Value::List(items) => items.as_slice(),
+                        _ => std::slice::from_ref(node),
+                    };
+                    for item in items {
+                        let limit = TrafficLimit::parse(measure, text_of(Some(item)));
+                        let limit = limit.map_err(|error| value(&name, item, error.into()))?;
+                        let origin = self.origin(item);
+                        let limit = TrafficLimit { origin, ..limit };
+                        TrafficLimit::add(list(&mut self.settings), limit)
+                            .map_err(|error| value(&name, item, error.into()))?;
+                    }
+                }
             }
             Kind::Prices(list) => {
                 for Entry { key, node, at } in table(node, name)? {
@@ -611,6 +634,14 @@ fn check_field(name: &str, field: &Field, node: &Node<'_>) -> Result<(), Fault> 
             text::word(text, words).map(|_| ()).map_err(|error| value(&name, node, error))
         }
         (FieldKind::Source, Value::Text(_) | Value::Table(_)) => Ok(()),
+        (FieldKind::Traffic, Value::Text(_) | Value::Number(_)) => Ok(()),
+        (FieldKind::Traffic, Value::List(items)) => {
+            match items.iter().find(|item| !matches!(item.value, Value::Text(_) | Value::Number(_))) {
+                None => Ok(()),
+                Some(item) => Err(wrong_type(&name, TRAFFIC, item)),
+            }
+        }
+        (FieldKind::Traffic, _) => Err(wrong_type(&name, TRAFFIC, node)),
         (FieldKind::Texts, Value::List(items)) => {
             match items.iter().find(|item| !matches!(item.value, Value::Text(_))) {
                 None => Ok(()),

@@ -48,6 +48,7 @@ pub fn schema() -> Value {
             "provider": entry(&keys::PROVIDER),
             "budget": entry(&keys::BUDGET),
             "price": entry(&keys::PRICE),
+            "traffic": entry(&keys::TRAFFIC),
             "size": size(0),
             "positive_size": size(1),
             "duration": {
@@ -96,6 +97,7 @@ fn of_key(key: &Key) -> Value {
         Kind::File(_) => json!({ "type": "string", "minLength": 1 }),
         Kind::Providers(_) => reference("provider"),
         Kind::Budget(_) => reference("budget"),
+        Kind::Traffic(_) => reference("traffic"),
         Kind::Prices(_) => json!({ "type": "object", "additionalProperties": reference("price") }),
         Kind::Files(_) => list_of(json!({ "type": "string", "minLength": 1 })),
         Kind::Secrets(_) => json!({ "type": "object", "additionalProperties": reference("secret") }),
@@ -155,6 +157,10 @@ fn of_field(field: &Field) -> Value {
         FieldKind::Bool => json!({ "type": "boolean" }),
         FieldKind::Size => json!({ "$ref": "#/$defs/positive_size" }),
         FieldKind::Words(words) => json!({ "enum": words }),
+        FieldKind::Traffic => {
+            let limit = json!({ "anyOf": [{ "type": "integer", "minimum": 1 }, { "type": "string", "minLength": 1 }] });
+            json!({ "anyOf": [limit, { "type": "array", "items": limit }] })
+        }
         FieldKind::Count => json!({ "type": "integer", "minimum": 0 }),
         FieldKind::Amount => json!({ "type": "number", "minimum": 0 }),
         FieldKind::Table(shape) => entry(shape),

@@ -7,6 +7,7 @@ use super::keys::{Choices, Kind, ListSlot, Slot, Tighten};
 use super::{ProviderEntry, SecretEntry, Settings, Stated, Switch};
 use crate::gateway::Budget;
 use crate::policy::Origin;
+use crate::traffic::TrafficLimit;
 
 /// How a kind of setting is kept.
 pub trait Store {
@@ -21,6 +22,9 @@ pub trait Store {
 
     /// Where two sources, neither of which is the stronger one, say what cannot both hold.
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)>;
+
+    /// Makes two such sources say the same where the stricter of two values is what both mean.
+    fn reconcile(&self, _: &mut Settings, _: &mut Settings) {}
 }
 
 /// Two values of one setting that are not the same.
@@ -47,6 +51,9 @@ struct Variables(ListSlot<Stated<(OsString, OsString)>>);
 
 /// How much may be used: each limit by itself.
 struct Limits(Slot<Budget>);
+
+/// Limits on traffic: each by itself.
+struct Traffic(ListSlot<TrafficLimit>);
 
 impl<T: PartialEq> Store for One<T> {
     fn overlay(&self, under: &mut Settings, over: &mut Settings) {
@@ -192,6 +199,45 @@ impl Store for Limits {
     }
 }
 
+impl Store for Traffic {
+    fn overlay(&self, under: &mut Settings, over: &mut Settings) {
+        for limit in std::mem::take((self.0)(over)) {
+            TrafficLimit::put((self.0)(under), limit);
+        }
+    }
+
+    fn tighten(&self, _: Tighten, whole: &mut Settings, new: &mut Settings) -> Option<Origin> {
+        let mut refused = None;
+        for limit in std::mem::take((self.0)(new)) {
+            let now = (self.0)(whole).iter().find(|other| other.is_of_same(&limit)).map(|now| now.bytes);
+            match now.unwrap_or(TrafficLimit::UNLIMITED).cmp(&limit.bytes) {
+                std::cmp::Ordering::Greater => TrafficLimit::put((self.0)(whole), limit),
+                std::cmp::Ordering::Equal => {}
+                std::cmp::Ordering::Less => refused = refused.or(Some(limit.origin)),
+            }
+        }
+        refused
+    }
+
+    fn is_stated(&self, settings: &mut Settings) -> bool {
+        !(self.0)(settings).is_empty()
+    }
+
+    fn contradiction(&self, _: &mut Settings, _: &mut Settings) -> Option<(Origin, Origin)> {
+        None
+    }
+
+    fn reconcile(&self, one: &mut Settings, other: &mut Settings) {
+        for limit in (self.0)(one) {
+            let Some(same) = (self.0)(other).iter_mut().find(|same| same.is_of_same(limit)) else { continue };
+            match limit.bytes <= same.bytes {
+                true => same.clone_from(limit),
+                false => limit.clone_from(same),
+            }
+        }
+    }
+}
+
 impl Store for &'static (dyn Choices + Sync) {
     fn overlay(&self, under: &mut Settings, over: &mut Settings) {
         if let Some(stated) = self.take(over) {
@@ -296,6 +342,7 @@ impl Kind {
             Kind::Mounts(list) => then(&Many(*list, |mount| &mount.origin)),
             Kind::Tmpfs(list) => then(&Many(*list, |mount| &mount.origin)),
             Kind::Ports(list) => then(&Many(*list, |port| &port.origin)),
+            Kind::Traffic(list) => then(&Traffic(*list)),
             Kind::Users(list) => then(&Many(*list, |user| &user.origin)),
             Kind::Providers(list) => then(&Named {
                 list: *list,

@@ -73,6 +73,7 @@ http_proxy_port = 3129
 socks_proxy_port = 1080
 unix_sockets = "listed"
 allow_unix_sockets = ["/run/daemon.sock"]
+budget = { egress = ["50M", "*.github.com=5M"], ingress = 1000, egress_rate = "1M/s", ingress_rate = [2000] }
 
 [limits]
 memory = "1.5G"
@@ -190,7 +191,8 @@ const WHOLE_JSON: &str = r#"{
         "http_proxy_port": 3129,
         "socks_proxy_port": 1080,
         "unix_sockets": "listed",
-        "allow_unix_sockets": ["/run/daemon.sock"]
+        "allow_unix_sockets": ["/run/daemon.sock"],
+        "budget": { "egress": ["50M", "*.github.com=5M"], "ingress": 1000, "egress_rate": "1M/s", "ingress_rate": [2000] }
     },
     "limits": {
         "memory": "1.5G",
@@ -805,7 +807,7 @@ fn what_is_in_the_schema_is_in_the_sample_that_the_reader_accepts() {
             assert!(sample[name].get(key).is_some(), "{name}.{key} is not in the sample");
         }
     }
-    let shapes: [&Shape; 10] = [
+    let shapes: [&Shape; 11] = [
         &keys::PATH,
         &keys::HOST,
         &keys::MOUNT,
@@ -816,6 +818,7 @@ fn what_is_in_the_schema_is_in_the_sample_that_the_reader_accepts() {
         &keys::PROVIDER,
         &keys::BUDGET,
         &keys::PRICE,
+        &keys::TRAFFIC,
     ];
     for field in shapes.iter().flat_map(|shape| shape.fields) {
         assert!(WHOLE_JSON.contains(&format!("\"{}\":", field.name)), "{} is not in the sample", field.name);
@@ -926,4 +929,33 @@ fn a_row_is_found_by_its_name_and_a_switch_has_that_of_its_row() {
     for wrong in ["files", "files.", "memory", "limits.memor", "limits.memoryy", "network.memory", ""] {
         assert!(std::panic::catch_unwind(|| keys::named(wrong)).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn limits_on_traffic_are_read_as_the_flags_write_them() {
+    let shown = |text: &str| -> Vec<String> {
+        let limits = toml(text).network.budget;
+        limits.iter().map(|limit| format!("{} {limit} {}", limit.measure.key(), limit.origin)).collect()
+    };
+    assert_eq!(
+        shown("[network.budget]\negress = [\"50M\", \"A.test=5M\",\n\"a.test=4M\"]\ningress_rate = 1024"),
+        ["egress 50M kennel.toml:2", "egress a.test=4M kennel.toml:3", "ingress_rate 1K/s kennel.toml:4"]
+    );
+    for (value, said) in [
+        (
+            "egress = true",
+            "`network.budget.egress` is a boolean, but must be a size such as \"50M\", or a list",
+        ),
+        ("egress = [{}]", "`network.budget.egress` is a table, but must be a size"),
+        ("egress = \"5M/s\"", "a limit for each second is egress_rate or ingress_rate"),
+        ("egress = 0", "must be greater than 0"),
+        ("egress = \"a.test:443=5M\"", "a budget is for a host, whatever the port"),
+        ("egres = 5", "unknown key `egres` in `network.budget`; did you mean `egress`?"),
+    ] {
+        let error = error(&format!("[network.budget]\n{value}"));
+        assert!(error.contains(said), "{error}");
+    }
+    let many: Vec<String> = (0..300).map(|number| format!("\"h{number}.test=5\"")).collect();
+    let error = error(&format!("[network.budget]\negress = [{}]", many.join(",")));
+    assert!(error.contains("at most 256"), "{error}");
 }

@@ -15,6 +15,7 @@ use crate::policy::{Missing, MountAccess, MountPoint, Origin, PublishedPort, Tmp
 use crate::printed::show;
 use crate::quantity::{self, QuantityError};
 use crate::registries::{self, Registry};
+use crate::traffic::{Measure, TrafficError, TrafficLimit};
 use crate::users::{UserEntry, UserError};
 
 /// The word that takes a limit away.
@@ -195,6 +196,9 @@ pub enum ValueError {
         "`{0}` is not a limit; write requests=10, tokens=1000000 or cost=2.5, with commas between several"
     )]
     Budget(String),
+    /// No limit on traffic.
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
     /// No price.
     #[error("`{0}` is not a price; write MODEL=INPUT/OUTPUT, each for a million tokens")]
     Price(String),
@@ -373,6 +377,10 @@ impl Kind {
                 *slot(settings) = Some(Stated { value, origin });
             }
             Kind::Ports(list) => list(settings).push(published(utf8(text)?, origin)?),
+            Kind::Traffic(list) => {
+                let limit = traffic(utf8(text)?)?;
+                TrafficLimit::add(list(settings), TrafficLimit { origin, ..limit })?;
+            }
             Kind::Users(list) => {
                 for one in utf8(text)?.split(',') {
                     list(settings).push(UserEntry::parse(one, origin.clone())?);
@@ -390,6 +398,13 @@ pub(super) fn utf8(text: &OsStr) -> Result<&str, ValueError> {
 /// The graphics cards that a word means.
 pub(super) fn gpu(text: &str) -> Result<GpuChoice, ValueError> {
     text.parse().map_err(|error| ValueError::Gpu { text: show(text.as_bytes()), error })
+}
+
+/// Reads `MEASURE=SIZE` or `MEASURE=HOST=SIZE`.
+fn traffic(text: &str) -> Result<TrafficLimit, ValueError> {
+    let (measure, limit) = text.split_once('=').unwrap_or((text, ""));
+    let index = word(measure, &Measure::ALL.map(Measure::key))?;
+    Ok(TrafficLimit::parse(Measure::ALL[index], limit)?)
 }
 
 /// The registries that a word means.

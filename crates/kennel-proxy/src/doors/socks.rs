@@ -8,6 +8,7 @@ use crate::clock::within;
 use crate::connect::{self, Tunnel};
 use crate::doors::refuse;
 use crate::gate::{Denial, Gate, Refusal};
+use crate::meter::BudgetSpent;
 use crate::record::Door;
 use crate::relay::{Wire, farewell, send};
 use crate::resolver::ResolveError;
@@ -63,6 +64,7 @@ pub(crate) async fn serve(gate: &Gate, mut client: Wire) -> Option<Tunnel> {
             send(&client.stream, &Reply::Succeeded.to_bytes(), times.stall).await.ok()?;
             Some(Tunnel { client, upstream, target, door: Door::Socks })
         }
+        Err(error) if BudgetSpent::of(&error).is_some() => end(Reply::NotAllowed).await,
         Err(error) => end(failure(&error)).await,
     }
 }

@@ -14,7 +14,7 @@ use crate::sockets;
 const DNS: u16 = 53;
 
 pub(crate) async fn serve(gate: &Gate, client: Wire) -> Option<Tunnel> {
-    let destination = sockets::original_destination(&client.stream).ok()?;
+    let destination = client.stream.original_destination().ok()?;
     let (address, port) = (destination.ip(), destination.port());
     // A look-up over TCP, to whichever server the program believes in.
     if port == DNS {

@@ -8,7 +8,6 @@ use std::cell::{Cell, RefCell};
 use std::io;
 
 use kennel_policy::domain::Host;
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -16,6 +15,7 @@ use crate::connect::Tunnel;
 use crate::doors::refuse;
 use crate::forward::origin;
 use crate::gate::Gate;
+use crate::metered::MeteredStream;
 use crate::protocols::http_line::{Line, LineReader, UNKNOWN};
 use crate::protocols::{Opening, Step, Terms};
 use crate::relay::{Activity, Wire, both_ways, farewell, fill, read_leased, send};
@@ -161,7 +161,7 @@ async fn first_words(gate: &Gate, client: &mut Wire, upstream: &Wire) -> io::Res
                     };
                 }
             }
-            spoken = sockets::input(&upstream.stream) => {
+            spoken = upstream.stream.input() => {
                 spoken?;
                 return Ok(Words::Other(UNKNOWN));
             }
@@ -253,9 +253,9 @@ async fn judged(gate: &Gate, opening: Opening, client: &mut Wire, upstream: &mut
 
 /// Takes the client's bytes to the server as far as they may go, until nothing more has to be looked at.
 async fn open(
-    stream: &TcpStream,
+    stream: &MeteredStream,
     inbox: &mut Vec<u8>,
-    server: &TcpStream,
+    server: &MeteredStream,
     opening: &RefCell<Opening>,
     heard: &Heard,
     times: Times,

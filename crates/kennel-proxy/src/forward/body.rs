@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::net::TcpStream;
-
 use super::leak::{LeakSearch, PAUSE};
 use crate::http::chunked::Decoder;
 use crate::http::head::{self, Body, HeadError};
+use crate::metered::MeteredStream;
 use crate::relay::{Lease, Turn, read_leased, send, send_parts};
 
 /// How a body is written.
@@ -29,7 +28,7 @@ pub(super) enum CopyError {
 
 /// Where a body goes.
 pub(super) struct Sink<'a> {
-    pub(super) to: &'a TcpStream,
+    pub(super) to: &'a MeteredStream,
     pub(super) framing: Framing,
     pub(super) stall: Duration,
     /// What it must not hold.
@@ -59,7 +58,7 @@ impl Sink<'_> {
     }
 
     /// What comes next. While something is held back, a sender that pauses lets it go.
-    async fn next(&mut self, from: &TcpStream, most: u64) -> Result<(Lease, usize), CopyError> {
+    async fn next(&mut self, from: &MeteredStream, most: u64) -> Result<(Lease, usize), CopyError> {
         if let Some(search) = &mut self.search
             && search.holds()
         {
@@ -91,7 +90,7 @@ impl Sink<'_> {
 
 /// Carries one body. What was read beyond its end goes back to the inbox.
 pub(super) async fn copy_body(
-    from: &TcpStream,
+    from: &MeteredStream,
     inbox: &mut Vec<u8>,
     body: Body,
     mut sink: Sink<'_>,
@@ -124,7 +123,7 @@ enum EndOfFile {
 /// Waits for the sender for as long as it takes: events may be hours apart, and one that has vanished is noticed by
 /// TCP's keep-alive.
 async fn copy_plain(
-    from: &TcpStream,
+    from: &MeteredStream,
     sink: &mut Sink<'_>,
     mut left: u64,
     end: EndOfFile,
@@ -143,7 +142,11 @@ async fn copy_plain(
     Ok(())
 }
 
-async fn copy_chunked(from: &TcpStream, inbox: &mut Vec<u8>, mut sink: Sink<'_>) -> Result<(), CopyError> {
+async fn copy_chunked(
+    from: &MeteredStream,
+    inbox: &mut Vec<u8>,
+    mut sink: Sink<'_>,
+) -> Result<(), CopyError> {
     let mut decoder = Decoder::default();
     let mut turn = Turn::default();
     let mut first = std::mem::take(inbox);

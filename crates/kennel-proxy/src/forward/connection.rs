@@ -1,14 +1,12 @@
 //! The gate's connection for a plain request: to its server, or to a parent proxy.
 
-use std::io;
-
 use super::refusal::Page;
 use crate::connect;
 use crate::gate::Gate;
 use crate::parent::ParentProxy;
 use crate::record::Door;
 use crate::relay::Wire;
-use crate::route::{Exit, Route, Target};
+use crate::route::{Exit, Hop, Target};
 
 /// A connection to a server or to a parent proxy.
 pub(crate) struct ServerConnection {
@@ -27,9 +25,7 @@ impl ServerConnection {
 
     /// Whether it can be used again: a server that has closed, or sent what nobody asked for, is done with.
     fn is_quiet(&self) -> bool {
-        let mut byte = [0];
-        let nothing = self.wire.stream.try_read(&mut byte);
-        self.wire.inbox.is_empty() && nothing.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        self.wire.inbox.is_empty() && self.wire.stream.is_quiet()
     }
 }
 
@@ -49,9 +45,9 @@ pub(crate) async fn out(
     let times = gate.settings().times;
     let wire =
         connect::request(&route, target, times).await.map_err(|error| Page::unreachable(&error, &name))?;
-    let parent = match route {
-        Route::Parent(parent, _) => Some(parent),
-        Route::Direct(_) | Route::Socks(_) => None,
+    let parent = match route.hop {
+        Hop::Parent(parent, _) => Some(parent),
+        Hop::Direct(_) | Hop::Socks(_) => None,
     };
     Ok(ServerConnection { target: target.clone(), wire, parent, reused: false })
 }

@@ -4,7 +4,6 @@
 use std::cell::Cell;
 use std::io;
 
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::body::{CopyError, Framing, Sink, copy_body};
@@ -15,6 +14,7 @@ use super::requests::read_head;
 use crate::connect;
 use crate::gate::Gate;
 use crate::http::head::{self, Body, Field, HeadError, Request, Response};
+use crate::metered::MeteredStream;
 use crate::parent::ParentProxy;
 use crate::record::Door;
 use crate::relay::{self, Wire, farewell, send};
@@ -98,6 +98,16 @@ pub(crate) async fn exchange(
         let mut search = credentials.map(LeakSearch::new).transpose().ok()?;
         let wire = &mut upstream.wire;
         let outcome = converse(client, wire, request, body, &bytes, ends, times, search.as_mut()).await;
+        if let (Err(failure), Some(denial)) = (&outcome, upstream.wire.stream.denial()) {
+            match failure {
+                Failure::Cut | Failure::Leak { .. } => sockets::reset_on_close(&client.stream),
+                _ => {
+                    let page = Page::denied(&denial).to_bytes(&request.method, false);
+                    farewell(&client.stream, &page, times.stall).await;
+                }
+            }
+            return None;
+        }
         match outcome {
             Ok(Answered { upgraded: true, .. }) => {
                 match &mut search {
@@ -206,6 +216,9 @@ async fn converse(
                 deadline = Instant::now() + times.response;
                 match result {
                     Ok(()) => sent_whole = true,
+                    Err(CopyError::To) if server_stream.denial().is_some() => {
+                        return Err(if begun.get() { Failure::Cut } else { Failure::Slow });
+                    }
                     // A server that has heard enough closes its side; its answer may still come.
                     Err(CopyError::To) => {}
                     Err(CopyError::Malformed(error)) if !begun.get() => return Err(Failure::BadRequest(error)),
@@ -226,9 +239,9 @@ async fn converse(
 /// Reads the server's answer and hands it on, with all that comes before the final one (100, 103).
 #[expect(clippy::too_many_arguments, reason = "a conversation has two sides, and each its bytes")]
 async fn answer(
-    server: &TcpStream,
+    server: &MeteredStream,
     inbox: &mut Vec<u8>,
-    client: &TcpStream,
+    client: &MeteredStream,
     request: &Request,
     begun: &Cell<bool>,
     ends: Ends,

@@ -6,6 +6,7 @@ use kennel_policy::printed::Ascii;
 
 use crate::gate::{Denial, Refusal};
 use crate::http::head::{Field, HeadError, Response};
+use crate::meter::BudgetSpent;
 use crate::resolver::ResolveError;
 use crate::rules::DenyReason;
 
@@ -51,6 +52,9 @@ impl Page {
     }
 
     pub(crate) fn unreachable(error: &io::Error, target: &str) -> Self {
+        if let Some(limit) = BudgetSpent::of(error) {
+            return Page::denied(&Denial::over_budget(target, limit));
+        }
         let (status, phrase, code) = match error.kind() {
             io::ErrorKind::TimedOut => (504, "Gateway Timeout", "connect-timeout"),
             _ => (502, "Bad Gateway", "connect-failure"),

@@ -2,11 +2,10 @@
 
 use std::io;
 
-use tokio::net::TcpStream;
-
 use super::refusal::Page;
 use crate::clock::{expect_deadlines, within};
 use crate::http::head::{self, Body, HeadError, Request};
+use crate::metered::MeteredStream;
 use crate::relay::{Wire, farewell, fill, send};
 use crate::times::Times;
 
@@ -27,7 +26,7 @@ impl HeadSource for Wire {
     }
 }
 
-impl HeadSource for (&TcpStream, &mut Vec<u8>) {
+impl HeadSource for (&MeteredStream, &mut Vec<u8>) {
     fn inbox(&mut self) -> &mut Vec<u8> {
         self.1
     }

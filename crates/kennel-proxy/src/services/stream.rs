@@ -4,21 +4,22 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::metered::{MeteredStream, Pause};
 use crate::relay::Wire;
-use crate::sockets;
 
 pub(crate) struct Buffered {
     inbox: Vec<u8>,
     used: usize,
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: MeteredStream,
+    reading: Pause,
+    writing: Pause,
 }
 
 impl From<Wire> for Buffered {
     fn from(Wire { stream, inbox }: Wire) -> Self {
-        Buffered { inbox, used: 0, stream }
+        Buffered { inbox, used: 0, stream, reading: Pause::default(), writing: Pause::default() }
     }
 }
 
@@ -37,7 +38,10 @@ impl AsyncRead for Buffered {
             }
             return Poll::Ready(Ok(()));
         }
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let Buffered { stream, reading, .. } = &mut *self;
+        let count = ready!(stream.poll_read(context, buffer.initialize_unfilled(), reading))?;
+        buffer.advance(count);
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -51,25 +55,20 @@ impl AsyncWrite for Buffered {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let stream = &self.stream;
-        loop {
-            ready!(stream.poll_write_ready(context))?;
-            match stream.try_io(Interest::WRITABLE, || sockets::send_parts(stream, parts)) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(done),
-            }
-        }
+        let Buffered { stream, writing, .. } = self.get_mut();
+        stream.poll_write(context, parts, writing)
     }
 
     fn is_write_vectored(&self) -> bool {
         true
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A socket holds nothing back.
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        self.stream.poll_shutdown(context)
     }
 }

@@ -28,7 +28,7 @@ use rustix::process::Signal;
 use super::{Attend, Backend, GatewayMeter, Lasting, Signaller};
 use crate::backend::PoolKind;
 use crate::job::{self, Hooks, Job, PlannedStep, Streams, UsageSink};
-use crate::network::{Published, SandboxNetwork};
+use crate::network::{Published, SandboxNetwork, TrafficMeter};
 use crate::stdio::{Handle, Leads, Pipes};
 use crate::terminal::Questions;
 use crate::{NetworkControl, Result, SandboxError, Stdio, Terminal, Usage};
@@ -124,6 +124,39 @@ fn start_in_session(job: Job) -> Result<Running> {
     let supervisor = pool::Attended::alone(supervisor);
     let warnings = Vec::new();
     Ok(Running { supervisor, gate: None, alone: false, advice, not_enforced, warnings, pipes })
+}
+
+/// Tells of traffic, too.
+struct WithTraffic {
+    audience: Box<dyn UsageSink>,
+    traffic: TrafficMeter,
+}
+
+impl UsageSink for WithTraffic {
+    fn tell(&mut self, usage: &Usage) {
+        self.audience.tell(&with_traffic(*usage, Some(&self.traffic)));
+    }
+
+    fn pause(&mut self) {
+        self.audience.pause();
+    }
+}
+
+fn with_traffic(usage: Usage, traffic: Option<&TrafficMeter>) -> Usage {
+    let Some(traffic) = traffic.map(|traffic| traffic()) else { return usage };
+    Usage { egress: Some(traffic.egress), ingress: Some(traffic.ingress), ..usage }
+}
+
+/// The audience, told of the traffic by this gate where that is counted.
+fn counting(
+    audience: Option<(Box<dyn UsageSink>, Duration)>,
+    gate: Option<&SandboxNetwork>,
+) -> Option<(Box<dyn UsageSink>, Duration)> {
+    let (audience, every) = audience?;
+    Some(match gate.and_then(SandboxNetwork::traffic_meter) {
+        Some(traffic) => (Box::new(WithTraffic { audience, traffic }), every),
+        None => (audience, every),
+    })
 }
 
 fn watch(
@@ -354,7 +387,8 @@ impl Attend for Running {
 
     fn meter(&self) -> Box<dyn Fn() -> Usage + Send + Sync> {
         let meter = self.supervisor.running().meter();
-        Box::new(move || meter.usage().unwrap_or_default())
+        let traffic = self.gate.as_ref().and_then(SandboxNetwork::traffic_meter);
+        Box::new(move || with_traffic(meter.usage().unwrap_or_default(), traffic.as_ref()))
     }
 
     fn gateway_meter(&self) -> GatewayMeter {

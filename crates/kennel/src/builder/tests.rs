@@ -51,6 +51,7 @@ const ALL: &[(&str, Say, &str)] = &[
     ("network.socks_proxy_port", |b| b.socks_proxy_port(1080), "1080"),
     ("network.unix_sockets", |b| b.unix_sockets(UnixSockets::All), "all"),
     ("network.allow_unix_sockets", |b| b.allow_unix_socket("/run/x"), "/run/x"),
+    ("network.budget", |b| b.traffic_budget("egress=a.test=5M"), "egress=a.test=5M"),
     ("limits.memory", |b| b.memory_limit(512 << 20), "512M"),
     ("limits.swap", |b| b.swap_limit(0), "0"),
     ("limits.cpus", |b| b.cpu_limit(0.1), "0.1"),

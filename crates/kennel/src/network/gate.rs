@@ -24,7 +24,7 @@ use kennel_proxy::{Gate, GateSockets, Inspector, OpenGate, Transport, Who};
 use super::rules::{self, GateHandle, NetworkError, Recipe};
 use super::{Published, publish};
 use crate::control::{AskAboutHosts, ControlLines, NetworkControl};
-use crate::network::GatewayMeter;
+use crate::network::{GatewayMeter, TrafficMeter};
 
 /// The most providers of a model gateway.
 const MAX_PROVIDERS: u16 = 1024;
@@ -159,6 +159,13 @@ impl SandboxNetwork {
             Some(gateway) => Box::new(move || gateway.used()),
             None => Box::new(GatewayUse::default),
         }
+    }
+
+    /// What tells how many bytes left and came in; `None` without a budget.
+    pub(crate) fn traffic_meter(&self) -> Option<TrafficMeter> {
+        self.gate.traffic_use()?;
+        let gate = self.gate.clone();
+        Some(Box::new(move || gate.traffic_use().unwrap_or_default()))
     }
 
     /// Starts to read new rules from these lines. They hold for the first client, and whoever sends them hears of mistakes at

@@ -22,6 +22,8 @@ mod rules;
 mod variables;
 
 use kennel_policy::outcome::GatewayUse;
+#[cfg(target_os = "linux")]
+use kennel_policy::outcome::TrafficUse;
 
 #[cfg(all(target_os = "linux", feature = "network"))]
 pub(crate) use gate::{Doors, SandboxNetwork, gateway_port};
@@ -38,6 +40,10 @@ pub(crate) use rules::GateHandle;
 
 /// Tells what was used of the model gateway.
 pub(crate) type GatewayMeter = Box<dyn Fn() -> GatewayUse + Send + Sync>;
+
+/// Tells how many bytes left a sandbox and came in.
+#[cfg(target_os = "linux")]
+pub(crate) type TrafficMeter = Box<dyn Fn() -> TrafficUse + Send + Sync>;
 
 /// A port of the inside, and where it is found on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

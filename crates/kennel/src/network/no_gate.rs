@@ -97,6 +97,9 @@ mod linux {
         pub(crate) fn gateway_meter(&self) -> crate::network::GatewayMeter {
             match self.0 {}
         }
+        pub(crate) fn traffic_meter(&self) -> Option<crate::network::TrafficMeter> {
+            match self.0 {}
+        }
     }
 }
 

@@ -106,6 +106,7 @@ impl Recipe {
             ask: ask.map(asking),
             own_name: Some(own_name),
             ipv6,
+            budget: wanted.budget.clone(),
             ..Settings::default()
         };
         // A year is as good as for ever, and adds to any clock.
@@ -146,6 +147,7 @@ pub(crate) fn used(gate: &Gate, failure: Option<&str>, advice: &str) -> NetworkU
     NetworkUse {
         decisions: gate.records().into_iter().map(decision).collect(),
         more: gate.dropped_records(),
+        traffic: gate.traffic_use(),
         blocked: match failure {
             Some(failure) => format!("{failure}\n"),
             None => gate.summary_advising(advice),

@@ -78,6 +78,7 @@ fn reference() -> String {
     );
     shape(&mut text, "A provider", &doc, &keys::PROVIDER);
     shape(&mut text, "A budget", "Each limit can be left out.", &keys::BUDGET);
+    shape(&mut text, "A traffic budget", "Each limit can be left out.", &keys::TRAFFIC);
     shape(&mut text, "A price", "For a million tokens, in whatever unit.", &keys::PRICE);
     text.push('\n');
     text
@@ -98,6 +99,7 @@ fn shape(text: &mut String, title: &str, doc: &str, shape: &Shape) {
             FieldKind::Count => "a whole number".to_owned(),
             FieldKind::Amount => "a number".to_owned(),
             FieldKind::Table(_) => "a [budget](#a-budget)".to_owned(),
+            FieldKind::Traffic => "a size, or a list of sizes and `\"HOST=SIZE\"`".to_owned(),
             FieldKind::Source => "a string, or `{ command = [\"PROGRAM\", \"ARGUMENT\"] }`".to_owned(),
         };
         let _ = writeln!(text, "| `{}` | {value} | {} |", field.name, field.doc.replace('*', "\\*"));
@@ -105,8 +107,7 @@ fn shape(text: &mut String, title: &str, doc: &str, shape: &Shape) {
 }
 
 fn flags_of(key: &str) -> String {
-    let says =
-        |effect: Effect| matches!(effect, Effect::Says(own) | Effect::SaysWord(own, _) if own.name == key);
+    let says = |effect: Effect| matches!(effect, Effect::Says(own) | Effect::SaysWord(own, _) | Effect::SaysPart(own, _) if own.name == key);
     let flags = FLAGS.iter().filter(|flag| says(flag.effect));
     let spelled = flags.map(|flag| match flag.value {
         Some(value) => format!("`--{} {}`", flag.name, value.replace('|', "\\|")),
@@ -138,6 +139,7 @@ fn value_of(key: &Key) -> String {
         Kind::File(_) => "a file".to_owned(),
         Kind::Providers(_) => "a [provider](#a-provider)".to_owned(),
         Kind::Budget(_) => "a [budget](#a-budget)".to_owned(),
+        Kind::Traffic(_) => "a [traffic budget](#a-traffic-budget)".to_owned(),
         Kind::Prices(_) => "a table of [prices](#a-price)".to_owned(),
         Kind::Secrets(_) => "a table of [secrets](#a-secret)".to_owned(),
         Kind::Mounts(_) => "mounts".to_owned(),

@@ -35,12 +35,12 @@ use super::upstream::{self, Local, Sender};
 use crate::connect;
 use crate::forward::refusal::Page;
 use crate::forward::target::{Wanted, origin_form};
-use crate::gate::Gate;
+use crate::gate::{Denial, Gate};
 use crate::http::head::{self, Field, HeadError};
 use crate::inspect::{Inspector, folded};
 use crate::parent::ParentProxy;
 use crate::record::Door;
-use crate::route::{Exit, Route, Target};
+use crate::route::{Exit, Hop, Target};
 use crate::rules::{Decision, DenyReason};
 use crate::secrets::{
     AwsRefusal, MAX_BODY, Redaction, Signing, SwapError, SwapRefusal, ask_for_searchable, unsearchable,
@@ -114,10 +114,8 @@ impl UpstreamConnection {
         let route = gate.admit(&self.target, client.door, exit).await;
         let route = route.map_err(|refusal| Page::refused(&refusal, &name))?;
         // What a proxy with a password sends back would have to be searched for it: a tunnel shows it nothing.
-        let whole = match &route {
-            Route::Parent(parent, _) if !self.encrypted && parent.credentials.is_none() => {
-                Some(parent.clone())
-            }
+        let whole = match &route.hop {
+            Hop::Parent(parent, _) if !self.encrypted && parent.credentials.is_none() => Some(parent.clone()),
             _ => None,
         };
         let wire = match &whole {
@@ -286,6 +284,9 @@ impl InspectedClient {
         if let Decision::Deny { reason, rule } = self.gate.decide(&target.host, target.port) {
             return Err(Page::denied(&self.gate.deny(&target, self.door, reason, rule)));
         }
+        if let Some(denial) = self.gate.over_budget(&target, self.door) {
+            return Err(Page::denied(&denial));
+        }
         let upstream = self.upstream(&target);
         // Of a proxy that was not connected to yet it is not known whether it wants whole addresses.
         let mut sender = upstream.sender(self).await?;
@@ -306,6 +307,9 @@ impl InspectedClient {
                 Err(_) => return Err(Page::no_answer()),
                 Ok(Ok(response)) => break response,
                 Ok(Err((error, again))) => {
+                    if let Some(limit) = self.gate.spent(&target.host) {
+                        return Err(Page::denied(&Denial::over_budget(&target, &limit)));
+                    }
                     if let Some(refusal) = refused.borrow_mut().take() {
                         return Err(self.refuse(&target, &refusal));
                     }

@@ -16,7 +16,7 @@ use kennel_linux::signals;
 use kennel_linux::supervise::{Remains, Supervisor};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use super::{LowNumbers, Running, given, start, watch};
+use super::{LowNumbers, Running, counting, given, start, watch};
 use crate::backend::PoolKind;
 use crate::job::{Hooks, Job, Streams};
 use crate::network::SandboxNetwork;
@@ -104,7 +104,7 @@ impl Pool {
                 wanted: Wanted { words: command, environment },
                 workdir: None,
                 streams,
-                watch: watch(count, audience, questions, show),
+                watch: watch(count, counting(audience, gate.as_ref()), questions, show),
                 at_report: true,
                 silently,
             },

@@ -9,7 +9,7 @@ use kennel_linux::sandbox::{
 use kennel_policy::printed::show;
 
 use super::secrets::{self, Found};
-use super::{Lasting, LowNumbers, Running, given, pool, steps, watch};
+use super::{Lasting, LowNumbers, Running, counting, given, pool, steps, watch};
 use crate::backend::PoolKind;
 use crate::job::{Hooks, Job, PlannedStep, Streams};
 use crate::network::{Doors, SandboxNetwork};
@@ -89,7 +89,7 @@ fn open(job: Job, start: Start) -> Result<Opened> {
     let gate = doors.and_then(|doors| reads.gate(doors));
     let looked = begun.look(additions)?;
     let wanted = Wanted { words: command, environment };
-    let watch = watch(count, audience, questions, show);
+    let watch = watch(count, counting(audience, gate.as_ref()), questions, show);
     Ok(Opened { looked, wanted, watch, gate, control, pipes, attached, advice, warnings })
 }
 
