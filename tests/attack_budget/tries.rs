@@ -457,7 +457,10 @@ impl Answering<'_> {
             _ if !self.streams => ("application/json", self.object(line, word, numbers), usize::MAX),
             Protocol::Ollama => {
                 let parts = self.parts(line, word, numbers);
-                ("application/x-ndjson", parts.join("\n") + "\n", usize::MAX)
+                let text = parts.join("\n") + "\n";
+                // It says so before it tells, and a part of that line may tell enough.
+                let told_by = text.find("\"done\":true").unwrap_or(usize::MAX);
+                ("application/x-ndjson", text, told_by)
             }
             _ if !in_lines => {
                 let parts = self.parts(line, word, numbers);
