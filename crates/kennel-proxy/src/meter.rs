@@ -301,7 +301,7 @@ impl TrafficCounter {
 pub(crate) struct Meter(Arc<Counted>);
 
 /// Told of the limit that ends a connection.
-type Ending = Box<dyn Fn(&str) + Send + Sync>;
+type OnSpent = Box<dyn Fn(&str) + Send + Sync>;
 
 struct Counted {
     counter: Arc<TrafficCounter>,
@@ -310,7 +310,7 @@ struct Counted {
     accounts: Vec<usize>,
     /// The limit that ended the connection.
     ended_by: OnceLock<String>,
-    ending: Ending,
+    ending: OnSpent,
 }
 
 impl fmt::Debug for Meter {
@@ -321,7 +321,7 @@ impl fmt::Debug for Meter {
 
 impl Meter {
     /// For a connection to `host`. `ending` hears once of the limit that ends it.
-    pub(crate) fn new(counter: &Arc<TrafficCounter>, host: &Host, ending: Ending) -> Meter {
+    pub(crate) fn new(counter: &Arc<TrafficCounter>, host: &Host, ending: OnSpent) -> Meter {
         let (place, accounts) = {
             let mut book = counter.book();
             (book.host(host.to_string()), book.concerning(host))
