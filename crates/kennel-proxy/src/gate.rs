@@ -117,7 +117,7 @@ struct Inner {
     settings: Settings,
     rules: RwLock<Arc<Rules>>,
     ledger: Mutex<Ledger>,
-    traffic: Option<TrafficCounter>,
+    traffic: Option<Arc<TrafficCounter>>,
     names: Mutex<SyntheticNames>,
     resolver: Resolver,
     asker: Option<Asker>,
@@ -169,7 +169,7 @@ impl Gate {
         Gate(Arc::new(Inner {
             rules: RwLock::new(Arc::new(with_asked_of(rules, &settings))),
             ledger: Mutex::default(),
-            traffic: TrafficCounter::new(&settings.budget),
+            traffic: TrafficCounter::new(&settings.budget).map(Arc::new),
             names: Mutex::default(),
             resolver: Resolver::new(settings.resolver.clone()),
             asker,
@@ -296,7 +296,7 @@ impl Gate {
         if let Some(limit) = self.spent(host) {
             return Err(deny(DenyReason::Budget(limit), None));
         }
-        let meter = Meter::new(self, target, door);
+        let meter = self.meter(target, door);
         let (external, parent) = (self.external(exit), self.parent(target, exit));
         if external.is_some() || parent.is_some() {
             if public {
@@ -358,7 +358,7 @@ impl Gate {
     pub(crate) async fn route_to(&self, target: &Target, exit: Exit) -> Result<Route, ResolveError> {
         let Target { host, port } = target;
         self.note(&host.to_string(), Some(*port), Door::Gateway, Verdict::Allowed, None);
-        let meter = Meter::new(self, target, Door::Gateway);
+        let meter = self.meter(target, Door::Gateway);
         if let Some(hop) = self.external(exit) {
             return Ok(Route { hop, meter });
         }
@@ -415,20 +415,31 @@ impl Gate {
         (!stays).then(|| parent.clone())
     }
 
-    /// The counter of traffic; `None` without a budget.
-    pub(crate) fn traffic(&self) -> Option<&TrafficCounter> {
-        self.0.traffic.as_ref()
+    /// What counts a connection to `target`; `None` without a budget.
+    pub(crate) fn meter(&self, target: &Target, door: Door) -> Option<Meter> {
+        let counter = self.0.traffic.as_ref()?;
+        let (gate, to) = (self.clone(), target.clone());
+        let ending = move |limit: &str| {
+            gate.deny(&to, door, DenyReason::Budget(limit.to_owned()), None);
+        };
+        Some(Meter::new(counter, &target.host, Box::new(ending)))
+    }
+
+    /// What counts a connection of somebody on this host's loopback.
+    pub(crate) fn loopback_meter(&self, port: u16, door: Door) -> Option<Meter> {
+        let host = Host::from(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        self.meter(&Target { host, port }, door)
     }
 
     /// How many bytes left and came in so far; `None` without a budget.
     #[must_use]
     pub fn traffic_use(&self) -> Option<TrafficUse> {
-        self.traffic().map(TrafficCounter::used)
+        self.0.traffic.as_ref().map(|counter| counter.used())
     }
 
     /// The limit that nothing more can be sent to a host for, or come from it.
     pub(crate) fn spent(&self, host: &Host) -> Option<String> {
-        self.traffic()?.spent(host)
+        self.0.traffic.as_ref()?.spent(host)
     }
 
     /// The refusal of a connection or a request to a host of which the budget is used up.

@@ -8,7 +8,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -17,18 +16,16 @@ use kennel_policy::outcome::{HostTraffic, LimitUse, TrafficUse};
 use kennel_policy::traffic::TrafficLimit;
 use tokio::time::Instant;
 
-use crate::gate::{Denial, Gate};
-use crate::record::{Door, MAX_RECORDS};
-use crate::route::Target;
+use crate::record::MAX_RECORDS;
 use crate::rules::DenyReason;
 
 /// What a connection counts for before it carries anything: it tells somebody by its port, or by being made at all. About what TCP sends
 /// to open it.
 const OPENING: u64 = 64;
 
-/// The two ways of bytes.
+/// The two directions of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Flow {
     /// Away from the sandbox.
     Out,
     /// Into it.
@@ -79,10 +76,10 @@ struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, way: Way, bytes: u64) {
+    fn add(&mut self, way: Flow, bytes: u64) {
         let count = match way {
-            Way::Out => &mut self.sent,
-            Way::In => &mut self.received,
+            Flow::Out => &mut self.sent,
+            Flow::In => &mut self.received,
         };
         *count = count.saturating_add(bytes);
     }
@@ -110,8 +107,8 @@ impl Account {
         Account { limit, left }
     }
 
-    fn is_of(&self, way: Way) -> bool {
-        self.limit.measure.is_out() == (way == Way::Out)
+    fn is_of(&self, way: Flow) -> bool {
+        self.limit.measure.is_out() == (way == Flow::Out)
     }
 
     fn concerns(&self, host: &Host) -> bool {
@@ -184,7 +181,7 @@ fn nanoseconds(count: u128) -> Duration {
 
 impl Book {
     /// How many bytes may move now, of so many that want to.
-    fn allowance(&mut self, accounts: &[usize], way: Way, most: u64) -> Result<u64, Halt> {
+    fn allowance(&mut self, accounts: &[usize], way: Flow, most: u64) -> Result<u64, Halt> {
         let (mut allowed, mut wait, mut now) = (most, None, None);
         for &place in accounts {
             let account = &mut self.accounts[place];
@@ -208,7 +205,7 @@ impl Book {
         }
     }
 
-    fn charge(&mut self, accounts: &[usize], host: Option<usize>, way: Way, bytes: u64) {
+    fn charge(&mut self, accounts: &[usize], host: Option<usize>, way: Flow, bytes: u64) {
         for &place in accounts {
             let account = &mut self.accounts[place];
             if account.is_of(way) {
@@ -266,7 +263,7 @@ impl TrafficCounter {
         let book = self.book();
         let is_spent = |account: &&Account| match account.left {
             Left::Total(left) => {
-                account.concerns(host) && (left == 0 || account.is_of(Way::Out) && left < OPENING)
+                account.concerns(host) && (left == 0 || account.is_of(Flow::Out) && left < OPENING)
             }
             Left::Rate(_) => false,
         };
@@ -303,50 +300,45 @@ impl TrafficCounter {
 #[derive(Clone)]
 pub(crate) struct Meter(Arc<Counted>);
 
+/// Told of the limit that ends a connection.
+type OnSpent = Box<dyn Fn(&str) + Send + Sync>;
+
 struct Counted {
-    gate: Gate,
-    target: Target,
-    door: Door,
+    counter: Arc<TrafficCounter>,
     host: Option<usize>,
     /// The limits that its bytes count for.
     accounts: Vec<usize>,
-    /// The limit that ended the connection, once that was recorded.
+    /// The limit that ended the connection.
     ended_by: OnceLock<String>,
+    ending: OnSpent,
 }
 
 impl fmt::Debug for Meter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Meter").field(&self.0.target.to_string()).finish()
+        f.debug_tuple("Meter").field(&self.0.accounts).finish()
     }
 }
 
 impl Meter {
-    /// For a connection to `target`; `None` where nothing is counted.
-    pub(crate) fn new(gate: &Gate, target: &Target, door: Door) -> Option<Meter> {
-        let (host, accounts) = {
-            let mut book = gate.traffic()?.book();
-            (book.host(target.host.to_string()), book.concerning(&target.host))
+    /// For a connection to `host`. `ending` hears once of the limit that ends it.
+    pub(crate) fn new(counter: &Arc<TrafficCounter>, host: &Host, ending: OnSpent) -> Meter {
+        let (place, accounts) = {
+            let mut book = counter.book();
+            (book.host(host.to_string()), book.concerning(host))
         };
-        let (gate, target, ended_by) = (gate.clone(), target.clone(), OnceLock::new());
-        Some(Meter(Arc::new(Counted { gate, target, door, host, accounts, ended_by })))
-    }
-
-    /// For a connection of somebody on this host's loopback.
-    pub(crate) fn of_loopback(gate: &Gate, port: u16, door: Door) -> Option<Meter> {
-        let host = Host::from(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        Meter::new(gate, &Target { host, port }, door)
+        let (counter, ended_by) = (Arc::clone(counter), OnceLock::new());
+        Meter(Arc::new(Counted { counter, host: place, accounts, ended_by, ending }))
     }
 
     /// Moves at most so many bytes by `call`, which does not block and tells how many it moved.
     pub(crate) fn pass(
         &self,
-        way: Way,
+        way: Flow,
         most: usize,
         call: impl FnOnce(usize) -> io::Result<usize>,
     ) -> Result<io::Result<usize>, Halt> {
         let own = &*self.0;
-        let Some(ledger) = own.gate.traffic() else { return Ok(call(most)) };
-        let mut book = ledger.book();
+        let mut book = own.counter.book();
         let allowed = book.allowance(&own.accounts, way, most as u64)?;
         let moved = call(usize::try_from(allowed).unwrap_or(most));
         if let Ok(count) = moved {
@@ -356,16 +348,15 @@ impl Meter {
     }
 
     /// How long it takes until a byte may move that way, as far as rates go; `None` when one may now.
-    pub(crate) fn wait(&self, way: Way) -> Option<Duration> {
-        let ledger = self.0.gate.traffic()?;
-        match ledger.book().allowance(&self.0.accounts, way, 1) {
+    pub(crate) fn wait(&self, way: Flow) -> Option<Duration> {
+        match self.0.counter.book().allowance(&self.0.accounts, way, 1) {
             Err(Halt::Wait(time)) => Some(time),
             _ => None,
         }
     }
 
     /// Waits until a byte may move that way.
-    pub(crate) async fn until(&self, way: Way) {
+    pub(crate) async fn until(&self, way: Flow) {
         while let Some(time) = self.wait(way) {
             tokio::time::sleep(time).await;
         }
@@ -378,19 +369,18 @@ impl Meter {
 
     /// A message that goes as a whole, or not at all.
     pub(crate) async fn message(&self, length: usize) -> io::Result<()> {
-        self.until(Way::Out).await;
+        self.until(Flow::Out).await;
         let own = &*self.0;
-        let Some(ledger) = own.gate.traffic() else { return Ok(()) };
         let short = {
-            let mut book = ledger.book();
+            let mut book = own.counter.book();
             let length = length as u64;
             let mut accounts = own.accounts.iter().map(|place| &book.accounts[*place]);
             let short = accounts.find(|account| {
-                account.is_of(Way::Out) && matches!(account.left, Left::Total(left) if left < length)
+                account.is_of(Flow::Out) && matches!(account.left, Left::Total(left) if left < length)
             });
             let short = short.map(Account::name);
             if short.is_none() {
-                book.charge(&own.accounts, own.host, Way::Out, length);
+                book.charge(&own.accounts, own.host, Flow::Out, length);
             }
             short
         };
@@ -400,24 +390,20 @@ impl Meter {
     /// A message that has come.
     pub(crate) fn came(&self, length: usize) {
         let own = &*self.0;
-        if let Some(ledger) = own.gate.traffic() {
-            ledger.book().charge(&own.accounts, own.host, Way::In, length as u64);
-        }
+        own.counter.book().charge(&own.accounts, own.host, Flow::In, length as u64);
     }
 
-    /// Records that a budget ended this connection, once, and makes the error that says so.
+    /// Notes that a budget ended this connection, and makes the error that says so.
     pub(crate) fn spent(&self, limit: String) -> io::Error {
-        let own = &*self.0;
-        if own.ended_by.set(limit.clone()).is_ok() {
-            own.gate.deny(&own.target, own.door, DenyReason::Budget(limit.clone()), None);
+        if self.0.ended_by.set(limit.clone()).is_ok() {
+            (self.0.ending)(&limit);
         }
         io::Error::other(BudgetSpent(limit))
     }
 
-    /// The refusal that ended the connection, if a budget did.
-    pub(crate) fn denial(&self) -> Option<Denial> {
-        let limit = self.0.ended_by.get()?;
-        Some(Denial::over_budget(&self.0.target, limit))
+    /// The limit that ended the connection, if one did.
+    pub(crate) fn ended_by(&self) -> Option<&str> {
+        self.0.ended_by.get().map(String::as_str)
     }
 }
 
@@ -426,6 +412,9 @@ mod tests {
     use kennel_policy::traffic::Measure;
 
     use super::*;
+    use crate::gate::Gate;
+    use crate::record::Door;
+    use crate::route::Target;
     use crate::{Rules, Settings};
 
     fn gate(limits: &[(Measure, &str)]) -> Gate {
@@ -435,10 +424,10 @@ mod tests {
 
     fn meter(gate: &Gate, host: &str) -> Meter {
         let target = Target { host: Host::parse(host).unwrap(), port: 443 };
-        Meter::new(gate, &target, Door::Connect).unwrap()
+        gate.meter(&target, Door::Connect).unwrap()
     }
 
-    fn moves(meter: &Meter, way: Way, most: usize) -> Result<usize, Halt> {
+    fn moves(meter: &Meter, way: Flow, most: usize) -> Result<usize, Halt> {
         meter.pass(way, most, Ok).map(Result::unwrap)
     }
 
@@ -447,12 +436,14 @@ mod tests {
         let gate = gate(&[(Measure::Egress, "100"), (Measure::Egress, "*.a.test=30")]);
         let (one, two, other) =
             (meter(&gate, "one.a.test"), meter(&gate, "two.a.test"), meter(&gate, "b.test"));
-        assert_eq!(moves(&one, Way::Out, 20).unwrap(), 20);
-        assert_eq!(moves(&two, Way::Out, 20).unwrap(), 10);
-        assert!(matches!(moves(&one, Way::Out, 1), Err(Halt::Spent(limit)) if limit == "egress *.a.test=30"));
-        assert_eq!(moves(&other, Way::Out, 1000).unwrap(), 70);
-        assert!(matches!(moves(&other, Way::Out, 1), Err(Halt::Spent(limit)) if limit == "egress 100"));
-        assert_eq!(moves(&other, Way::In, 1000).unwrap(), 1000);
+        assert_eq!(moves(&one, Flow::Out, 20).unwrap(), 20);
+        assert_eq!(moves(&two, Flow::Out, 20).unwrap(), 10);
+        assert!(
+            matches!(moves(&one, Flow::Out, 1), Err(Halt::Spent(limit)) if limit == "egress *.a.test=30")
+        );
+        assert_eq!(moves(&other, Flow::Out, 1000).unwrap(), 70);
+        assert!(matches!(moves(&other, Flow::Out, 1), Err(Halt::Spent(limit)) if limit == "egress 100"));
+        assert_eq!(moves(&other, Flow::In, 1000).unwrap(), 1000);
         let used = gate.traffic_use().unwrap();
         assert_eq!((used.egress, used.ingress), (100, 1000));
         let hosts: Vec<_> =
@@ -467,18 +458,18 @@ mod tests {
         let gate = gate(&[(Measure::Egress, "100")]);
         let meter = meter(&gate, "a.test");
         for _ in 0..50 {
-            let failed = meter.pass(Way::Out, 80, |_| Err(io::ErrorKind::WouldBlock.into()));
+            let failed = meter.pass(Flow::Out, 80, |_| Err(io::ErrorKind::WouldBlock.into()));
             assert!(failed.unwrap().is_err());
         }
-        assert_eq!(meter.pass(Way::Out, 80, |_| Ok(3)).unwrap().unwrap(), 3);
-        assert_eq!(moves(&meter, Way::Out, 100).unwrap(), 97);
+        assert_eq!(meter.pass(Flow::Out, 80, |_| Ok(3)).unwrap().unwrap(), 3);
+        assert_eq!(moves(&meter, Flow::Out, 100).unwrap(), 97);
     }
 
     #[test]
     fn made_up_hosts_are_counted_together_and_the_table_is_bounded() {
         let gate = gate(&[(Measure::Egress, "1G")]);
         for number in 0..MAX_RECORDS + 100 {
-            moves(&meter(&gate, &format!("h{number}.a.test")), Way::Out, 1).unwrap();
+            moves(&meter(&gate, &format!("h{number}.a.test")), Flow::Out, 1).unwrap();
         }
         let used = gate.traffic_use().unwrap();
         assert_eq!((used.hosts.len(), used.other_hosts.egress), (MAX_RECORDS, 100));
@@ -493,9 +484,9 @@ mod tests {
             let begin = Instant::now();
             let (mut left, mut turns) = (rate, 0);
             while left > 0 {
-                meter.until(Way::Out).await;
+                meter.until(Flow::Out).await;
                 turns += 1;
-                left -= moves(&meter, Way::Out, left).unwrap_or_default();
+                left -= moves(&meter, Flow::Out, left).unwrap_or_default();
             }
             let seconds = begin.elapsed().as_secs_f64();
             // An eighth of a second's bytes were saved up.

@@ -12,8 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 use crate::clock::within;
-use crate::gate::Denial;
-use crate::meter::{Halt, Meter, Way};
+use crate::meter::{Flow, Halt, Meter};
 use crate::sockets::{self, at_once};
 
 pub(crate) struct MeteredStream {
@@ -70,7 +69,7 @@ impl MeteredStream {
     /// Waits until there may be something to read.
     pub(crate) async fn readable(&self) -> io::Result<()> {
         if let Some(meter) = &self.meter {
-            meter.until(Way::In).await;
+            meter.until(Flow::In).await;
         }
         self.socket.readable().await
     }
@@ -78,7 +77,7 @@ impl MeteredStream {
     /// Waits until something can be written. A peer that takes nothing for `stall` is given up; what waits for its turn is not.
     pub(crate) async fn writable(&self, stall: Duration) -> io::Result<()> {
         if let Some(meter) = &self.meter {
-            meter.until(Way::Out).await;
+            meter.until(Flow::Out).await;
         }
         within(stall, self.socket.writable()).await
     }
@@ -108,14 +107,14 @@ impl MeteredStream {
         })
     }
 
-    /// The refusal that ended it, if a budget did.
-    pub(crate) fn denial(&self) -> Option<Denial> {
-        self.meter.as_ref()?.denial()
+    /// The limit of a budget that ended it, if one did.
+    pub(crate) fn ended_by(&self) -> Option<&str> {
+        self.meter.as_ref()?.ended_by()
     }
 
     fn read(&self, most: usize, call: impl FnOnce(usize) -> io::Result<usize>) -> io::Result<usize> {
         let Some(meter) = &self.meter else { return call(most) };
-        match meter.pass(Way::In, most, call) {
+        match meter.pass(Flow::In, most, call) {
             Ok(moved) => moved,
             Err(Halt::Wait(_)) => Err(io::ErrorKind::WouldBlock.into()),
             // The end is no byte.
@@ -130,7 +129,7 @@ impl MeteredStream {
 
     fn write(&self, most: usize, call: impl FnOnce(usize) -> io::Result<usize>) -> io::Result<usize> {
         let Some(meter) = self.meter.as_ref().filter(|_| most > 0) else { return call(most) };
-        match meter.pass(Way::Out, most, call) {
+        match meter.pass(Flow::Out, most, call) {
             Ok(moved) => moved,
             Err(Halt::Wait(_)) => Err(io::ErrorKind::WouldBlock.into()),
             Err(Halt::Spent(limit)) => Err(meter.spent(limit)),
@@ -145,7 +144,7 @@ impl MeteredStream {
         pause: &mut Pause,
     ) -> Poll<io::Result<usize>> {
         loop {
-            ready!(pause.poll(self.meter.as_ref(), Way::In, context));
+            ready!(pause.poll(self.meter.as_ref(), Flow::In, context));
             ready!(self.socket.poll_read_ready(context))?;
             match self.try_read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -162,7 +161,7 @@ impl MeteredStream {
         pause: &mut Pause,
     ) -> Poll<io::Result<usize>> {
         loop {
-            ready!(pause.poll(self.meter.as_ref(), Way::Out, context));
+            ready!(pause.poll(self.meter.as_ref(), Flow::Out, context));
             ready!(self.socket.poll_write_ready(context))?;
             match self.send_parts(parts) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -200,7 +199,7 @@ fn send_parts(socket: &TcpStream, parts: &[io::IoSlice<'_>], most: usize) -> io:
 pub(crate) struct Pause(Option<Pin<Box<Sleep>>>);
 
 impl Pause {
-    fn poll(&mut self, meter: Option<&Meter>, way: Way, context: &mut Context<'_>) -> Poll<()> {
+    fn poll(&mut self, meter: Option<&Meter>, way: Flow, context: &mut Context<'_>) -> Poll<()> {
         let Some(meter) = meter else { return Poll::Ready(()) };
         loop {
             if let Some(sleep) = &mut self.0 {

@@ -19,7 +19,6 @@ use crate::gate::Gate;
 #[cfg(unix)]
 use crate::gateway::Gateway;
 use crate::http::head::{Body, Request};
-use crate::meter::Meter;
 use crate::metered::MeteredStream;
 use crate::record::{Door, Verdict};
 use crate::relay::{Wire, both_ways, send};
@@ -196,7 +195,7 @@ async fn hand_to_external_proxy(gate: &Gate, client: Wire, door: Door, port: u16
     let Ok(proxy) = within(times.connect, TcpStream::connect((Ipv4Addr::LOCALHOST, port))).await else {
         return sockets::reset_on_close(&client.stream);
     };
-    let proxy = MeteredStream::of_outside(proxy, Meter::of_loopback(gate, port, door));
+    let proxy = MeteredStream::of_outside(proxy, gate.loopback_meter(port, door));
     sockets::prepare(&proxy);
     if send(&proxy, &client.inbox, times.stall).await.is_ok() {
         both_ways(&client.stream, &proxy, times.patience()).await;

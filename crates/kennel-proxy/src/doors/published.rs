@@ -3,7 +3,6 @@
 use crate::clock::within;
 use crate::gate::Gate;
 use crate::inside::{self, Source};
-use crate::meter::Meter;
 use crate::metered::MeteredStream;
 use crate::record::Door;
 use crate::relay::{Wire, both_ways};
@@ -12,7 +11,7 @@ use crate::sockets;
 pub(crate) async fn serve(gate: &Gate, client: Wire, sources: &[Source], port: u16) {
     let times = gate.settings().times;
     // The client is of this side: what it is sent leaves the sandbox.
-    let meter = Meter::of_loopback(gate, port, Door::Published);
+    let meter = gate.loopback_meter(port, Door::Published);
     let client = Wire { stream: client.stream.counted(meter), ..client };
     match within(times.connect, inside::connect(sources, port)).await {
         Ok(server) => {

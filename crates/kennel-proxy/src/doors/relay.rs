@@ -4,7 +4,6 @@ use std::net::Ipv4Addr;
 
 use crate::clock::within;
 use crate::gate::Gate;
-use crate::meter::Meter;
 use crate::metered::MeteredStream;
 use crate::record::Door;
 use crate::relay::{Wire, both_ways, send};
@@ -17,7 +16,7 @@ pub(crate) async fn serve(gate: &Gate, client: Wire, port: u16, greeting: &[u8])
     let Ok(server) = within(times.connect, sockets::connect(address)).await else {
         return sockets::reset_on_close(&client.stream);
     };
-    let server = MeteredStream::of_outside(server, Meter::of_loopback(gate, port, Door::Transparent));
+    let server = MeteredStream::of_outside(server, gate.loopback_meter(port, Door::Transparent));
     sockets::prepare(&server);
     match send(&server, greeting, times.stall).await {
         Ok(()) => both_ways(&client.stream, &server, times.patience()).await,

@@ -12,7 +12,7 @@ use super::leak::{Leak, LeakSearch};
 use super::refusal::Page;
 use super::requests::read_head;
 use crate::connect;
-use crate::gate::Gate;
+use crate::gate::{Denial, Gate};
 use crate::http::head::{self, Body, Field, HeadError, Request, Response};
 use crate::metered::MeteredStream;
 use crate::parent::ParentProxy;
@@ -98,10 +98,11 @@ pub(crate) async fn exchange(
         let mut search = credentials.map(LeakSearch::new).transpose().ok()?;
         let wire = &mut upstream.wire;
         let outcome = converse(client, wire, request, body, &bytes, ends, times, search.as_mut()).await;
-        if let (Err(failure), Some(denial)) = (&outcome, upstream.wire.stream.denial()) {
+        if let (Err(failure), Some(limit)) = (&outcome, upstream.wire.stream.ended_by()) {
             match failure {
                 Failure::Cut | Failure::Leak { .. } => sockets::reset_on_close(&client.stream),
                 _ => {
+                    let denial = Denial::over_budget(&upstream.target, limit);
                     let page = Page::denied(&denial).to_bytes(&request.method, false);
                     farewell(&client.stream, &page, times.stall).await;
                 }
@@ -216,7 +217,7 @@ async fn converse(
                 deadline = Instant::now() + times.response;
                 match result {
                     Ok(()) => sent_whole = true,
-                    Err(CopyError::To) if server_stream.denial().is_some() => {
+                    Err(CopyError::To) if server_stream.ended_by().is_some() => {
                         return Err(if begun.get() { Failure::Cut } else { Failure::Slow });
                     }
                     // A server that has heard enough closes its side; its answer may still come.
