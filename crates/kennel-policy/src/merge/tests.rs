@@ -266,6 +266,132 @@ fn profiles_that_contradict_each_other_are_an_error_that_names_both_unless_someb
     assert!(error.contains("profile judge") && of_claude.iter().any(|own| error.contains(own)), "{error}");
 }
 
+/// What profiles `a` and `b` become that both build on `base`.
+fn on_one_base(base: &str, a: &str, b: &str, flags: &str) -> Result<Policy, String> {
+    let leak = |text: String| -> &'static str { String::leak(text) };
+    let own: &'static [_] = Vec::leak(vec![
+        ("base", leak(base.to_owned())),
+        ("a", leak(format!("profile = \"base\"\n{a}"))),
+        ("b", leak(format!("profile = \"base\"\n{b}"))),
+    ]);
+    let named = |names: &str| {
+        let flags = file("flags", &format!("profile = {names}\n{flags}"));
+        let merged = merge_with(Sources { flags, ..sources() }, &Own(own), &NoMirrors);
+        merged.map(|merged| merged.policy).map_err(|error| error.to_string())
+    };
+    for alone in ["[\"a\"]", "[\"b\"]", "[\"base\", \"a\"]"] {
+        named(alone).unwrap_or_else(|error| panic!("{alone}: {error}"));
+    }
+    assert_eq!(named("[\"a\", \"b\"]").is_ok(), named("[\"b\", \"a\"]").is_ok());
+    named("[\"a\", \"b\"]")
+}
+
+#[test]
+fn of_two_profiles_on_one_base_neither_loses_what_the_base_closes() {
+    // The base closes it, one of the two opens it, and the other says nothing.
+    for (base, opens, key, decides) in [
+        (
+            "files.deny_read = [\"/key\"]",
+            "files.allow_read = [\"/key\"]",
+            "files.allow_read and files.deny_read `/key`",
+            "files.allow_read = [\"/key\"]",
+        ),
+        (
+            "files.deny_write = [\"/w\"]",
+            "files.allow_write = [\"/w\"]",
+            "files.allow_write and files.deny_write `/w`",
+            "files.deny_write = [\"/w\"]",
+        ),
+        (
+            "environment.unset = [\"A\"]",
+            "environment.pass = [\"A\"]",
+            "environment.pass and environment.unset `A`",
+            "environment.pass = [\"A\"]",
+        ),
+        ("files.git = \"metadata-read-only\"", "files.git = \"off\"", "files.git", "files.git = \"off\""),
+        ("best_effort = false", "best_effort = true", "best_effort", "best_effort = false"),
+        ("limits.memory = 5", "limits.memory = \"unlimited\"", "limits.memory", "limits.memory = 6"),
+        (
+            "environment.set = { A = \"1\" }",
+            "environment.set = { A = \"2\" }",
+            "environment.set",
+            "environment.set = { A = \"3\" }",
+        ),
+        ("network.mode = \"none\"", "network.mode = \"host\"", "network.mode", "network.mode = \"none\""),
+    ] {
+        let error = on_one_base(base, opens, "limits.pids = 3", "").unwrap_err();
+        let start = format!("{key}: the profiles contradict each other (");
+        assert!(
+            error.starts_with(&start) && error.contains("a.toml:") && error.contains("base.toml:"),
+            "{error}"
+        );
+        assert_eq!(on_one_base(base, opens, "limits.pids = 3", decides).map(drop), Ok(()), "{key}");
+        // What both open is open, and is there once.
+        assert_eq!(on_one_base(base, opens, opens, "").map(drop), Ok(()), "{key}");
+    }
+    let policy = on_one_base("files.deny_read = [\"/key\"]", "", "", "").unwrap();
+    assert_eq!(paths(&policy.files.deny_read), ["/key"], "an entry of the common base is one entry");
+}
+
+#[test]
+fn what_one_profile_passes_no_other_calls_a_secret() {
+    let key = "environment.pass and environment.secret_names `MY_KEY`: the profiles contradict each other";
+    let secret = "environment.secret_names = [\"my_*\"]";
+    for (first, second) in
+        [("environment.pass = [\"MY_KEY\"]", secret), (secret, "environment.pass = [\"MY_KEY\"]")]
+    {
+        let error = together(first, second, "").unwrap_err();
+        assert!(error.starts_with(key), "{error}");
+        assert_eq!(
+            together(first, second, "environment.pass = [\"MY_KEY\"]").unwrap().environment.pass,
+            ["MY_KEY", "MY_KEY"]
+        );
+        assert_eq!(
+            together(first, second, secret).unwrap().environment.pass,
+            [""; 0],
+            "the stronger one is heard"
+        );
+    }
+    // Somebody else's variable decides nothing.
+    let set = |value: &str| String::leak(format!("environment.set = {{ A = \"{value}\" }}"));
+    assert!(together(set("1"), set("2"), "environment.set = { B = \"1\" }").is_err());
+}
+
+#[test]
+fn a_profile_does_not_change_what_the_lists_of_another_mean() {
+    for (says, implies, key, decides) in [
+        (
+            "files.precedence = \"deny-write\"",
+            "files.deny_read = [\"/x\"]",
+            "files.precedence",
+            "files.precedence = \"specific\"",
+        ),
+        (
+            "network.mode = \"public\"",
+            "network.allow = [\"example.com\"]",
+            "network.mode",
+            "network.mode = \"allow-list\"",
+        ),
+        (
+            "environment.secrets = \"pass\"",
+            "network.allow = [\"example.com\"]",
+            "environment.secrets",
+            "environment.secrets = \"withhold\"",
+        ),
+    ] {
+        for (first, second) in [(says, implies), (implies, says)] {
+            let error = together(first, second, "").unwrap_err();
+            let start = format!("{key}: the profiles contradict each other (");
+            assert!(
+                error.starts_with(&start) && error.contains("a.toml:") && error.contains("b.toml:"),
+                "{error}"
+            );
+            assert_eq!(together(first, second, decides).map(drop), Ok(()), "{key}");
+        }
+        assert_eq!(together(says, "limits.pids = 3", "").map(drop), Ok(()), "{key}");
+    }
+}
+
 #[test]
 fn profiles_that_build_on_each_other_or_on_nothing_are_errors() {
     let error = |name: &str, own| with_own(name, own).unwrap_err().to_string();

@@ -1,7 +1,7 @@
 //! How what several sources say of one setting becomes one: a stronger source over a weaker one, and a file that nobody vouched for
 //! where it tightens. It depends on how a kind of setting is kept, of which there are few: one value, a list, names with entries.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use super::keys::{Choices, Kind, ListSlot, Slot, Tighten};
 use super::{ProviderEntry, SecretEntry, Settings, Stated, Switch};
@@ -13,11 +13,14 @@ pub trait Store {
     /// Lays what a stronger source says over the rest.
     fn overlay(&self, under: &mut Settings, over: &mut Settings);
 
+    /// Adds what a source of the same strength says. The two do not contradict each other, or a stronger one decides; an entry that both
+    /// have from a common base is one.
+    fn join(&self, one: &mut Settings, other: &mut Settings) {
+        self.overlay(one, other);
+    }
+
     /// Applies what tightens; gives back where something else was said.
     fn tighten(&self, rule: Tighten, whole: &mut Settings, new: &mut Settings) -> Option<Origin>;
-
-    /// Whether a source says anything.
-    fn is_stated(&self, settings: &mut Settings) -> bool;
 
     /// Where two sources, neither of which is the stronger one, say what cannot both hold.
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)>;
@@ -69,18 +72,25 @@ impl<T: PartialEq> Store for One<T> {
         None
     }
 
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        (self.0)(settings).is_some()
-    }
-
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)> {
         differing((self.0)(one).as_ref()?, (self.0)(other).as_ref()?)
     }
 }
 
-impl<T> Store for Many<T> {
+impl<T: PartialEq> Store for Many<T> {
     fn overlay(&self, under: &mut Settings, over: &mut Settings) {
         (self.0)(under).append((self.0)(over));
+    }
+
+    fn join(&self, one: &mut Settings, other: &mut Settings) {
+        let one = (self.0)(one);
+        let common = one.len();
+        let new: Vec<T> = std::mem::take((self.0)(other));
+        for entry in new {
+            if !one[..common].contains(&entry) {
+                one.push(entry);
+            }
+        }
     }
 
     fn tighten(&self, rule: Tighten, whole: &mut Settings, new: &mut Settings) -> Option<Origin> {
@@ -90,10 +100,6 @@ impl<T> Store for Many<T> {
             return None;
         }
         new.first().map(|entry| (self.1)(entry).clone())
-    }
-
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        !(self.0)(settings).is_empty()
     }
 
     /// Lists grow.
@@ -118,10 +124,6 @@ impl<T: Clone + PartialEq> Store for Named<T> {
         new.first_mut().map(|entry| (self.origin)(entry).clone())
     }
 
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        !(self.list)(settings).is_empty()
-    }
-
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)> {
         let origin = |entry: &T| (self.origin)(&mut entry.clone()).clone();
         let named = |entry: &&T, name: &str| (self.name)(entry) == name;
@@ -139,19 +141,23 @@ impl Store for Variables {
         (self.0)(under).append((self.0)(over));
     }
 
+    fn join(&self, one: &mut Settings, other: &mut Settings) {
+        Many(self.0, |stated| &stated.origin).join(one, other);
+    }
+
     fn tighten(&self, rule: Tighten, whole: &mut Settings, new: &mut Settings) -> Option<Origin> {
         Many(self.0, |stated| &stated.origin).tighten(rule, whole, new)
     }
 
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        !(self.0)(settings).is_empty()
-    }
-
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)> {
+        // The last value counts.
+        let last = |list: &'_ [Stated<(OsString, OsString)>], name: &OsStr| {
+            list.iter().rfind(|stated| stated.value.0 == name).cloned()
+        };
         let (one, other) = ((self.0)(one), (self.0)(other));
         one.iter().find_map(|variable| {
-            let same = other.iter().find(|other| other.value.0 == variable.value.0)?;
-            differing(variable, same)
+            let name = &variable.value.0;
+            differing(&last(one, name)?, &last(other, name)?)
         })
     }
 }
@@ -177,10 +183,6 @@ impl Store for Limits {
         }
         overlay_budget(&mut now.value, new.value);
         None
-    }
-
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        (self.0)(settings).is_some()
     }
 
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)> {
@@ -210,10 +212,6 @@ impl Store for &'static (dyn Choices + Sync) {
         None
     }
 
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        self.stated(settings).is_some()
-    }
-
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)> {
         let look = |settings: &mut Settings| {
             let stated = self.take(settings)?;
@@ -241,10 +239,6 @@ impl Store for Switch {
         }
         self.state(whole, new);
         None
-    }
-
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        self.stated(settings).is_some()
     }
 
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)> {
@@ -315,20 +309,21 @@ impl Kind {
 /// Two lists of one key.
 struct Both<A: 'static, B: 'static>(Many<A>, Many<B>);
 
-impl<A, B> Store for Both<A, B> {
+impl<A: PartialEq, B: PartialEq> Store for Both<A, B> {
     fn overlay(&self, under: &mut Settings, over: &mut Settings) {
         self.0.overlay(under, over);
         self.1.overlay(under, over);
+    }
+
+    fn join(&self, one: &mut Settings, other: &mut Settings) {
+        self.0.join(one, other);
+        self.1.join(one, other);
     }
 
     fn tighten(&self, rule: Tighten, whole: &mut Settings, new: &mut Settings) -> Option<Origin> {
         let first = self.0.tighten(rule, whole, new);
         let second = self.1.tighten(rule, whole, new);
         first.or(second)
-    }
-
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        self.0.is_stated(settings) || self.1.is_stated(settings)
     }
 
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)> {
