@@ -4,6 +4,7 @@
 mod caches;
 mod created;
 mod hints;
+mod mirrors;
 mod own;
 mod package_managers;
 mod private_home;

@@ -1,6 +1,7 @@
 //! Interactive programs on a real terminal, under tmux: job control, full-screen programs, and that the terminal comes
 //! back.
 
+mod answers;
 mod carried;
 mod full_screen;
 mod injection;

@@ -73,6 +73,8 @@ pub struct Merged {
     pub profiles: Vec<String>,
     /// Settings of the file found in the working directory that were not applied.
     pub notes: Vec<Note>,
+    /// The lists that started anew, and where.
+    pub only: Vec<Stated<&'static str>>,
     /// Who said that there is no network, if somebody did.
     pub without_network: Option<WithoutNetwork>,
 }
@@ -351,10 +353,11 @@ pub fn merge_with(
     check_swap(&whole)?;
     check_nested(&whole)?;
     let users = check_users(&mut whole)?;
+    let only = std::mem::take(&mut whole.only);
     let mut policy = policy(whole, users, secrets, gateway);
     of_profile.mark(&mut policy.files);
     check(&policy)?;
-    Ok(Merged { policy, profiles, notes, without_network })
+    Ok(Merged { policy, profiles, notes, only, without_network })
 }
 
 /// How many of the first entries of each list of paths a profile says.
@@ -380,6 +383,12 @@ impl OfProfile {
 
 /// Lays what a stronger source says over the rest.
 fn overlay(under: &mut Settings, mut over: Settings) {
+    // Of a list that starts anew in the stronger one nothing is left.
+    for list in &over.only {
+        if let Some(key) = keys::find(list.value) {
+            key.kind.store(|store| store.clear(under));
+        }
+    }
     // Of a variable that one source passes and another takes away or calls a secret, the stronger one is heard.
     let (under_names, over_names) = (&mut under.environment, &over.environment);
     under_names.unset.retain(|name| over_names.pass.iter().all(|pass| pass.value != name.value));

@@ -11,10 +11,12 @@ use kennel::{ControlLines, Published, SandboxError, terminal};
 use kennel_policy::domain::{HOST_ALIAS, HostPattern};
 use kennel_policy::merge::WithoutNetwork;
 use kennel_policy::policy::{Limits, NetworkMode, NetworkPolicy, Policy};
+use kennel_policy::printed::show;
 
+use super::answers::Answers;
 use super::{
-    FAILED, agents, ask, inner_sandbox, not_found, plan, policy, private_home, report, say, say_lines,
-    secrets, stats, variables,
+    FAILED, agents, ask, inner_sandbox, not_found, plan, policy, private_home, project, report, say,
+    say_lines, secrets, stats, variables,
 };
 use crate::flags::advice::{in_flags, noted, told};
 use crate::flags::{RunArgs, Stats};
@@ -62,8 +64,18 @@ pub fn run(args: &RunArgs) -> i32 {
     }
     let (ask, questions) = match asking.then(terminal::questions).transpose() {
         Ok(None) => (None, None),
-        Ok(Some((asker, questions))) => (Some(ask::on_terminal(asker, network.ask_timeout)), Some(questions)),
+        Ok(Some((asker, questions))) => {
+            let folder = merged.policy.process.workdir.as_ref().unwrap_or(&cwd);
+            let homes = policy::Lazy::default();
+            let answers = if args.no_settings { None } else { Answers::of(folder, &homes) };
+            (Some(ask::on_terminal(asker, network.ask_timeout, answers)), Some(questions))
+        }
         Err(error) => return fail(&format!("preparing to ask on the terminal: {error}")),
+    };
+    let (ask, asked) = ask.unzip();
+    let absent = match args.no_settings || merged.policy.files.allow_write.is_empty() {
+        true => Vec::new(),
+        false => project::absent(merged.policy.process.workdir.as_ref().unwrap_or(&cwd)),
     };
     let row = (args.stats == Some(Stats::Live)).then(stats::LiveRow::new).flatten();
     let policy = Arc::new(merged.policy);
@@ -83,6 +95,15 @@ pub fn run(args: &RunArgs) -> i32 {
     };
     job.clone_this_process(platform::inherited());
     let result = job.run();
+    for made in absent.iter().filter(|path| path.symlink_metadata().is_ok()) {
+        let made = show(made.as_os_str().as_encoded_bytes());
+        say(&format!(
+            "kennel: {made} came into being during the run; the next one finds it, and it may only tighten"
+        ));
+    }
+    if let Some(asked) = asked.filter(|_| !args.quiet) {
+        asked.tell();
+    }
     let code = match &result {
         Ok(outcome) => {
             if !args.quiet {

@@ -173,9 +173,24 @@ fn contradiction(one: &Settings, other: &Settings, said: &Settings) -> Result<()
         }
     }
     for (one, other) in [(one, other), (other, one)] {
+        adds_to_what_starts_anew(one, other, said)?;
         opens_what_is_closed(one, other, said)?;
         passes_what_is_withheld(one, other, said)?;
         says_otherwise_than_implied(one, other, said)?;
+    }
+    Ok(())
+}
+
+/// An entry in a list of which another profile wants none but its own.
+fn adds_to_what_starts_anew(one: &Settings, other: &Settings, said: &Settings) -> Result<(), MergeError> {
+    for list in &one.only {
+        let decided = said.only.iter().any(|said| said.value == list.value);
+        if let Some(key) = keys::find(list.value).filter(|_| !decided)
+            && let Some(entry) = key.kind.store(|store| store.beyond(&mut one.clone(), &mut other.clone()))
+        {
+            let key = list.value.to_owned();
+            return Err(MergeError::ProfilesDiffer { key, one: list.origin.clone(), other: entry });
+        }
     }
     Ok(())
 }

@@ -393,6 +393,39 @@ fn a_profile_does_not_change_what_the_lists_of_another_mean() {
 }
 
 #[test]
+fn a_list_that_starts_anew_has_nothing_of_weaker_sources_and_all_of_stronger_ones() {
+    let user =
+        file("u.toml", "profile = \"build\"\nfiles.allow_write = [\"/u\"]\nfiles.deny_write = [\"/u/kept\"]");
+    let named = file("f.toml", "only = \"files.allow_write\"\nfiles.allow_write = [\"/f\"]");
+    let flags = file("flags", "files.allow_write = [\"/g\"]");
+    let merged = merge(Sources { user: Some(user), files: vec![named], flags, ..sources() }).unwrap();
+    assert_eq!(paths(&merged.policy.files.allow_write), ["/f", "/g"]);
+    assert_eq!(
+        paths(&merged.policy.files.deny_write).last().unwrap(),
+        "/u/kept",
+        "other lists are as they were"
+    );
+    assert!(!merged.policy.files.allow_write[0].of_profile);
+    let only: Vec<String> =
+        merged.only.iter().map(|list| format!("{} ({})", list.value, list.origin)).collect();
+    assert_eq!(only, ["files.allow_write (f.toml:1)"]);
+    // What another profile adds to such a list would be lost, or open what this one closes.
+    let anew = "only = \"files.allow_write\"\nfiles.allow_write = [\"/a\"]";
+    let error = on_one_base("files.allow_write = [\"/base\"]", anew, "limits.pids = 3", "").unwrap_err();
+    assert!(
+        error.starts_with("files.allow_write: the profiles contradict each other (a.toml:2; base.toml:1)"),
+        "{error}"
+    );
+    let decides = "only = \"files.allow_write\"";
+    let policy = on_one_base("files.allow_write = [\"/base\"]", anew, "limits.pids = 3", decides).unwrap();
+    assert_eq!(paths(&policy.files.allow_write), [""; 0]);
+    // The base's denies stay for the profile that does not start them anew.
+    let error =
+        on_one_base("files.deny_read = [\"/key\"]", "only = \"files.deny_read\"", "", "").unwrap_err();
+    assert!(error.starts_with("files.deny_read: "), "{error}");
+}
+
+#[test]
 fn profiles_that_build_on_each_other_or_on_nothing_are_errors() {
     let error = |name: &str, own| with_own(name, own).unwrap_err().to_string();
     let circle = &[("a", "# A.\nprofile = \"b\""), ("b", "profile = \"a\"")];
@@ -526,7 +559,7 @@ fn a_found_file_can_loosen_nothing() {
     let trusted = "[files]\nreads = \"listed\"\nsystem = false\ngit = \"hooks-read-only\"\non_replace = \"end\"\nprotect_dotfiles = true\nrefuse_home = true\nhome = \"private\"\nrootfs = \"/srv/root\"\nrootfs_write = \"none\"\n[limits]\nmemory = 10\nswap = 10\ncpus = 1\ntimeout = 1\n\
                    cpu_time = 1\npids = 1\nopen_files = 1\nfile_size = 1\noutput = 1\ntmp_size = 1\n\
                    [environment]\nclear = true\nsecrets = \"withhold\"\n[process]\nseccomp = \"strict\"\n[gateway.budget]\nrequests = 1";
-    let project = "profile = \"agent\"\nbest_effort = true\n\
+    let project = "profile = \"agent\"\nonly = \"files.deny_read\"\nbest_effort = true\n\
                    [files]\nreads = \"open\"\nallow_read = [\"/r\"]\nallow_write = [\"/w\", \"/x\"]\n\
                    mounts = [{ source = \"/\", target = \"/m\" }]\ntmpfs = [\"/t\"]\ncaches = true\ntmp = \"host\"\nhome = \"host\"\nhost_run = true\n\
                    system = true\ndevices = [\"/dev/kvm\"]\ngit = \"off\"\nprecedence = \"deny-write\"\non_replace = \"mend\"\n\
@@ -554,7 +587,7 @@ fn a_found_file_can_loosen_nothing() {
         let noted = notes.iter().any(|note| note.contains(&format!(": {name} is not applied")));
         assert_eq!(noted, !tightening.contains(&name.as_str()), "{name}: {notes:#?}");
     }
-    let note = "kennel.toml:6: files.allow_write is not applied: a settings file found in the working directory may \
+    let note = "kennel.toml:7: files.allow_write is not applied: a settings file found in the working directory may \
                 only tighten";
     assert!(notes.contains(&note.to_owned()), "{notes:#?}");
 }

@@ -19,6 +19,14 @@ pub trait Store {
         self.overlay(one, other);
     }
 
+    /// Takes all entries of a list away.
+    fn clear(&self, _: &mut Settings) {}
+
+    /// The first entry of a list that another one does not have.
+    fn beyond(&self, _: &mut Settings, _: &mut Settings) -> Option<Origin> {
+        None
+    }
+
     /// Applies what tightens; gives back where something else was said.
     fn tighten(&self, rule: Tighten, whole: &mut Settings, new: &mut Settings) -> Option<Origin>;
 
@@ -93,6 +101,15 @@ impl<T: PartialEq> Store for Many<T> {
         }
     }
 
+    fn clear(&self, settings: &mut Settings) {
+        (self.0)(settings).clear();
+    }
+
+    fn beyond(&self, list: &mut Settings, other: &mut Settings) -> Option<Origin> {
+        let list = (self.0)(list);
+        (self.0)(other).iter().find(|entry| !list.contains(entry)).map(|entry| (self.1)(entry).clone())
+    }
+
     fn tighten(&self, rule: Tighten, whole: &mut Settings, new: &mut Settings) -> Option<Origin> {
         let new = std::mem::take((self.0)(new));
         if rule == Tighten::Add {
@@ -113,6 +130,10 @@ impl<T: Clone + PartialEq> Store for Named<T> {
         for entry in std::mem::take((self.list)(over)) {
             (self.put)((self.list)(under), entry);
         }
+    }
+
+    fn clear(&self, settings: &mut Settings) {
+        (self.list)(settings).clear();
     }
 
     fn tighten(&self, rule: Tighten, whole: &mut Settings, new: &mut Settings) -> Option<Origin> {
@@ -143,6 +164,10 @@ impl Store for Variables {
 
     fn join(&self, one: &mut Settings, other: &mut Settings) {
         Many(self.0, |stated| &stated.origin).join(one, other);
+    }
+
+    fn clear(&self, settings: &mut Settings) {
+        (self.0)(settings).clear();
     }
 
     fn tighten(&self, rule: Tighten, whole: &mut Settings, new: &mut Settings) -> Option<Origin> {
@@ -264,6 +289,7 @@ impl Kind {
         match self {
             Kind::Bool(slot) => then(&One(*slot, |rule, _, new| rule == Tighten::To(*new))),
             Kind::Switch(switch) => then(switch),
+            Kind::Lists(list) => then(&Many(*list, |stated| &stated.origin)),
             Kind::Profiles(list) => then(&Many(*list, |stated| &stated.origin)),
             Kind::Hostname(slot) | Kind::Text(slot) => then(&One(*slot, any)),
             Kind::Folder(slot) | Kind::File(slot) => then(&One(*slot, any)),
@@ -318,6 +344,15 @@ impl<A: PartialEq, B: PartialEq> Store for Both<A, B> {
     fn join(&self, one: &mut Settings, other: &mut Settings) {
         self.0.join(one, other);
         self.1.join(one, other);
+    }
+
+    fn clear(&self, settings: &mut Settings) {
+        self.0.clear(settings);
+        self.1.clear(settings);
+    }
+
+    fn beyond(&self, list: &mut Settings, other: &mut Settings) -> Option<Origin> {
+        self.0.beyond(list, other).or_else(|| self.1.beyond(list, other))
     }
 
     fn tighten(&self, rule: Tighten, whole: &mut Settings, new: &mut Settings) -> Option<Origin> {
