@@ -9,11 +9,13 @@ mod interrupts;
 mod job_control;
 mod ownership;
 mod questions;
+mod servers;
 mod size;
 mod stops;
 mod walls;
 
 kennel_tests::roles! {
     "inject" => injection::inject,
+    "unpublished-servers" => servers::listen,
     "terminal-commands" => walls::commands,
 }

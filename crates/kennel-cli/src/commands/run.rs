@@ -1,8 +1,8 @@
 //! `kennel run`: a command in a sandbox, on this terminal.
 
 use std::ffi::OsStr;
-use std::io;
-use std::sync::Arc;
+use std::io::{self, IsTerminal};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kennel::held::HeldFile;
 use kennel::job::{Hooks, Job, UsageSink};
@@ -79,6 +79,7 @@ pub fn run(args: &RunArgs) -> i32 {
     };
     let row = (args.stats == Some(Stats::Live)).then(stats::LiveRow::new).flatten();
     let policy = Arc::new(merged.policy);
+    let heard = (!args.quiet && io::stderr().is_terminal()).then(|| Arc::new(Mutex::new(Vec::new())));
     let folder = cwd.clone();
     let mut job = Job::bare(policy.clone(), command);
     (job.environment, job.cwd) = (variables(), cwd);
@@ -90,6 +91,9 @@ pub fn run(args: &RunArgs) -> i32 {
         control,
         ask,
         published: Some(tell_published),
+        listening: heard.clone().map(|heard| {
+            Box::new(move |port| heard.lock().unwrap_or_else(PoisonError::into_inner).push(port)) as _
+        }),
         warn: Some(tell_warning),
         advice: BY_FLAG,
     };
@@ -99,6 +103,11 @@ pub fn run(args: &RunArgs) -> i32 {
         let made = show(made.as_os_str().as_encoded_bytes());
         say(&format!(
             "kennel: {made} came into being during the run; the next one finds it, and it may only tighten"
+        ));
+    }
+    for port in heard.iter().flat_map(|heard| heard.lock().unwrap_or_else(PoisonError::into_inner).clone()) {
+        say(&format!(
+            "kennel: note: something inside listened on port {port}, which nothing outside can reach; to publish it: --publish {port}"
         ));
     }
     if let Some(asked) = asked.filter(|_| !args.quiet) {
