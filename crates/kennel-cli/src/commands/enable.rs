@@ -282,7 +282,7 @@ fn take_out(folder: &Path, mut files: Vec<StartupFile>, any: bool, text: &mut St
         let path = file.path.display();
         match file.take_out() {
             Ok(true) => {
-                text.push_str(&format!("Taken out of {path}: the line that `kennel enable` wrote.\n"))
+                text.push_str(&format!("Taken out of {path}: the line that `kennel enable` wrote.\n"));
             }
             Ok(false) => {}
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !any => {}
