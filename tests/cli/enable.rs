@@ -1,6 +1,7 @@
 //! `kennel enable`: a name leads to the program in its profile, in shells that start from then on; `disable` leaves nothing of it.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -186,9 +187,20 @@ fn inside_a_sandbox_a_shim_is_the_program_itself() {
         let ran = person.kennel(&[&open, words].concat()).expect_code(7);
         assert_eq!(ran.stdout, "arguments: 1: x\nmark: 1\nopen\n", "{words:?}: {}", ran.stderr);
     }
-    // The variable alone is no sandbox.
-    let ran = ran(person.command(&shim).env("KENNEL", "1")).expect_code(7);
-    assert!(ran.stdout.ends_with("mark: 1\nclosed\n"), "{ran:?}");
+    // The variable is no sandbox, and neither is anything else that a host can have.
+    for no_new_privileges in [false, true] {
+        let mut command = person.command(&shim);
+        command.env("KENNEL", "1");
+        // SAFETY: a plain call between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                libc::prctl(libc::PR_SET_NO_NEW_PRIVS, u64::from(no_new_privileges), 0, 0, 0);
+                Ok(())
+            });
+        }
+        let ran = ran(&mut command).expect_code(7);
+        assert!(ran.stdout.ends_with("mark: 1\nclosed\n"), "{no_new_privileges}: {ran:?}");
+    }
 }
 
 #[test]
@@ -214,8 +226,9 @@ fn a_shim_never_finds_itself() {
 #[test]
 fn without_kennel_a_shim_says_so_and_nothing_runs_open() {
     let person = Person::new("bash");
-    let moved = person.install("kennel", "");
-    std::fs::copy(kennel_bin(), &moved).unwrap();
+    let moved = person.at("bin/kennel");
+    // By a program of its own: a child of another test would hold what this process writes, which cannot be run then.
+    ran(Command::new("cp").args([kennel_bin(), moved.clone()])).ok();
     ran(person.command(&moved).args(["enable", "-y", "claude"])).ok();
     ran(&mut person.command(person.shim("claude"))).expect_code(7);
     std::fs::remove_file(&moved).unwrap();
@@ -334,4 +347,56 @@ fn a_sandbox_cannot_write_the_folder_of_the_shims() {
         "echo evil > .config/kennel/shims/claude",
     ]);
     assert_eq!(std::fs::read(person.shim("claude")).unwrap(), before);
+}
+
+#[test]
+fn disable_finds_what_was_written_when_the_variables_have_changed_since() {
+    let person = Person::new("zsh");
+    for (folders, text) in [(["zsh", "config"], Some("# mine\n")), (["z", "c"], None)] {
+        let [zsh, config] = folders.map(|folder| person.at(folder));
+        std::fs::create_dir_all(&zsh).unwrap();
+        if let Some(text) = text {
+            std::fs::write(zsh.join(".zshrc"), text).unwrap();
+        }
+        let mut enable = person.command(kennel_bin());
+        enable.args(["enable", "-y", "claude"]).env("ZDOTDIR", &zsh).env("XDG_CONFIG_HOME", &config);
+        ran(&mut enable).ok();
+        assert!(zsh.join(".zshrc").exists() && config.join("kennel/shims/claude").exists());
+        // A shell that has neither variable, but the folder in its PATH.
+        let mut disable = person.command(kennel_bin());
+        let path =
+            format!("{}:{}:/usr/bin:/bin", config.join("kennel/shims").display(), person.at("bin").display());
+        let said = ran(disable.args(["disable"]).env("PATH", path)).ok().stdout;
+        assert!(said.contains("Disabled: claude.") && said.contains("Taken out of "), "{said}");
+        assert_eq!(std::fs::read_to_string(zsh.join(".zshrc")).ok().as_deref(), text);
+        assert!(!config.join("kennel").exists());
+    }
+    // With the folder in its place, only the start-up file's has changed.
+    let zsh = person.at("zdotdir");
+    std::fs::create_dir_all(&zsh).unwrap();
+    ran(person.command(kennel_bin()).args(["enable", "-y", "claude"]).env("ZDOTDIR", &zsh)).ok();
+    person.kennel(&["disable", "claude"]).ok();
+    assert!(!zsh.join(".zshrc").exists() && !person.at(".config/kennel").exists());
+}
+
+/// A sandbox may write the project later.
+#[test]
+fn no_shim_calls_a_kennel_of_the_project() {
+    let person = Person::new("bash");
+    let folder = person.at("project/node_modules/.bin");
+    std::fs::create_dir_all(&folder).unwrap();
+    symlink(kennel_bin(), folder.join("kennel")).unwrap();
+    for first in [folder.display().to_string(), "node_modules/.bin".to_owned(), String::new()] {
+        let mut command = person.command(kennel_bin());
+        command
+            .args(["enable", "-y", "claude"])
+            .env("PATH", format!("{first}:{}:/usr/bin:/bin", person.at("bin").display()));
+        if first.is_empty() {
+            symlink(kennel_bin(), person.at("project/kennel")).unwrap();
+        }
+        ran(&mut command).ok();
+        let script = std::fs::read_to_string(person.shim("claude")).unwrap();
+        let called = script.lines().find_map(|line| line.strip_prefix("kennel=")).unwrap();
+        assert!(called.starts_with('/') && !called.contains("project"), "{first}: {called}");
+    }
 }

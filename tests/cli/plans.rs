@@ -43,7 +43,7 @@ fn a_person_sees_what_it_means_in_some_ten_lines() {
     for line in [
         "starts in    ~/project",
         "writes       ~/project (profile agent); a fresh home around it; a fresh /tmp, gone at the end",
-        "but not      git's hooks and configuration; names that shells, editors and agents obey",
+        "but not      ~/project/kennel.toml (settings of this project); git's hooks and configuration; names that shells, editors and agents obey",
         "reads        everything outside of homes; of the home what toolchains need",
         "hidden       ~/.ssh, ~/.gnupg, ",
         ", ~/project/.env (kennel.toml)",
@@ -230,4 +230,21 @@ fn the_readme_shows_a_run_as_it_is() {
     let printed = format!("{}{}", ran.stdout, ran.stderr).replace(&*home.to_string_lossy(), "/home/me");
     let expected: Vec<&str> = shown.lines().filter(|line| !is_typed(line)).collect();
     assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn where_every_address_can_be_reached_only_the_name_is_denied() {
+    let plan = |words: &[&str]| {
+        let command = &mut kennel(["plan", "--no-settings"]);
+        ran(command.args(words).args(["--", "true"])).ok().stdout
+    };
+    let denied = ["--deny-domain", "a.test", "--deny-domain", "192.0.2.1"];
+    let public = plan(&[&["--net", "public"][..], &denied].concat());
+    assert!(
+        public.contains("never 192.0.2.1 (--deny-domain); never by the name a.test (--deny-domain)"),
+        "{public}"
+    );
+    // Where only listed ones can, there is no other way to it.
+    let listed = plan(&[&["--allow-domain", "*.b.test"][..], &denied].concat());
+    assert!(listed.contains("never a.test, 192.0.2.1 (--deny-domain)"), "{listed}");
 }

@@ -83,3 +83,40 @@ fn nothing_is_promised_of_requests_that_a_proxy_of_the_hosts_carries() {
         }
     }
 }
+
+/// It runs outside of the sandbox, so an earlier command could have it do anything.
+#[test]
+#[kennel_claim::claim("inherited/no-source-of-the-commands-own")]
+fn a_program_that_tells_a_secret_does_not_lie_where_the_command_can_write() {
+    let folder = Scratch::new();
+    folder.dir("work/bin");
+    let script = "#!/bin/sh\necho ran >> \"$(dirname \"$0\")/../../ran\"\necho value\n";
+    for place in ["work/bin/tell", "kept/bin/tell"] {
+        let path = folder.write(place, script);
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    std::os::unix::fs::symlink("../work/bin/tell", folder.join("kept/link")).unwrap();
+    std::os::unix::fs::symlink("../kept/bin/tell", folder.join("work/planted")).unwrap();
+    let run = |words: &[&str]| {
+        let words: Vec<String> =
+            words.iter().map(|word| word.replace('@', &folder.path().display().to_string())).collect();
+        let text = format!("[secrets.T]\nfrom = {{ command = {words:?} }}\nmode = \"inject\"\n");
+        folder.write("s.toml", &text);
+        with_value(&folder, &["run", "--settings", "s.toml", "--allow-write", "work", "--", "printenv", "T"])
+    };
+    for words in [
+        &["@/work/bin/tell"][..],
+        &["@/kept/link"],
+        &["@/kept/../work/bin/tell"],
+        &["sh", "@/work/bin/tell"],
+        &["@/work/planted"],
+    ] {
+        let refused = run(words).expect_code(125);
+        assert!(refused.stderr.contains("lies where the command can write"), "{words:?}: {refused:?}");
+        assert!(!folder.join("ran").exists(), "{words:?}");
+    }
+    for words in [&["@/kept/bin/tell"][..], &["sh", "@/kept/bin/tell"]] {
+        assert_eq!(run(words).ok().stdout, "value\n", "{words:?}");
+    }
+    assert!(folder.join("ran").exists());
+}

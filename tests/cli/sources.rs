@@ -210,3 +210,79 @@ fn profiles_are_as_documented() {
         assert!(ran.code == 0 || (ran.code == 125 && ran.stderr.contains("help: ")), "{profile}: {ran:?}");
     }
 }
+
+#[test]
+fn a_list_can_start_anew_in_a_stronger_source() {
+    let scratch = Scratch::new();
+    for folder in ["home", "work/src", "work/other"] {
+        scratch.dir(folder);
+    }
+    let writes = |words: &[&str]| {
+        let script = "for name in src other; do (> $name/x) 2>/dev/null && echo $name; done; rm -f */x; true";
+        let mut command = kennel(["run", "-q"]);
+        command.args(words).args(["--", "sh", "-c", script]).current_dir(scratch.join("work"));
+        ran(command.env("HOME", scratch.join("home"))).ok().stdout
+    };
+    let agent = ["--profile", "agent", "--allow-write", "src"];
+    assert_eq!(writes(&agent), "src\nother\n", "lists grow");
+    let only = [&agent[..], &["--only", "files.allow_write"]].concat();
+    assert_eq!(writes(&only), "src\n");
+    scratch.write(
+        "s.toml",
+        "profile = \"agent\"\nonly = [\"files.allow_write\"]\nfiles.allow_write = [\"work/src\"]\n",
+    );
+    let file = scratch.join("s.toml").display().to_string();
+    assert_eq!(writes(&["--settings", &file]), "src\n");
+    assert_eq!(
+        writes(&["--settings", &file, "--allow-write", "other"]),
+        "src\nother\n",
+        "flags are stronger"
+    );
+    // A file that is merely found starts nothing anew.
+    scratch.write("work/kennel.toml", "only = \"files.deny_write\"\n");
+    let mut command =
+        kennel(["run", "--allow-write", ".", "--deny-write", "other", "--", "sh", "-c", "> other/x"]);
+    let told = ran(command.current_dir(scratch.join("work")));
+    assert!(told.code != 0 && told.stderr.contains("not applied: only;"), "{told:?}");
+    let plan = |words: &[&str]| {
+        let mut command = kennel(["plan"]);
+        command.args(words).args(["--", "true"]).current_dir(scratch.join("work"));
+        ran(command.env("HOME", scratch.join("home")))
+    };
+    let shown = plan(&only).ok().stdout;
+    assert!(shown.contains("anew         files.allow_write (--only): "), "{shown}");
+    let wrong = plan(&["--only", "files.allow_wirte"]);
+    assert!(wrong.stderr.contains("files.allow_write"), "{wrong:?}");
+    plan(&["--only", "limits.memory"]).expect_code(125);
+}
+
+#[test]
+#[kennel_claim::claim("handed-back/profiles-keep-what-they-close")]
+fn two_profiles_on_one_base_keep_what_the_base_closes() {
+    let scratch = Scratch::new();
+    scratch.write("home/.config/kennel/profiles/base.toml", "[files]\ndeny_read = [\"~/key\"]\n");
+    scratch.write(
+        "home/.config/kennel/profiles/opens.toml",
+        "profile = \"base\"\n[files]\nallow_read = [\"~/key\"]\n",
+    );
+    scratch
+        .write("home/.config/kennel/profiles/other.toml", "profile = \"base\"\n[limits]\nopen_files = 100\n");
+    scratch.write("home/key", "key");
+    let run = |words: &[&str]| {
+        let mut command = kennel(["run"]);
+        command.args(words).args(["--", "cat", "key"]).current_dir(scratch.join("home"));
+        ran(command.env("HOME", scratch.join("home")).env_remove("XDG_CONFIG_HOME"))
+    };
+    assert_eq!(run(&["--profile", "opens"]).ok().stdout, "key");
+    run(&["--profile", "other"]).expect_code(1);
+    for both in [["opens", "other"], ["other", "opens"]] {
+        let words = ["--profile", both[0], "--profile", both[1]];
+        let told = run(&words).expect_code(125);
+        for name in ["files.allow_read and files.deny_read", "opens.toml:3", "base.toml:2"] {
+            assert!(told.stderr.contains(name), "{told:?}");
+        }
+        // Who says which it is to be has it so.
+        assert_eq!(run(&[&words[..], &["--allow-read", "key"]].concat()).ok().stdout, "key");
+        run(&[&words[..], &["--deny-read", "key"]].concat()).expect_code(1);
+    }
+}

@@ -264,3 +264,69 @@ fn what_a_file_opens_of_a_profile_is_listed_before_it_is_trusted() {
         assert!(shown.contains(&format!("    {key} (")), "{key}: {shown}");
     }
 }
+
+#[test]
+#[kennel_claim::claim("handed-back/project-settings-stay")]
+fn a_sandbox_neither_changes_nor_removes_nor_replaces_the_settings_that_were_found() {
+    let repository = Repository::new();
+    let root = repository.0.join(PROJECT).display().to_string();
+    repository.0.write("home/project/src/kennel.json", "{}");
+    let tries = [
+        "echo > ../kennel.toml",
+        "rm -f ../kennel.toml",
+        "mv ../kennel.toml ../k",
+        "echo > k && mv k ../kennel.toml",
+        "rm kennel.json",
+        "cd .. && mv src s && mkdir src",
+        "ln -f secret ../kennel.toml",
+    ];
+    for flags in [&[][..], &["--profile", "agent"], &["--git", "off", "--mount", &format!("{root}:/mnt:rw")]]
+    {
+        for line in tries {
+            let words = [&["run", "--allow-write", &root][..], flags, &["--", "sh", "-c", line]].concat();
+            let tried = repository.kennel("home/project/src", &words);
+            assert!(tried.code != 0 && tried.code != 125, "{flags:?} {line}: {tried:?}");
+            assert_eq!(
+                std::fs::read_to_string(repository.0.join("home/project/kennel.toml")).unwrap(),
+                SETTINGS
+            );
+            assert_eq!(
+                std::fs::read_to_string(repository.0.join("home/project/src/kennel.json")).unwrap(),
+                "{}"
+            );
+        }
+    }
+    // Who names it can write it; and so can all without settings.
+    let file = format!("{root}/kennel.toml");
+    for flags in [["--allow-write", &file].as_slice(), &["--allow-write", &root, "--no-settings"]] {
+        let words = [&["run"][..], flags, &["--", "sh", "-c", "echo >> ../kennel.toml"]].concat();
+        repository.kennel("home/project/src", &words).ok();
+    }
+}
+
+#[test]
+#[kennel_claim::claim("handed-back/project-settings-stay")]
+fn settings_that_come_into_being_in_a_run_are_told() {
+    let repository = Repository::new();
+    std::fs::remove_file(repository.0.join("home/project/kennel.toml")).unwrap();
+    let root = repository.0.join(PROJECT).display().to_string();
+    let made =
+        ["run", "--allow-write", &root, "--", "sh", "-c", "echo > ../kennel.toml; echo '{}' > kennel.json"];
+    let told = repository.kennel("home/project/src", &made).ok().stderr;
+    for name in ["kennel.toml", "src/kennel.json"] {
+        let line = format!(
+            "kennel: {root}/{name} came into being during the run; the next one finds it, and it may only tighten"
+        );
+        assert!(told.contains(&line), "{told}");
+    }
+    assert!(!repository.kennel("home/project/src", &made).stderr.contains("came into being"));
+    // What an agent leaves at such a name does not stay.
+    for name in ["kennel.toml", "src/kennel.json"] {
+        std::fs::remove_file(repository.0.join(PROJECT).join(name)).unwrap();
+    }
+    let agents = [&["run", "--profile", "agent"][..], &made[1..]].concat();
+    repository.kennel("home/project/src", &agents);
+    for name in ["kennel.toml", "src/kennel.json"] {
+        assert!(!repository.0.join(PROJECT).join(name).exists(), "{name}");
+    }
+}

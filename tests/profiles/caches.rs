@@ -92,6 +92,50 @@ fn programs_that_a_sandbox_installs_are_gone_at_the_next_start() {
     assert!(!home.at(".local/bin/git").exists() && !home.at(".cargo/bin/git").exists());
 }
 
+/// A gem brings programs along, and what it says is run by whatever requires it.
+#[test]
+#[kennel_claim::claim("files/caches-are-a-projects-own")]
+fn gems_are_programs() {
+    for gems in [".gem/ruby", ".local/share/gem/ruby"] {
+        let home = Home::new();
+        let tool = format!("{gems}/3.2.0/bin/tool");
+        home.write(&tool, "host");
+        let plant = format!("echo planted > ~/{tool}; echo more > ~/{gems}/3.2.0/bin/more; cat ~/{tool}");
+        assert_eq!(home.inside(&["--profile", "build"], &plant).ok().stdout, "planted\n");
+        let look = format!("cat ~/{gems}/3.2.0/bin/*");
+        assert_eq!(home.inside(&["--profile", "build"], &look).ok().stdout, "host");
+        assert_eq!(home.read(&tool).as_deref(), Some("host"));
+    }
+}
+
+/// The file that says whose layers a folder holds has one path in it, whatever is in that.
+#[test]
+#[kennel_claim::claim("files/caches-are-a-projects-own")]
+fn projects_whose_names_differ_by_a_line_end_have_layers_of_their_own() {
+    let home = with_cache();
+    let projects = ["other", "other\n", "other\nmore", "other\n\nmore"];
+    for project in projects {
+        let read = home.inside_of(project, &["--profile", "build"], &format!("cat ~/{CACHE}/entry")).ok();
+        assert_eq!(read.stdout, "host", "{project:?}");
+        home.inside_of(project, &["--profile", "build"], &format!("echo mine > ~/{CACHE}/entry")).ok();
+    }
+    let told = ran(&mut home.kennel(["caches", "--json"])).ok().stdout;
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let mut paths: Vec<&str> = told["projects"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|project| project["path"].as_str().unwrap())
+        .collect();
+    paths.sort();
+    assert_eq!(paths.len(), projects.len(), "{told:#}");
+    let mut projects = projects;
+    projects.sort();
+    for (path, project) in paths.iter().zip(projects) {
+        assert!(path.ends_with(project), "{path:?}");
+    }
+}
+
 #[test]
 fn what_lies_beside_a_cache_stays_hidden() {
     let home = Home::new();

@@ -5,6 +5,7 @@ mod browser;
 mod caches;
 mod created;
 mod hints;
+mod mirrors;
 mod own;
 mod package_managers;
 mod private_home;

@@ -24,6 +24,7 @@ use crate::policy::{
 };
 use crate::profiles::{NoOwnProfiles, OwnProfiles};
 use crate::registries::{NoMirrors, Registry, UserMirrors};
+use crate::secret_variables::is_like;
 use crate::secrets::{SecretMode, SecretRule, TlsPolicy};
 use crate::settings::keys;
 use crate::settings::{Base, NetworkSettings, PathEntry, Settings, SettingsError, Stated};
@@ -73,6 +74,8 @@ pub struct Merged {
     pub profiles: Vec<String>,
     /// Settings of the file found in the working directory that were not applied.
     pub notes: Vec<Note>,
+    /// The lists that started anew, and where.
+    pub only: Vec<Stated<&'static str>>,
     /// Who said that there is no network, if somebody did.
     pub without_network: Option<WithoutNetwork>,
 }
@@ -288,7 +291,7 @@ pub fn merge_with(
     let mut profiles = Vec::new();
     let named = std::mem::take(&mut said.profiles);
     if !named.is_empty() {
-        let (mut profile, names) = profile::profiles(named, &base.in_folder(start), own, &mut said)?;
+        let (mut profile, names) = profile::profiles(named, &base.in_folder(start), own, &said)?;
         profiles = names;
         // A network mode that somebody asks for replaces that of the profile, and the hosts with it.
         if said.network.mode.as_ref().is_some_and(|mode| !mode.value.is_gated()) {
@@ -351,10 +354,11 @@ pub fn merge_with(
     check_swap(&whole)?;
     check_nested(&whole)?;
     let users = check_users(&mut whole)?;
+    let only = std::mem::take(&mut whole.only);
     let mut policy = policy(whole, users, secrets, gateway);
     of_profile.mark(&mut policy.files);
     check(&policy)?;
-    Ok(Merged { policy, profiles, notes, without_network })
+    Ok(Merged { policy, profiles, notes, only, without_network })
 }
 
 /// How many of the first entries of each list of paths a profile says.
@@ -380,10 +384,20 @@ impl OfProfile {
 
 /// Lays what a stronger source says over the rest.
 fn overlay(under: &mut Settings, mut over: Settings) {
-    // Of a variable that one source passes and another takes away, the stronger one is heard.
+    // Of a list that starts anew in the stronger one nothing is left.
+    for list in &over.only {
+        if let Some(key) = keys::find(list.value) {
+            key.kind.store(|store| store.clear(under));
+        }
+    }
+    // Of a variable that one source passes and another takes away or calls a secret, the stronger one is heard.
     let (under_names, over_names) = (&mut under.environment, &over.environment);
     under_names.unset.retain(|name| over_names.pass.iter().all(|pass| pass.value != name.value));
-    under_names.pass.retain(|name| over_names.unset.iter().all(|unset| unset.value != name.value));
+    under_names.pass.retain(|name| {
+        let is_secret = |secret: &Stated<OsString>| is_like(&secret.value, &name.value);
+        over_names.unset.iter().all(|unset| unset.value != name.value)
+            && !over_names.secret_names.iter().any(is_secret)
+    });
     // So too of a path that one source hides or keeps, and another shows or opens.
     let lists = [
         (&mut under.files.deny_read, &over.files.allow_read),
@@ -436,21 +450,25 @@ fn defaults() -> Settings {
 
 /// Without a mode, hosts that are allowed make it an allow list, and so do asking about hosts and secrets that the gate puts in.
 fn settle_network(settings: &mut Settings) -> Result<(), MergeError> {
-    let network = &mut settings.network;
-    if network.mode.is_none() {
-        let asked = network.ask.as_ref().filter(|ask| ask.value).map(|ask| &ask.origin);
-        let host = network.allow.first().map(|rule| &rule.origin);
-        let host = host.or(network.allow_registries.first().map(|registry| &registry.origin));
-        let request = network.http.first().map(|rule| &rule.host.origin);
-        let swapped = settings.secrets.iter().find(|secret| secret.mode == SecretMode::Swap);
-        let wanted = host.or(request).or(asked).or(swapped.map(|secret| &secret.origin));
-        let (value, origin) = match wanted {
-            Some(origin) => (NetworkMode::AllowList, origin.clone()),
+    if settings.network.mode.is_none() {
+        let (value, origin) = match implied_allow_list(settings) {
+            Some(origin) => (NetworkMode::AllowList, origin),
             None => (NetworkMode::None, Origin("default".to_owned())),
         };
-        network.mode = Some(Stated { value, origin });
+        settings.network.mode = Some(Stated { value, origin });
     }
     check_network(settings)
+}
+
+/// What makes an allow list of a mode that nobody names.
+fn implied_allow_list(settings: &Settings) -> Option<Origin> {
+    let network = &settings.network;
+    let host = network.allow.first().map(|rule| &rule.origin);
+    let host = host.or(network.allow_registries.first().map(|registry| &registry.origin));
+    let request = network.http.first().map(|rule| &rule.host.origin);
+    let asked = network.ask.as_ref().filter(|ask| ask.value).map(|ask| &ask.origin);
+    let swapped = settings.secrets.iter().find(|secret| secret.mode == SecretMode::Swap);
+    host.or(request).or(asked).or(swapped.map(|secret| &secret.origin)).cloned()
 }
 
 /// Unsaid, what looks like a secret stays outside a sandbox that can send it somewhere.

@@ -109,6 +109,11 @@ fn is_named_so(more: &[std::ffi::OsString], name: &OsStr) -> bool {
         || more.iter().any(|pattern| matches(pattern.as_encoded_bytes(), name))
 }
 
+/// Whether an entry of `environment.secret_names` means a variable.
+pub(crate) fn is_like(pattern: &OsStr, name: &OsStr) -> bool {
+    matches(pattern.as_encoded_bytes(), name.as_encoded_bytes())
+}
+
 /// Whether a name is like the pattern, in whatever case.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     // The text after the last `*` that was met, and what of the name it was compared with: `*` takes one more byte each time

@@ -52,6 +52,8 @@ pub struct Settings {
     pub file: Option<String>,
     /// The profiles that these settings build on, in order.
     pub profiles: Vec<Stated<String>>,
+    /// The lists, by their full names, of which weaker sources' entries do not count.
+    pub only: Vec<Stated<&'static str>>,
     /// `[files]`
     pub files: FileSettings,
     /// `[network]`

@@ -41,6 +41,8 @@ pub enum Answer {
     Deny,
     /// Nobody said anything in time. It may not, and the next connection asks again.
     NoAnswer,
+    /// Nobody was asked. It may not.
+    NotAsked,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,7 @@ pub(crate) enum AskResult {
     Allowed,
     Denied,
     NoAnswer,
+    NotAsked,
 }
 
 /// The most questions that wait for their turn; the ones beyond are answered with no.
@@ -116,6 +119,7 @@ impl Asker {
                 }
                 Some(Answer::AllowOnce) => {}
                 Some(Answer::Deny) => return AskResult::Denied,
+                Some(Answer::NotAsked) => return AskResult::NotAsked,
                 Some(Answer::NoAnswer) | None => return AskResult::NoAnswer,
             }
         }
@@ -143,7 +147,7 @@ impl Asker {
                 Ok(open)
             }
             None | Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) => {
-                Err(AskResult::NoAnswer)
+                Err(AskResult::NotAsked)
             }
         }
     }

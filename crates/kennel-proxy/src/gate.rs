@@ -386,6 +386,7 @@ impl Gate {
             AskResult::Allowed => Ok(()),
             AskResult::Denied => Err(DenyReason::Refused),
             AskResult::NoAnswer => Err(DenyReason::NoAnswer),
+            AskResult::NotAsked => Err(DenyReason::NotListed),
         }
     }
 

@@ -1,7 +1,7 @@
 //! `kennel enable` and `kennel disable`: a program's name leads to the program in its profile, in this user's shells.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kennel::host::{Finding, State};
 use kennel_policy::nearest::nearest;
@@ -9,6 +9,7 @@ use kennel_policy::printed::{show, show_lines};
 use kennel_policy::profiles::{self, OwnProfiles};
 
 use super::consent::consent;
+use super::noted::Noted;
 use super::policy::{Lazy, user_profiles};
 use super::shims::{self, InPath};
 use super::startup_files::{self, StartupFile};
@@ -66,7 +67,7 @@ fn check(names: &[String], homes: &Lazy, drop_ins: &[&str]) -> Result<(), Failed
 }
 
 /// The folder of the shims, as it can stand in `PATH`.
-fn folder(homes: &Lazy) -> Result<std::path::PathBuf, Failed> {
+fn folder(homes: &Lazy) -> Result<PathBuf, Failed> {
     let folder = shims::folder(homes)
         .ok_or("there is no home folder to keep the shims in\nhelp: set HOME to the path of a folder")?;
     let bytes = folder.as_os_str().as_encoded_bytes();
@@ -75,6 +76,29 @@ fn folder(homes: &Lazy) -> Result<std::path::PathBuf, Failed> {
         return Err(format!("{shown}: a folder in PATH can have no colon and no line end in its name"));
     }
     Ok(folder)
+}
+
+/// The folders that shims are in: the present one, the one without `XDG_CONFIG_HOME`, and those in `PATH`. Since they were written,
+/// the variable may have changed.
+fn folders(homes: &Lazy) -> Result<Vec<PathBuf>, Failed> {
+    let mut folders = vec![folder(homes)?];
+    let home = homes.base(Path::new("/")).home;
+    let in_path = platform::variable("PATH").map(std::env::split_paths).into_iter().flatten();
+    for other in home.map(|home| home.join(".config").join(shims::FOLDER)).into_iter().chain(in_path) {
+        if other.is_absolute()
+            && other.ends_with(shims::FOLDER)
+            && !folders.contains(&other)
+            && !shims::names(&other).is_empty()
+        {
+            folders.push(other);
+        }
+    }
+    Ok(folders)
+}
+
+/// The notes about start-up files that have the line which leads to a folder of shims.
+fn written_from(folder: &Path) -> Noted {
+    Noted::at(folder.with_file_name("startup"))
 }
 
 fn files(homes: &Lazy, all: bool) -> Vec<StartupFile> {
@@ -128,8 +152,12 @@ fn add(names: &[String], yes: bool, drop_ins: &[&str], homes: &Lazy) -> Result<i
         });
         made.map_err(|error| format!("writing {}/{name}: {error}", folder.display()))?;
     }
+    let written = written_from(&folder);
     for (file, found, new) in edits {
-        if let Err(error) = file.write(found.as_ref(), &new) {
+        // Where the line is has to be known when the variables that lead there have changed.
+        let noted =
+            std::path::absolute(&file.path).and_then(|path| written.put(path.as_os_str().as_encoded_bytes()));
+        if let Err(error) = noted.and_then(|()| file.write(found.as_ref(), &new)) {
             by_hand.push((file, error));
         }
     }
@@ -201,8 +229,12 @@ fn not_first(folder: &Path) -> String {
 }
 
 fn remove(names: &[String], homes: &Lazy) -> Result<i32, Failed> {
-    let folder = folder(homes)?;
-    let enabled = shims::names(&folder);
+    let folders = folders(homes)?;
+    let all =
+        || folders.iter().flat_map(|folder| shims::names(folder).into_iter().map(move |name| (folder, name)));
+    let mut enabled: Vec<String> = all().map(|(_, name)| name).collect();
+    enabled.sort();
+    enabled.dedup();
     if let Some(name) = names.iter().find(|name| !enabled.contains(name)) {
         let shown = show(name.as_bytes());
         let list = if enabled.is_empty() {
@@ -212,42 +244,63 @@ fn remove(names: &[String], homes: &Lazy) -> Result<i32, Failed> {
         };
         return Err(format!("{shown} is not enabled; {list}"));
     }
-    let gone: Vec<&String> = enabled.iter().filter(|name| names.is_empty() || names.contains(name)).collect();
-    for name in &gone {
+    for (folder, name) in all().filter(|(_, name)| names.is_empty() || names.contains(name)) {
         let path = folder.join(name);
         std::fs::remove_file(&path).map_err(|error| format!("removing {}: {error}", path.display()))?;
     }
+    enabled.retain(|name| names.is_empty() || names.contains(name));
     let mut text = String::new();
-    if !gone.is_empty() {
-        let gone: Vec<&str> = gone.iter().map(|name| name.as_str()).collect();
-        text.push_str(&format!("Disabled: {}. Shells that are open may need `hash -r`.\n", gone.join(", ")));
+    if !enabled.is_empty() {
+        text.push_str(&format!(
+            "Disabled: {}. Shells that are open may need `hash -r`.\n",
+            enabled.join(", ")
+        ));
     }
     let mut code = 0;
-    if shims::names(&folder).is_empty() {
-        // Only if nothing else is there.
-        let _ =
-            std::fs::remove_dir(&folder).and_then(|()| folder.parent().map_or(Ok(()), std::fs::remove_dir));
-        for file in files(homes, true) {
-            let path = file.path.display();
-            match file.take_out() {
-                Ok(true) => {
-                    text.push_str(&format!("Taken out of {path}: the line that `kennel enable` wrote.\n"));
-                }
-                Ok(false) => {}
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied && gone.is_empty() => {}
-                Err(error) => {
-                    say(&format!(
-                        "kennel disable: {path}: {error}\nhelp: if the line of `kennel enable` is there, remove it yourself"
-                    ));
-                    code = 1;
-                }
-            }
+    if all().next().is_none() {
+        for folder in &folders {
+            code = take_out(folder, files(homes, true), !enabled.is_empty(), &mut text).max(code);
         }
     }
     if text.is_empty() {
         text.push_str("Nothing is enabled.\n");
     }
     Ok(print(&show_lines(&text)).max(code))
+}
+
+/// Takes the line out of start-up files, and of those that are noted to have it.
+fn take_out(folder: &Path, mut files: Vec<StartupFile>, any: bool, text: &mut String) -> i32 {
+    let written = written_from(folder);
+    for (_, path) in written.all() {
+        let path = platform::path_of(path).filter(|path| path.is_absolute());
+        if let Some(path) = path.filter(|path| files.iter().all(|file| file.path != *path)) {
+            files.push(StartupFile::written(path));
+        }
+    }
+    let mut code = 0;
+    for file in files {
+        let path = file.path.display();
+        match file.take_out() {
+            Ok(true) => {
+                text.push_str(&format!("Taken out of {path}: the line that `kennel enable` wrote.\n"));
+            }
+            Ok(false) => {}
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !any => {}
+            Err(error) => {
+                say(&format!(
+                    "kennel disable: {path}: {error}\nhelp: if the line of `kennel enable` is there, remove it yourself"
+                ));
+                code = 1;
+            }
+        }
+    }
+    if code == 0 {
+        written.all().iter().for_each(|(note, _)| drop(std::fs::remove_file(note)));
+    }
+    // Only if nothing else is there.
+    let _ = std::fs::remove_dir(written.folder());
+    let _ = std::fs::remove_dir(folder).and_then(|()| folder.parent().map_or(Ok(()), std::fs::remove_dir));
+    code
 }
 
 /// What `kennel doctor` says about the shims, if there are any.

@@ -1,6 +1,7 @@
 //! What kennel does: one file per command, and here what they share.
 
 mod agents;
+mod answers;
 mod ask;
 mod bypass;
 mod caches;
@@ -9,6 +10,7 @@ mod doctor;
 mod enable;
 mod inner_sandbox;
 mod not_found;
+mod noted;
 mod plan;
 mod policy;
 mod private_home;
@@ -29,6 +31,7 @@ use std::io::Write;
 
 use kennel_policy::printed::{show_json, show_lines};
 
+pub use answers::{answers, remove_answers};
 pub use bypass::{bypass, shim};
 pub use caches::{cache_table, caches, clear_caches};
 pub use doctor::doctor;

@@ -7,7 +7,7 @@ use kennel_policy::printed::show_lines;
 use serde_json::json;
 
 use super::summary::summary;
-use super::{FAILED, json_text, policy, print, say, secrets, variables};
+use super::{FAILED, answers, json_text, policy, print, say, secrets, variables};
 use crate::flags::RunArgs;
 use crate::flags::advice::{noted, told};
 
@@ -21,9 +21,9 @@ pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
         let mut job = Job::bare(policy.clone(), args.command.clone());
         (job.environment, job.cwd) = (variables(), cwd.clone());
         // Also where the steps are not shown: what `run` would refuse is refused here.
-        Ok((job.plan()?, policy, cwd))
+        Ok((job.plan()?, policy, cwd, merged.only))
     });
-    let (steps, policy, cwd) = match planned {
+    let (steps, policy, cwd, only) = match planned {
         Ok(planned) => planned,
         Err(error) => {
             say(&format!("kennel: {}", told(&*error)));
@@ -38,8 +38,11 @@ pub fn plan(args: &RunArgs, as_json: bool) -> i32 {
     if args.steps {
         return print(&numbered(&steps));
     }
-    let base = policy::Lazy::default().base(&cwd);
-    let text = summary(&policy, &base, &secrets::kept_outside(&policy));
+    let homes = policy::Lazy::default();
+    let base = homes.base(&cwd);
+    let folder = policy.process.workdir.as_ref().unwrap_or(&cwd);
+    let answers = if args.no_settings { Vec::new() } else { answers::in_force(&policy, folder, &homes) };
+    let text = summary(&policy, &base, &secrets::kept_outside(&policy), &answers, &only);
     print(&show_lines(&format!(
         "{text}{:13}kennel plan --steps shows the {} steps, each with its rule\n",
         "",

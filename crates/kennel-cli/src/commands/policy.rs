@@ -10,13 +10,17 @@ use kennel::mirrors::HomeMirrors;
 use kennel::profiles::{UserProfiles, config_folder};
 use kennel::settings_file;
 use kennel_policy::merge::{Merged, Sources, merge, merge_with};
-use kennel_policy::policy::EnvironmentPolicy;
+use kennel_policy::pattern::PathPattern;
+use kennel_policy::policy::{EnvironmentPolicy, FilePolicy, Missing, Origin, PathRule, SearchScope};
 use kennel_policy::registries::UserMirrors;
 use kennel_policy::settings::{Base, Format, Provenance, Settings, parse};
 
 use super::{project, trust};
 use crate::flags::RunArgs;
 use crate::platform::{MARK, is_same_file, variable};
+
+/// Why a settings file that was found stays as it is.
+const FOUND: &str = "settings of this project";
 
 /// Why there is no policy.
 type NoPolicy = Box<dyn std::error::Error>;
@@ -30,6 +34,7 @@ pub fn policy(args: &RunArgs) -> Result<(Merged, PathBuf), NoPolicy> {
     // A profile speaks of it.
     let base = if !flags.profiles.is_empty() { homes.base(&cwd) } else { Base::new(&cwd, None) };
     let mut sources = Sources::flags(base, flags);
+    let mut places = Vec::new();
     for path in &args.settings_files {
         let settings = read(path, &cwd, &homes)?;
         let settings =
@@ -46,6 +51,7 @@ pub fn policy(args: &RunArgs) -> Result<(Merged, PathBuf), NoPolicy> {
         let settings = |list: Vec<_>| {
             list.into_iter().map(|file| trust::settings(file, &homes)).collect::<Result<Vec<_>, _>>()
         };
+        places = found.iter().map(|file| file.place.clone()).collect();
         // Weaker than what is named now.
         sources.files.splice(0..0, settings(trusted)?);
         sources.project = settings(others)?;
@@ -61,7 +67,32 @@ pub fn policy(args: &RunArgs) -> Result<(Merged, PathBuf), NoPolicy> {
     };
     let mut merged = merged?;
     mark(&mut merged.policy.environment);
+    keep(&mut merged.policy.files, &places);
     Ok((merged, cwd))
+}
+
+/// Keeps the settings files that were found as they are: what one of them closes, the next run has to find closed.
+fn keep(files: &mut FilePolicy, places: &[PathBuf]) {
+    // Windows has no such rule.
+    if cfg!(windows) || (files.allow_write.is_empty() && files.mounts.is_empty()) {
+        return;
+    }
+    for place in places {
+        let pattern = PathPattern::literal(place);
+        // Who names it to be written knows what it is.
+        if files.allow_write.iter().all(|rule| rule.pattern != pattern) {
+            files.deny_write.push(PathRule {
+                pattern,
+                missing: Missing::Skip,
+                follow_link: true,
+                lenient: false,
+                without_exceptions: false,
+                of_profile: false,
+                look: SearchScope::Everywhere,
+                origin: Origin(FOUND.to_owned()),
+            });
+        }
+    }
 }
 
 /// Marks the inside, for prompts and for shims. Whoever sets the variable, or takes it away, knows why.

@@ -74,6 +74,17 @@ pub fn find(folder: &Path, cwd: &Path, is_named: impl Fn(&Path) -> bool) -> Resu
     Ok(list)
 }
 
+/// The settings files that a command in `folder` would find and that are not there.
+pub fn absent(folder: &Path) -> Vec<PathBuf> {
+    let paths = folders(folder).into_iter().flat_map(|folder| NAMES.map(|name| folder.join(name)));
+    paths.filter(|path| path.symlink_metadata().is_err()).collect()
+}
+
+/// The workspace that a folder belongs to, without links: the outermost repository around it, or the folder alone.
+pub fn workspace(folder: &Path) -> Option<PathBuf> {
+    folders(folder).last()?.canonicalize().ok()
+}
+
 /// The folder, and those above it up to the root of the outermost repository, if there is one: a sandbox can make a repository in
 /// another.
 fn folders(folder: &Path) -> Vec<PathBuf> {

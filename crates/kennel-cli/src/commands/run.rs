@@ -1,8 +1,8 @@
 //! `kennel run`: a command in a sandbox, on this terminal.
 
 use std::ffi::OsStr;
-use std::io;
-use std::sync::Arc;
+use std::io::{self, IsTerminal};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kennel::held::HeldFile;
 use kennel::job::{Hooks, Job, UsageSink};
@@ -11,10 +11,12 @@ use kennel::{ControlLines, Published, SandboxError, terminal};
 use kennel_policy::domain::{HOST_ALIAS, HostPattern};
 use kennel_policy::merge::WithoutNetwork;
 use kennel_policy::policy::{Limits, NetworkMode, NetworkPolicy, Policy};
+use kennel_policy::printed::show;
 
+use super::answers::Answers;
 use super::{
-    FAILED, agents, ask, inner_sandbox, not_found, plan, policy, private_home, report, say, say_lines,
-    secrets, stats, variables,
+    FAILED, agents, ask, inner_sandbox, not_found, plan, policy, private_home, project, report, say,
+    say_lines, secrets, stats, variables,
 };
 use crate::flags::advice::{in_flags, noted, told};
 use crate::flags::{RunArgs, Stats};
@@ -62,11 +64,22 @@ pub fn run(args: &RunArgs) -> i32 {
     }
     let (ask, questions) = match asking.then(terminal::questions).transpose() {
         Ok(None) => (None, None),
-        Ok(Some((asker, questions))) => (Some(ask::on_terminal(asker, network.ask_timeout)), Some(questions)),
+        Ok(Some((asker, questions))) => {
+            let folder = merged.policy.process.workdir.as_ref().unwrap_or(&cwd);
+            let homes = policy::Lazy::default();
+            let answers = if args.no_settings { None } else { Answers::of(folder, &homes) };
+            (Some(ask::on_terminal(asker, network.ask_timeout, answers)), Some(questions))
+        }
         Err(error) => return fail(&format!("preparing to ask on the terminal: {error}")),
+    };
+    let (ask, asked) = ask.unzip();
+    let absent = match args.no_settings || merged.policy.files.allow_write.is_empty() {
+        true => Vec::new(),
+        false => project::absent(merged.policy.process.workdir.as_ref().unwrap_or(&cwd)),
     };
     let row = (args.stats == Some(Stats::Live)).then(stats::LiveRow::new).flatten();
     let policy = Arc::new(merged.policy);
+    let heard = (!args.quiet && io::stderr().is_terminal()).then(|| Arc::new(Mutex::new(Vec::new())));
     let folder = cwd.clone();
     let mut job = Job::bare(policy.clone(), command);
     (job.environment, job.cwd) = (variables(), cwd);
@@ -78,11 +91,28 @@ pub fn run(args: &RunArgs) -> i32 {
         control,
         ask,
         published: Some(tell_published),
+        listening: heard.clone().map(|heard| {
+            Box::new(move |port| heard.lock().unwrap_or_else(PoisonError::into_inner).push(port)) as _
+        }),
         warn: Some(tell_warning),
         advice: BY_FLAG,
     };
     job.clone_this_process(platform::inherited());
     let result = job.run();
+    for made in absent.iter().filter(|path| path.symlink_metadata().is_ok()) {
+        let made = show(made.as_os_str().as_encoded_bytes());
+        say(&format!(
+            "kennel: {made} came into being during the run; the next one finds it, and it may only tighten"
+        ));
+    }
+    for port in heard.iter().flat_map(|heard| heard.lock().unwrap_or_else(PoisonError::into_inner).clone()) {
+        say(&format!(
+            "kennel: note: something inside listened on port {port}, which nothing outside can reach; to publish it: --publish {port}"
+        ));
+    }
+    if let Some(asked) = asked.filter(|_| !args.quiet) {
+        asked.tell();
+    }
     let code = match &result {
         Ok(outcome) => {
             if !args.quiet {

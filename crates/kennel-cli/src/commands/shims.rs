@@ -17,7 +17,7 @@ use super::policy::Lazy;
 use crate::platform::{self, variable};
 
 /// The folder, below that for configurations.
-const FOLDER: &str = "kennel/shims";
+pub const FOLDER: &str = "kennel/shims";
 /// What each of them begins with.
 const MARK: &str = "#!/bin/sh\n# kennel shim: ";
 

@@ -62,6 +62,11 @@ pub fn of_user(home: &Path, all: bool) -> Vec<StartupFile> {
 }
 
 impl StartupFile {
+    /// The one that was written at a path, for the line to be taken out.
+    pub fn written(path: PathBuf) -> StartupFile {
+        StartupFile { path, of_login: false, syntax: Syntax::Posix }
+    }
+
     /// The line, without its end.
     pub fn line(&self, folder: &Path) -> Vec<u8> {
         let word = match self.syntax {

@@ -3,12 +3,12 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use kennel_policy::domain::HostRule;
+use kennel_policy::domain::{HostPattern, HostRule};
 use kennel_policy::policy::{
     EnvironmentBase, FilePolicy, GitLevel, HomeMode, Limits, MountAccess, NetworkMode, Origin, PathRule,
     Policy, ReadModel, SecretVariables, TmpMode, UnixSockets,
 };
-use kennel_policy::settings::Base;
+use kennel_policy::settings::{Base, Stated};
 
 use super::stats::bytes;
 
@@ -18,8 +18,15 @@ const MAX_SHOWN: usize = 6;
 const COLUMN: usize = 13;
 
 /// What a policy means. `base` says what is called `~` and where the command starts, `withheld` are the names of variables that stay
-/// outside.
-pub fn summary<'p>(policy: &'p Policy, base: &Base, withheld: &[String]) -> String {
+/// outside, `answers` are those to questions that would be put, and `only`
+/// the lists that started anew.
+pub fn summary<'p>(
+    policy: &'p Policy,
+    base: &Base,
+    withheld: &[String],
+    answers: &[(String, Origin)],
+    only: &[Stated<&'static str>],
+) -> String {
     let (files, home) = (&policy.files, base.home.as_deref());
     let shown = |path: &Path| match home.and_then(|home| path.strip_prefix(home).ok()) {
         Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
@@ -44,6 +51,9 @@ pub fn summary<'p>(policy: &'p Policy, base: &Base, withheld: &[String]) -> Stri
     let mut text = String::new();
     let mut line = |name: &str, what: String| text.push_str(&format!("{name:COLUMN$}{what}\n"));
 
+    if let Some(only) = list(only.iter().map(|list| (list.value.to_owned(), &list.origin))) {
+        line("anew", format!("{only}: nothing of weaker sources and profiles in it"));
+    }
     line("starts in", shown(policy.process.workdir.as_deref().unwrap_or(&base.folder)));
     let mounted = files.mounts.iter().filter(|mount| mount.access == MountAccess::ReadWrite);
     let mounted =
@@ -75,7 +85,7 @@ pub fn summary<'p>(policy: &'p Policy, base: &Base, withheld: &[String]) -> Stri
     if let Some(hidden) = list(paths(&files.deny_read)) {
         line("hidden", hidden);
     }
-    line("network", network(policy));
+    line("network", network(policy, answers));
     if let Some(secrets) = secrets(policy) {
         line("secrets", secrets);
     }
@@ -151,7 +161,7 @@ fn kept(files: &FilePolicy) -> Option<String> {
     joined([git, files.kept_names.as_ref().map(|_| "names that shells, editors and agents obey".to_owned())])
 }
 
-fn network(policy: &Policy) -> String {
+fn network(policy: &Policy, answers: &[(String, Origin)]) -> String {
     let network = &policy.network;
     let host = |rule: &HostRule| rule.to_string();
     let mode = match network.mode {
@@ -161,17 +171,23 @@ fn network(policy: &Policy) -> String {
             let public = (network.mode == NetworkMode::Public).then(|| "every public address".to_owned());
             let hosts = network.allow.iter().map(|rule| (host(rule), &rule.origin));
             let requests = network.http.iter().map(|rule| (rule.to_string(), &rule.host.origin));
+            let answered = answers.iter().map(|(what, origin)| (what.clone(), origin));
             let ask = network.ask.then(|| "other hosts after a question".to_owned());
-            joined([public, list(hosts.chain(requests)), ask])
+            joined([public, list(hosts.chain(requests).chain(answered)), ask])
                 .unwrap_or_else(|| "no host is allowed".to_owned())
         }
     };
-    let denied = network
-        .mode
-        .is_gated()
-        .then(|| list(network.deny.iter().map(|rule| (host(rule), &rule.origin))))
-        .flatten()
-        .map(|list| format!("never {list}"));
+    // An address that a name leads to can be reached by who knows it, where all addresses can.
+    let is_name = |rule: &&HostRule| match rule.host {
+        HostPattern::Ip(_) | HostPattern::Net(..) | HostPattern::Any => false,
+        _ => network.mode == NetworkMode::Public,
+    };
+    let denied = |names: bool| {
+        let rules = network.deny.iter().filter(|rule| network.mode.is_gated() && is_name(rule) == names);
+        list(rules.map(|rule| (host(rule), &rule.origin)))
+    };
+    let by_name = denied(true).map(|list| format!("never by the name {list}"));
+    let denied = denied(false).map(|list| format!("never {list}"));
     let ports: Vec<String> = network.publish.iter().map(ToString::to_string).collect();
     let ports = (!ports.is_empty()).then(|| format!("published ports {}", names(&ports)));
     let sockets = match network.unix_sockets {
@@ -185,7 +201,7 @@ fn network(policy: &Policy) -> String {
         (format!("{limit} {way}"), &limit.origin)
     }));
     let budget = budget.map(|list| format!("at most {list}"));
-    joined([Some(mode), denied, ports, sockets, budget]).unwrap_or_default()
+    joined([Some(mode), denied, by_name, ports, sockets, budget]).unwrap_or_default()
 }
 
 fn secrets(policy: &Policy) -> Option<String> {

@@ -1,27 +1,24 @@
 //! `kennel trust`: a settings file that was found is applied as if it had been named, for as long as nothing in it changes.
 //!
-//! What is trusted is a path with what was in the file when a person was shown it. Both are noted as they are, in a file in the user's
-//! configuration folder, and compared byte by byte. No sandbox can write that folder.
+//! What is trusted is a path with what was in the file when a person was shown it. Both are noted as they are, and compared byte by byte.
 
 use std::path::{Path, PathBuf};
 
-use kennel::profiles::config_folder;
 use kennel_policy::merge::{Sources, merge_with};
 use kennel_policy::policy::Origin;
 use kennel_policy::printed::{show, show_lines};
 use kennel_policy::settings::{Format, Provenance, Settings, Stated, parse};
 
 use super::consent::consent;
+use super::noted::Noted;
 use super::policy::{Lazy, user_mirrors, user_profiles};
 use super::project::{self, ProjectFile};
 use super::{FAILED, print, say};
 use crate::flags::Trust;
-use crate::platform::{self, variable};
+use crate::platform;
 
-/// The folder, below that for configurations.
-const FOLDER: &str = "kennel/trusted";
-/// As many entries are looked at.
-const MAX_ENTRIES: usize = 10_000;
+/// The folder of the notes.
+const FOLDER: &str = "trusted";
 
 type Failed = String;
 
@@ -42,8 +39,7 @@ pub fn trust(what: Trust, path: Option<&Path>) -> i32 {
 
 /// Whether somebody trusts this file with this text.
 pub fn is_trusted(file: &ProjectFile, homes: &Lazy) -> bool {
-    let noted = folder(homes).and_then(|folder| kennel::settings_file::bytes(&folder.join(name(file))).ok());
-    noted.flatten().is_some_and(|noted| noted == note(file))
+    noted(homes).is_some_and(|noted| noted.holds(&note(file)))
 }
 
 /// The settings in a file that was found.
@@ -63,32 +59,24 @@ pub fn settings(
     )
 }
 
-fn folder(homes: &Lazy) -> Option<PathBuf> {
-    Some(config_folder(variable, || homes.homes().clone())?.join(FOLDER))
+fn noted(homes: &Lazy) -> Option<Noted> {
+    Noted::in_folder(FOLDER, homes)
 }
 
-/// What an entry holds.
+/// What a note holds.
 fn note(file: &ProjectFile) -> Vec<u8> {
     [file.place.as_os_str().as_encoded_bytes(), b"\0", &file.text].concat()
 }
 
-/// A name for an entry, by which it is found soon (FNV-1a). Of two files that share one, the later is trusted.
-fn name(file: &ProjectFile) -> String {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-    format!("{:016x}", note(file).iter().fold(0xcbf2_9ce4_8422_2325, step))
-}
-
-/// What is trusted: the entries, each with the file that it is about.
+/// What is trusted: the notes' files, each with the file that it is about.
 fn entries(homes: &Lazy) -> Vec<(PathBuf, PathBuf)> {
-    let Some(folder) = folder(homes) else { return Vec::new() };
-    let files =
-        std::fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES).map(|entry| entry.path());
-    let about = |file: &PathBuf| {
-        let mut noted = kennel::settings_file::bytes(file).ok()??;
-        noted.truncate(noted.iter().position(|byte| *byte == 0)?);
-        platform::path_of(noted)
+    let about = |mut note: Vec<u8>| {
+        note.truncate(note.iter().position(|byte| *byte == 0)?);
+        platform::path_of(note)
     };
-    let mut list: Vec<_> = files.filter_map(|file| about(&file).map(|path| (file, path))).collect();
+    let notes = noted(homes).map(|noted| noted.all()).unwrap_or_default();
+    let mut list: Vec<_> =
+        notes.into_iter().filter_map(|(file, note)| about(note).map(|path| (file, path))).collect();
     list.sort_by(|one, other| one.1.cmp(&other.1));
     list
 }
@@ -111,7 +99,7 @@ fn give(path: &Path, yes: bool, homes: &Lazy) -> Result<i32, Failed> {
         return Err("there is no kennel.toml and no kennel.json here, nor above up to the repository's root"
             .to_owned());
     }
-    let store = folder(homes)
+    let store = noted(homes)
         .ok_or("there is no home folder to note it in\nhelp: set HOME to the path of a folder")?;
     for file in files {
         let shown = show(file.place.as_os_str().as_encoded_bytes());
@@ -137,10 +125,9 @@ fn give(path: &Path, yes: bool, homes: &Lazy) -> Result<i32, Failed> {
         if !consent("Trust it, as it is?", yes)? {
             return Err(format!("{shown} is not trusted"));
         }
-        let said = |error: std::io::Error| format!("writing below {}: {error}", store.display());
-        std::fs::create_dir_all(&store).map_err(said)?;
         forget(&file.place, homes)?;
-        platform::write_whole(&store.join(name(&file)), &note(&file), None, 0o600).map_err(said)?;
+        let said = |error: std::io::Error| format!("writing below {}: {error}", store.folder().display());
+        store.put(&note(&file)).map_err(said)?;
         print(&show_lines(&format!("{shown} is trusted, until something in it changes.\n")));
     }
     Ok(0)

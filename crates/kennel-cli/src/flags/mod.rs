@@ -88,6 +88,18 @@ pub enum Invocation {
         /// Whether to clear those of all projects.
         all: bool,
     },
+    /// `kennel answers`
+    Answers {
+        /// Whether to print JSON.
+        json: bool,
+    },
+    /// `kennel answers remove`
+    RemoveAnswers {
+        /// Hosts, with or without a port.
+        hosts: Vec<OsString>,
+        /// Whether to remove all.
+        all: bool,
+    },
     /// `kennel secrets`
     Secrets {
         /// Whether to print JSON.

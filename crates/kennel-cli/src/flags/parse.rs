@@ -141,6 +141,28 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Us
                 Some(_) => Ok(Invocation::ClearCaches { project, all: typed.all }),
             }
         }
+        "answers" => {
+            let mut operands = typed.operands(&mut words, usize::MAX)?.into_iter();
+            let remove = operands.next();
+            let hosts: Vec<_> = operands.collect();
+            Ok(match remove {
+                _ if typed.help => Invocation::Help(Some(command)),
+                None if typed.all => {
+                    return Err(typed.error("--all goes with remove; write kennel answers remove --all"));
+                }
+                None => Invocation::Answers { json: typed.json },
+                Some(word) if word != "remove" => {
+                    let message =
+                        format!("unexpected argument `{}`; write remove to remove answers", show(&word));
+                    return Err(typed.error(message));
+                }
+                Some(_) if typed.json => return Err(typed.error("remove prints no JSON; leave out --json")),
+                Some(_) if typed.all != hosts.is_empty() => {
+                    return Err(typed.error("write which answers to remove: HOST, HOST:PORT or --all"));
+                }
+                Some(_) => Invocation::RemoveAnswers { hosts, all: typed.all },
+            })
+        }
         "enable" | "disable" => {
             let names = typed.operands(&mut words, usize::MAX)?;
             let names = names.iter().map(|name| show(name)).collect();

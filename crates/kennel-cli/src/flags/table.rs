@@ -3,7 +3,7 @@
 use super::Trust;
 use kennel_policy::profiles;
 use kennel_policy::registries;
-use kennel_policy::settings::keys::{self, Key, Kind};
+use kennel_policy::settings::keys::{self, Key, Kind, lists};
 
 /// One command of kennel.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub enum Scope {
     Json,
     /// What is about layers of caches.
     Caches,
+    /// `--all`
+    All,
     /// `--yes`
     Yes,
     /// What `trust` does.
@@ -176,6 +178,7 @@ impl Flag {
                 Kind::Choice(choices) => Offer::Words(choices.words()),
                 Kind::Profiles(_) => Offer::Words(profiles::NAMES.to_vec()),
                 Kind::Registries(_) => Offer::Words(registries::words().collect()),
+                Kind::Lists(_) => Offer::Words(lists().to_vec()),
                 Kind::Paths(..) | Kind::Mounts(_) | Kind::Files(_) | Kind::File(_) => Offer::Files,
                 Kind::Folder(_) => Offer::Folders,
                 Kind::Names(_) | Kind::Secrets(_) => Offer::Variables,
@@ -261,6 +264,15 @@ pub static COMMANDS: &[Command] = &[
         takes: &[Scope::Trust, Scope::Yes],
     },
     Command {
+        name: "answers",
+        usage: "[--json] [remove [HOST[:PORT]…] [--all]]",
+        help: "List what you answered for good when asked, or remove it",
+        doc: "Lists the answers `here` and `always` to questions of --ask, each with the workspace that it is for: the repository \
+              around the folder that the command started in, or that folder. `remove` removes those about HOST. They are noted in kennel/answers below \
+              $XDG_CONFIG_HOME or ~/.config, which no sandbox can write.",
+        takes: &[Scope::Json, Scope::All],
+    },
+    Command {
         name: "srt",
         usage: "[-d] [-s FILE] [-c TEXT] [--control-fd N] [--] COMMAND [ARGUMENT]…",
         help: "Act like srt: accept its command line and its settings",
@@ -308,7 +320,7 @@ pub static COMMANDS: &[Command] = &[
         doc: "Lists the layers that sandboxes with --caches keep for each project, by size. `clear` removes those of the project \
               around PROJECT, a path, or around the working directory. Layers that no run used for 30 days go away by \
               themselves. A layer that a run holds is left.",
-        takes: &[Scope::Json, Scope::Caches],
+        takes: &[Scope::Json, Scope::Caches, Scope::All],
     },
     Command {
         name: "secrets",
@@ -650,8 +662,9 @@ pub static FLAGS: &[Flag] = &[
         section: "Network",
         common: true,
         help: "Ask on the terminal about hosts that no rule covers",
-        doc: "A host is refused if nobody answers within a minute, or if there is no terminal. Implies --net \
-              allow-list.",
+        doc: "yes holds for this run, once for one connection, here for all runs in this workspace, always for all runs; \
+              `kennel answers` lists the last two. A host is refused if nobody answers within a minute, or if there is no \
+              terminal. Implies --net allow-list.",
         ..RUN
     },
     Flag {
@@ -1129,6 +1142,18 @@ pub static FLAGS: &[Flag] = &[
         ..RUN
     },
     Flag {
+        name: "only",
+        value: Some("LIST"),
+        effect: says("only"),
+        section: "Settings",
+        repeatable: true,
+        help: "Start a list such as files.allow_write anew: only what flags say in it holds",
+        doc: "What profiles and settings files say in this list does not count. LIST is its name in a settings file; \
+              several are separated by commas. Other lists and choices stay as they are: --profile agent --only \
+              files.allow_write --allow-write src lets an agent write src and nothing else of the project.",
+        ..RUN
+    },
+    Flag {
         name: "settings",
         short: Some('s'),
         value: Some("FILE"),
@@ -1218,9 +1243,9 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "all",
         effect: Effect::All,
-        scope: Scope::Caches,
+        scope: Scope::All,
         section: "Output",
-        help: "With clear: remove the layers of all projects",
+        help: "With clear or remove: remove all of them",
         ..RUN
     },
     Flag {

@@ -69,14 +69,14 @@ fn every_flag_has_its_effect() {
                     --gateway-log-contents --memory 1 --swap 0 --cpus 1.5 \
                     --timeout 1m --cpu-time 2 --pids 3 --open-files 4 --file-size 5 --max-output 6 --tmp-size 7 \
                     --env K=V --pass-env N --unset-env U --clear-env --env-secrets withhold --secret-name X_* --workdir w --user root --users root,builder:500 --run-as builder --hostname h \
-                    --seccomp strict --nested --keep-fd 5 --profile judge -s one --settings two --no-settings --best-effort \
+                    --seccomp strict --nested --keep-fd 5 --profile judge --only files.tmpfs -s one --settings two --no-settings --best-effort \
                     --report r.json --control-fd 8 --stats=live --quiet --verbose -- cmd",
     );
     let settings = args.settings(&base()).unwrap();
     for (name, key) in keys::all() {
-        let mut said = settings.clone();
-        let is_said = key.kind.store(|store| store.is_stated(&mut said));
-        assert!(is_said, "no flag says {name}");
+        let (mut said, mut over) = (Settings::default(), settings.clone());
+        key.kind.store(|store| store.overlay(&mut said, &mut over));
+        assert!(said != Settings::default(), "no flag says {name}");
     }
     assert_eq!(settings.gateway.providers.len(), 2);
     let limits: Vec<String> =
@@ -231,7 +231,7 @@ fn the_table_is_sound() {
         // A list grows with each flag, and nothing else does.
         if let Effect::Says(setting) | Effect::SaysPart(setting, _) = flag.effect {
             use keys::Kind::{
-                Files, Gpus, Hosts, HostsAndRequests, Mounts, Names, Paths, Ports, Prices, Profiles,
+                Files, Gpus, Hosts, HostsAndRequests, Lists, Mounts, Names, Paths, Ports, Prices, Profiles,
                 Providers, Registries, Secrets, Tmpfs, Traffic, Variables,
             };
             let kind = &setting.key.kind;
@@ -247,6 +247,7 @@ fn the_table_is_sound() {
                     | Providers(_)
                     | Prices(_)
                     | Profiles(_)
+                    | Lists(_)
                     | Mounts(_)
                     | Tmpfs(_)
                     | Names(_)
@@ -272,8 +273,8 @@ fn a_rule_about_requests_is_one_argument() {
 fn words_that_a_flag_shows_are_those_it_takes() {
     for flag in FLAGS {
         let (Some(value), table::Offer::Words(mut words)) = (flag.value, flag.offer()) else { continue };
-        // A command of its own lists them.
-        if flag.name == "allow-registry" {
+        // A command of its own lists them, or the page of all settings.
+        if ["allow-registry", "only"].contains(&flag.name) {
             continue;
         }
         words.sort_unstable();

@@ -28,6 +28,8 @@ pub fn main(words: Vec<OsString>) -> i32 {
             None => commands::shim(&name, words),
         },
         Ok(Invocation::Trust { what, path }) => commands::trust(what, path.as_deref()),
+        Ok(Invocation::Answers { json }) => commands::answers(json),
+        Ok(Invocation::RemoveAnswers { hosts, all }) => commands::remove_answers(&hosts, all),
         Ok(Invocation::Secrets { json }) => commands::secrets(json),
         Ok(Invocation::Profiles { name: None, json }) => commands::profiles(json),
         Ok(Invocation::Profiles { name: Some(name), .. }) => commands::profile(&name),

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::FromRawFd;
 
-pub use super::other::{arguments, environment, inherited, is_same_file, may_gain_privileges, write_error};
+pub use super::other::{arguments, environment, has_kennels_proc, inherited, is_same_file, write_error};
 
 /// Takes over a descriptor that the caller left open to be read, under a number that was typed.
 ///

@@ -37,9 +37,10 @@ pub fn variable(name: &str) -> Option<&'static OsStr> {
     environment().find(|(own, _)| *own == name).map(|(_, value)| value)
 }
 
-/// Whether this program runs in a sandbox of kennel's: the variable says so, and where the kernel can say it too, it must.
+/// Whether this program runs in a sandbox of kennel's: the variable says so, which anybody can set, and where the kernel can say it
+/// too, it must.
 pub fn is_inside() -> bool {
-    variable(MARK).is_some_and(|value| !value.is_empty()) && !may_gain_privileges()
+    variable(MARK).is_some_and(|value| !value.is_empty()) && has_kennels_proc()
 }
 
 /// The variable that is set in every sandbox of `kennel run`.

@@ -58,9 +58,9 @@ pub fn terminal_size() -> (u16, u16) {
 #[cfg(not(target_os = "macos"))]
 pub fn die_of_terminal_signal(_: i32) {}
 
-/// Whether programs that this one executes can gain privileges: nothing here says so.
-pub fn may_gain_privileges() -> bool {
-    false
+/// Whether the process file system is one that kennel made for a sandbox: there is none here that could tell.
+pub fn has_kennels_proc() -> bool {
+    true
 }
 
 /// Has a program take the place of this one, or waits for it where nothing can.

@@ -24,6 +24,8 @@ impl<'a> Setup<'a> {
     pub(super) fn proc(&mut self, fields: &mut Reader) -> Result<()> {
         let target = fields.string()?;
         let proc = sys::fsopen(c"proc")?;
+        // What mountinfo calls it by: a program inside knows from this where it is, and nothing outside can see such a one.
+        sys::fsconfig_string(&proc, c"source", c"kennel")?;
         let tree = sys::fsmount(&proc, SAFE | mount::ATTR_NOEXEC)?;
         self.attach(&tree, target)?;
         self.proc = Some(tree);

@@ -26,6 +26,7 @@ use crate::launch::LaunchError;
 use crate::network::{NetworkPlan, TaggedSockets};
 use crate::plan::PlanError;
 use crate::resolve::ResolveError;
+use crate::supervise::listening::Told;
 use crate::supervise::terminal::Questions;
 use crate::supervise::ticker::Ticker;
 use crate::supervise::{StartError, Supervisor};
@@ -117,6 +118,8 @@ pub struct Watch {
     pub ticker: Option<Ticker>,
     /// What the user is asked meanwhile, on the terminal.
     pub questions: Option<Questions>,
+    /// Who is told which ports something inside listens on.
+    pub listening: Option<Told>,
     /// Who is shown the plan that is being performed, and what is guarded.
     pub show: Option<Box<Show>>,
 }

@@ -7,6 +7,7 @@ use kennel_policy::policy::Policy;
 
 use super::{Error, Started, Watch, system};
 use crate::signals::{Signals, WritesFailQuietly};
+use crate::supervise::listening::Listening;
 use crate::supervise::standard::{Standard, StreamRules};
 use crate::supervise::streams::Streams;
 use crate::supervise::{Running, Supervisor, WaitOptions};
@@ -74,6 +75,7 @@ impl Arranged {
     ) -> Started {
         let Arranged { attached, captured, standard, .. } = self;
         let terminal = if attached { None } else { running.take_terminal() };
+        let pid = running.init_pid();
         let carries = standard.carried.is_some() || standard.terminal.is_some();
         let options = WaitOptions {
             quietly: (attached && carries).then(WritesFailQuietly::new),
@@ -82,6 +84,7 @@ impl Arranged {
             streams: captured,
             questions: watch.questions,
             ticker: watch.ticker,
+            listening: watch.listening.map(|told| Listening::new(told, pid)),
             ..options
         };
         Started { supervisor: Supervisor::new(running, options), not_enforced, terminal }

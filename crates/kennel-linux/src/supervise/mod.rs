@@ -10,6 +10,7 @@ mod end;
 mod guard_state;
 pub mod idle;
 mod job;
+pub mod listening;
 pub mod meter;
 mod owners;
 mod readiness;

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use super::carry::Carried;
 use super::idle::Idle;
+use super::listening::Listening;
 use super::readiness::{Interest, Readiness};
 use super::streams::Streams;
 use super::terminal::{Questions, Terminal};
@@ -43,6 +44,8 @@ pub struct WaitOptions {
     pub serves: bool,
     /// Who is told what is used meanwhile.
     pub ticker: Option<Ticker>,
+    /// Who is told which ports something inside listens on.
+    pub listening: Option<Listening>,
     /// Ready to read when everything inside is to be ended.
     pub end: Option<OwnedFd>,
     /// Whether this process inherits what an init without a PID namespace leaves.
@@ -255,6 +258,9 @@ impl Supervisor {
         if let Some(ticker) = options.ticker.as_mut().filter(|_| !running.job.is_asking()) {
             ticker.tick(|| running.meter.usage().unwrap_or_default());
         }
+        if let Some(listening) = &mut options.listening {
+            listening.look(running.init_pid());
+        }
         if ready.pressed && running.pressure.as_ref().is_some_and(|pressure| pressure.relieve().is_err()) {
             running.pressure = None;
         }
@@ -350,6 +356,7 @@ impl Supervisor {
             of_questions,
             of_terminal,
             of_ticker,
+            options.listening.as_ref().and_then(Listening::next),
             options.idle.as_ref().map(Idle::next),
         ];
         Interests { fds, from, next: times.into_iter().flatten().min() }

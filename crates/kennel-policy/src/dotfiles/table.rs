@@ -24,6 +24,9 @@ const fn written(name: &'static str, by: &'static str) -> Obeyed {
 
 /// All of them, by what obeys them.
 pub const TABLE: &[Obeyed] = &[
+    // kennel: a settings file that is merely found closes more, and what is trusted opens more.
+    tried("kennel.toml", "kennel"),
+    tried("kennel.json", "kennel"),
     // Shells, where the folder is somebody's home; debuggers and editors there.
     kept(".bash_aliases", "bash"),
     tried(".bash_login", "bash"),

@@ -3,20 +3,25 @@
 //! Several add up: what each of them lists holds, and what they say differently is a contradiction, unless one builds on the other or a
 //! stronger source decides.
 
+use std::ffi::OsString;
+
 use crate::nearest::nearest;
-use crate::policy::Origin;
+use crate::policy::{NetworkMode, Origin, Precedence, SecretVariables};
 use crate::profiles::{self, OwnProfile, OwnProfiles};
+use crate::secret_variables::is_like;
 use crate::settings::{Base, Format, PathEntry, Provenance, Settings, Stated, keys, parse};
 
 use super::{MergeError, overlay};
 
-/// One profile, without what it builds on.
+/// One profile.
 struct Layer {
     name: String,
     is_own: bool,
-    /// `None` while what it builds on is looked for.
+    /// `None` while what it builds on is looked for; in the end laid over all that.
     settings: Option<Settings>,
-    /// All that it builds on, by their places.
+    /// What it names to build on, by their places.
+    parts: Vec<usize>,
+    /// All that it builds on.
     below: Vec<usize>,
 }
 
@@ -25,7 +30,7 @@ struct Layers<'a> {
     own: &'a dyn OwnProfiles,
     /// What a profile builds on comes before it, once all are there.
     list: Vec<Layer>,
-    /// The places of those that are complete, in the order in which they are laid over each other.
+    /// The places of those that are complete, in an order in which each comes after what it builds on.
     order: Vec<usize>,
     /// The names on the way to the one that is looked for.
     way: Vec<String>,
@@ -40,31 +45,60 @@ pub(super) fn profiles(
     named: Vec<Stated<String>>,
     base: &Base,
     own: &dyn OwnProfiles,
-    said: &mut Settings,
+    said: &Settings,
 ) -> Result<(Settings, Vec<String>), MergeError> {
     let mut layers = Layers { base, own, list: Vec::new(), order: Vec::new(), way: Vec::new() };
+    let mut parts = Vec::new();
     for name in named {
-        layers.add(name)?;
+        parts.push(layers.add(name)?);
     }
     let Layers { mut list, order, .. } = layers;
-    for (at, upper) in order.iter().enumerate() {
-        for lower in &order[..at] {
-            if list[*upper].below.contains(lower) {
-                continue;
-            }
-            let Ok([one, other]) = list.get_disjoint_mut([*lower, *upper]) else { continue };
-            if let (Some(one), Some(other)) = (&mut one.settings, &mut other.settings) {
-                contradiction(one, other, said)?;
-            }
+    for at in &order {
+        let Some(own) = list[*at].settings.take() else { continue };
+        let stronger = match list[*at].parts.len() {
+            0 | 1 => None,
+            _ => Some(laid(own.clone(), said)),
+        };
+        let mut whole = together(&list, &list[*at].parts, stronger.as_ref().unwrap_or(said))?;
+        overlay(&mut whole, own);
+        list[*at].settings = Some(whole);
+    }
+    let whole = together(&list, &parts, said)?;
+    let names = order.iter().rev().map(|at| std::mem::take(&mut list[*at].name)).collect();
+    Ok((whole, names))
+}
+
+/// Several profiles, each with all that it builds on, as one: what each of them closes is closed.
+fn together(list: &[Layer], parts: &[usize], said: &Settings) -> Result<Settings, MergeError> {
+    let mut whole: Vec<&Settings> = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        let is_below = |other: &usize| list[*other].below.contains(part);
+        if !parts[..index].contains(part)
+            && !parts.iter().any(is_below)
+            && let Some(settings) = &list[*part].settings
+        {
+            whole.push(settings);
         }
     }
-    let mut whole = Settings::default();
-    let mut names = Vec::new();
-    for at in order {
-        overlay(&mut whole, list[at].settings.take().unwrap_or_default());
-        names.insert(0, std::mem::take(&mut list[at].name));
+    for (at, other) in whole.iter().enumerate() {
+        for one in &whole[..at] {
+            contradiction(one, other, said)?;
+        }
     }
-    Ok((whole, names))
+    let mut whole = whole.into_iter().cloned();
+    let mut all = whole.next().unwrap_or_default();
+    for mut other in whole {
+        for (_, key) in keys::all() {
+            key.kind.store(|store| store.join(&mut all, &mut other));
+        }
+    }
+    Ok(all)
+}
+
+/// A weaker source with a stronger one over it.
+fn laid(mut under: Settings, over: &Settings) -> Settings {
+    overlay(&mut under, over.clone());
+    under
 }
 
 impl Layers<'_> {
@@ -103,12 +137,13 @@ impl Layers<'_> {
         };
         let at = self.list.len();
         self.way.push(name.clone());
-        self.list.push(Layer { name, is_own, settings: None, below: Vec::new() });
+        self.list.push(Layer { name, is_own, settings: None, parts: Vec::new(), below: Vec::new() });
         for lower in std::mem::take(&mut settings.profiles) {
             let lower = self.add(lower)?;
             let mut all = self.list[lower].below.clone();
             all.push(lower);
             self.list[at].below.extend(all);
+            self.list[at].parts.push(lower);
         }
         self.way.pop();
         self.list[at].settings = Some(settings);
@@ -124,19 +159,38 @@ impl Layers<'_> {
 }
 
 /// What two profiles cannot both have, of which no stronger source speaks.
-fn contradiction(one: &mut Settings, other: &mut Settings, said: &mut Settings) -> Result<(), MergeError> {
+fn contradiction(one: &Settings, other: &Settings, said: &Settings) -> Result<(), MergeError> {
+    // What a stronger source decides is the same in both once it is laid over them.
+    let (mut decided_one, mut decided_other) = (laid(one.clone(), said), laid(other.clone(), said));
+    let (mut plain_one, mut plain_other) = (one.clone(), other.clone());
     for (key, row) in keys::all() {
-        row.kind.store(|store| store.reconcile(one, other));
-        let found = row.kind.store(|store| match store.is_stated(said) {
-            true => None,
-            false => store.contradiction(one, other),
+        let found = row.kind.store(|store| {
+            store.contradiction(&mut decided_one, &mut decided_other)?;
+            store.contradiction(&mut plain_one, &mut plain_other)
         });
         if let Some((one, other)) = found {
             return Err(MergeError::ProfilesDiffer { key, one, other });
         }
     }
-    for (one, other) in [(&*one, &*other), (&*other, &*one)] {
+    for (one, other) in [(one, other), (other, one)] {
+        adds_to_what_starts_anew(one, other, said)?;
         opens_what_is_closed(one, other, said)?;
+        passes_what_is_withheld(one, other, said)?;
+        says_otherwise_than_implied(one, other, said)?;
+    }
+    Ok(())
+}
+
+/// An entry in a list of which another profile wants none but its own.
+fn adds_to_what_starts_anew(one: &Settings, other: &Settings, said: &Settings) -> Result<(), MergeError> {
+    for list in &one.only {
+        let decided = said.only.iter().any(|said| said.value == list.value);
+        if let Some(key) = keys::find(list.value).filter(|_| !decided)
+            && let Some(entry) = key.kind.store(|store| store.beyond(&mut one.clone(), &mut other.clone()))
+        {
+            let key = list.value.to_owned();
+            return Err(MergeError::ProfilesDiffer { key, one: list.origin.clone(), other: entry });
+        }
     }
     Ok(())
 }
@@ -152,9 +206,11 @@ fn opens_what_is_closed(opens: &Settings, closes: &Settings, said: &Settings) ->
     for ((allow, allowed), (deny, denied)) in PAIRS {
         let same = |one: &&PathEntry, other: &PathEntry| one.pattern == other.pattern;
         for entry in allowed(opens) {
-            let decided = [allowed(said), denied(said)].concat();
+            let mut decided = allowed(said).iter().chain(denied(said));
             if let Some(denied) = denied(closes).iter().find(|denied| same(denied, entry))
-                && !decided.iter().any(|decided| same(&decided, entry))
+                // Who has both has decided between them.
+                && !allowed(closes).iter().any(|own| same(&own, entry))
+                && !decided.any(|decided| same(&decided, entry))
             {
                 let key = format!("{allow} and {deny} `{}`", entry.pattern);
                 let (one, other) = (entry.origin.clone(), denied.origin.clone());
@@ -162,14 +218,67 @@ fn opens_what_is_closed(opens: &Settings, closes: &Settings, said: &Settings) ->
             }
         }
     }
-    let names = |opens: &Settings| opens.environment.pass.clone();
-    for pass in names(opens) {
-        let unset = closes.environment.unset.iter().find(|unset| unset.value == pass.value);
-        let mut decided = said.environment.pass.iter().chain(&said.environment.unset);
-        if let Some(unset) = unset.filter(|_| !decided.any(|decided| decided.value == pass.value)) {
-            let key = format!("environment.pass and environment.unset `{}`", pass.value.display());
-            return Err(MergeError::ProfilesDiffer { key, one: pass.origin, other: unset.origin.clone() });
+    Ok(())
+}
+
+/// A variable that one profile passes, and another takes away or calls a secret.
+fn passes_what_is_withheld(passes: &Settings, closes: &Settings, said: &Settings) -> Result<(), MergeError> {
+    let (passes, closes, said) = (&passes.environment, &closes.environment, &said.environment);
+    for pass in &passes.pass {
+        let same = |stated: &&Stated<OsString>| stated.value == pass.value;
+        let covers = |stated: &&Stated<OsString>| is_like(&stated.value, &pass.value);
+        // Who passes it as well has decided that it is an exception.
+        if said.pass.iter().chain(&said.unset).any(|said| same(&said))
+            || said.secret_names.iter().any(|said| covers(&said))
+            || closes.pass.iter().any(|own| same(&own))
+        {
+            continue;
         }
+        let unset = closes.unset.iter().find(same).map(|unset| ("environment.unset", unset));
+        let secret =
+            || closes.secret_names.iter().find(covers).map(|name| ("environment.secret_names", name));
+        if let Some((list, closed)) = unset.or_else(secret) {
+            let key = format!("environment.pass and {list} `{}`", pass.value.display());
+            let (one, other) = (pass.origin.clone(), closed.origin.clone());
+            return Err(MergeError::ProfilesDiffer { key, one, other });
+        }
+    }
+    Ok(())
+}
+
+/// A value that changes what the lists of another profile mean, which was written with the value that it has unsaid.
+fn says_otherwise_than_implied(
+    says: &Settings,
+    implies: &Settings,
+    said: &Settings,
+) -> Result<(), MergeError> {
+    let differ = |key: &str, one: &Origin, other: &Origin| {
+        Err(MergeError::ProfilesDiffer { key: key.to_owned(), one: one.clone(), other: other.clone() })
+    };
+    let lists = &implies.files;
+    let first = [&lists.deny_read, &lists.deny_write, &lists.allow_read, &lists.allow_write];
+    if let (Some(precedence), None, None) =
+        (&says.files.precedence, &lists.precedence, &said.files.precedence)
+        && precedence.value != Precedence::default()
+        && let Some(entry) = first.into_iter().find_map(|list| list.first())
+    {
+        return differ("files.precedence", &precedence.origin, &entry.origin);
+    }
+    let listed = super::implied_allow_list(implies);
+    if let (Some(mode), None, None) = (&says.network.mode, &implies.network.mode, &said.network.mode)
+        && mode.value != NetworkMode::AllowList
+        && let Some(origin) = &listed
+    {
+        return differ("network.mode", &mode.origin, origin);
+    }
+    let gated = implies.network.mode.as_ref().filter(|mode| mode.value.is_gated()).map(|mode| &mode.origin);
+    let gated = gated.or(listed.as_ref()).or(implies.gateway.providers.first().map(|entry| &entry.origin));
+    let secrets = (&says.environment.secrets, &implies.environment.secrets, &said.environment.secrets);
+    if let (Some(secrets), None, None) = secrets
+        && secrets.value == SecretVariables::Pass
+        && let Some(origin) = gated
+    {
+        return differ("environment.secrets", &secrets.origin, origin);
     }
     Ok(())
 }

@@ -266,6 +266,165 @@ fn profiles_that_contradict_each_other_are_an_error_that_names_both_unless_someb
     assert!(error.contains("profile judge") && of_claude.iter().any(|own| error.contains(own)), "{error}");
 }
 
+/// What profiles `a` and `b` become that both build on `base`.
+fn on_one_base(base: &str, a: &str, b: &str, flags: &str) -> Result<Policy, String> {
+    let leak = |text: String| -> &'static str { String::leak(text) };
+    let own: &'static [_] = Vec::leak(vec![
+        ("base", leak(base.to_owned())),
+        ("a", leak(format!("profile = \"base\"\n{a}"))),
+        ("b", leak(format!("profile = \"base\"\n{b}"))),
+    ]);
+    let named = |names: &str| {
+        let flags = file("flags", &format!("profile = {names}\n{flags}"));
+        let merged = merge_with(Sources { flags, ..sources() }, &Own(own), &NoMirrors);
+        merged.map(|merged| merged.policy).map_err(|error| error.to_string())
+    };
+    for alone in ["[\"a\"]", "[\"b\"]", "[\"base\", \"a\"]"] {
+        named(alone).unwrap_or_else(|error| panic!("{alone}: {error}"));
+    }
+    assert_eq!(named("[\"a\", \"b\"]").is_ok(), named("[\"b\", \"a\"]").is_ok());
+    named("[\"a\", \"b\"]")
+}
+
+#[test]
+fn of_two_profiles_on_one_base_neither_loses_what_the_base_closes() {
+    // The base closes it, one of the two opens it, and the other says nothing.
+    for (base, opens, key, decides) in [
+        (
+            "files.deny_read = [\"/key\"]",
+            "files.allow_read = [\"/key\"]",
+            "files.allow_read and files.deny_read `/key`",
+            "files.allow_read = [\"/key\"]",
+        ),
+        (
+            "files.deny_write = [\"/w\"]",
+            "files.allow_write = [\"/w\"]",
+            "files.allow_write and files.deny_write `/w`",
+            "files.deny_write = [\"/w\"]",
+        ),
+        (
+            "environment.unset = [\"A\"]",
+            "environment.pass = [\"A\"]",
+            "environment.pass and environment.unset `A`",
+            "environment.pass = [\"A\"]",
+        ),
+        ("files.git = \"metadata-read-only\"", "files.git = \"off\"", "files.git", "files.git = \"off\""),
+        ("best_effort = false", "best_effort = true", "best_effort", "best_effort = false"),
+        ("limits.memory = 5", "limits.memory = \"unlimited\"", "limits.memory", "limits.memory = 6"),
+        (
+            "environment.set = { A = \"1\" }",
+            "environment.set = { A = \"2\" }",
+            "environment.set",
+            "environment.set = { A = \"3\" }",
+        ),
+        ("network.mode = \"none\"", "network.mode = \"host\"", "network.mode", "network.mode = \"none\""),
+    ] {
+        let error = on_one_base(base, opens, "limits.pids = 3", "").unwrap_err();
+        let start = format!("{key}: the profiles contradict each other (");
+        assert!(
+            error.starts_with(&start) && error.contains("a.toml:") && error.contains("base.toml:"),
+            "{error}"
+        );
+        assert_eq!(on_one_base(base, opens, "limits.pids = 3", decides).map(drop), Ok(()), "{key}");
+        // What both open is open, and is there once.
+        assert_eq!(on_one_base(base, opens, opens, "").map(drop), Ok(()), "{key}");
+    }
+    let policy = on_one_base("files.deny_read = [\"/key\"]", "", "", "").unwrap();
+    assert_eq!(paths(&policy.files.deny_read), ["/key"], "an entry of the common base is one entry");
+}
+
+#[test]
+fn what_one_profile_passes_no_other_calls_a_secret() {
+    let key = "environment.pass and environment.secret_names `MY_KEY`: the profiles contradict each other";
+    let secret = "environment.secret_names = [\"my_*\"]";
+    for (first, second) in
+        [("environment.pass = [\"MY_KEY\"]", secret), (secret, "environment.pass = [\"MY_KEY\"]")]
+    {
+        let error = together(first, second, "").unwrap_err();
+        assert!(error.starts_with(key), "{error}");
+        assert_eq!(
+            together(first, second, "environment.pass = [\"MY_KEY\"]").unwrap().environment.pass,
+            ["MY_KEY", "MY_KEY"]
+        );
+        assert_eq!(
+            together(first, second, secret).unwrap().environment.pass,
+            [""; 0],
+            "the stronger one is heard"
+        );
+    }
+    // Somebody else's variable decides nothing.
+    let set = |value: &str| String::leak(format!("environment.set = {{ A = \"{value}\" }}"));
+    assert!(together(set("1"), set("2"), "environment.set = { B = \"1\" }").is_err());
+}
+
+#[test]
+fn a_profile_does_not_change_what_the_lists_of_another_mean() {
+    for (says, implies, key, decides) in [
+        (
+            "files.precedence = \"deny-write\"",
+            "files.deny_read = [\"/x\"]",
+            "files.precedence",
+            "files.precedence = \"specific\"",
+        ),
+        (
+            "network.mode = \"public\"",
+            "network.allow = [\"example.com\"]",
+            "network.mode",
+            "network.mode = \"allow-list\"",
+        ),
+        (
+            "environment.secrets = \"pass\"",
+            "network.allow = [\"example.com\"]",
+            "environment.secrets",
+            "environment.secrets = \"withhold\"",
+        ),
+    ] {
+        for (first, second) in [(says, implies), (implies, says)] {
+            let error = together(first, second, "").unwrap_err();
+            let start = format!("{key}: the profiles contradict each other (");
+            assert!(
+                error.starts_with(&start) && error.contains("a.toml:") && error.contains("b.toml:"),
+                "{error}"
+            );
+            assert_eq!(together(first, second, decides).map(drop), Ok(()), "{key}");
+        }
+        assert_eq!(together(says, "limits.pids = 3", "").map(drop), Ok(()), "{key}");
+    }
+}
+
+#[test]
+fn a_list_that_starts_anew_has_nothing_of_weaker_sources_and_all_of_stronger_ones() {
+    let user =
+        file("u.toml", "profile = \"build\"\nfiles.allow_write = [\"/u\"]\nfiles.deny_write = [\"/u/kept\"]");
+    let named = file("f.toml", "only = \"files.allow_write\"\nfiles.allow_write = [\"/f\"]");
+    let flags = file("flags", "files.allow_write = [\"/g\"]");
+    let merged = merge(Sources { user: Some(user), files: vec![named], flags, ..sources() }).unwrap();
+    assert_eq!(paths(&merged.policy.files.allow_write), ["/f", "/g"]);
+    assert_eq!(
+        paths(&merged.policy.files.deny_write).last().unwrap(),
+        "/u/kept",
+        "other lists are as they were"
+    );
+    assert!(!merged.policy.files.allow_write[0].of_profile);
+    let only: Vec<String> =
+        merged.only.iter().map(|list| format!("{} ({})", list.value, list.origin)).collect();
+    assert_eq!(only, ["files.allow_write (f.toml:1)"]);
+    // What another profile adds to such a list would be lost, or open what this one closes.
+    let anew = "only = \"files.allow_write\"\nfiles.allow_write = [\"/a\"]";
+    let error = on_one_base("files.allow_write = [\"/base\"]", anew, "limits.pids = 3", "").unwrap_err();
+    assert!(
+        error.starts_with("files.allow_write: the profiles contradict each other (a.toml:2; base.toml:1)"),
+        "{error}"
+    );
+    let decides = "only = \"files.allow_write\"";
+    let policy = on_one_base("files.allow_write = [\"/base\"]", anew, "limits.pids = 3", decides).unwrap();
+    assert_eq!(paths(&policy.files.allow_write), [""; 0]);
+    // The base's denies stay for the profile that does not start them anew.
+    let error =
+        on_one_base("files.deny_read = [\"/key\"]", "only = \"files.deny_read\"", "", "").unwrap_err();
+    assert!(error.starts_with("files.deny_read: "), "{error}");
+}
+
 #[test]
 fn profiles_that_build_on_each_other_or_on_nothing_are_errors() {
     let error = |name: &str, own| with_own(name, own).unwrap_err().to_string();
@@ -400,7 +559,7 @@ fn a_found_file_can_loosen_nothing() {
     let trusted = "[files]\nreads = \"listed\"\nsystem = false\ngit = \"hooks-read-only\"\non_replace = \"end\"\nprotect_dotfiles = true\nrefuse_home = true\nhome = \"private\"\nrootfs = \"/srv/root\"\nrootfs_write = \"none\"\n[limits]\nmemory = 10\nswap = 10\ncpus = 1\ntimeout = 1\n\
                    cpu_time = 1\npids = 1\nopen_files = 1\nfile_size = 1\noutput = 1\ntmp_size = 1\n\
                    [environment]\nclear = true\nsecrets = \"withhold\"\n[process]\nseccomp = \"strict\"\n[network.budget]\negress = 10\n[gateway.budget]\nrequests = 1";
-    let project = "profile = \"agent\"\nbest_effort = true\n\
+    let project = "profile = \"agent\"\nonly = \"files.deny_read\"\nbest_effort = true\n\
                    [files]\nreads = \"open\"\nallow_read = [\"/r\"]\nallow_write = [\"/w\", \"/x\"]\n\
                    mounts = [{ source = \"/\", target = \"/m\" }]\ntmpfs = [\"/t\"]\ncaches = true\ntmp = \"host\"\nhome = \"host\"\nhost_run = true\n\
                    system = true\ndevices = [\"/dev/kvm\"]\ngpus = [\"all\"]\ngit = \"off\"\nprecedence = \"deny-write\"\non_replace = \"mend\"\n\
@@ -428,7 +587,7 @@ fn a_found_file_can_loosen_nothing() {
         let noted = notes.iter().any(|note| note.contains(&format!(": {name} is not applied")));
         assert_eq!(noted, !tightening.contains(&name.as_str()), "{name}: {notes:#?}");
     }
-    let note = "kennel.toml:6: files.allow_write is not applied: a settings file found in the working directory may \
+    let note = "kennel.toml:7: files.allow_write is not applied: a settings file found in the working directory may \
                 only tighten";
     assert!(notes.contains(&note.to_owned()), "{notes:#?}");
 }

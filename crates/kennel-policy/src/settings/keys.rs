@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::{PathEntry, ProviderEntry, SecretEntry, Sense, Settings, Stated, Switch};
@@ -57,6 +58,8 @@ pub enum Kind {
     Switch(Switch),
     /// Names of profiles; one may be written without a list.
     Profiles(ListSlot<Stated<String>>),
+    /// Names of settings that are lists; one may be written without a list.
+    Lists(ListSlot<Stated<&'static str>>),
     /// A host name.
     Hostname(Slot<String>),
     /// A folder.
@@ -121,6 +124,26 @@ impl Kind {
     #[must_use]
     pub fn has_own_names(&self) -> bool {
         matches!(self, Kind::Providers(_))
+    }
+
+    /// Whether it is a list that sources add to, of paths, hosts, names and the like.
+    #[must_use]
+    pub fn is_list(&self) -> bool {
+        matches!(
+            self,
+            Kind::Paths(..)
+                | Kind::Hosts(..)
+                | Kind::Registries(_)
+                | Kind::HostsAndRequests(..)
+                | Kind::Files(_)
+                | Kind::Secrets(_)
+                | Kind::Mounts(_)
+                | Kind::Tmpfs(_)
+                | Kind::Names(_)
+                | Kind::Variables(_)
+                | Kind::Ports(_)
+                | Kind::Users(_)
+        )
     }
 }
 
@@ -253,6 +276,15 @@ pub fn find(name: &str) -> Option<&'static Key> {
     SECTIONS.iter().find(|own| own.name == section)?.keys.iter().find(|own| own.name == key)
 }
 
+/// The full names of the settings that are lists.
+pub fn lists() -> &'static [&'static str] {
+    static LISTS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+        let lists = all().filter(|(_, key)| key.kind.is_list());
+        lists.map(|(name, _)| &*name.leak()).collect()
+    });
+    &LISTS
+}
+
 /// Every key with its full name.
 pub fn all() -> impl Iterator<Item = (String, &'static Key)> {
     SECTIONS.iter().flat_map(|section| {
@@ -279,6 +311,13 @@ pub static SECTIONS: &[Section] = &[
                 default: "default",
                 tighten: Tighten::No,
                 doc: "The profiles that the other settings build on, which add up: built-in ones, or yours in kennel/profiles.",
+            },
+            Key {
+                name: "only",
+                kind: Kind::Lists(|s| &mut s.only),
+                default: "",
+                tighten: Tighten::No,
+                doc: "Lists that start anew here, such as files.allow_write: what weaker sources and the profile say in them does not count.",
             },
             Key {
                 name: "best_effort",

@@ -149,14 +149,14 @@ impl Reader<'_> {
                 let origin = self.origin(node);
                 switch.state(&mut self.settings, Stated { value, origin });
             }
-            Kind::Profiles(_) => {
+            Kind::Profiles(_) | Kind::Lists(_) => {
                 let names = match &node.value {
                     Value::List(names) => names.as_slice(),
                     _ => std::slice::from_ref(node),
                 };
                 for item in names {
                     let Value::Text(text) = &item.value else {
-                        return Err(wrong_type(name, "a profile's name or a list of them", item));
+                        return Err(wrong_type(name, "a name or a list of names", item));
                     };
                     self.state(key, name, text, item)?;
                 }

@@ -77,6 +77,10 @@ fn of_key(key: &Key) -> Value {
             });
             json!({ "anyOf": [name, list_of(name.clone())] })
         }
+        Kind::Lists(_) => {
+            let name = json!({ "enum": keys::lists() });
+            json!({ "anyOf": [name, list_of(name.clone())] })
+        }
         Kind::Hostname(_) => json!({ "type": "string", "pattern": "^[A-Za-z0-9.-]{1,64}$" }),
         Kind::Folder(_) => json!({ "type": "string", "minLength": 1 }),
         Kind::Choice(choices) => json!({ "enum": choices.words() }),

@@ -1,7 +1,7 @@
 //! How what several sources say of one setting becomes one: a stronger source over a weaker one, and a file that nobody vouched for
 //! where it tightens. It depends on how a kind of setting is kept, of which there are few: one value, a list, names with entries.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use super::keys::{Choices, Kind, ListSlot, Slot, Tighten};
 use super::{ProviderEntry, SecretEntry, Settings, Stated, Switch};
@@ -14,17 +14,25 @@ pub trait Store {
     /// Lays what a stronger source says over the rest.
     fn overlay(&self, under: &mut Settings, over: &mut Settings);
 
+    /// Adds what a source of the same strength says. The two do not contradict each other, or a stronger one decides; an entry that both
+    /// have from a common base is one.
+    fn join(&self, one: &mut Settings, other: &mut Settings) {
+        self.overlay(one, other);
+    }
+
+    /// Takes all entries of a list away.
+    fn clear(&self, _: &mut Settings) {}
+
+    /// The first entry of a list that another one does not have.
+    fn beyond(&self, _: &mut Settings, _: &mut Settings) -> Option<Origin> {
+        None
+    }
+
     /// Applies what tightens; gives back where something else was said.
     fn tighten(&self, rule: Tighten, whole: &mut Settings, new: &mut Settings) -> Option<Origin>;
 
-    /// Whether a source says anything.
-    fn is_stated(&self, settings: &mut Settings) -> bool;
-
     /// Where two sources, neither of which is the stronger one, say what cannot both hold.
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)>;
-
-    /// Makes two such sources say the same where the stricter of two values is what both mean.
-    fn reconcile(&self, _: &mut Settings, _: &mut Settings) {}
 }
 
 /// Two values of one setting that are not the same.
@@ -76,18 +84,34 @@ impl<T: PartialEq> Store for One<T> {
         None
     }
 
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        (self.0)(settings).is_some()
-    }
-
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)> {
         differing((self.0)(one).as_ref()?, (self.0)(other).as_ref()?)
     }
 }
 
-impl<T> Store for Many<T> {
+impl<T: PartialEq> Store for Many<T> {
     fn overlay(&self, under: &mut Settings, over: &mut Settings) {
         (self.0)(under).append((self.0)(over));
+    }
+
+    fn join(&self, one: &mut Settings, other: &mut Settings) {
+        let one = (self.0)(one);
+        let common = one.len();
+        let new: Vec<T> = std::mem::take((self.0)(other));
+        for entry in new {
+            if !one[..common].contains(&entry) {
+                one.push(entry);
+            }
+        }
+    }
+
+    fn clear(&self, settings: &mut Settings) {
+        (self.0)(settings).clear();
+    }
+
+    fn beyond(&self, list: &mut Settings, other: &mut Settings) -> Option<Origin> {
+        let list = (self.0)(list);
+        (self.0)(other).iter().find(|entry| !list.contains(entry)).map(|entry| (self.1)(entry).clone())
     }
 
     fn tighten(&self, rule: Tighten, whole: &mut Settings, new: &mut Settings) -> Option<Origin> {
@@ -97,10 +121,6 @@ impl<T> Store for Many<T> {
             return None;
         }
         new.first().map(|entry| (self.1)(entry).clone())
-    }
-
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        !(self.0)(settings).is_empty()
     }
 
     /// Lists grow.
@@ -116,6 +136,10 @@ impl<T: Clone + PartialEq> Store for Named<T> {
         }
     }
 
+    fn clear(&self, settings: &mut Settings) {
+        (self.list)(settings).clear();
+    }
+
     fn tighten(&self, rule: Tighten, whole: &mut Settings, new: &mut Settings) -> Option<Origin> {
         let mut new = std::mem::take((self.list)(new));
         if rule == Tighten::Add {
@@ -123,10 +147,6 @@ impl<T: Clone + PartialEq> Store for Named<T> {
             return None;
         }
         new.first_mut().map(|entry| (self.origin)(entry).clone())
-    }
-
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        !(self.list)(settings).is_empty()
     }
 
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)> {
@@ -146,19 +166,27 @@ impl Store for Variables {
         (self.0)(under).append((self.0)(over));
     }
 
+    fn join(&self, one: &mut Settings, other: &mut Settings) {
+        Many(self.0, |stated| &stated.origin).join(one, other);
+    }
+
+    fn clear(&self, settings: &mut Settings) {
+        (self.0)(settings).clear();
+    }
+
     fn tighten(&self, rule: Tighten, whole: &mut Settings, new: &mut Settings) -> Option<Origin> {
         Many(self.0, |stated| &stated.origin).tighten(rule, whole, new)
     }
 
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        !(self.0)(settings).is_empty()
-    }
-
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)> {
+        // The last value counts.
+        let last = |list: &'_ [Stated<(OsString, OsString)>], name: &OsStr| {
+            list.iter().rfind(|stated| stated.value.0 == name).cloned()
+        };
         let (one, other) = ((self.0)(one), (self.0)(other));
         one.iter().find_map(|variable| {
-            let same = other.iter().find(|other| other.value.0 == variable.value.0)?;
-            differing(variable, same)
+            let name = &variable.value.0;
+            differing(&last(one, name)?, &last(other, name)?)
         })
     }
 }
@@ -186,10 +214,6 @@ impl Store for Limits {
         None
     }
 
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        (self.0)(settings).is_some()
-    }
-
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)> {
         let (one, other) = ((self.0)(one).as_ref()?, (self.0)(other).as_ref()?);
         let (mut first, mut second) = (one.value, other.value);
@@ -206,6 +230,16 @@ impl Store for Traffic {
         }
     }
 
+    /// Of two limits on the same the lower one.
+    fn join(&self, one: &mut Settings, other: &mut Settings) {
+        for limit in std::mem::take((self.0)(other)) {
+            let lower = (self.0)(one).iter().any(|own| own.is_of_same(&limit) && own.bytes <= limit.bytes);
+            if !lower {
+                TrafficLimit::put((self.0)(one), limit);
+            }
+        }
+    }
+
     fn tighten(&self, _: Tighten, whole: &mut Settings, new: &mut Settings) -> Option<Origin> {
         let mut refused = None;
         for limit in std::mem::take((self.0)(new)) {
@@ -219,22 +253,8 @@ impl Store for Traffic {
         refused
     }
 
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        !(self.0)(settings).is_empty()
-    }
-
     fn contradiction(&self, _: &mut Settings, _: &mut Settings) -> Option<(Origin, Origin)> {
         None
-    }
-
-    fn reconcile(&self, one: &mut Settings, other: &mut Settings) {
-        for limit in (self.0)(one) {
-            let Some(same) = (self.0)(other).iter_mut().find(|same| same.is_of_same(limit)) else { continue };
-            match limit.bytes <= same.bytes {
-                true => same.clone_from(limit),
-                false => limit.clone_from(same),
-            }
-        }
     }
 }
 
@@ -254,10 +274,6 @@ impl Store for &'static (dyn Choices + Sync) {
         }
         self.state(whole, new.value, new.origin);
         None
-    }
-
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        self.stated(settings).is_some()
     }
 
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)> {
@@ -289,10 +305,6 @@ impl Store for Switch {
         None
     }
 
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        self.stated(settings).is_some()
-    }
-
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)> {
         differing(self.stated(one)?, self.stated(other)?)
     }
@@ -316,6 +328,7 @@ impl Kind {
         match self {
             Kind::Bool(slot) => then(&One(*slot, |rule, _, new| rule == Tighten::To(*new))),
             Kind::Switch(switch) => then(switch),
+            Kind::Lists(list) => then(&Many(*list, |stated| &stated.origin)),
             Kind::Profiles(list) => then(&Many(*list, |stated| &stated.origin)),
             Kind::Hostname(slot) | Kind::Text(slot) => then(&One(*slot, any)),
             Kind::Folder(slot) | Kind::File(slot) => then(&One(*slot, any)),
@@ -363,20 +376,30 @@ impl Kind {
 /// Two lists of one key.
 struct Both<A: 'static, B: 'static>(Many<A>, Many<B>);
 
-impl<A, B> Store for Both<A, B> {
+impl<A: PartialEq, B: PartialEq> Store for Both<A, B> {
     fn overlay(&self, under: &mut Settings, over: &mut Settings) {
         self.0.overlay(under, over);
         self.1.overlay(under, over);
+    }
+
+    fn join(&self, one: &mut Settings, other: &mut Settings) {
+        self.0.join(one, other);
+        self.1.join(one, other);
+    }
+
+    fn clear(&self, settings: &mut Settings) {
+        self.0.clear(settings);
+        self.1.clear(settings);
+    }
+
+    fn beyond(&self, list: &mut Settings, other: &mut Settings) -> Option<Origin> {
+        self.0.beyond(list, other).or_else(|| self.1.beyond(list, other))
     }
 
     fn tighten(&self, rule: Tighten, whole: &mut Settings, new: &mut Settings) -> Option<Origin> {
         let first = self.0.tighten(rule, whole, new);
         let second = self.1.tighten(rule, whole, new);
         first.or(second)
-    }
-
-    fn is_stated(&self, settings: &mut Settings) -> bool {
-        self.0.is_stated(settings) || self.1.is_stated(settings)
     }
 
     fn contradiction(&self, one: &mut Settings, other: &mut Settings) -> Option<(Origin, Origin)> {

@@ -25,6 +25,7 @@ fn error(text: &str) -> String {
 const WHOLE_TOML: &str = r#"
 "$schema" = "https://example.com/kennel.json"
 profile = "agent"
+only = ["files.tmpfs", "network.allow"]
 best_effort = true
 
 [files]
@@ -145,6 +146,7 @@ variables = ["CORP_BASE_URL"]
 const WHOLE_JSON: &str = r#"{
     "$schema": "https://example.com/kennel.json",
     "profile": "agent",
+    "only": ["files.tmpfs", "network.allow"],
     "best_effort": true,
     "files": {
         "reads": "listed",

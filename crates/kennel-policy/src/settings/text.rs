@@ -290,6 +290,12 @@ impl Kind {
                 let value = word(utf8(text)?, &["false", "true"])? == 1;
                 switch.state(settings, Stated { value, origin });
             }
+            Kind::Lists(list) => {
+                for word in utf8(text)?.split(',') {
+                    let value = keys::lists()[self::word(word, keys::lists())?];
+                    list(settings).push(Stated { value, origin: origin.clone() });
+                }
+            }
             Kind::Profiles(list) => {
                 let value = profile_name(utf8(text)?)?.to_owned();
                 list(settings).push(Stated { value, origin });

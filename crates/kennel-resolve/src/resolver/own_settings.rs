@@ -14,13 +14,15 @@ use crate::precedence::List;
 pub const OWN_SETTINGS: &str = "kennel's own settings are never writable";
 /// kennel's folder below a configuration folder, and what is read there.
 const FOLDER: &str = "kennel";
-const FILES: [&str; 5] = ["settings.toml", "settings.json", PROFILES, SHIMS, TRUSTED];
+const FILES: [&str; 6] = ["settings.toml", "settings.json", PROFILES, SHIMS, TRUSTED, ANSWERS];
 /// The folder of the user's profiles.
 const PROFILES: &str = "profiles";
 /// Scripts that the user's shells run by the names of programs.
 const SHIMS: &str = "shims";
 /// Which settings files of others the user trusts.
 const TRUSTED: &str = "trusted";
+/// What the user answered for good when asked.
+const ANSWERS: &str = "answers";
 /// What kennel goes by when it is called by the name of srt.
 const OF_SRT: &str = ".srt-settings.json";
 

@@ -88,6 +88,8 @@ pub struct Hooks {
     pub ask: Option<AskAboutHosts>,
     /// Is told, before the command starts, which free port was chosen for a published one.
     pub published: Option<fn(&Published)>,
+    /// Is told which ports something inside listens on, where none is published and the network is the sandbox's own.
+    pub listening: Option<Box<dyn FnMut(u16) + Send>>,
     /// Is told, before the command starts, each of [`Outcome::warnings`](crate::outcome::Outcome::warnings).
     pub warn: Option<fn(&str)>,
     /// How the caller allows a host that was blocked; the host follows.

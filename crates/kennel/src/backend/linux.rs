@@ -17,6 +17,7 @@ use kennel_linux::plan::Plan;
 pub use kennel_linux::sandbox::InheritedMemory;
 use kennel_linux::sandbox::{self, Given, Late, Started, Wanted, Watch};
 use kennel_linux::supervise::Turn;
+use kennel_linux::supervise::listening::Told;
 use kennel_linux::supervise::streams;
 use kennel_linux::supervise::ticker::Ticker;
 use kennel_policy::host::Finding;
@@ -116,7 +117,7 @@ fn start_in_session(job: Job) -> Result<Running> {
         wanted: Wanted { words: command, environment },
         workdir,
         streams,
-        watch: watch(count, audience, None, None),
+        watch: watch(count, audience, None, None, None),
         at_report: true,
         silently: false,
     })?;
@@ -164,12 +165,13 @@ fn watch(
     audience: Option<(Box<dyn UsageSink>, Duration)>,
     questions: Option<Questions>,
     show: Option<Box<job::Show>>,
+    listening: Option<Told>,
 ) -> Watch {
     let show = show.map(|mut show| {
         Box::new(move |plan: &Plan, rules: &Rules| show(&steps(plan, rules))) as Box<sandbox::Show>
     });
     let ticker = audience.map(|(audience, every)| Ticker::new(audience, every));
-    Watch { count, ticker, questions, show }
+    Watch { count, ticker, questions, listening, show }
 }
 
 /// The steps of a plan and what is guarded, each with the reason for it.

@@ -20,6 +20,7 @@ const ALL: &[(&str, Say, &str)] = &[
     ("files.allow_read", |b| b.allow_read("/a"), "/a"),
     ("files.allow_write", |b| b.allow_write("/a"), "/a"),
     ("files.deny_write", |b| b.deny_write("/a"), "/a"),
+    ("only", |b| b.setting("only", "files.allow_write"), "files.allow_write"),
     ("files.precedence", |b| b.precedence(Precedence::DenyWrite), "deny-write"),
     ("files.git", |b| b.git(GitLevel::HooksReadOnly), "hooks-read-only"),
     ("files.on_replace", |b| b.on_replace(OnReplace::End), "end"),
@@ -131,6 +132,7 @@ fn every_setting_reaches_the_policy() {
         let before = SandboxBuilder::default();
         let before = match name.as_str() {
             "files.rootfs_write" => before.rootfs("/a"),
+            "only" => before.profile("agent"),
             "limits.swap" => before.memory_limit(1 << 20),
             "process.run_as" => before.users(["root", "builder:500"]),
             "gateway.log_contents" => before.gateway_log("/a"),

@@ -78,6 +78,8 @@ pub enum HostAnswer {
     Deny,
     /// No answer in time. It may not be reached, and the next connection asks again.
     NoAnswer,
+    /// Nobody was asked. It may not be reached.
+    NotAsked,
 }
 
 /// Function to ask about hosts that no rule covers. It is called on its own thread, one question at a time; an answer

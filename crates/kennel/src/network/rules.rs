@@ -62,6 +62,7 @@ fn asking(ask: &AskAboutHosts) -> Ask {
             HostAnswer::AllowOnce => Answer::AllowOnce,
             HostAnswer::Deny => Answer::Deny,
             HostAnswer::NoAnswer => Answer::NoAnswer,
+            HostAnswer::NotAsked => Answer::NotAsked,
         }
     })
 }

@@ -33,9 +33,10 @@ impl WriteRoots {
         self.0.iter().any(|root| folder.starts_with(root))
     }
 
-    /// Whether the command can write what this path leads to, if it leads to something.
+    /// Whether the command can write what this path leads to, if it leads to something, or can have it lead elsewhere.
     pub(super) fn hold_what_is_at(&self, path: &Path) -> bool {
         path.canonicalize().is_ok_and(|found| self.hold(&found))
+            || self.find(path).is_err_and(|error| error.kind() == io::ErrorKind::Other)
     }
 
     /// Opens a regular file for reading, or whatever else is there, without waiting for it.

@@ -120,6 +120,7 @@ fn value_of(key: &Key) -> String {
     match &key.kind {
         Kind::Bool(_) | Kind::Switch(_) => "boolean".to_owned(),
         Kind::Profiles(_) => "a profile's name, or a list of them".to_owned(),
+        Kind::Lists(_) => "a list's name, or a list of them".to_owned(),
         Kind::Hostname(_) => "a host name".to_owned(),
         Kind::Folder(_) => "a folder".to_owned(),
         Kind::Choice(choices) => {

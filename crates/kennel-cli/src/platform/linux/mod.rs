@@ -17,8 +17,8 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|found| Some(found) == identity(other))
 }
 
-/// Whether programs that this one executes can gain privileges: nothing in a sandbox can. What cannot be read says yes.
-pub fn may_gain_privileges() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    !status.lines().any(|line| line == "NoNewPrivs:\t1")
+/// Whether the process file system is one that kennel made for a sandbox. What cannot be read says no.
+pub fn has_kennels_proc() -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    mounts.lines().any(|line| line.split(' ').nth(4) == Some("/proc") && line.contains(" - proc kennel "))
 }

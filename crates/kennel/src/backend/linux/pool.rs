@@ -104,7 +104,7 @@ impl Pool {
                 wanted: Wanted { words: command, environment },
                 workdir: None,
                 streams,
-                watch: watch(count, counting(audience, gate.as_ref()), questions, show),
+                watch: watch(count, counting(audience, gate.as_ref()), questions, show, None),
                 at_report: true,
                 silently,
             },

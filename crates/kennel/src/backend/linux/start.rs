@@ -44,7 +44,7 @@ struct Opened {
 /// The whole start, in its order. What is left is to perform the plan, which `run`, `wait` and `serve` of [`Looked`] do.
 fn open(job: Job, start: Start) -> Result<Opened> {
     let Job { policy, command, environment, cwd, streams, hooks, memory, alone, .. } = job;
-    let Hooks { count, audience, questions, show, control, ask, published, warn, advice } = hooks;
+    let Hooks { count, audience, questions, show, control, ask, published, listening, warn, advice } = hooks;
     // Before anything else is opened: a descriptor of kennel's own must never pass for one of the caller's streams.
     let streams = streams.taken()?;
     let _low = LowNumbers::occupied()?;
@@ -89,7 +89,9 @@ fn open(job: Job, start: Start) -> Result<Opened> {
     let gate = doors.and_then(|doors| reads.gate(doors));
     let looked = begun.look(additions)?;
     let wanted = Wanted { words: command, environment };
-    let watch = watch(count, counting(audience, gate.as_ref()), questions, show);
+    let reachable =
+        policy.network.mode == kennel_policy::policy::NetworkMode::Host || !policy.network.publish.is_empty();
+    let watch = watch(count, counting(audience, gate.as_ref()), questions, show, listening.filter(|_| !reachable));
     Ok(Opened { looked, wanted, watch, gate, control, pipes, attached, advice, warnings })
 }
 
