@@ -1,11 +1,11 @@
 //! `kennel run`: a command in a sandbox, on this terminal.
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use kennel::held::HeldFile;
-use kennel::job::{Hooks, Job, UsageSink};
+use kennel::job::{Explain, Hooks, Job, UsageSink};
 use kennel::outcome::{Ended, HandedBack, Outcome};
 use kennel::{ControlLines, Published, SandboxError, terminal};
 use kennel_policy::domain::{HOST_ALIAS, HostPattern};
@@ -13,8 +13,8 @@ use kennel_policy::merge::WithoutNetwork;
 use kennel_policy::policy::{Limits, NetworkMode, NetworkPolicy, Policy};
 
 use super::{
-    FAILED, agents, ask, inner_sandbox, not_found, plan, policy, private_home, report, say, say_lines,
-    secrets, stats, variables,
+    FAILED, agents, ask, denials, inner_sandbox, not_found, plan, policy, private_home, report, say,
+    say_lines, secrets, stats, variables,
 };
 use crate::flags::advice::{in_flags, noted, told};
 use crate::flags::{RunArgs, Stats};
@@ -79,6 +79,7 @@ pub fn run(args: &RunArgs) -> i32 {
         ask,
         published: Some(tell_published),
         warn: Some(tell_warning),
+        explain: if args.explain { Explain::EveryCall } else { Explain::Writes },
         advice: BY_FLAG,
     };
     job.clone_this_process(platform::inherited());
@@ -87,7 +88,9 @@ pub fn run(args: &RunArgs) -> i32 {
         Ok(outcome) => {
             if !args.quiet {
                 tell(outcome, &policy.limits);
-                if !agent.is_some_and(|agent| agents::explain(agent, outcome, &policy.files)) {
+                let explained = agent.is_some_and(|agent| agents::explain(agent, outcome, &policy.files));
+                if !explained && std::io::stderr().is_terminal() {
+                    denials::suggest(outcome);
                     private_home::remind(outcome, &policy.files);
                 }
                 if outcome.tried_network && policy.network.mode == NetworkMode::None {
@@ -99,6 +102,9 @@ pub fn run(args: &RunArgs) -> i32 {
             }
             if args.stats.is_some() {
                 say(&stats::at_exit(outcome));
+            }
+            if args.why() {
+                denials::conclude(outcome);
             }
             outcome.exit_code()
         }
@@ -170,6 +176,7 @@ fn report_not_written(file: &HeldFile, error: &io::Error) -> i32 {
 /// Says what was refused and what limit was hit.
 pub fn tell(outcome: &Outcome, limits: &Limits) {
     explain(outcome, limits);
+    denials::tell(&outcome.denials);
     say_lines(&outcome.network.blocked);
 }
 
