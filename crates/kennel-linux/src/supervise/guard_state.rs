@@ -95,6 +95,12 @@ impl GuardState {
         self.listener.as_ref()
     }
 
+    /// Whether every call that uses a path comes here.
+    #[must_use]
+    pub fn traces(&self) -> bool {
+        self.traces
+    }
+
     /// When the thread has to start, if nobody calls before.
     #[must_use]
     pub fn begin(&self) -> Option<Instant> {
