@@ -51,10 +51,12 @@ pub fn suggest(outcome: &Outcome) {
 fn lines(denials: &Denials) -> Vec<String> {
     let mut lines: Vec<(&Denial, u64)> = Vec::new();
     for denial in &denials.list {
-        let alike = |(other, _): &&mut (&Denial, u64)| {
-            other.tried == denial.tried && other.remedy == denial.remedy && other.rule == denial.rule
-        };
-        match lines.iter_mut().find(alike) {
+        let same = |other: &Denial| other.remedy == denial.remedy && other.rule == denial.rule;
+        // A program that could not write a file often tries to do something else with it.
+        if lines.iter().any(|(other, _)| other.path == denial.path && same(other)) {
+            continue;
+        }
+        match lines.iter_mut().find(|(other, _)| other.tried == denial.tried && same(other)) {
             // With the same answer, one of them says it.
             Some((_, more)) if allows(denial) => *more += 1,
             _ => lines.push((denial, 0)),

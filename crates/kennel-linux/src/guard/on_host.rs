@@ -114,7 +114,9 @@ impl HostView<'_> {
         if is_system(host) || self.is_obeyed(host) {
             return Remedy::Outside;
         }
-        let folder = host.parent().unwrap_or(host);
+        // Who asks whether a folder can be written wants to write in it.
+        let itself = matches!(tried, Tried::Write | Tried::Change) && host.is_dir();
+        let folder = if itself { host } else { host.parent().unwrap_or(host) };
         let holds_home = self.homes.iter().any(|home| home.starts_with(folder));
         if !holds_home && !is_top(folder) {
             return Remedy::AllowWrite(folder.to_path_buf());
