@@ -1,6 +1,7 @@
 //! The file rules, through the built binary, against real files: what can be read, what can be written, what is
 //! hidden, and that nothing of a run is left on the host's disk.
 
+mod denials;
 mod globs;
 mod held;
 mod homes;

@@ -32,6 +32,7 @@ fn prepared(policy: &Arc<Policy>) -> Ready {
         purpose: Purpose::Later,
         network: None,
         count: false,
+        explain: Default::default(),
     };
     let looked = begin(beginning).and_then(|begun| begun.look(Additions::default()));
     looked.and_then(|looked| looked.wait(false)).unwrap()

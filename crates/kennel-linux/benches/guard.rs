@@ -60,8 +60,9 @@ fn measure(name: &str, top: &Path, folder: &str, guarded: bool, absolute: bool) 
     ours.write_all(&(program.len() as u32).to_ne_bytes()).expect("the worker listens");
     ours.write_all(&program).expect("the worker listens");
     let guard = guarded.then(|| {
-        let guard = Guard::new(&rules, GuardAssumptions { own_network: true, one_root: true })
-            .expect("the paths are there");
+        let guard =
+            Guard::new(&rules, GuardAssumptions { own_network: true, one_root: true, own_mounts: true })
+                .expect("the paths are there");
         guard.serve(Some(receive_fd(&ours)), || panic!("broken")).expect("a guard")
     });
     ours.write_all(b"g").expect("the worker waits");

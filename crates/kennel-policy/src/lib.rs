@@ -5,6 +5,7 @@
 
 pub mod caches;
 pub mod codex;
+pub mod credentials;
 mod device;
 pub mod domain;
 pub mod dotfiles;

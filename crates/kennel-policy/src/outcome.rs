@@ -1,6 +1,7 @@
 //! How a sandbox ended: the last value on the way, the same whichever system it ran on.
 
 mod changed;
+mod denial;
 mod gateway;
 mod network;
 mod set_aside;
@@ -11,6 +12,7 @@ mod violation;
 use std::time::Duration;
 
 pub use changed::{Change, Changed};
+pub use denial::{Denial, Denials, Explain, Remedy, Tried};
 pub use gateway::{GatewayUse, ModelCounts, ModelUse};
 pub use network::{HostTraffic, LimitUse, NetworkDecision, NetworkUse, Program, TrafficUse};
 pub use set_aside::{HandedBack, SetAside, What};
@@ -70,6 +72,8 @@ pub struct Outcome {
     pub output_truncated: bool,
     /// What was tried at protected paths that do not exist.
     pub violations: Violations,
+    /// What the command could not do with files, as far as that was looked at.
+    pub denials: Denials,
     /// Whether something inside tried to reach a network that is not there. Only checked in a network of the
     /// sandbox's own; in a session, only when the command failed.
     pub tried_network: bool,

@@ -6,6 +6,7 @@ mod ask;
 mod bypass;
 mod caches;
 mod consent;
+mod denials;
 mod doctor;
 mod enable;
 mod inner_sandbox;

@@ -126,7 +126,9 @@ fn shown<'a>(files: &'a FilePolicy, base: &'a Base, cwd: &Path) -> impl Iterator
         .chain(&files.allow_write)
         .map(|rule| rule.pattern.literal_prefix().to_path_buf());
     let table = base.home.iter().flat_map(|home| home::shown().iter().map(|entry| entry.place(home)));
-    rules.chain(table).chain([cwd.to_path_buf()])
+    // Where only what is listed can be read, that the command starts somewhere shows nothing.
+    let start = (files.reads == ReadModel::Open).then(|| cwd.to_path_buf());
+    rules.chain(table).chain(start)
 }
 
 /// The interpreter that the first line of a script names.

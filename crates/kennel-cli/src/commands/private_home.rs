@@ -2,18 +2,16 @@
 //!
 //! Which names a command looked for in vain nobody is told by the kernel: a name that is not there is no more than that.
 
-use std::io::IsTerminal;
-
 use kennel_policy::outcome::{Ended, Outcome};
 use kennel_policy::policy::{FilePolicy, HomeMode};
 
 use super::agents::EARLY;
 use super::say;
 
-/// Says on a terminal, after a command that failed early, that the home is private.
+/// Says, after a command that failed early, that the home is private.
 pub fn remind(outcome: &Outcome, files: &FilePolicy) {
     let failed = matches!(outcome.ended, Ended::Exited(1..)) && outcome.wall_time <= EARLY;
-    if failed && files.home == HomeMode::Private && std::io::stderr().is_terminal() {
+    if failed && files.home == HomeMode::Private {
         say(
             "kennel: note: the home is private in this sandbox: `kennel plan --steps` lists what shows of it, --allow-read ~/… shows more",
         );

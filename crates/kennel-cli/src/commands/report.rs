@@ -12,6 +12,7 @@ use kennel::outcome::{
 use kennel_policy::policy::{MountAccess, Policy};
 use serde_json::{Value, json};
 
+use super::denials;
 use crate::flags::advice::told;
 
 /// Holds the report's place. This comes before the start, because afterwards the command may have put something else there.
@@ -66,6 +67,9 @@ fn report(result: &kennel::Result<Outcome>, exit_code: i32) -> Value {
                 "tried_network": outcome.tried_network,
                 "violations": outcome.violations.list.iter().map(violation).collect::<Vec<_>>(),
                 "violations_not_listed": outcome.violations.more,
+                "files_refused": outcome.denials.list.iter().map(denials::value).collect::<Vec<_>>(),
+                "files_refused_not_listed": outcome.denials.more,
+                "files_traced": outcome.denials.traced,
                 "set_aside": outcome.handed_back.list.iter().map(set_aside).collect::<Vec<_>>(),
                 "set_aside_not_listed": outcome.handed_back.more,
                 "changed": outcome.handed_back.changed.iter().map(changed).collect::<Vec<_>>(),

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kennel::held::HeldFile;
-use kennel::job::{Hooks, Job, UsageSink};
+use kennel::job::{Explain, Hooks, Job, UsageSink};
 use kennel::outcome::{Ended, HandedBack, Outcome};
 use kennel::{ControlLines, Published, SandboxError, terminal};
 use kennel_policy::domain::{HOST_ALIAS, HostPattern};
@@ -15,7 +15,7 @@ use kennel_policy::printed::show;
 
 use super::answers::Answers;
 use super::{
-    FAILED, agents, ask, inner_sandbox, not_found, plan, policy, private_home, project, report, say,
+    FAILED, agents, ask, denials, inner_sandbox, not_found, plan, policy, private_home, project, report, say,
     say_lines, secrets, stats, variables,
 };
 use crate::flags::advice::{in_flags, noted, told};
@@ -95,6 +95,7 @@ pub fn run(args: &RunArgs) -> i32 {
             Box::new(move |port| heard.lock().unwrap_or_else(PoisonError::into_inner).push(port)) as _
         }),
         warn: Some(tell_warning),
+        explain: if args.explain { Explain::EveryCall } else { Explain::Writes },
         advice: BY_FLAG,
     };
     job.clone_this_process(platform::inherited());
@@ -117,7 +118,9 @@ pub fn run(args: &RunArgs) -> i32 {
         Ok(outcome) => {
             if !args.quiet {
                 tell(outcome, &policy.limits);
-                if !agent.is_some_and(|agent| agents::explain(agent, outcome, &policy.files)) {
+                let explained = agent.is_some_and(|agent| agents::explain(agent, outcome, &policy.files));
+                if !explained && std::io::stderr().is_terminal() {
+                    denials::suggest(outcome);
                     private_home::remind(outcome, &policy.files);
                 }
                 if outcome.tried_network && policy.network.mode == NetworkMode::None {
@@ -129,6 +132,9 @@ pub fn run(args: &RunArgs) -> i32 {
             }
             if args.stats.is_some() {
                 say(&stats::at_exit(outcome));
+            }
+            if args.why() {
+                denials::conclude(outcome);
             }
             outcome.exit_code()
         }
@@ -200,6 +206,7 @@ fn report_not_written(file: &HeldFile, error: &io::Error) -> i32 {
 /// Says what was refused and what limit was hit.
 pub fn tell(outcome: &Outcome, limits: &Limits) {
     explain(outcome, limits);
+    denials::tell(&outcome.denials);
     say_lines(&in_flags(&outcome.network.blocked));
 }
 

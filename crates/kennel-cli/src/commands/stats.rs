@@ -152,6 +152,7 @@ mod tests {
             pids_refused: 0,
             output_truncated: false,
             violations: Default::default(),
+            denials: Default::default(),
             tried_network: false,
             handed_back: Default::default(),
             not_enforced: Vec::new(),

@@ -189,6 +189,8 @@ pub struct RunArgs {
     pub control_fd: Option<OsString>,
     /// When to tell what was used.
     pub stats: Option<Stats>,
+    /// Explain every file that the command cannot use.
+    pub explain: bool,
     /// Say nothing but errors.
     pub quiet: bool,
     /// Say what is done.
@@ -200,6 +202,12 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
+    /// Whether they were typed after `kennel why`.
+    #[must_use]
+    pub fn why(&self) -> bool {
+        self.of == "why"
+    }
+
     /// Whether a value of a flag may start with the home.
     #[must_use]
     pub fn may_speak_of_home(&self) -> bool {

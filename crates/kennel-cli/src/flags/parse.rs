@@ -29,9 +29,9 @@ impl UsageError {
         UsageError::new(command, format!("--{}: {error}", flag.name))
     }
 
-    /// 125 for `run`, whose other statuses belong to the command it runs; 2 as usual elsewhere.
+    /// 125 for `run` and `why`, whose other statuses belong to the command they run; 2 as usual elsewhere.
     pub fn exit_code(&self) -> u8 {
-        if self.command == "run" { 125 } else { 2 }
+        if matches!(self.command, "run" | "why") { 125 } else { 2 }
     }
 }
 
@@ -75,7 +75,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Us
     }
     let mut words = lexer(words);
     match command.name {
-        "run" | "plan" => {
+        "run" | "why" | "plan" => {
             typed.flags(&mut words)?;
             if typed.help_all {
                 return Ok(Invocation::HelpAll(command));
@@ -88,10 +88,11 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Us
                     typed.error(format!("no command given; write kennel {} -- COMMAND", command.name))
                 );
             }
-            Ok(if command.name == "run" {
-                Invocation::Run(typed.run)
-            } else {
+            typed.run.explain |= command.name == "why";
+            Ok(if command.name == "plan" {
                 Invocation::Plan { args: typed.run, json: typed.json }
+            } else {
+                Invocation::Run(typed.run)
             })
         }
         "help" => {
@@ -373,6 +374,7 @@ impl Typed {
                 let live = self.run.stats == Some(Stats::Live) || !value.is_empty();
                 self.run.stats = Some(if live { Stats::Live } else { Stats::AtExit });
             }
+            Effect::Explain => self.run.explain = true,
             Effect::Quiet => self.run.quiet = true,
             Effect::Verbose => self.run.verbose = true,
             Effect::Json => self.json = true,

@@ -91,6 +91,8 @@ pub enum Effect {
     ControlFd,
     /// Tells what was used.
     Stats,
+    /// Explains what fails.
+    Explain,
     /// Says less.
     Quiet,
     /// Says more.
@@ -209,6 +211,14 @@ pub static COMMANDS: &[Command] = &[
         doc: "Runs COMMAND so that it can do only what the settings and flags allow. By default it can read the \
               whole file system, write only to a fresh /tmp, and reach no network. The command starts at the first \
               argument that is not a flag, or after --.",
+        takes: &[Scope::Run],
+    },
+    Command {
+        name: "why",
+        usage: "[FLAGS] [--] COMMAND [ARGS…]",
+        help: "Run a command in a sandbox, and say which files were refused and why",
+        doc: "Does the same as kennel run --explain, and also says so when no file was refused. It is slower: kennel looks \
+              at every file that COMMAND asks for.",
         takes: &[Scope::Run],
     },
     Command {
@@ -1198,6 +1208,16 @@ pub static FLAGS: &[Flag] = &[
               killed because memory ran out. Without a limit, memory and processes are counted if that requires no \
               more than a cgroup of the sandbox's own. With =live, and if stderr is a terminal, its last row shows \
               the figures while the command runs.",
+        ..RUN
+    },
+    Flag {
+        name: "explain",
+        effect: Effect::Explain,
+        section: "Output",
+        common: true,
+        help: "Say at exit which files the command could not use, why, and what would allow it",
+        doc: "kennel looks at every call that uses a path, so the command is slower. Without it, kennel tells which files could \
+              not be written, where a rule has it look at these calls anyway.",
         ..RUN
     },
     Flag {

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use super::caller::Caller;
 use super::calls::{Address, Call};
 use super::connect::{self, Connector};
+use super::denials::{CallWatch, is_only_looked_at};
 use super::judge::{Grounds, Judge, Ruling};
 use super::listener::{Answer, Listener, Notification};
 use super::mending::{self, Mending};
@@ -23,6 +24,8 @@ use crate::resolve::guard_rules::Protected;
 
 /// What the thread owns.
 pub(super) struct Answering {
+    /// There where it is to be told why calls fail.
+    pub(super) watch: Option<CallWatch>,
     pub(super) absent: Arc<ProtectedPaths>,
     pub(super) standing: ProtectedPaths,
     pub(super) rewritten: ProtectedPaths,
@@ -45,7 +48,17 @@ impl Answering {
     /// Answers until nobody is left who could call, and ends when it is told to.
     pub(super) fn serve(self) {
         let Answering { absent, standing, rewritten, obeyed, one_root, listener, .. } = self;
-        let Answering { mut repositories, mut connector, stopped, record, made, broken, mending, .. } = self;
+        let Answering {
+            mut repositories,
+            mut connector,
+            mut watch,
+            stopped,
+            record,
+            made,
+            broken,
+            mending,
+            ..
+        } = self;
         let obeyed = obeyed.as_ref();
         let grounds = Grounds { absent: &absent, standing: &standing, rewritten: &rewritten, obeyed };
         let mut judge = Judge::new(grounds, &listener, one_root);
@@ -77,8 +90,11 @@ impl Answering {
                 mending::lock(mending).begin_absent();
                 watched = true;
             }
+            let only_looked_at =
+                watch.is_some() && is_only_looked_at(&notification, !repositories.is_empty());
             let answer = match (call, &mut connector) {
                 _ if broken.load(Ordering::Acquire) => Some(Answer::Refuse(libc::EACCES)),
+                _ if only_looked_at => Some(Answer::Continue),
                 (Some(Call::Connect(address)), Some(connector)) => {
                     connect(connector, &listener, &record, &notification, address)
                 }
@@ -96,6 +112,9 @@ impl Answering {
                 }
                 (None, _) => Some(Answer::Refuse(libc::ENOSYS)),
             };
+            if let (Some(watch), Some(Answer::Continue)) = (&mut watch, answer) {
+                watch.look(&listener, &notification);
+            }
             if let Some(answer) = answer {
                 let _ = listener.answer(notification.id, answer);
             }

@@ -105,6 +105,15 @@ impl Caller {
         }
     }
 
+    /// The path of the folder that a path relative to `folder` starts from, as the kernel has it for the caller's mounts.
+    pub fn place(self, folder: i32) -> Result<Vec<u8>, Errno> {
+        let link = match folder {
+            libc::AT_FDCWD => format!("/proc/{}/cwd", self.tid),
+            _ => format!("/proc/{}/fd/{folder}", self.tid),
+        };
+        rustix::fs::readlink(link, Vec::new()).map(CString::into_bytes)
+    }
+
     /// What the symlink `name` in the folder `folder` says, where `name` is a single component.
     pub fn link_in(self, folder: i32, name: &[u8]) -> Result<Vec<u8>, Errno> {
         let mut path = Vec::with_capacity(name.len() + 32);

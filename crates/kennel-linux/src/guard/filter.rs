@@ -5,6 +5,7 @@
 
 use libc::c_long;
 
+use super::path_calls::{self, WRITING};
 use crate::resolve::guard_rules::{Asks, Rules};
 use crate::seccomp::Additions;
 use crate::seccomp::bpf::{FilterAction, Rule, Test};
@@ -20,8 +21,10 @@ pub fn filter_rules(rules: &Rules) -> Additions {
         for &call in CREATE {
             add(call, Rule::Always(FilterAction::Notify));
         }
+        // Who writes what exists makes no name, but may be told why that failed.
+        let bits = if rules.explained.is_some() { WRITING } else { libc::O_CREAT };
         let creating = |argument| {
-            let test = Test::AnyBit { argument, bits: libc::O_CREAT.cast_unsigned() };
+            let test = Test::AnyBit { argument, bits: bits.cast_unsigned() };
             Rule::When(vec![(test, FilterAction::Notify)], FilterAction::Allow)
         };
         #[cfg(target_arch = "x86_64")]
@@ -44,6 +47,11 @@ pub fn filter_rules(rules: &Rules) -> Additions {
         add(libc::SYS_listen, Rule::Always(FilterAction::Notify));
         add(libc::SYS_socket, unix_sockets());
         add(libc::SYS_socketpair, crate::seccomp::pairs(true));
+    }
+    if rules.explains_every_call() {
+        for &call in path_calls::ALL {
+            add(call, Rule::Always(FilterAction::Notify));
+        }
     }
     if rules.asks() != Asks::No {
         // io_uring opens, renames, links and connects where no filter sees it. Profiles deny it; without one the guard

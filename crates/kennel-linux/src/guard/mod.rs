@@ -23,6 +23,7 @@ pub mod caller;
 pub mod calls;
 pub mod connect;
 pub mod covered;
+pub mod denials;
 pub mod filter;
 pub mod folders;
 pub mod judge;
@@ -32,9 +33,11 @@ pub mod mender;
 mod mending;
 mod modes;
 pub mod obeyed;
+pub mod on_host;
 pub mod outer;
 mod own;
 pub mod pairs;
+pub mod path_calls;
 mod permission;
 pub mod protected_paths;
 mod repositories;
@@ -63,16 +66,17 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use crate::sys::signals::SignalsBlocked;
 
 pub use crate::resolve::guard_rules::{
-    AllowedSocket, Anchor, Asks, CoveredName, Finding, GuardAssumptions, Protected, Rules, Sockets,
+    AllowedSocket, Anchor, Asks, CoveredName, Explained, Finding, GuardAssumptions, Protected, Rules, Sockets,
 };
 pub use filter::filter_rules;
-pub use kennel_policy::outcome::{Mended, Violation, Violations};
+pub use kennel_policy::outcome::{Denials, Mended, Violation, Violations};
 pub use mender::Namespaces;
 
 use answering::Answering;
 use as_root::SharedHelper;
 use connect::Connector;
 use covered::Covered;
+use denials::{CallWatch, Layout, Suspects};
 use folders::FolderWatch;
 pub use folders::SHORT_RUN;
 use listener::Listener;
@@ -115,6 +119,15 @@ pub struct GuardHandle {
     threads: usize,
     record: Arc<Mutex<Violations>>,
     made_names: Arc<AtomicBool>,
+    explained: Option<Explaining>,
+}
+
+/// What is noted of calls that fail, and what it is explained by.
+#[derive(Clone, Debug)]
+struct Explaining {
+    every_call: bool,
+    layout: Arc<Layout>,
+    suspects: Arc<Mutex<Suspects>>,
 }
 
 /// A guard that has taken hold of its paths, and whose thread does not run yet.
@@ -130,6 +143,8 @@ pub struct Guard {
     covered: Option<Covered>,
     repositories: SharedRepositories,
     one_root: bool,
+    own_mounts: bool,
+    explained: Option<Explained>,
     started: Instant,
     /// Where its rights end, with several users inside, this helper goes on.
     helper: Option<OwnedFd>,
@@ -157,6 +172,8 @@ impl Guard {
             covered: None,
             repositories: SharedRepositories::new(&rules.repositories).map_err(changed)?,
             one_root: assumptions.one_root,
+            own_mounts: assumptions.own_mounts,
+            explained: rules.explained.clone(),
             started: Instant::now(),
             helper: None,
         })
@@ -202,13 +219,25 @@ impl Guard {
         let start = |error: Errno| GuardError::Start(error.into());
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(start)?;
         let Guard { absent, standing, rewritten, obeyed, folders, .. } = self;
-        let Guard { connector, covered, repositories, one_root, started, helper, .. } = self;
+        let Guard { connector, covered, repositories, one_root, own_mounts, started, helper, .. } = self;
+        let explained = self.explained.map(|Explained { every_call, points }| Explaining {
+            every_call,
+            layout: Arc::new(Layout::new(points)),
+            suspects: Arc::default(),
+        });
         let record = Arc::new(Mutex::new(Violations::default()));
         let made_names = Arc::new(AtomicBool::new(false));
         let broken = Arc::new(AtomicBool::new(false));
         let helper = SharedHelper::new(helper);
         let (over, ended) = sync_channel(2);
-        let mut handle = GuardHandle { stop, end: Some(ended), threads: 0, record, made_names };
+        let mut handle = GuardHandle {
+            stop,
+            end: Some(ended),
+            threads: 0,
+            record,
+            made_names,
+            explained: explained.clone(),
+        };
         let stopped = rustix::io::fcntl_dupfd_cloexec(&handle.stop, 3).map_err(start)?;
         let _unheard = SignalsBlocked::new();
         let mending = match folders {
@@ -228,7 +257,11 @@ impl Guard {
             None => None,
         };
         if let Some(listener) = listener.map(Listener::new) {
+            let watch = explained.map(|Explaining { every_call, layout, suspects }| {
+                CallWatch::new(every_call, layout, own_mounts, suspects)
+            });
             let answering = Answering {
+                watch,
                 absent,
                 standing,
                 rewritten,
@@ -289,6 +322,17 @@ impl GuardHandle {
     pub fn finish(mut self) -> Violations {
         self.stop();
         self.violations()
+    }
+
+    /// What the command could not do with files. Stops the guard first, as [`GuardHandle::finish`] does.
+    #[must_use]
+    pub fn denials(&mut self) -> Denials {
+        self.stop();
+        let Some(Explaining { every_call, layout, suspects }) = self.explained.take() else {
+            return Denials::default();
+        };
+        let suspects = std::mem::take(&mut *suspects.lock().unwrap_or_else(PoisonError::into_inner));
+        on_host::denials(suspects, layout, every_call)
     }
 
     fn stop(&mut self) {

@@ -70,6 +70,11 @@ impl SharedRepositories {
         })
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.repositories.is_empty()
+    }
+
     /// Makes the call if it is one of git's on these files. `None` for all others: the judge decides, and the folder is
     /// read-only.
     pub fn perform(

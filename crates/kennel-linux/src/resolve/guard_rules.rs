@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kennel_init::plan::{Cover, Identity};
 use kennel_policy::policy::OnReplace;
 
-use super::{OWN_SETTINGS, Reason};
+use super::{OWN_SETTINGS, Point, Reason};
 
 /// A folder on the host that the sandbox can write and cannot move: a mount point inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +49,17 @@ pub struct GuardAssumptions {
     pub own_network: bool,
     /// All in it have one root, and no call by which that could change.
     pub one_root: bool,
+    /// It has mounts of its own, and not Landlock alone.
+    pub own_mounts: bool,
+}
+
+/// Calls that fail because of the sandbox are to be explained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained {
+    /// All of them, whatever it costs; otherwise those that write, as far as the guard hears of names anyway.
+    pub every_call: bool,
+    /// Where what the sandbox may do changes, and why.
+    pub points: Arc<[Point]>,
 }
 
 /// A name of the host's that a mount covers inside, or would if something stood there.
@@ -121,6 +132,8 @@ pub struct Rules {
     pub hears_names: bool,
     /// The names that programs obey, where they are kept at every depth.
     pub obeyed: Option<ObeyedAnywhere>,
+    /// Which calls are looked at to explain why they fail.
+    pub explained: Option<Explained>,
 }
 
 /// Names that programs obey ([`kennel_policy::dotfiles`]) are not made in folders of the host's that were there before the
@@ -199,9 +212,15 @@ impl Rules {
         match () {
             () if self.absent_by_policy().next().is_some() || !self.in_root.is_empty() => Asks::Must,
             () if !self.rewritten.is_empty() || self.sockets.is_some() => Asks::Must,
-            () if self.names() => Asks::Better,
+            () if self.names() || self.explains_every_call() => Asks::Better,
             () => Asks::No,
         }
+    }
+
+    /// Whether all calls that use a path are looked at.
+    #[must_use]
+    pub fn explains_every_call(&self) -> bool {
+        self.explained.as_ref().is_some_and(|explained| explained.every_call)
     }
 
     /// Whether calls that make a name matter.

@@ -28,7 +28,12 @@ pub fn locate(path: &Path) -> io::Result<Location> {
     let mut path = path.to_path_buf();
     for _ in 0..MAX_LINKS {
         match rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(fd) => return describe(fd.as_fd()).map(Location::Found),
+            Ok(fd) => {
+                let found = describe(fd.as_fd())?;
+                // A pipe behind /dev/stdout, say: no path leads there.
+                let has_place = found.path.has_root();
+                return Ok(if has_place { Location::Found(found) } else { Location::Missing(path) });
+            }
             Err(Errno::NOENT) => {}
             Err(Errno::NOTDIR) => return Ok(Location::Missing(path)),
             Err(Errno::ACCESS) => return Ok(Location::Forbidden),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kennel_init::plan::Plan;
+use kennel_policy::outcome::Explain;
 use kennel_policy::policy::Policy;
 
 use super::late::Ready;
@@ -36,6 +37,8 @@ pub struct Beginning {
     pub network: Option<Network>,
     /// Count what is used even if nothing limits it.
     pub count: bool,
+    /// Which calls that fail are to be explained.
+    pub explain: Explain,
 }
 
 /// What a sandbox is begun for.
@@ -83,7 +86,7 @@ pub struct Looked {
 /// When the policy asks for what nothing would enforce, or a stream leads to what would bypass it. What the host refuses, the
 /// phases that follow tell.
 pub fn begin(beginning: Beginning) -> Result<Begun, Error> {
-    let Beginning { policy, cwd, birth, purpose, network, count } = beginning;
+    let Beginning { policy, cwd, birth, purpose, network, count, explain } = beginning;
     let later = matches!(purpose, Purpose::Later);
     let mounts = later.then(MountWatch::new).transpose().map_err(system("watching the mount table"))?;
     let (mut arranged, planned) = match purpose {
@@ -115,6 +118,7 @@ pub fn begin(beginning: Beginning) -> Result<Begun, Error> {
         }
     };
     let mut request = Request::new(policy, inside, count)?;
+    request.explain(explain);
     if launcher.can_be_a_zygotes() {
         request.borrow_network();
     }

@@ -107,7 +107,8 @@ impl Prepared {
         additions: Additions,
     ) -> Result<Prepared, Error> {
         let begun = Instant::now();
-        let resolved = resolve(&request.policy, cwd, missing_folders, None)?;
+        let mut resolved = resolve(&request.policy, cwd, missing_folders, None)?;
+        resolved.guard.explained = request.explained(&resolved);
         let mut attempt = request.first_attempt();
         attempt.leeway.guarded_outside = outer::suffices(&resolved.guard);
         Ok(Prepared {
@@ -351,6 +352,7 @@ impl Prepared {
             rootfs.write = RootFsWrite::None;
         }
         self.resolved = resolve(policy, &self.cwd, MissingFolders::Create, self.resolved.layers.take())?;
+        self.resolved.guard.explained = self.request.explained(&self.resolved);
         if let Some(root) = &mut self.resolved.root {
             let text = error.to_string();
             root.lacks = Some(format!("a writable root: {}", text.lines().next().unwrap_or_default()));
@@ -419,6 +421,7 @@ impl Prepared {
             own_network: tier != Tier::LandlockOnly && policy.network.mode != NetworkMode::Host,
             // Every profile denies chroot, and all that mounts, unless that is what is asked for.
             one_root: policy.process.seccomp != SeccompProfile::None && !self.resolved.nested,
+            own_mounts: tier != Tier::LandlockOnly,
         };
         let guard = &self.resolved.guard;
         if !guard.covered.is_empty() && tier != Tier::LandlockOnly {

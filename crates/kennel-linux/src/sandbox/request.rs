@@ -4,16 +4,19 @@ use std::sync::Arc;
 
 use kennel_init::child::clone::flag;
 use kennel_init::plan::Planned;
+use kennel_policy::outcome::Explain;
 use kennel_policy::policy::{NestedNamespaces, NetworkMode, NoNetwork, Policy, SeccompProfile, UnixSockets};
 
 use super::Error;
 use super::attempt::{Attempt, Counting, Leeway};
 use super::launcher::Launcher;
 use crate::cgroup::{Cgroup, CgroupError};
+use crate::guard::Explained;
 use crate::launch::{self, IdMaps, Launch, LaunchError};
 use crate::limits;
 use crate::network::NetworkPlan;
 use crate::plan::{Tier, opening};
+use crate::resolve::Resolved;
 use crate::supervise::Running;
 use crate::users::UserMaps;
 
@@ -27,6 +30,8 @@ pub struct Request {
     pub(super) network: Option<NetworkPlan>,
     /// Whether a zygote makes PID 1, which may lend it a network.
     borrows: bool,
+    /// Which calls that fail are to be explained.
+    explain: Explain,
 }
 
 /// PID 1, busy with the opening of its plan.
@@ -54,7 +59,19 @@ impl Request {
             true => IdMaps::of_caller(policy.process.user),
             false => IdMaps::Several(UserMaps::of(&policy.process).map_err(LaunchError::Users)?),
         };
-        Ok(Request { policy, ids, count, network, borrows: false })
+        Ok(Request { policy, ids, count, network, borrows: false, explain: Explain::Nothing })
+    }
+
+    /// Has calls explained that fail.
+    pub fn explain(&mut self, explain: Explain) {
+        self.explain = explain;
+    }
+
+    /// What the guard has to know of `resolved` to explain calls.
+    pub(super) fn explained(&self, resolved: &Resolved) -> Option<Explained> {
+        let every_call = self.explain == Explain::EveryCall;
+        let heard = every_call || (self.explain == Explain::Writes && resolved.guard.names());
+        heard.then(|| Explained { every_call, points: resolved.points.clone().into() })
     }
 
     /// What is tried first.

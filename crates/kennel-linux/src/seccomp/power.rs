@@ -65,14 +65,17 @@ fn special_modes(table: &mut Table, wish: &FilterSpec) {
     }
     // O_TMPFILE without O_DIRECTORY, which is part of it and of other flags.
     const TMPFILE: u32 = 0o20_000_000;
+    const WRITES: u32 = (libc::O_WRONLY | libc::O_RDWR | libc::O_TRUNC).cast_unsigned();
     let creates = libc::O_CREAT.cast_unsigned() | TMPFILE;
     for (call, flags) in [
         (libc::SYS_openat, 2),
         #[cfg(target_arch = "x86_64")]
         (libc::SYS_open, 1),
     ] {
-        let harmless = (Test::NoBit { argument: flags, bits: creates }, FilterAction::Allow);
-        allowed(table, call, Rule::When(vec![harmless, (special(flags + 1), EPERM)], FilterAction::Allow));
+        let without = |bits| (Test::NoBit { argument: flags, bits }, FilterAction::Allow);
+        // Most only read; they have a test of their own, so that others can be told from them.
+        let tests = vec![without(creates | WRITES), without(creates), (special(flags + 1), EPERM)];
+        allowed(table, call, Rule::When(tests, FilterAction::Allow));
     }
     // Its mode is in memory, which the caller could change after any look at it. Programs take it for an older kernel.
     allowed(table, libc::SYS_openat2, Rule::Always(ENOSYS));

@@ -34,7 +34,7 @@ impl Running {
         {
             network.nobody_touched_it();
         }
-        let violations = std::mem::take(&mut self.guard_state).finish();
+        let (violations, denials) = std::mem::take(&mut self.guard_state).finish();
         // Without a PID namespace something may be left that init did not come to; whoever waits has to see to it first.
         let handed_back =
             if self.init.namespaced { self.look_at_repositories(made_names) } else { HandedBack::default() };
@@ -72,6 +72,7 @@ impl Running {
             pids_refused: stats.pids_max_hits.unwrap_or(0),
             output_truncated,
             violations,
+            denials,
             tried_network: self.tried_network,
             handed_back,
             not_enforced: self.left_to_others.take().into_iter().collect(),

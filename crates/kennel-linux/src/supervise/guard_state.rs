@@ -6,8 +6,8 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use crate::guard::{
-    Finding, Guard, GuardAssumptions, GuardError, GuardHandle, Namespaces, Rules, SHORT_RUN, Violation,
-    Violations,
+    Denials, Finding, Guard, GuardAssumptions, GuardError, GuardHandle, Namespaces, Rules, SHORT_RUN,
+    Violation, Violations,
 };
 
 /// How far the guard is.
@@ -32,6 +32,8 @@ pub struct GuardState {
     hears_of_names: bool,
     /// Whether calls come here at all.
     asks: bool,
+    /// Whether every call that uses a path does.
+    traces: bool,
 }
 
 impl GuardState {
@@ -48,6 +50,7 @@ impl GuardState {
         self.guard = Some(Guard::new(rules, assumptions)?);
         self.hears_of_names = asks && rules.names();
         self.asks = asks;
+        self.traces = asks && rules.explains_every_call();
         self.in_root.clone_from(&rules.in_root);
         if self.namespaces.is_some() {
             self.rules = Some(rules.clone());
@@ -90,6 +93,12 @@ impl GuardState {
     #[must_use]
     pub fn listener(&self) -> Option<&OwnedFd> {
         self.listener.as_ref()
+    }
+
+    /// Whether every call that uses a path comes here.
+    #[must_use]
+    pub fn traces(&self) -> bool {
+        self.traces
     }
 
     /// When the thread has to start, if nobody calls before.
@@ -148,13 +157,16 @@ impl GuardState {
         self.asks && self.serving.is_none() && self.failed.is_none()
     }
 
-    /// Stops, when nothing of the sandbox is left, and tells all that was tried.
+    /// Stops, when nothing of the sandbox is left, and tells all that was tried, and what the command could not do with files.
     #[must_use]
-    pub fn finish(self) -> Violations {
+    pub fn finish(mut self) -> (Violations, Denials) {
+        let mut denials = self.serving.as_mut().map(GuardHandle::denials).unwrap_or_default();
+        // A command that made no call to look at was looked at as well.
+        denials.traced |= self.traces && self.failed.is_none();
         let mut violations = self.serving.map(GuardHandle::finish).unwrap_or_default();
         if let Some(error) = self.failed {
             violations.list.push(Violation::GuardFailed { why: error.to_string() });
         }
-        violations
+        (violations, denials)
     }
 }

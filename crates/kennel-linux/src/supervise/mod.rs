@@ -321,7 +321,13 @@ impl Running {
 
     fn take_descriptor(&mut self, role: DescriptorRole, fd: OwnedFd) {
         match role {
-            DescriptorRole::Notifications => self.guard_state.listen(fd),
+            DescriptorRole::Notifications => {
+                self.guard_state.listen(fd);
+                // The start of the command is one of the calls that are looked at, and it is waited for.
+                if self.guard_state.traces() {
+                    self.start_guard();
+                }
+            }
             DescriptorRole::Store => self.guard_state.keep_store(fd),
             DescriptorRole::Root => self.guard_state.keep_root(fd),
             DescriptorRole::Terminal => self.terminal = Some(fd),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use kennel_policy::outcome::UsageSink;
+pub use kennel_policy::outcome::{Explain, UsageSink};
 use kennel_policy::policy::Policy;
 
 use crate::Stdio;
@@ -92,6 +92,9 @@ pub struct Hooks {
     pub listening: Option<Box<dyn FnMut(u16) + Send>>,
     /// Is told, before the command starts, each of [`Outcome::warnings`](crate::outcome::Outcome::warnings).
     pub warn: Option<fn(&str)>,
+    /// Which calls that fail because of the sandbox are told in [`Outcome::denials`](crate::outcome::Outcome::denials). Only
+    /// Linux looks.
+    pub explain: Explain,
     /// How the caller allows a host that was blocked; the host follows.
     pub advice: &'static str,
 }

@@ -256,6 +256,7 @@ impl<P: Process> Portable<P> {
             pids_refused: exit.pids_refused,
             output_truncated: truncated,
             violations: Violations::default(),
+            denials: Default::default(),
             tried_network: false,
             handed_back: HandedBack::default(),
             not_enforced,

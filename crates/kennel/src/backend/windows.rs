@@ -105,7 +105,18 @@ fn lacks(policy: &Policy) -> Result<Vec<Lack>> {
 fn start(job: Job) -> Result<Portable<WindowsProcess>> {
     let Job { policy, command, environment: inherited, cwd, streams, hooks, .. } = job;
     // No secret is read here, so there is nothing to warn of.
-    let Hooks { audience, show, control, ask, published, advice, warn: _, count: _, questions: _ } = hooks;
+    let Hooks {
+        audience,
+        show,
+        control,
+        ask,
+        published,
+        advice,
+        warn: _,
+        count: _,
+        questions: _,
+        explain: _,
+    } = hooks;
     let lacks = lacks(&policy)?;
     let cwd = folder(&policy, cwd);
     if let Some(mut show) = show {

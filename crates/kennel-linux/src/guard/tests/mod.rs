@@ -55,7 +55,7 @@ impl Drop for Yard {
 }
 
 /// A probe can change its root.
-const PREMISES: GuardAssumptions = GuardAssumptions { own_network: true, one_root: false };
+const PREMISES: GuardAssumptions = GuardAssumptions { own_network: true, one_root: false, own_mounts: true };
 
 /// A probe under a guard.
 struct Guarded {

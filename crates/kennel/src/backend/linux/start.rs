@@ -44,7 +44,8 @@ struct Opened {
 /// The whole start, in its order. What is left is to perform the plan, which `run`, `wait` and `serve` of [`Looked`] do.
 fn open(job: Job, start: Start) -> Result<Opened> {
     let Job { policy, command, environment, cwd, streams, hooks, memory, alone, .. } = job;
-    let Hooks { count, audience, questions, show, control, ask, published, listening, warn, advice } = hooks;
+    let Hooks { count, audience, questions, show, control, ask, published, listening, warn, explain, advice } =
+        hooks;
     // Before anything else is opened: a descriptor of kennel's own must never pass for one of the caller's streams.
     let streams = streams.taken()?;
     let _low = LowNumbers::occupied()?;
@@ -76,8 +77,15 @@ fn open(job: Job, start: Start) -> Result<Opened> {
         None if alone => Birth::only_child(),
         None => Birth::program(),
     };
-    let begun =
-        sandbox::begin(Beginning { policy: Arc::clone(&policy), cwd, birth, purpose, network, count })?;
+    let begun = sandbox::begin(Beginning {
+        policy: Arc::clone(&policy),
+        cwd,
+        birth,
+        purpose,
+        network,
+        count,
+        explain,
+    })?;
     // PID 1 makes its network meanwhile. What is read from here on is not in the memory that it is a copy of.
     let Found { additions, reads, warnings } = match start {
         Start::Plan => secrets::planned(&policy),
@@ -91,7 +99,8 @@ fn open(job: Job, start: Start) -> Result<Opened> {
     let wanted = Wanted { words: command, environment };
     let reachable =
         policy.network.mode == kennel_policy::policy::NetworkMode::Host || !policy.network.publish.is_empty();
-    let watch = watch(count, counting(audience, gate.as_ref()), questions, show, listening.filter(|_| !reachable));
+    let watch =
+        watch(count, counting(audience, gate.as_ref()), questions, show, listening.filter(|_| !reachable));
     Ok(Opened { looked, wanted, watch, gate, control, pipes, attached, advice, warnings })
 }
 
