@@ -74,12 +74,14 @@ fn an_agent_that_fails_at_once_is_told_with_the_state_that_was_closed() {
     let state = home.at(".codex").display().to_string();
     assert_eq!(hint(&["--deny-read", &state]), told("is hidden", "drop the rule that hides it: --deny-read"));
     // Nothing is said without evidence: where it is open, where nothing failed, where nobody reads it.
-    assert_eq!(hint(&["--allow-write", &state]), "");
+    let suggestion =
+        "kennel: note: if a closed file is the cause, kennel why in the place of kennel run says which\n";
+    assert_eq!(hint(&["--allow-write", &state]), suggestion);
     let reminder = "kennel: note: the home is private in this sandbox: `kennel plan --steps` lists what shows of it, --allow-read ~/… shows more\n";
     assert_eq!(hint(&["--profile", "codex"]), reminder);
     assert_eq!(hint(&["--quiet"]), "");
     assert_eq!(on_terminal(&home, &[], &program(&home, "codex", 0)), NOTE);
-    assert_eq!(on_terminal(&home, &[], &program(&home, "something", 1)), "");
+    assert_eq!(on_terminal(&home, &[], &program(&home, "something", 1)), suggestion);
     program(&home, "codex", 1);
     assert_eq!(ran(home.kennel(["run", "--"]).arg(&codex)).expect_code(1).stderr, "");
 }

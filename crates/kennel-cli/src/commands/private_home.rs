@@ -9,11 +9,13 @@ use super::agents::EARLY;
 use super::say;
 
 /// Says, after a command that failed early, that the home is private.
-pub fn remind(outcome: &Outcome, files: &FilePolicy) {
+pub fn remind(outcome: &Outcome, files: &FilePolicy) -> bool {
     let failed = matches!(outcome.ended, Ended::Exited(1..)) && outcome.wall_time <= EARLY;
-    if failed && files.home == HomeMode::Private {
+    let reminds = failed && files.home == HomeMode::Private && !outcome.denials.traced;
+    if reminds {
         say(
             "kennel: note: the home is private in this sandbox: `kennel plan --steps` lists what shows of it, --allow-read ~/… shows more",
         );
     }
+    reminds
 }

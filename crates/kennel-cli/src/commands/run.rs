@@ -119,9 +119,9 @@ pub fn run(args: &RunArgs) -> i32 {
             if !args.quiet {
                 tell(outcome, &policy.limits);
                 let explained = agent.is_some_and(|agent| agents::explain(agent, outcome, &policy.files));
-                if !explained && std::io::stderr().is_terminal() {
+                let on_terminal = std::io::stderr().is_terminal();
+                if !explained && on_terminal && !private_home::remind(outcome, &policy.files) {
                     denials::suggest(outcome);
-                    private_home::remind(outcome, &policy.files);
                 }
                 if outcome.tried_network && policy.network.mode == NetworkMode::None {
                     say(&no_network(merged.without_network.as_ref()));
