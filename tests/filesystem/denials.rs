@@ -116,7 +116,7 @@ fn each_real_program_that_fails_at_a_closed_path_has_its_line() {
 fn failures_of_a_programs_own_are_not_blamed_on_the_sandbox() {
     let place = Place::new();
     let closed_to_all = place.scratch.write("w/shut", "x");
-    std::fs::set_permissions(&closed_to_all, std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+    std::fs::set_permissions(&closed_to_all, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
     let mut scripts = vec![
         "cat /nonexistent",
         "exit 3",

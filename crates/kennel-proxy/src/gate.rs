@@ -444,6 +444,7 @@ impl Gate {
     }
 
     /// The refusal of a connection or a request to a host of which the budget is used up.
+    #[cfg(unix)]
     pub(crate) fn over_budget(&self, target: &Target, door: Door) -> Option<Denial> {
         let limit = self.spent(&target.host)?;
         Some(self.deny(target, door, DenyReason::Budget(limit), None))

@@ -364,7 +364,7 @@ impl Typed {
     fn apply(&mut self, flag: &'static Flag, value: OsString) {
         match flag.effect {
             Effect::Says(_) | Effect::SaysWord(..) | Effect::SaysPart(..) | Effect::KeepFd => {
-                self.run.typed.push((flag, value))
+                self.run.typed.push((flag, value));
             }
             Effect::SettingsFile => self.run.settings_files.push(value.into()),
             Effect::NoSettings => self.run.no_settings = true,

@@ -116,6 +116,7 @@ fn start(job: Job) -> Result<Portable<WindowsProcess>> {
         count: _,
         questions: _,
         explain: _,
+        listening: _,
     } = hooks;
     let lacks = lacks(&policy)?;
     let cwd = folder(&policy, cwd);
