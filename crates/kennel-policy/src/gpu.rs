@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::origin::Origin;
+
 /// Who made a card: the device nodes that it needs follow from that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GpuMaker {
@@ -36,6 +38,15 @@ pub struct GpuChoice {
     pub maker: Option<GpuMaker>,
     /// The one with this number among them, by their places on the bus, as `nvidia-smi` counts; `None` for all.
     pub number: Option<u32>,
+}
+
+/// A choice of cards, and who made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuRule {
+    /// Which.
+    pub choice: GpuChoice,
+    /// Where it was set.
+    pub origin: Origin,
 }
 
 /// What is no choice of cards.

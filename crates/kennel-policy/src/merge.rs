@@ -15,6 +15,7 @@ use std::path::Path;
 use crate::domain::HostRule;
 use crate::dotfiles;
 use crate::gateway::GatewayPolicy;
+use crate::gpu::GpuRule;
 use crate::http_rule::HttpRule;
 use crate::policy::{
     EnvironmentBase, EnvironmentPolicy, FilePolicy, GitLevel, HomeMode, KeptIn, KeptNames, Limits, Missing,
@@ -681,7 +682,11 @@ fn policy(settings: Settings, users: Vec<User>, secrets: Vec<SecretRule>, gatewa
             home: value::<HomeMode>(files.home).unwrap_or_default(),
             host_shm: false,
             devices: rules(files.devices, Missing::Error),
-            gpus: files.gpus,
+            gpus: files
+                .gpus
+                .into_iter()
+                .map(|Stated { value, origin }| GpuRule { choice: value, origin })
+                .collect(),
             ..other_files
         },
         network: NetworkPolicy {

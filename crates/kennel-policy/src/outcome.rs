@@ -12,7 +12,7 @@ mod violation;
 use std::time::Duration;
 
 pub use changed::{Change, Changed};
-pub use denial::{Denial, Denials, Explain, Remedy, Tried};
+pub use denial::{Denials, Explain, FileDenial, Remedy, Tried};
 pub use gateway::{GatewayUse, ModelCounts, ModelUse};
 pub use network::{HostTraffic, LimitUse, NetworkDecision, NetworkUse, Program, TrafficUse};
 pub use set_aside::{HandedBack, SetAside, What};

@@ -10,12 +10,11 @@ use std::time::Duration;
 
 use crate::domain::HostRule;
 use crate::gateway::GatewayPolicy;
-use crate::gpu::GpuChoice;
+use crate::gpu::GpuRule;
 use crate::http_rule::HttpRule;
 pub use crate::origin::Origin;
 use crate::pattern::PathPattern;
 use crate::secrets::{SecretRule, TlsPolicy};
-use crate::settings::Stated;
 use crate::traffic::TrafficLimit;
 use crate::users::User;
 
@@ -88,7 +87,7 @@ pub struct FilePolicy {
     /// Devices of the host's `/dev` to add to the minimal set (`/dev/kvm`, `/dev/dri`).
     pub devices: Vec<PathRule>,
     /// Graphics cards that the command may use: their devices, and what their drivers have of libraries.
-    pub gpus: Vec<Stated<GpuChoice>>,
+    pub gpus: Vec<GpuRule>,
 }
 
 impl Default for FilePolicy {

@@ -63,6 +63,7 @@ use Verdict::{BestEffort, Enforced, NothingToDo, Partly, Unavailable};
 /// Every key of the settings.
 pub static ROWS: &[Row] = &[
     row("profile", NothingToDo, "only a name for other settings"),
+    row("only", NothingToDo, "lists start anew before anything is enforced"),
     row("best_effort", Enforced, "what is not enforced is listed in the outcome"),
     row(
         "secrets",

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use kennel_policy::outcome::{Denial, Denials, Ended, Outcome, Remedy};
+use kennel_policy::outcome::{Denials, Ended, FileDenial, Outcome, Remedy};
 use kennel_policy::printed::show;
 use serde_json::{Value, json};
 
@@ -49,9 +49,9 @@ pub fn suggest(outcome: &Outcome) {
 }
 
 fn lines(denials: &Denials) -> Vec<String> {
-    let mut lines: Vec<(&Denial, u64)> = Vec::new();
+    let mut lines: Vec<(&FileDenial, u64)> = Vec::new();
     for denial in &denials.list {
-        let same = |other: &Denial| other.remedy == denial.remedy && other.rule == denial.rule;
+        let same = |other: &FileDenial| other.remedy == denial.remedy && other.rule == denial.rule;
         // A program that could not write a file often tries to do something else with it.
         if lines.iter().any(|(other, _)| other.path == denial.path && same(other)) {
             continue;
@@ -73,11 +73,11 @@ fn lines(denials: &Denials) -> Vec<String> {
 }
 
 /// Whether what would allow one of several allows all of them.
-fn allows(denial: &Denial) -> bool {
+fn allows(denial: &FileDenial) -> bool {
     matches!(denial.remedy, Remedy::AllowWrite(_) | Remedy::DropRule)
 }
 
-fn line(denial: &Denial, more: u64) -> String {
+fn line(denial: &FileDenial, more: u64) -> String {
     let more = if more > 0 { format!(" ({more} more like it)") } else { String::new() };
     format!("{denial}{more}; {}", help(&denial.remedy))
 }
@@ -114,7 +114,7 @@ fn word(path: &Path) -> String {
 }
 
 /// One of them, for the report.
-pub fn value(denial: &Denial) -> Value {
+pub fn value(denial: &FileDenial) -> Value {
     json!({
         "tried": denial.tried.word(),
         "path": denial.path.to_string_lossy(),
@@ -132,12 +132,12 @@ mod tests {
 
     use super::*;
 
-    fn denial(path: &str, remedy: Remedy) -> Denial {
+    fn denial(path: &str, remedy: Remedy) -> FileDenial {
         let (tried, rule) = (Tried::Create, "no rule allows writing there".to_owned());
-        Denial { tried, path: path.into(), program: Some("cc".to_owned()), rule, remedy, times: 1 }
+        FileDenial { tried, path: path.into(), program: Some("cc".to_owned()), rule, remedy, times: 1 }
     }
 
-    fn all(list: Vec<Denial>, more: u64) -> Vec<String> {
+    fn all(list: Vec<FileDenial>, more: u64) -> Vec<String> {
         lines(&Denials { list, more, traced: true })
     }
 

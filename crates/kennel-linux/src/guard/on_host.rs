@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use kennel_policy::credentials::is_credential;
 use kennel_policy::dotfiles::{self, Hold};
-use kennel_policy::outcome::{Denial, Denials, Remedy, Tried};
+use kennel_policy::outcome::{Denials, FileDenial, Remedy, Tried};
 use rustix::fs::{Access, AtFlags, CWD};
 
 use super::denials::{Layout, Suspect, Suspects};
@@ -63,7 +63,7 @@ struct HostView<'a> {
 
 impl HostView<'_> {
     /// What is told of a suspect; `None` where the host would not have let it through either.
-    fn denial(&self, suspect: Suspect) -> Option<Denial> {
+    fn denial(&self, suspect: Suspect) -> Option<FileDenial> {
         let Suspect { tried, path, point, program, times } = suspect;
         let at = point.and_then(|index| self.layout.point(index));
         let host = match at.map(|point| (&point.path, &point.state)) {
@@ -106,7 +106,7 @@ impl HostView<'_> {
             None if matches!(zone, Some(Zone::Dev)) => Remedy::AllowDevice(host),
             None => Remedy::AllowRead(host),
         };
-        Some(Denial { tried, path, program, rule, remedy, times })
+        Some(FileDenial { tried, path, program, rule, remedy, times })
     }
 
     /// The folder to allow, so that what the program does next works too; but none that holds more than one thing of the user's.
@@ -210,7 +210,7 @@ fn in_words(reason: &str) -> String {
 
 /// A write that only a rule is missing for, as somebody can be asked about it: what to allow, or why nothing can be.
 #[must_use]
-pub fn refused_write(path: &Path, layout: &Layout) -> Option<Denial> {
+pub fn refused_write(path: &Path, layout: &Layout) -> Option<FileDenial> {
     let tried = if path.symlink_metadata().is_ok() { Tried::Write } else { Tried::Create };
     let suspect =
         Suspect { tried, path: path.to_path_buf(), point: layout.nearest(path), program: None, times: 1 };

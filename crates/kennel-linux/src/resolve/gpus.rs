@@ -6,12 +6,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use kennel_policy::gpu::{GpuChoice, GpuMaker};
+use kennel_policy::gpu::{GpuChoice, GpuMaker, GpuRule};
 use kennel_policy::pattern::PathPattern;
 use kennel_policy::policy::{
     FilePolicy, Missing, MountAccess, MountPoint, Origin, PathRule, Policy, ReadModel, SearchScope,
 };
-use kennel_policy::settings::Stated;
 use kennel_resolve::error::ResolveError;
 
 use crate::read::read_whole;
@@ -148,9 +147,9 @@ fn text(path: &Path) -> String {
 ///
 /// # Errors
 /// When one of them is not there.
-fn chosen<'g>(choices: &[Stated<GpuChoice>], all: &'g [Gpu]) -> Result<Vec<&'g Gpu>, ResolveError> {
+fn chosen<'g>(choices: &[GpuRule], all: &'g [Gpu]) -> Result<Vec<&'g Gpu>, ResolveError> {
     let mut taken: Vec<&Gpu> = Vec::new();
-    for Stated { value: GpuChoice { maker, number }, origin } in choices {
+    for GpuRule { choice: GpuChoice { maker, number }, origin } in choices {
         let of_maker: Vec<&Gpu> =
             all.iter().filter(|gpu| maker.is_none_or(|maker| maker == gpu.maker)).collect();
         let meant = match number {
@@ -211,7 +210,7 @@ pub(super) fn with_gpus(policy: &Policy) -> Result<Option<Policy>, ResolveError>
 }
 
 /// Where the kernel tells of the cards that are chosen, and by which links.
-pub(super) fn told_of(choices: &[Stated<GpuChoice>]) -> Vec<PathBuf> {
+pub(super) fn told_of(choices: &[GpuRule]) -> Vec<PathBuf> {
     let all = gpus();
     let cards = chosen(choices, &all).unwrap_or_default();
     let mut told: Vec<PathBuf> =
@@ -317,9 +316,9 @@ mod tests {
     }
 
     fn nodes(text: &str, all: &[Gpu]) -> Result<Vec<String>, String> {
-        let choices: Vec<Stated<GpuChoice>> = text
+        let choices: Vec<GpuRule> = text
             .split(',')
-            .map(|word| Stated { value: word.parse().unwrap(), origin: Origin("--gpu".into()) })
+            .map(|word| GpuRule { choice: word.parse().unwrap(), origin: Origin("--gpu".into()) })
             .collect();
         let cards = chosen(&choices, all).map_err(|error| error.to_string())?;
         let nodes = cards.iter().flat_map(|gpu| &gpu.nodes);

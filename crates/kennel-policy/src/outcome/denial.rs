@@ -67,7 +67,7 @@ pub enum Remedy {
 /// A path that a command could not use, though its user can outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct Denial {
+pub struct FileDenial {
     /// What was tried.
     pub tried: Tried,
     /// The path inside, without links.
@@ -88,7 +88,7 @@ pub struct Denial {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Denials {
     /// Each path once for each way.
-    pub list: Vec<Denial>,
+    pub list: Vec<FileDenial>,
     /// How many more tries there were at paths that are not listed.
     pub more: u64,
     /// Whether every call was looked at; otherwise only what makes or writes files, as far as the guard hears of it.
@@ -134,7 +134,7 @@ impl Remedy {
     }
 }
 
-impl fmt::Display for Denial {
+impl fmt::Display for FileDenial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.tried {
             Tried::Write => "write",
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_denial_says_who_tried_what_where_and_why_and_no_name_steers_a_terminal() {
-        let mut denial = Denial {
+        let mut denial = FileDenial {
             tried: Tried::Create,
             path: "/srv/\u{1b}[2Jx".into(),
             program: Some("t\u{1b}ar".to_owned()),

@@ -93,7 +93,7 @@ fn of_key(key: &Key) -> Value {
         Kind::Count(_) => limit(json!({ "type": "integer", "minimum": 1, "maximum": 1 << 22 })),
         Kind::Paths(..) => list_of(reference("path")),
         Kind::Hosts(..) | Kind::HostsAndRequests(..) => list_of(reference("host")),
-        Kind::Gpus(_) => list_of(json!({ "oneOf": [
+        Kind::Gpus(_) => list_of(json!({ "anyOf": [
             { "type": "string", "pattern": "^(all|[0-9]+|(nvidia|amd|intel)(:[0-9]+)?)$" },
             { "type": "integer", "minimum": 0 },
         ] })),

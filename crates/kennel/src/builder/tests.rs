@@ -30,7 +30,7 @@ const ALL: &[(&str, Say, &str)] = &[
     ("files.tmp", |b| b.tmp(TmpMode::Host), "host"),
     ("files.home", |b| b.home(HomeMode::Private), "private"),
     ("files.devices", |b| b.device("/dev/kvm"), "/dev/kvm"),
-    ("files.gpus", |b| b.gpu("amd:0"), "Amd"),
+    ("files.gpus", |b| b.gpu("amd:0"), "amd:0"),
     ("network.mode", |b| b.network_mode(NetworkMode::Host), "host"),
     ("network.allow", |b| b.allow_domain("example.com:443"), "example.com:443"),
     ("network.allow_registries", |b| b.allow_registry("npm,pypi"), "npm,pypi"),
