@@ -209,6 +209,24 @@ fn credentials_and_what_the_host_obeys_are_never_suggested() {
     }
 }
 
+/// Rules of kennel's own that keep what the host obeys: there is none that somebody could drop.
+#[test]
+fn nobody_is_told_to_drop_a_rule_that_kennel_itself_makes() {
+    let place = Place::new();
+    place.scratch.dir("home/.config/kennel");
+    place.scratch.write("w/kennel.toml", "[files]\ndeny_read = [\"hidden\"]\n");
+    let config = text(&place.scratch.join("home/.config"));
+    for script in ["mkdir ~/.config/kennel/answers", "mv kennel.toml other", "echo x >> kennel.toml"] {
+        let mut run =
+            kennel(["why", "--allow-write", ".", "--allow-write", &config, "--", "sh", "-c", script]);
+        run.env("HOME", place.scratch.join("home")).env("LC_ALL", "C").current_dir(place.scratch.join("w"));
+        let ran = ran_within(Duration::from_secs(60), &mut run);
+        let told: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("kennel: ")).collect();
+        assert_eq!(told.len(), 1, "{script}: {}", ran.stderr);
+        assert!(told[0].ends_with("do this outside of the sandbox"), "{script}: {}", ran.stderr);
+    }
+}
+
 #[test]
 fn a_deny_rule_for_everything_says_that_it_hides_the_command() {
     let place = Place::new();

@@ -68,7 +68,11 @@ impl HostView<'_> {
         let at = point.and_then(|index| self.layout.point(index));
         let host = match at.map(|point| (&point.path, &point.state)) {
             Some((inside, State::Host { source, .. })) => {
-                source.path.join(path.strip_prefix(inside).unwrap_or(Path::new("")))
+                match path.strip_prefix(inside) {
+                    // An empty path that is joined would make a folder of the file.
+                    Ok(rest) if !rest.as_os_str().is_empty() => source.path.join(rest),
+                    _ => source.path.clone(),
+                }
             }
             // A root of its own has other files, of which the host says nothing.
             Some((_, State::Layer(_) | State::Cache { .. } | State::Frozen { .. })) => return None,
@@ -101,6 +105,8 @@ impl HostView<'_> {
         };
         let remedy = match closed_by_rule {
             _ if is_credential(&host, self.homes.iter().map(PathBuf::as_path)) => Remedy::Credential,
+            // Some of these rules are kennel's own, and nobody can drop them.
+            Some(_) if tried.changes() && self.is_obeyed(&host) => Remedy::Outside,
             Some(_) => Remedy::DropRule,
             None if tried.changes() => self.to_write(tried, &host),
             None if matches!(zone, Some(Zone::Dev)) => Remedy::AllowDevice(host),
@@ -206,15 +212,6 @@ fn in_words(reason: &str) -> String {
         },
         _ => reason.to_owned(),
     }
-}
-
-/// A write that only a rule is missing for, as somebody can be asked about it: what to allow, or why nothing can be.
-#[must_use]
-pub fn refused_write(path: &Path, layout: &Layout) -> Option<FileDenial> {
-    let tried = if path.symlink_metadata().is_ok() { Tried::Write } else { Tried::Create };
-    let suspect =
-        Suspect { tried, path: path.to_path_buf(), point: layout.nearest(path), program: None, times: 1 };
-    HostView { layout, homes: homes() }.denial(suspect)
 }
 
 #[cfg(test)]
